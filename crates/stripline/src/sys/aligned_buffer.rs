@@ -10,20 +10,20 @@ use bytemuck::{Pod, Zeroable};
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// A growable range of bytes that starts on a cache line. A path may lend it its own memory, until
-/// it has to grow beyond that.
+/// A growable range of bytes that starts on a cache line. A path may lend other memory to the
+/// buffer, which uses it until it has to grow beyond that memory.
 pub(crate) struct AlignedBuffer {
-    /// The first line of what is used now: the own lines, or those lent.
+    /// The first line in use, of the own lines or the lent ones.
     start: NonNull<CacheLine>,
     count: usize,
     own: Vec<CacheLine>,
-    /// What keeps the lent memory; `None`: the own lines are used.
+    /// The owner that keeps the lent memory alive; `None`: the own lines are used.
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-// SAFETY: lent memory has no other user, as `lend` demands, and its owner can be sent.
+// SAFETY: lent memory has no other user, as `lend` requires, and the owner can be sent.
 unsafe impl Send for AlignedBuffer {}
-// SAFETY: `&self` only reads it.
+// SAFETY: `&self` only reads the memory.
 unsafe impl Sync for AlignedBuffer {}
 
 /// The bytes of a cache line, with its alignment.
@@ -38,8 +38,8 @@ impl Default for AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Where a frame begins in the buffer of a sender: behind a line for what its path sends before
-    /// it.
+    /// The offset of a frame in the buffer of a sender. The line before it is for the header that
+    /// the sender's path adds.
     pub(crate) const FRONT: usize = LINE;
 
     /// Returns the number of bytes available.
@@ -65,7 +65,7 @@ impl AlignedBuffer {
 
     #[inline(always)]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the own lines, which nothing else changes, or lent ones: see `lend`.
+        // SAFETY: nothing else changes the own lines. For lent lines, see `lend`.
         bytemuck::cast_slice(unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) })
     }
 
@@ -82,7 +82,7 @@ impl AlignedBuffer {
     }
 
     /// Puts a header of at most 64 bytes in front of a part of a frame, and returns both. The
-    /// buffer has grown to them. What was in front of that part is lost.
+    /// buffer must be large enough. The bytes in front of the part are lost.
     pub(crate) fn behind(&mut self, header: &[u8], part: Range<usize>) -> &[u8] {
         let (start, end) = (Self::FRONT + part.start, Self::FRONT + part.end);
         let whole = self.bytes_mut();
@@ -90,12 +90,13 @@ impl AlignedBuffer {
         &whole[start - header.len()..end]
     }
 
-    /// Uses lent memory from now on. What was in the buffer is lost.
+    /// Uses lent memory from now on. The old content of the buffer is lost.
     ///
     /// # Safety
-    /// The memory is valid and initialised as long as `owner` lives, or until other memory is used.
-    /// Nothing else of this process uses it meanwhile. Where it is not to be written, `bytes_mut`
-    /// is not called before [`AlignedBuffer::take_back`].
+    /// The caller must pass memory that is valid and initialised as long as `owner` lives, or until
+    /// the buffer uses other memory. Nothing else in this process may use the memory meanwhile. If
+    /// the memory must not be written, the caller must not call `bytes_mut` before
+    /// [`AlignedBuffer::take_back`].
     #[cfg(any(feature = "iceoryx2", feature = "corba", test))]
     #[inline]
     pub(crate) unsafe fn lend(
@@ -110,20 +111,20 @@ impl AlignedBuffer {
         }
     }
 
-    /// Returns whether it uses memory of that owner.
+    /// Returns whether the buffer uses memory lent by `owner`.
     #[cfg(any(feature = "iceoryx2", feature = "corba", test))]
     #[inline]
     pub(crate) fn is_lent_by(&self, owner: &Arc<impl Any + Send + Sync>) -> bool {
         self.owner.as_ref().is_some_and(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(owner)))
     }
 
-    /// Returns whether it uses lent memory.
+    /// Returns whether the buffer uses lent memory.
     #[inline(always)]
     pub(crate) fn is_lent(&self) -> bool {
         self.owner.is_some()
     }
 
-    /// Copies what it was lent to memory of its own, and uses that.
+    /// Copies the lent memory to own lines, and uses them from now on.
     #[cold]
     pub(crate) fn take_back(&mut self) {
         if self.is_lent() {
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(buffer.behind(b"1", 2..3), b"1c");
     }
 
-    /// Lines that are lent, and written through their address alone.
+    /// Lines that are lent, and written only through their address.
     struct Lender(NonNull<CacheLine>);
 
     // SAFETY: the test has one thread.
@@ -168,7 +169,7 @@ mod tests {
 
     impl Drop for Lender {
         fn drop(&mut self) {
-            // SAFETY: it came from a box of two lines, and nothing uses it any more.
+            // SAFETY: the pointer came from a box of two lines, and nothing uses it any more.
             drop(unsafe { Box::from_raw(self.0.cast::<[CacheLine; 2]>().as_ptr()) });
         }
     }

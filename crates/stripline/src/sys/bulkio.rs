@@ -1,5 +1,6 @@
 //! Data ports of BulkIO over omniORB: [`BulkioInput`] is a provides port, [`BulkioOutput`] a uses
-//! port. Calls of other programs wait while an input has no room, which is BulkIO's flow control.
+//! port. While an input has no room, calls of other programs wait. This is the flow control of
+//! BulkIO.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -17,33 +18,35 @@ use crate::error::{Error, Result};
 use crate::packet::StreamInfo;
 use crate::packet::bulkio::{BulkioSri, BulkioTime, BulkioType, BulkioValue};
 
-/// Packets that wait at an input. Behind them, calls wait.
+/// The most packets that wait at an input. Further calls wait.
 const PACKETS_MAX: usize = 8;
-/// Streams of an input that have not ended, at most.
+/// The most streams of an input that have not ended.
 const STREAMS_MAX: usize = 1000;
-/// Bytes of a reference, at most.
+/// The most bytes of a reference.
 const REFERENCE_MAX: usize = 64 * 1024;
 
-/// The end of a call of another program.
+/// The answer to a call of another program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Answer {
     Taken,
     Refused,
-    /// The port has ended, or what should take the call has panicked.
+    /// The port has ended, or the code that takes the call has panicked.
     #[default]
     Ended,
 }
 
-/// The place where other programs of CORBA reach this process, and what it may reach.
+/// The place where other CORBA programs reach this process, and the hosts that this process may
+/// reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkioPlace(OpenAccess);
 
 impl BulkioPlace {
-    /// Reads `unix`, or an address as `tcp/127.0.0.1:0` or `tls/127.0.0.1:0`. With the files of
-    /// TLS it may connect to other hosts by that, and with `leaves_host` also without it.
+    /// Reads `unix`, or an address such as `tcp/127.0.0.1:0` or `tls/127.0.0.1:0`. With `tls`, the
+    /// port may connect to other hosts over TLS. With `leaves_host`, it may do so without TLS.
     ///
     /// # Errors
-    /// A description of the fault: no address, all addresses of the host, or no files of TLS.
+    /// A description of the fault: the address is missing, stands for all addresses of the host, or
+    /// lacks the files of TLS.
     pub fn parse(
         listen: &str,
         leaves_host: bool,
@@ -65,7 +68,8 @@ impl BulkioPlace {
         Ok(Self(OpenAccess { listen: place, leaves_host, tls }))
     }
 
-    /// Returns whether only programs of this host reach it, or those with a certificate.
+    /// Returns whether the place is reached only by programs of this host, or only with a
+    /// certificate.
     pub fn is_protected(&self) -> bool {
         match self.0.listen {
             OpenAddress::Tcp(address) => address.ip().is_loopback(),
@@ -73,21 +77,21 @@ impl BulkioPlace {
         }
     }
 
-    /// Returns whether its address is the same after each start.
+    /// Returns whether the address is the same after each start.
     pub fn is_fixed(&self) -> bool {
         self.0.listen.tcp().is_some_and(|address| address.port() != 0)
     }
 
-    /// Starts the ORB of this process there.
+    /// Starts the ORB of this process at this place.
     ///
     /// # Errors
-    /// It has been started otherwise, or cannot start.
+    /// The ORB has been started with other options, or cannot start.
     pub fn open(&self) -> Result<()> {
         open(&self.0)
     }
 }
 
-/// Returns the text of a reference: itself, or what is in the file of that name.
+/// Returns the text of a reference: `text` itself, or the content of the file with that name.
 fn reference_of(text: &str) -> Result<CString> {
     let is_reference = ["IOR:", "corbaloc:", "corbaname:"].iter().any(|prefix| text.starts_with(prefix));
     let read = if is_reference {
@@ -105,12 +109,12 @@ fn reference_of(text: &str) -> Result<CString> {
     CString::new(read).map_err(Error::failed)
 }
 
-/// Returns a text for C++. A zero byte ends no text there.
+/// Returns a text for C++, without zero bytes, which would end the text.
 fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
-/// Returns a problem of omniORB, with what may be its cause.
+/// Returns a problem of omniORB, with a possible cause.
 fn explained(problem: &OrbMessage) -> String {
     let problem = problem.to_string();
     let hint = match &problem {
@@ -129,7 +133,7 @@ fn explained(problem: &OrbMessage) -> String {
     problem + hint
 }
 
-/// A port in the C++ side, which ends with this. A child of a fork leaves it as it is.
+/// A port on the C++ side, which ends when it is dropped. A child of a fork does not end it.
 type OwnPort = Arc<Local<Port>>;
 
 struct Port(NonNull<c_void>);
@@ -148,7 +152,7 @@ impl Port {
         let mut bytes = vec![0_u8; REFERENCE_MAX];
         let mut problem = OrbMessage::default();
         let into = Text { start: bytes.as_mut_ptr().cast(), size: bytes.len() };
-        // SAFETY: the port is active, and there are so many bytes.
+        // SAFETY: the port is active, and the buffer has the given size.
         if unsafe { ffi::stripline_bulkio_reference(self.pointer(), into, problem.text()) } != 0 {
             return Err(Error::failed(format!("omniORB makes no reference: {problem}")));
         }
@@ -157,7 +161,8 @@ impl Port {
     }
 }
 
-/// Publishes the reference of a port: in a file, and by a name as `corbaname:…#…`; empty: not.
+/// Publishes the reference of a port in the file `file`, and under the name `name`, as
+/// `corbaname:…#…`. An empty text publishes nothing.
 fn publish(port: &OwnPort, file: &str, name: &str) -> Result<PublishedReference> {
     let mut published = PublishedReference { port: Arc::clone(port), file: None, name: None };
     if !name.is_empty() {
@@ -179,7 +184,7 @@ fn publish(port: &OwnPort, file: &str, name: &str) -> Result<PublishedReference>
     Ok(published)
 }
 
-/// Writes a file that others see whole or not at all.
+/// Writes a file that readers see whole or not at all.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
@@ -191,12 +196,12 @@ fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        // SAFETY: the port is active, and is not used after this.
+        // SAFETY: the port is active, and is not used after this call.
         unsafe { ffi::stripline_bulkio_end(self.pointer()) };
     }
 }
 
-/// A published reference, which is withdrawn with this.
+/// A published reference, which is withdrawn when it is dropped.
 pub struct PublishedReference {
     port: OwnPort,
     file: Option<(PathBuf, String)>,
@@ -217,20 +222,20 @@ impl Drop for PublishedReference {
     }
 }
 
-/// A packet of another program.
+/// A packet from another program.
 #[derive(Debug)]
 pub struct BulkioPacket {
-    /// The description of its stream. It is the same one until another one comes.
+    /// The description of the stream. All packets share it until another description arrives.
     pub stream: Arc<StreamInfo>,
     /// Whole samples in this host's order.
     pub bytes: Vec<u8>,
     /// Nanoseconds since 1970; `None`: unknown.
     pub time_ns: Option<i64>,
-    /// Whether the stream ends with it.
+    /// Whether the stream ends with this packet.
     pub ends: bool,
 }
 
-/// A provides port: other programs push to it.
+/// A provides port, to which other programs push.
 pub struct BulkioInput {
     port: OwnPort,
     shared: Arc<InputShared>,
@@ -250,15 +255,15 @@ struct InputShared {
 struct InputState {
     streams: HashMap<String, Arc<StreamInfo>>,
     packets: VecDeque<BulkioPacket>,
-    /// Memory of packets that were taken.
+    /// Memory of packets that were taken, for reuse.
     kept: Vec<Vec<u8>>,
-    /// Calls that were refused.
+    /// The number of refused calls.
     refused: u64,
     is_ended: bool,
 }
 
 impl InputShared {
-    /// Takes note of a fault of a peer. Any program may call, so the first one is logged.
+    /// Counts a fault of a peer. Any program may call, so only the first fault is logged.
     fn refuse(&self, state: &mut InputState, problem: &str) -> Answer {
         state.refused += 1;
         if state.refused == 1 {
@@ -293,7 +298,7 @@ impl InputShared {
         Answer::Taken
     }
 
-    /// Takes a packet. Waits while there is no room for it.
+    /// Takes a packet. Waits until there is room for it.
     fn take_packet(&self, name: &str, bytes: &[u8], time: BulkioTime, ends: bool) -> Answer {
         let mut state = lock(&self.state);
         let sample_bytes = self.kind.element_bytes() * if self.is_complex { 2 } else { 1 };
@@ -318,7 +323,7 @@ impl InputShared {
             true => state.streams.remove(name),
             false => state.streams.get(name).cloned(),
         };
-        // Another connection may have ended it in between.
+        // Another connection may have ended the stream meanwhile.
         let Some(stream) = stream else { return self.refuse(&mut state, "the stream of a packet has ended") };
         let mut kept = state.kept.pop().unwrap_or_default();
         kept.clear();
@@ -331,10 +336,10 @@ impl InputShared {
 }
 
 impl BulkioInput {
-    /// Makes a provides port for samples with elements of a type. Its name is its object key.
+    /// Makes a provides port for samples with elements of type `kind`. `name` is the object key.
     ///
     /// # Errors
-    /// The ORB does not run, or has an object of that name.
+    /// The ORB does not run, or has an object with that name.
     pub fn new(name: &str, kind: BulkioType, is_complex: bool) -> Result<Self> {
         let shared = Arc::new(InputShared {
             name: name.into(),
@@ -359,18 +364,20 @@ impl BulkioInput {
         Ok(Self { port, shared })
     }
 
-    /// Publishes its reference: in a file, and by a name as `corbaname:…#…`; empty: not.
+    /// Publishes the port's reference in the file `file`, and under the name `name`, as
+    /// `corbaname:…#…`. An empty text publishes nothing.
     ///
     /// # Errors
-    /// The file cannot be written. The naming service does not answer, or has another object.
+    /// The file cannot be written, or the naming service does not answer, or has another object
+    /// under that name.
     pub fn publish(&self, file: &str, name: &str) -> Result<PublishedReference> {
         publish(&self.port, file, name)
     }
 
-    /// Connects the uses port of a reference, or of a file with one, to this port.
+    /// Connects the uses port of a reference, or of a file with a reference, to this port.
     ///
     /// # Errors
-    /// It is another object, does not answer, or refuses.
+    /// The object is not a uses port, does not answer, or refuses.
     pub fn connect_to(&self, reference: &str, connection: &str) -> Result<ForeignConnection> {
         let text = reference_of(reference)?;
         let name = c_text(connection);
@@ -388,7 +395,7 @@ impl BulkioInput {
         }
     }
 
-    /// Takes the next packet; `None`: none has come in that time.
+    /// Takes the next packet; `None`: no packet arrived within `longest`.
     pub fn receive(&self, longest: Duration) -> Option<BulkioPacket> {
         let until = Instant::now() + longest;
         let mut state = lock(&self.shared.state);
@@ -407,13 +414,13 @@ impl BulkioInput {
         }
     }
 
-    /// Disconnects the uses port of another program, and meanwhile drops what comes: it may wait in
-    /// a call. Returns how many packets were dropped.
+    /// Disconnects the uses port of another program. Packets that arrive meanwhile are dropped,
+    /// because the other program may wait in a call. Returns the number of dropped packets.
     pub fn disconnect(&self, connection: ForeignConnection) -> usize {
         let mut dropped = 0;
         std::thread::scope(|scope| {
             let disconnecting = std::thread::Builder::new().spawn_scoped(scope, || drop(connection));
-            // Where no thread starts, the connection has been dropped with the closure.
+            // If no thread starts, the connection has been dropped with the closure.
             while disconnecting.as_ref().is_ok_and(|thread| !thread.is_finished()) {
                 dropped += usize::from(self.receive(Duration::from_millis(5)).is_some());
             }
@@ -421,7 +428,7 @@ impl BulkioInput {
         dropped
     }
 
-    /// Gives back the memory of a packet, for another one.
+    /// Gives back the memory of a packet, for reuse.
     pub fn recycle(&self, packet: BulkioPacket) {
         let mut state = lock(&self.shared.state);
         if state.kept.len() < PACKETS_MAX {
@@ -447,7 +454,7 @@ impl Drop for BulkioInput {
     }
 }
 
-/// A connection of another program's uses port to an input. It is disconnected with this.
+/// A connection of another program's uses port to an input. Dropping it disconnects the port.
 pub struct ForeignConnection {
     reference: CString,
     connection: CString,
@@ -467,17 +474,17 @@ impl Drop for ForeignConnection {
     }
 }
 
-/// A uses port: it pushes to other programs.
+/// A uses port, which pushes to other programs.
 pub struct BulkioOutput {
     port: OwnPort,
     kind: BulkioType,
 }
 
 impl BulkioOutput {
-    /// Makes a uses port for elements of a type. Its name is its object key.
+    /// Makes a uses port for elements of type `kind`. `name` is the object key.
     ///
     /// # Errors
-    /// As [`BulkioInput::new`].
+    /// The errors of [`BulkioInput::new`].
     pub fn new(name: &str, kind: BulkioType) -> Result<Self> {
         let events = ffi::Events { connected, disconnected, ended: ended::<String> };
         let object = CString::new(name).map_err(Error::failed)?;
@@ -491,18 +498,18 @@ impl BulkioOutput {
         Ok(Self { port: own_port(port, context, &problem)?, kind })
     }
 
-    /// Publishes its reference as [`BulkioInput::publish`] does.
+    /// Publishes the port's reference like [`BulkioInput::publish`].
     ///
     /// # Errors
-    /// As that.
+    /// The errors of [`BulkioInput::publish`].
     pub fn publish(&self, file: &str, name: &str) -> Result<PublishedReference> {
         publish(&self.port, file, name)
     }
 
-    /// Connects it to the provides port of a reference, or of a file with one.
+    /// Connects the port to the provides port of a reference, or of a file with a reference.
     ///
     /// # Errors
-    /// It has another type, does not answer, or the name is taken.
+    /// The other port has another type or does not answer, or the name of the connection is taken.
     pub fn connect(&self, reference: &str, connection: &str) -> Result<()> {
         let text = reference_of(reference)?;
         let name = c_text(connection);
@@ -520,16 +527,16 @@ impl BulkioOutput {
         }
     }
 
-    /// Returns how many connections it has.
+    /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         // SAFETY: the port is active.
         unsafe { ffi::stripline_bulkio_connections(self.port.pointer()) }
     }
 
-    /// Sets the description of a stream, which goes before its next packet.
+    /// Sets the description of a stream. It is sent before the stream's next packet.
     ///
     /// # Errors
-    /// What omniORB reports.
+    /// An error of omniORB.
     pub fn set_stream(&self, sri: &BulkioSri) -> Result<()> {
         let names: Vec<_> = sri.keywords.iter().map(|(name, _)| c_text(name)).collect();
         let text = |value: &BulkioValue| c_text(if let BulkioValue::Text(text) = value { text } else { "" });
@@ -559,11 +566,11 @@ impl BulkioOutput {
             xunits: sri.xunits,
             yunits: sri.yunits,
             mode: sri.mode,
-            // A receiver without room has us wait.
+            // A receiver without room makes this process wait.
             blocking: 1,
         };
         let mut problem = OrbMessage::default();
-        // SAFETY: the port is active. All that the structure refers to lives through the call,
+        // SAFETY: the port is active. All that the structure points to lives through the call,
         // which copies it.
         match unsafe { ffi::stripline_bulkio_push_sri(self.port.pointer(), &raw, problem.text()) } {
             0 => Ok(()),
@@ -571,18 +578,19 @@ impl BulkioOutput {
         }
     }
 
-    /// Pushes whole elements to each connection, and waits until each has taken them. Returns how
-    /// many have. One thread at a time calls it.
+    /// Pushes whole elements to each connection, and waits until each has taken them. Returns the
+    /// number of connections that have. Called by one thread at a time.
     ///
     /// # Errors
-    /// [`Error::Stopped`] once pushing was ended; what omniORB reports.
+    /// [`Error::Stopped`] once pushing was ended, or an error of omniORB.
     pub fn push(&self, stream: &str, samples: &[u8], time: BulkioTime, ends: bool) -> Result<usize> {
         let stream = c_text(stream);
         let elements = samples.len() / self.kind.element_bytes();
         let BulkioTime { mode, status, offset, whole, fraction } = time;
         let time = ffi::Time { offset, whole, fraction, mode, status };
         let mut problem = OrbMessage::default();
-        // SAFETY: the port is active, and there are so many elements. All lives through the call.
+        // SAFETY: the port is active, and the samples have the given number of elements. All
+        // arguments live through the call.
         let taken = unsafe {
             let (port, start) = (self.port.pointer(), samples.as_ptr());
             let (stream, ends) = (stream.as_ptr(), c_int::from(ends));
@@ -595,7 +603,7 @@ impl BulkioOutput {
         }
     }
 
-    /// Ends pushing: a call that waits fails at once, and there are no more. From any thread.
+    /// Ends pushing: a waiting call fails at once, and later calls fail. Any thread may call it.
     pub fn end_pushing(&self) {
         // SAFETY: the port is active.
         unsafe { ffi::stripline_bulkio_end_pushing(self.port.pointer()) };
@@ -610,41 +618,41 @@ fn short(reference: &str) -> String {
     }
 }
 
-/// Returns the port that the C++ side has made. Otherwise its context is released.
+/// Returns the port that the C++ side has made. If there is no port, the context is released.
 fn own_port<T>(port: *mut c_void, context: *const T, problem: &OrbMessage) -> Result<OwnPort> {
     match NonNull::new(port) {
         Some(port) => Ok(Arc::new(Local::new(Port(port)))),
         None => {
-            // SAFETY: the caller has leaked it, and `ended` was not called.
+            // SAFETY: the caller has leaked the context, and `ended` was not called.
             drop(unsafe { Arc::from_raw(context) });
             Err(Error::failed(format!("omniORB has no place for a port: {problem}")))
         }
     }
 }
 
-/// Copies a text of the C++ side; null: empty.
+/// Copies a text of the C++ side. Null gives an empty text.
 ///
 /// # Safety
-/// It ends with a zero byte.
+/// The caller must pass null, or a text that ends with a zero byte.
 unsafe fn copied(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the zero byte.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 /// Takes the description of a stream.
 ///
 /// # Safety
-/// The context is that of [`BulkioInput::new`], and the description can be read.
+/// The caller must pass the context of [`BulkioInput::new`], and a readable description.
 unsafe extern "C" fn take_stream(context: *mut c_void, sri: *const ffi::Sri) -> c_int {
-    // SAFETY: the port keeps the context until `ended`. The rest is the caller's promise.
+    // SAFETY: the port keeps the context until `ended`. The caller guarantees the rest.
     let (shared, raw) = unsafe { (&*context.cast::<InputShared>(), &*sri) };
     caught(|| {
         let keywords = match raw.keyword_count {
             0 => &[][..],
-            // SAFETY: there are so many.
+            // SAFETY: the description has this number of keywords.
             count => unsafe { std::slice::from_raw_parts(raw.keywords, count) },
         };
         let keyword = |keyword: &ffi::Keyword| {
@@ -677,7 +685,7 @@ unsafe extern "C" fn take_stream(context: *mut c_void, sri: *const ffi::Sri) -> 
 /// Takes a packet.
 ///
 /// # Safety
-/// As [`take_stream`], and there are so many elements, unless the pointer is null.
+/// The caller must meet the conditions of [`take_stream`]. In addition, `bytes` must be null or point to `elements` elements.
 unsafe extern "C" fn take_packet(
     context: *mut c_void,
     stream: *const c_char,
@@ -691,20 +699,20 @@ unsafe extern "C" fn take_packet(
     caught(|| {
         let bytes = match bytes.is_null() {
             true => &[][..],
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees the number of elements.
             false => unsafe { std::slice::from_raw_parts(bytes, elements * shared.kind.element_bytes()) },
         };
         let ffi::Time { offset, whole, fraction, mode, status } = *time;
-        // SAFETY: it ends with a zero byte.
+        // SAFETY: the text ends with a zero byte.
         let stream = unsafe { copied(stream) };
         shared.take_packet(&stream, bytes, BulkioTime { mode, status, offset, whole, fraction }, ends != 0)
     }) as c_int
 }
 
-/// Returns how full the queue is.
+/// Returns the fill level of the queue, from 0 to 1.
 ///
 /// # Safety
-/// As [`take_stream`].
+/// The caller must pass the context of [`BulkioInput::new`].
 unsafe extern "C" fn fill(context: *mut c_void) -> f64 {
     // SAFETY: as in `take_stream`.
     let shared = unsafe { &*context.cast::<InputShared>() };
@@ -714,16 +722,17 @@ unsafe extern "C" fn fill(context: *mut c_void) -> f64 {
 /// Releases a context.
 ///
 /// # Safety
-/// It is one that a port was made with, and is not used after this.
+/// The caller must pass the context of a port, and must not use it afterwards.
 unsafe extern "C" fn ended<T>(context: *mut c_void) {
-    // SAFETY: the last use of what was leaked.
+    // SAFETY: this is the last use of the leaked context.
     caught(|| drop(unsafe { Arc::from_raw(context.cast::<T>()) }));
 }
 
 /// Logs a connection.
 ///
 /// # Safety
-/// The context is that of [`BulkioOutput::new`], and the text ends with a zero byte.
+/// The caller must pass the context of [`BulkioOutput::new`], and a text that ends with a zero
+/// byte.
 unsafe extern "C" fn connected(context: *mut c_void, connection: *const c_char) {
     // SAFETY: as in `take_stream`.
     let (name, connection) = unsafe { (&*context.cast::<String>(), copied(connection)) };
@@ -733,7 +742,7 @@ unsafe extern "C" fn connected(context: *mut c_void, connection: *const c_char) 
 /// Logs the end of a connection.
 ///
 /// # Safety
-/// As [`connected`].
+/// The caller must meet the conditions of [`connected`], for both texts.
 unsafe extern "C" fn disconnected(context: *mut c_void, connection: *const c_char, reason: *const c_char) {
     // SAFETY: as in `take_stream`.
     let (name, connection, reason) =

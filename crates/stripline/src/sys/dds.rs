@@ -1,9 +1,9 @@
-//! Readers and writers of Cyclone DDS, in one participant of the process for each place. It is made
-//! with the first of them, and ends with the last.
+//! Readers and writers of Cyclone DDS. The process has one participant for each place. It is made
+//! with the first reader or writer, and ends with the last one.
 //!
-//! Nothing leaves the host at [`DdsPlace::connections`]: the only interface is `lo`, without
-//! multicast. Cyclone DDS has locks that a fork copies as they are. So a child never calls it
-//! if its parent has.
+//! With [`DdsPlace::connections`], no message leaves the host: the only interface is `lo`, without
+//! multicast. A fork copies the locks of Cyclone DDS as they are. So a child never calls Cyclone
+//! DDS if the parent has called it.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::io;
@@ -19,52 +19,53 @@ use super::fork::OwnerProcess;
 use super::mutex::lock;
 use crate::error::{Error, Result};
 
-/// The DDS domain of all connections on the host. Its number gives the ports.
+/// The DDS domain of all connections on the host. The number determines the ports.
 const DOMAIN: u32 = 87;
-/// The first number of a domain within this process. Other users of the library have smaller ones.
+/// The first number for a domain within this process. Other users of the library have smaller
+/// numbers.
 const LOCAL_DOMAINS: u32 = 0x5354_0000;
-/// The only interface of what stays on the host.
+/// The only interface for messages that stay on the host.
 const LOOPBACK: &str = "lo";
-/// The last number of a participant on a host. The numbers of their ports are bounded.
+/// The last number of a participant on a host. The numbers of the participants' ports are bounded.
 const PARTICIPANTS_MAX: u32 = 110;
 /// Descriptors that a participant takes.
 const FOR_PARTICIPANT: usize = 16;
-/// Bytes without an acknowledgement at which a write would wait. What is in transit has a smaller
-/// bound, so no write does.
+/// Unacknowledged bytes at which a write would wait. The bytes in transit have a smaller bound, so
+/// no write waits.
 const UNACKED_MAX: u32 = 32 << 20;
 
 static PARTICIPANTS: Mutex<Vec<Participant>> = Mutex::new(Vec::new());
-/// The process that has called Cyclone DDS first.
+/// The process that was the first to call Cyclone DDS.
 static USER: OnceLock<OwnerProcess> = OnceLock::new();
 
-/// What Cyclone DDS has logged last, for the error of a start that fails.
+/// The last log message of Cyclone DDS, for the error of a failed start.
 static PROBLEM: Mutex<String> = Mutex::new(String::new());
 
-/// A place of a participant.
+/// The place of a participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DdsPlace {
-    /// The number of its DDS domain, up to 232.
+    /// The number of the DDS domain, up to 232.
     pub domain: u32,
     /// The network interface.
     pub interface: String,
-    /// The addresses of hosts where others are searched for, besides this one.
+    /// The addresses of further hosts where other participants are searched for.
     pub peers: Vec<String>,
-    /// The files of DDS Security; `None`: nothing is authenticated or encrypted.
+    /// The files of DDS Security; `None`: messages are neither authenticated nor encrypted.
     pub security: Option<DdsEnclave>,
 }
 
 impl DdsPlace {
-    /// Returns that of all connections over the transport `dds`.
+    /// Returns the place of all connections over the transport `dds`.
     pub fn connections() -> Self {
         Self { domain: DOMAIN, interface: LOOPBACK.into(), peers: Vec::new(), security: None }
     }
 
-    /// Returns whether nothing there leaves the host.
+    /// Returns whether all messages stay on the host.
     pub fn stays(&self) -> bool {
         self.interface == LOOPBACK
     }
 
-    /// Checks that its parts have the form of a domain, an interface and addresses.
+    /// Checks that the parts have the form of a domain, an interface and addresses.
     ///
     /// # Errors
     /// A description of the fault.
@@ -82,14 +83,14 @@ impl DdsPlace {
             .map_or(Ok(()), |word| Err(format!("`{word}` is no interface and no address")))
     }
 
-    /// Returns the configuration of its participant.
+    /// Returns the configuration of the participant.
     pub fn configuration(&self) -> String {
         let Self { domain, interface, peers, security: _ } = self;
         let stays = self.stays();
         let (multicast, spreads) =
             (if stays { "false" } else { "default" }, if stays { "false" } else { "spdp" });
         let peers: String = peers.iter().map(|peer| format!("<Peer address=\"{peer}\"/>")).collect();
-        // By address, each port of the host is tried. By multicast, the ports can be any.
+        // Without multicast, each port of the host is tried. With multicast, the ports can be any.
         let discovery = if stays {
             format!(
                 "<ParticipantIndex>auto</ParticipantIndex>\
@@ -127,15 +128,15 @@ struct Participant {
     place: DdsPlace,
     domain: i32,
     participant: i32,
-    /// The ends in it.
+    /// The number of ends in the participant.
     ends: usize,
 }
 
-/// A share in a participant: its domain.
+/// A share in a participant, identified by its domain.
 pub(crate) struct ParticipantShare(i32);
 
 impl ParticipantShare {
-    /// Returns one more share in a participant that has one.
+    /// Returns a further share in a participant that already has a share.
     fn new(domain: i32) -> Self {
         let mut participants = lock(&PARTICIPANTS);
         participants.iter_mut().filter(|its| its.domain == domain).for_each(|its| its.ends += 1);
@@ -158,12 +159,12 @@ impl Drop for ParticipantShare {
 
 /// Returns the version of Cyclone DDS.
 pub(crate) fn version() -> String {
-    // SAFETY: it returns a constant text.
+    // SAFETY: the function returns a constant text.
     let version = unsafe { CStr::from_ptr(sys::stripline_dds_version()) };
     format!("Cyclone DDS {}", version.to_string_lossy())
 }
 
-/// Checks that this process may call Cyclone DDS: that no parent has.
+/// Checks that this process may call Cyclone DDS: no parent has called it.
 ///
 /// # Errors
 /// [`Error::Forked`].
@@ -178,15 +179,15 @@ pub(crate) fn check_process() -> Result<()> {
 /// Takes a record of the log.
 unsafe extern "C" fn log(priority: u32, message: *const c_char, length: usize) {
     let record = || {
-        // SAFETY: so many bytes, until this returns.
+        // SAFETY: the message has `length` bytes, which live until this function returns.
         let message = unsafe { std::slice::from_raw_parts(message.cast::<u8>(), length) };
         let message = String::from_utf8_lossy(message);
-        // Any process can send what is worth a warning, as often as it likes.
+        // Any process can cause a warning, as often as it likes.
         let level = if priority == 1 { log::Level::Warn } else { log::Level::Debug };
         log::log!(target: "stripline::transport", level, "Cyclone DDS: {message}");
         *lock(&PROBLEM) = message.into_owned();
     };
-    // A logger may panic. That must not unwind into C.
+    // A logger may panic. The panic must not unwind into C.
     let _ = std::panic::catch_unwind(record);
 }
 
@@ -218,15 +219,15 @@ fn open(place: &DdsPlace) -> Result<Participant> {
         security.iter().map(|pair| pair.each_ref().map(|text| text.as_ptr())).collect();
     properties.push([std::ptr::null(); 2]);
     let (text, properties) = (configuration.as_ptr(), properties.as_ptr());
-    // The rules of DDS Security are for a domain's own number. So one of each may be in a process.
-    // Relaxed: the numbers need only differ.
+    // The rules of DDS Security apply to the real number of a domain, so a process has at most one
+    // such participant per domain. Relaxed: the numbers only need to differ.
     let local = match place.security {
         Some(_) => place.domain,
         None => NEXT.fetch_add(1, Ordering::Relaxed),
     };
     let (mut domain, mut participant) = (0, 0);
     // SAFETY: the texts end with a zero, the properties with a pair of nulls, and both numbers are
-    // written to.
+    // writable.
     let outcome = unsafe {
         sys::stripline_dds_set_log(log);
         sys::stripline_dds_open(local, text, properties, &raw mut domain, &raw mut participant)
@@ -246,38 +247,39 @@ fn open(place: &DdsPlace) -> Result<Participant> {
     Ok(Participant { place: place.clone(), domain, participant, ends: 0 })
 }
 
-/// Returns the bytes that the kernel lets wait in the socket of a participant, as it counts them.
+/// Returns the bytes that the kernel lets wait in the socket of a participant, by the kernel's
+/// count.
 pub(crate) fn receive_buffer() -> u64 {
-    // What Cyclone DDS asks for; the kernel doubles what it grants.
+    // The size that Cyclone DDS requests. The kernel doubles the size that it grants.
     const ASKED: u64 = 1 << 20;
     let granted = std::fs::read_to_string("/proc/sys/net/core/rmem_max").ok();
     let granted = granted.and_then(|text| text.trim().parse().ok()).unwrap_or(212_992);
     2 * ASKED.min(granted)
 }
 
-/// Maps a return code.
+/// Maps a return code to a result.
 pub(super) fn succeed(code: i32) -> std::result::Result<i32, String> {
     if code >= 0 {
         return Ok(code);
     }
-    // SAFETY: it returns a constant text.
+    // SAFETY: the function returns a constant text.
     let name = unsafe { CStr::from_ptr(sys::stripline_dds_message(code)) };
     Err(name.to_string_lossy().into_owned())
 }
 
-/// What an end of a connection offers and asks for: all samples, each once, from now on.
+/// The terms that an end of a connection offers and requests: all samples, each once, from now on.
 const RELIABLE: sys::Terms =
     sys::Terms { is_transient_local: 0, is_reliable: 1, depth: 0, deadline_ns: 0, write_ns: 0 };
 
 /// The number of an end on the network.
 pub(crate) type Guid = [u8; 16];
 
-/// Events of an end, on a thread of Cyclone DDS or that of a writer of this process.
+/// Events of an end, on a thread of Cyclone DDS or the thread of a writer of this process.
 pub(crate) trait EndEvents: Send + Sync {
-    /// Takes note that it has found another end, or lost one.
+    /// Handles the event that the end has found another end, or lost it.
     fn matched(&self);
 
-    /// Takes the samples that may be there.
+    /// Takes the samples that may have arrived.
     fn arrived(&self, _taker: SampleTaker) {}
 }
 
@@ -286,21 +288,21 @@ struct DdsEnd {
     raw: sys::End,
     participant: i32,
     domain: i32,
-    /// What Cyclone DDS has pointers to.
+    /// The structure to which Cyclone DDS has pointers.
     events: Option<Box<sys::Events>>,
     /// Whether the participant must outlive this end.
     lingers: AtomicBool,
     share: Option<ParticipantShare>,
 }
 
-// SAFETY: the handles are numbers, and Cyclone DDS locks what they stand for. The context is an
-// `Arc` of what can be used by several threads.
+// SAFETY: the handles are numbers, and Cyclone DDS locks the objects that they stand for. The
+// context is an `Arc` of a value that several threads can use.
 unsafe impl Send for DdsEnd {}
 // SAFETY: as above.
 unsafe impl Sync for DdsEnd {}
 
 unsafe extern "C" fn matched<E: EndEvents>(context: *mut c_void, _end: i32) {
-    // SAFETY: the context of the end, which lives until the end is deleted.
+    // SAFETY: this is the context of the end, which lives until the end is deleted.
     let events = unsafe { &*context.cast::<E>() };
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| events.matched()));
 }
@@ -312,11 +314,11 @@ unsafe extern "C" fn arrived<E: EndEvents>(context: *mut c_void, end: i32) {
 }
 
 unsafe fn drop_context<E: EndEvents>(context: *mut c_void) {
-    // SAFETY: it came from `Arc::into_raw` in `DdsEnd::new`, once.
+    // SAFETY: the context came from `Arc::into_raw` in `OwnedEnd::new`, and is dropped once.
     drop(unsafe { Arc::from_raw(context.cast::<E>().cast_const()) });
 }
 
-/// A reader or a writer of one topic, and what it reports to.
+/// A reader or a writer of a topic, and the receiver of its events.
 pub(super) struct OwnedEnd<E: EndEvents>(DdsEnd, PhantomData<Arc<E>>);
 
 impl<E: EndEvents> OwnedEnd<E> {
@@ -338,7 +340,7 @@ impl<E: EndEvents> OwnedEnd<E> {
         // box until the end is deleted.
         let outcome = unsafe { create(participant, kind, name.as_ptr(), terms, &*events, &raw mut raw) };
         if let Err(error) = succeed(outcome) {
-            // SAFETY: there is no end that could use it.
+            // SAFETY: no end exists that could use the context.
             unsafe { drop_context::<E>(context) };
             return Err(Error::failed(format!("cannot make an end of the topic {topic} ({error})")));
         }
@@ -353,24 +355,24 @@ impl<E: EndEvents> OwnedEnd<E> {
         Ok(Self(end, PhantomData))
     }
 
-    /// Returns its handle.
+    /// Returns the handle of the end.
     pub(super) fn end(&self) -> i32 {
         self.0.raw.end
     }
 
-    /// Returns that of its participant.
+    /// Returns the handle of the end's participant.
     pub(super) fn participant(&self) -> i32 {
         self.0.participant
     }
 
-    /// Returns the right to take its samples.
+    /// Returns the right to take samples of the end.
     pub(super) fn taker(&self) -> SampleTaker {
         SampleTaker(self.0.raw.end)
     }
 
     fn guid(&self) -> Result<Guid> {
         let mut guid = [0; 16];
-        // SAFETY: the end is open, and there are 16 bytes.
+        // SAFETY: the end is open, and the buffer has 16 bytes.
         succeed(unsafe { sys::stripline_dds_guid(self.0.raw.end, guid.as_mut_ptr()) })
             .map_err(Error::failed)?;
         Ok(guid)
@@ -381,11 +383,12 @@ impl<E: EndEvents> Drop for OwnedEnd<E> {
     fn drop(&mut self) {
         // Relaxed: this is the only user left.
         if self.0.lingers.load(Ordering::Relaxed) {
-            // Cyclone DDS goes on with it, in its participant, as long as this process lives.
+            // Cyclone DDS continues with the end and its participant, as long as this process
+            // lives.
             std::mem::forget((self.0.share.take(), self.0.events.take()));
             return;
         }
-        // SAFETY: the end is open. Once it is deleted, none of its events runs or can come.
+        // SAFETY: the end is open. Once it is deleted, no event of it runs or can come.
         unsafe {
             let is_deleted = sys::stripline_dds_delete(self.0.raw.end) >= 0;
             sys::stripline_dds_delete(self.0.raw.topic);
@@ -403,20 +406,21 @@ impl<E: EndEvents> WriterEnd<E> {
     /// Makes the writer of a topic.
     ///
     /// # Errors
-    /// What Cyclone DDS lacks, with the remedy; in a child of a process that has used it.
+    /// Cyclone DDS lacks a resource (the error names the remedy), or this process is a child of a
+    /// process that has used Cyclone DDS.
     pub(crate) fn new(topic: &str, events: Arc<E>) -> Result<Self> {
         OwnedEnd::new(&DdsPlace::connections(), (sys::FRAMES, topic), &RELIABLE, false, events).map(Self)
     }
 
-    /// Returns its number on the network.
+    /// Returns the writer's number on the network.
     ///
     /// # Errors
-    /// What Cyclone DDS reports.
+    /// An error of Cyclone DDS.
     pub(crate) fn guid(&self) -> Result<Guid> {
         self.0.guid()
     }
 
-    /// Returns whether it has found a reader.
+    /// Returns whether the writer has found a reader.
     pub(crate) fn has_reader(&self) -> bool {
         // SAFETY: the writer is open.
         unsafe { sys::stripline_dds_matched_readers(self.0.0.raw.end) > 0 }
@@ -425,7 +429,7 @@ impl<E: EndEvents> WriterEnd<E> {
     /// Writes a sample.
     ///
     /// # Errors
-    /// What Cyclone DDS reports.
+    /// An error of Cyclone DDS.
     pub(crate) fn write(&self, key: u64, number: u64, bytes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
         // SAFETY: the writer is open, and copies the bytes before it returns.
@@ -434,9 +438,9 @@ impl<E: EndEvents> WriterEnd<E> {
         succeed(outcome).map(drop).map_err(io::Error::other)
     }
 
-    /// Lets Cyclone DDS go on with what is not acknowledged, once this is dropped.
+    /// Lets Cyclone DDS deliver unacknowledged samples even after the drop of this end.
     pub(crate) fn linger(&self) {
-        // Relaxed: read by the drop.
+        // Relaxed: the drop of this end reads it.
         self.0.0.lingers.store(true, Ordering::Relaxed);
     }
 }
@@ -448,23 +452,23 @@ impl<E: EndEvents> ReaderEnd<E> {
     /// Makes the reader of a topic.
     ///
     /// # Errors
-    /// As [`WriterEnd::new`].
+    /// The errors of [`WriterEnd::new`].
     pub(crate) fn new(topic: &str, events: Arc<E>) -> Result<Self> {
         OwnedEnd::new(&DdsPlace::connections(), (sys::FRAMES, topic), &RELIABLE, true, events).map(Self)
     }
 
-    /// Returns a share in its participant, for what has its samples: that is dropped before the
-    /// participant is.
+    /// Returns a share in the reader's participant for an owner of samples, so that the samples are
+    /// dropped before the participant is.
     pub(crate) fn share(&self) -> ParticipantShare {
         ParticipantShare::new(self.0.0.domain)
     }
 }
 
-/// The right to take the samples of a reader, while that is open.
+/// The right to take the samples of a reader, while the reader is open.
 pub(crate) struct SampleTaker(i32);
 
 impl SampleTaker {
-    /// Takes the next sample; `None`: nothing is there.
+    /// Takes the next sample; `None`: no sample is waiting.
     pub(crate) fn take(&self) -> Option<TakenSample> {
         loop {
             let mut raw = sys::Sample {
@@ -482,10 +486,10 @@ impl SampleTaker {
         }
     }
 
-    /// Returns the number on the network of the writer of a sample, if it still is there.
+    /// Returns the network number of a sample's writer, if the writer still exists.
     pub(crate) fn guid_of(&self, publication: u64) -> Option<Guid> {
         let mut guid = [0; 16];
-        // SAFETY: the reader is open, and there are 16 bytes.
+        // SAFETY: the reader is open, and the buffer has 16 bytes.
         let outcome =
             unsafe { sys::stripline_dds_guid_of_publication(self.0, publication, guid.as_mut_ptr()) };
         (outcome >= 0).then_some(guid)
@@ -495,17 +499,17 @@ impl SampleTaker {
 /// A sample that was taken.
 pub(crate) struct TakenSample(sys::Sample);
 
-// SAFETY: Cyclone DDS counts its users with atomics, and changes it no more.
+// SAFETY: Cyclone DDS counts users of a sample with atomics, and does not change it any more.
 unsafe impl Send for TakenSample {}
 
 impl TakenSample {
-    /// Returns its serialised form: four bytes that name the encoding, and the fields.
+    /// Returns the sample's serialised form: four bytes that name the encoding, and the fields.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes, until it is released.
+        // SAFETY: the sample has this number of bytes, which live until it is released.
         unsafe { std::slice::from_raw_parts(self.0.bytes, self.0.length) }
     }
 
-    /// Returns the writer that it came from, in the reader's own numbers.
+    /// Returns the writer of the sample, as a number of the reader.
     pub(crate) fn publication(&self) -> u64 {
         self.0.publication
     }
@@ -513,7 +517,7 @@ impl TakenSample {
 
 impl Drop for TakenSample {
     fn drop(&mut self) {
-        // SAFETY: it was taken, and is released once.
+        // SAFETY: the sample was taken, and is released once.
         unsafe { sys::stripline_dds_release(&raw mut self.0) }
     }
 }
@@ -539,7 +543,7 @@ mod tests {
         in_own_process(test, "too large", use_up_the_small_numbers);
     }
 
-    /// Makes an end with more and more descriptors.
+    /// Makes an end with more and more free descriptors.
     fn run_out() {
         let maximum = getrlimit(Resource::Nofile).maximum;
         let mut outcomes = Vec::new();

@@ -1,4 +1,4 @@
-//! A check for libraries that end the process, or wait for ever, where they find no descriptors.
+//! A check for libraries that end the process, or wait for ever, if they find no descriptors.
 
 use std::os::fd::OwnedFd;
 
@@ -6,22 +6,22 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::error::{Error, Result};
 
-/// Checks that so many descriptors are free for a library, by opening them.
+/// Checks that `needed` descriptors are free for a library, by opening them.
 ///
 /// # Errors
-/// There are not that many, with the remedy.
+/// Fewer descriptors are free. The error names the remedy.
 pub fn check_descriptors(library: &str, needed: usize) -> Result<()> {
     open(library, needed).map(drop)
 }
 
-/// Checks that so many descriptors are free for a library that waits with `select`, and that their
-/// numbers have a place in its sets. The library would end the process.
+/// Checks that `needed` descriptors are free for a library that waits with `select`, and that their
+/// numbers have a place in its sets. Without a place, the library would end the process.
 ///
 /// # Errors
-/// There are not that many, with the remedy.
+/// Fewer descriptors are free, or the numbers are too high. The error names the remedy.
 #[cfg(feature = "dds")]
 pub(crate) fn check_descriptors_of_select(library: &str, needed: usize) -> Result<()> {
-    /// What the program's other threads may open while the library starts.
+    /// Descriptors that the program's other threads may open while the library starts.
     const FOR_OTHERS: i32 = 64;
     const LIMIT: i32 = libc::FD_SETSIZE as i32;
     let largest = open(library, needed)?.iter().map(std::os::fd::AsRawFd::as_raw_fd).max();

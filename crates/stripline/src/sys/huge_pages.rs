@@ -1,15 +1,15 @@
-//! Huge pages and locked memory: what the system provides, and the remedies when it refuses.
+//! Huge pages and locked memory: the state of the system, and the remedies when it refuses.
 
 use crate::error::{Error, Result};
 
-/// The huge pages of the default size, as listed in `/proc/meminfo`.
+/// Huge pages of the default size, as listed in `/proc/meminfo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HugePages {
-    /// Bytes of one.
+    /// The size of a page, in bytes.
     pub size: usize,
-    /// How many are reserved on this machine.
+    /// The number of pages reserved on this machine.
     pub total: u64,
-    /// How many of those are neither used nor promised to a process.
+    /// The number of reserved pages that are neither used nor promised to a process.
     pub free: u64,
 }
 
@@ -17,7 +17,7 @@ impl HugePages {
     /// Reads the present numbers.
     ///
     /// # Errors
-    /// A kernel without huge pages, or one that does not list them.
+    /// The kernel has no huge pages, or does not list them.
     pub(crate) fn now() -> Result<Self> {
         let text = std::fs::read_to_string("/proc/meminfo")
             .map_err(|e| Error::system("cannot read /proc/meminfo", e))?;
@@ -36,10 +36,10 @@ impl HugePages {
         size.is_power_of_two().then_some(Self { size, total: number("HugePages_Total")?, free })
     }
 
-    /// Checks that a ring can be made of them.
+    /// Checks that a ring can consist of these pages.
     ///
     /// # Errors
-    /// A sentence that names the next possible size.
+    /// The capacity is not a multiple of the page size. The error names the next possible size.
     pub(crate) fn check_capacity(self, capacity: usize) -> Result<()> {
         if capacity.is_multiple_of(self.size) {
             return Ok(());
@@ -51,7 +51,8 @@ impl HugePages {
         )))
     }
 
-    /// Returns the error for a ring of `bytes` that could not be made of them, with the remedy.
+    /// Returns the error for a ring of `bytes` bytes that could not be made of these pages, with
+    /// the remedy.
     pub(crate) fn refusal(self, bytes: usize, cause: rustix::io::Errno) -> Error {
         let Self { size, total, free } = self;
         let needed = (bytes / size) as u64;
@@ -83,7 +84,7 @@ pub(crate) fn lock_refusal(bytes: usize, cause: rustix::io::Errno) -> Error {
     ))
 }
 
-/// Returns how many bytes this process has locked, from its `status` file.
+/// Returns the number of bytes that this process has locked, from its `status` file.
 pub(crate) fn locked_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmLck:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)

@@ -1,12 +1,13 @@
-//! Ports of iceoryx2, and the names that they take.
+//! Ports of iceoryx2, and the names that they use.
 //!
-//! A connection has a service of its own, with one publisher and one subscriber. All its names are
-//! in `/dev/shm` and begin with the same words: the process that made them, when that was started,
-//! and a random number. They are needed until both ports have found each other, and are removed
-//! then. A kill before that leaves them, so that the next process removes those of dead ones.
+//! Each connection has a separate service, with one publisher and one subscriber. All names of a
+//! connection are in `/dev/shm` and begin with the same words: the process that made them, the time
+//! at which the process was started, and a random number. The names are removed once both ports
+//! have found each other. After a kill before that, the names stay, so the next process removes the
+//! names of dead processes.
 //!
-//! No function here panics: iceoryx2 does where it finds its memory damaged, which a process of the
-//! same user can do.
+//! No function here panics. iceoryx2 panics if it finds its memory damaged, which any process of
+//! the same user can cause.
 
 use std::fmt::Debug;
 use std::io;
@@ -36,14 +37,14 @@ use super::mutex::lock;
 use super::owned_names::OwnedNames;
 use crate::error::Result;
 
-/// Where the C library has the names of shared memory.
+/// The folder in which the C library puts the names of shared memory.
 const FOLDER: &str = "/dev/shm";
 /// All names of the connections.
 const NAMES: OwnedNames = OwnedNames { folder: FOLDER, prefix: "stripline-iceoryx2-" };
-/// The name of each service. Its connection's names are its own.
+/// The name of each service. The names of different connections differ in their prefix.
 const SERVICE: &str = "path";
 
-// SAFETY: plain bytes at any address.
+// SAFETY: a cache line is plain bytes, valid at any address.
 unsafe impl ZeroCopySend for CacheLine {}
 
 type Factory = publish_subscribe::PortFactory<Service, [CacheLine], ()>;
@@ -53,17 +54,17 @@ pub(crate) fn version() -> String {
     format!("iceoryx2 {VERSION}")
 }
 
-/// That in `Cargo.lock`, which a test compares.
+/// The version in `Cargo.lock`. A test compares the two.
 const VERSION: &str = "0.10.0";
 
-/// The names of one connection.
+/// The names of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionNames {
     prefix: String,
 }
 
 impl ConnectionNames {
-    /// Returns names that this process owns, after removing those of dead processes.
+    /// Returns names that this process owns, after removing the names of dead processes.
     ///
     /// # Errors
     /// A lack of random numbers, or of `/proc`.
@@ -71,22 +72,22 @@ impl ConnectionNames {
         Ok(Self { prefix: NAMES.make()? })
     }
 
-    /// Parses names that came from a peer.
+    /// Parses names that a peer has sent.
     pub(crate) fn parse(prefix: &str) -> Option<Self> {
         (prefix.len() < 100 && NAMES.has(prefix)).then(|| Self { prefix: prefix.into() })
     }
 
-    /// Returns what they begin with.
+    /// Returns the prefix of the names.
     pub(crate) fn as_str(&self) -> &str {
         &self.prefix
     }
 
-    /// Removes those that are there. The memory stays with the processes that have it.
+    /// Removes the names that exist. Processes that have mapped the memory keep it.
     pub(crate) fn remove(&self) {
         NAMES.remove(|name| name.starts_with(&self.prefix));
     }
 
-    /// Makes the folder of those that are files. It is this user's alone.
+    /// Makes the folder of the names that are files. Only this user has access to it.
     fn make_folder(&self) -> io::Result<()> {
         Ok(rustix::fs::mkdir(self.folder(), rustix::fs::Mode::RWXU)?)
     }
@@ -95,22 +96,22 @@ impl ConnectionNames {
         NAMES.path(&self.prefix)
     }
 
-    /// Returns a configuration that no file of the system has a part in.
+    /// Returns a configuration that no file of the system can change.
     fn config(&self) -> Result<Config, String> {
         let mut config = Config::default();
         let folder = self.folder();
         let root = folder.to_str().unwrap_or_default().as_bytes();
         config.global.set_root_path(&SemanticString::new(root).map_err(text("the folder"))?);
         config.global.prefix = FileName::new(self.prefix.as_bytes()).map_err(text("the prefix"))?;
-        // Nothing of a process that is stopped is removed.
+        // iceoryx2 must not remove anything of a stopped process.
         config.global.node.cleanup_dead_nodes_on_creation = false;
         config.global.node.cleanup_dead_nodes_on_destruction = false;
         config.global.service.cleanup_dead_nodes_on_open = false;
         Ok(config)
     }
 
-    /// Allocates all memory of the connection now. What lacks then is an error here, and not a
-    /// signal later.
+    /// Allocates all memory of the connection at once. A lack of memory is then an error here, and
+    /// not a signal later.
     fn allocate(&self) -> io::Result<()> {
         for entry in std::fs::read_dir(FOLDER)?.flatten() {
             let is_memory = entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -124,8 +125,9 @@ impl ConnectionNames {
 }
 
 impl ConnectionNames {
-    /// Runs work, and returns the memory that it has mapped and can write. The children of this
-    /// process get other pages. Both ends may be in one process, so one works at a time.
+    /// Runs work, and returns the writable memory that the work has mapped. The children of this
+    /// process get other pages. Both ends may be in one process, so only one of them works at a
+    /// time.
     fn while_mapping<T>(
         &self,
         work: impl FnOnce() -> Result<T, String>,
@@ -139,7 +141,7 @@ impl ConnectionNames {
         Ok((made, added.map(|(start, bytes)| SharedPages::new(start, bytes)).collect()))
     }
 
-    /// Returns the address and the bytes of each mapping that can be written.
+    /// Returns the address and the size of each writable mapping.
     fn mapped(&self) -> io::Result<Vec<(NonNull<u8>, usize)>> {
         let maps = std::fs::read_to_string("/proc/self/maps")?;
         let file = format!("{FOLDER}/{}", self.prefix);
@@ -163,30 +165,30 @@ pub(crate) fn remove_dead() {
 /// The sizes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PathSizes {
-    /// Messages that wait, at most.
+    /// The most messages that wait.
     pub messages: usize,
-    /// Cache lines of one, at most.
+    /// The most cache lines of a message.
     pub lines: usize,
 }
 
 /// The receiving end.
 pub(crate) struct SubscriberEnd {
-    /// Dropped before what unmaps them.
+    /// The pages are dropped before the fields that unmap them.
     pages: Vec<SharedPages>,
-    /// The message that is read; dropped first.
+    /// The message that is read at present. It is dropped before the subscriber.
     sample: Option<Sample<Service, [CacheLine], ()>>,
     subscriber: Subscriber<Service, [CacheLine], ()>,
     factory: Factory,
     _node: Node<Service>,
 }
 
-// SAFETY: `ipc::Service` counts references without atomics. All the counts of these ports are in
-// this value, which has one user at a time, and nothing of it is given out.
+// SAFETY: `ipc::Service` counts references without atomics. All counts of these ports are in this
+// value, which has one user at a time, and no part of it is given out.
 unsafe impl Send for SubscriberEnd {}
 
 /// The sending end.
 pub(crate) struct PublisherEnd {
-    /// Dropped before what unmaps them.
+    /// The pages are dropped before the fields that unmap them.
     pages: Vec<SharedPages>,
     /// The place for the next message.
     loan: Option<LentPlace>,
@@ -203,10 +205,10 @@ unsafe impl Send for PublisherEnd {}
 type LentPlace = SampleMutUninit<Service, [std::mem::MaybeUninit<CacheLine>], ()>;
 
 impl SubscriberEnd {
-    /// Makes the service, and its subscriber.
+    /// Makes the service and its subscriber.
     ///
     /// # Errors
-    /// What iceoryx2 lacks.
+    /// An error of iceoryx2, such as a lack of resources.
     pub(crate) fn new(names: &ConnectionNames, sizes: PathSizes) -> Result<Self, String> {
         names
             .make_folder()
@@ -216,10 +218,10 @@ impl SubscriberEnd {
             let factory = node
                 .service_builder(&service_name()?)
                 .publish_subscribe::<[CacheLine]>()
-                // Without overflow no message is lost.
+                // Without overflow, no message is lost.
                 .enable_safe_overflow(false)
                 .subscriber_max_buffer_size(sizes.messages)
-                // The next one is received before the last is released.
+                // The next message is received before the last one is released.
                 .subscriber_max_borrowed_samples(2)
                 .history_size(0)
                 .max_publishers(1)
@@ -235,10 +237,10 @@ impl SubscriberEnd {
         Ok(end)
     }
 
-    /// Connects to the publisher, while the names are there.
+    /// Connects to the publisher, while the names exist.
     ///
     /// # Errors
-    /// There is no publisher, or what iceoryx2 lacks.
+    /// The publisher is missing, or iceoryx2 has an error.
     pub(crate) fn connect(&mut self, names: &ConnectionNames) -> Result<(), String> {
         if self.factory.dynamic_config().number_of_publishers() == 0 {
             return Err("the sender has no publisher of iceoryx2".into());
@@ -255,11 +257,12 @@ impl SubscriberEnd {
         guarded(|| self.subscriber.has_samples().map_err(text("the subscriber"))).unwrap_or(true)
     }
 
-    /// Receives a message in place of the last one, and returns its lines; `None`: none has come,
-    /// and the last one stays. They are not written meanwhile, and stay until the next call.
+    /// Receives a message in place of the last one, and returns its lines; `None`: no message has
+    /// arrived, and the last one stays. The lines are not written meanwhile, and stay until the
+    /// next call.
     ///
     /// # Errors
-    /// What iceoryx2 finds damaged.
+    /// iceoryx2 has found its memory damaged.
     #[inline]
     pub(crate) fn receive(&mut self) -> Result<Option<&[CacheLine]>, String> {
         let received = guarded(|| self.subscriber.receive().map_err(text("the subscriber")))?;
@@ -269,10 +272,10 @@ impl SubscriberEnd {
 }
 
 impl PublisherEnd {
-    /// Opens the service of a receiver, and makes its publisher.
+    /// Opens the service of a receiver, and makes the publisher.
     ///
     /// # Errors
-    /// What iceoryx2 lacks, or has otherwise.
+    /// iceoryx2 lacks a resource, or the service has other settings.
     pub(crate) fn open(names: &ConnectionNames, sizes: PathSizes) -> Result<Self, String> {
         let make = || {
             let node = node(names)?;
@@ -286,7 +289,7 @@ impl PublisherEnd {
                 .initial_max_slice_len(sizes.lines)
                 .allocation_strategy(AllocationStrategy::Static)
                 .max_loaned_samples(2)
-                // It is never full where the receiver counts rightly.
+                // The queue is never full if the receiver counts correctly.
                 .backpressure_strategy(BackpressureStrategy::DiscardData)
                 .create()
                 .map_err(text("the publisher"))?;
@@ -304,11 +307,11 @@ impl PublisherEnd {
         Ok(end)
     }
 
-    /// Returns the place for the next message, which is the same until that is sent. The memory is
-    /// initialised: it was zeros, or is an earlier message.
+    /// Returns the place for the next message. It is the same place until the message is sent. The
+    /// memory is initialised, with zeros or an earlier message.
     ///
     /// # Errors
-    /// There is no place, although the receiver has taken enough.
+    /// No place is free, although the receiver has taken enough messages.
     #[inline]
     pub(crate) fn place(&mut self) -> Result<(NonNull<CacheLine>, usize), String> {
         let loan = match &mut self.loan {
@@ -322,11 +325,11 @@ impl PublisherEnd {
     /// Sends the message in the place.
     ///
     /// # Errors
-    /// The receiver has gone, or counts what it has not taken.
+    /// The receiver has gone, or counts messages that it has not taken.
     #[inline]
     pub(crate) fn send(&mut self) -> Result<(), String> {
         let Some(loan) = self.loan.take() else { return Err("there is no message".into()) };
-        // SAFETY: as `place` states.
+        // SAFETY: the memory is initialised, as `place` states.
         let message = unsafe { loan.assume_init() };
         match guarded(|| message.send().map_err(text("the publisher")))? {
             0 => Err("the receiver has no room".into()),
@@ -334,12 +337,12 @@ impl PublisherEnd {
         }
     }
 
-    /// Copies parts to a place, one after the other, and sends them.
+    /// Copies the parts to a place, one after the other, and sends them.
     ///
     /// # Errors
-    /// As [`PublisherEnd::place`] and [`PublisherEnd::send`].
+    /// The errors of [`PublisherEnd::place`] and [`PublisherEnd::send`].
     pub(crate) fn send_copy(&mut self, front: &CacheLine, bytes: &[u8]) -> Result<(), String> {
-        // A buffer may use the place.
+        // A buffer may use the place that is already lent.
         let mut loan = lend(&self.publisher, self.sizes.lines)?;
         let lines = loan.payload_mut();
         let room = size_of_val(lines);
@@ -362,11 +365,11 @@ fn lend(publisher: &Publisher<Service, [CacheLine], ()>, lines: usize) -> Result
 }
 
 fn node(names: &ConnectionNames) -> Result<Node<Service>, String> {
-    // What happens is in the errors.
+    // iceoryx2 logs nothing, as its errors contain the causes.
     set_log_level(LogLevel::Fatal);
     NodeBuilder::new()
         .config(&names.config()?)
-        // Signals are the program's.
+        // Signals belong to the program.
         .signal_handling_mode(SignalHandlingMode::Disabled)
         .create::<Service>()
         .map_err(text("the node"))
@@ -380,10 +383,10 @@ fn text<E: Debug>(what: &str) -> impl Fn(E) -> String + '_ {
     move |error| format!("iceoryx2, {what}: {error:?}")
 }
 
-/// Runs work of iceoryx2, and takes a panic for a failure.
+/// Runs work of iceoryx2. A panic becomes an error.
 #[inline]
 fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    // What was being changed is not used again: the connection ends.
+    // The state that the work was changing is not used again: the connection ends.
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err("iceoryx2 has found its memory damaged".into()))
 }
@@ -413,7 +416,7 @@ mod tests {
         for round in 0..10 {
             let (place, lines) = publisher.place().unwrap();
             assert_eq!(lines, 3);
-            // SAFETY: a place of three lines, which nothing else uses.
+            // SAFETY: the place has three lines, and nothing else uses it.
             unsafe { place.write(CacheLine([round; 64])) };
             publisher.send().unwrap();
             publisher.send_copy(&CacheLine([round + 100; 64]), b"abc").unwrap();

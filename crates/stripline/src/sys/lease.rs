@@ -1,9 +1,9 @@
 //! Connections to other hosts, and how the end of such a host is detected.
 //!
-//! While nothing is on its way, the kernel's keepalive detects it. What is on its way is sent again
-//! for up to half an hour. `TCP_USER_TIMEOUT` would also end a connection to a process that is
-//! stopped. So one thread of the process reads what the kernel has counted (`TCP_INFO`). A host
-//! that is there acknowledges, however small its receive window is.
+//! While no segment is on its way, the kernel's keepalive detects the end. Segments on their way
+//! are sent again for up to half an hour. `TCP_USER_TIMEOUT` would also end a connection to a
+//! stopped process. So a thread of the process reads the kernel's counts (`TCP_INFO`): a living
+//! host acknowledges, however small its receive window is.
 
 use std::io;
 use std::net::TcpStream;
@@ -18,25 +18,26 @@ use super::doorbell::{Doorbell, PollSet};
 use super::fork::{self, Descriptor, PerProcess};
 use super::mutex::lock;
 
-/// The time from the last sign of the other host to the first probe, where nothing is on its way.
+/// The time from the last sign of the other host to the first probe, while no segment is on its
+/// way.
 const IDLE: Duration = Duration::from_secs(2);
-/// The probes without an answer after which an idle connection ends: ten seconds in all. There are
-/// many, because a network may lose some.
+/// The unanswered probes after which an idle connection ends: ten seconds in all. The number is
+/// large, because a network may lose some probes.
 const IDLE_PROBES: u32 = 8;
-/// The time without an answer after which a connection ends, where something is on its way. In that
-/// time the kernel sends it six times or more.
+/// The time without an answer after which a connection with segments on their way ends. In this
+/// time, the kernel sends a segment six times or more.
 const LEASE: Duration = Duration::from_secs(20);
 /// The period of the thread, and of the probes.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The probes of a full window that have to stay without an answer. The kernel sends them ever more
-/// seldom, and one may be lost.
+/// The unanswered probes of a full window after which a connection ends. The kernel sends them at
+/// growing intervals, and one may be lost.
 const PROBES: u8 = 3;
 
-/// A TCP connection. One to another host ends when that host has vanished.
+/// A TCP connection. A connection to another host ends when that host has vanished.
 #[derive(Debug)]
 pub(crate) struct TcpSocket {
     stream: Descriptor<TcpStream>,
-    /// Last, so that all of them are closed when the stream is.
+    /// The last field, so that all copies of the descriptor are closed when the stream is.
     lease: Option<Arc<Lease>>,
 }
 
@@ -45,8 +46,8 @@ impl TcpSocket {
         Self { stream, lease: None }
     }
 
-    /// Detects from now on that the other host has vanished. A peer that is stopped stays, as its
-    /// kernel answers. Nothing is done for a peer on this host.
+    /// Detects from now on that the other host has vanished. A stopped peer stays connected, as its
+    /// kernel answers. For a peer on this host, nothing is done.
     ///
     /// # Errors
     /// A lack of descriptors or threads.
@@ -82,13 +83,14 @@ impl AsFd for TcpSocket {
     }
 }
 
-/// The watch over a connection; its drop ends it.
+/// The watch over a connection. Dropping it ends the watch.
 #[derive(Debug)]
 struct Lease(Arc<Watched>);
 
 #[derive(Debug)]
 struct Watched {
-    /// A copy: it must not outlive the connection, or the peer would not see its end.
+    /// A copy of the descriptor. It must not outlive the connection, as the peer would not see the
+    /// end.
     stream: Descriptor<TcpStream>,
     silence: Mutex<Silence>,
 }
@@ -139,7 +141,7 @@ fn watch(doorbell: &Doorbell) {
         {
             let mut leases = lock(LEASES.get());
             match &*leases {
-                // With the list locked, so that no connection is kept open by this thread.
+                // The list is locked meanwhile, so that this thread keeps no connection open.
                 Some(watch) if !watch.connections.is_empty() => {
                     watch.connections.iter().for_each(|watched| watched.check(now));
                 }
@@ -163,13 +165,13 @@ impl Watched {
     fn check(&self, now: Instant) {
         let Ok(count) = AckCount::of(self.stream.as_fd()) else { return };
         if lock(&self.silence).is_over(count, now) {
-            // All ends of it find it closed, as after a reset.
+            // All users of the connection find it closed, as after a reset.
             let _ = rustix::net::shutdown(&*self.stream, Shutdown::Both);
         }
     }
 }
 
-/// The counts that the kernel keeps of a connection.
+/// The counts that the kernel keeps for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AckCount {
     /// Segments on their way.
@@ -185,8 +187,8 @@ impl AckCount {
         // SAFETY: plain integers, and zeros are valid.
         let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
         let mut bytes = size_of_val(&info) as libc::socklen_t;
-        // SAFETY: writes at most that many bytes, to a structure of that size. An older kernel
-        // writes fewer; the fields below are in all of them.
+        // SAFETY: the call writes at most that many bytes, to a structure of that size. An older
+        // kernel writes fewer bytes. All kernels have the fields below.
         let outcome = unsafe {
             libc::getsockopt(
                 socket.as_raw_fd(),
@@ -204,14 +206,14 @@ impl AckCount {
     }
 }
 
-/// The time for which the other host has been silent although it had something to answer.
+/// The time for which the other host has been silent although it had to answer.
 #[derive(Debug, Default)]
 struct Silence {
     since: Option<Instant>,
 }
 
 impl Silence {
-    /// Takes what the kernel has counted by now, and returns whether the lease is over.
+    /// Takes the kernel's present counts, and returns whether the lease is over.
     fn is_over(&mut self, count: AckCount, now: Instant) -> bool {
         let has_answered = |since: Instant| count.since_ack < now.saturating_duration_since(since);
         let is_asked = count.unacknowledged > 0 || count.probes > 0;
@@ -240,7 +242,7 @@ mod tests {
         AckCount { unacknowledged, probes, since_ack: Duration::from_secs(since_ack) }
     }
 
-    /// Returns at which of the counts, a second apart, the lease is over.
+    /// Returns the index of the count at which the lease is over. The counts are a second apart.
     fn over_at(counts: impl IntoIterator<Item = AckCount>) -> Option<usize> {
         let (mut silence, start) = (Silence::default(), Instant::now());
         let mut at = (0..).map(|second| start + Duration::from_secs(second));
@@ -249,20 +251,21 @@ mod tests {
 
     #[test]
     fn a_host_is_gone_after_twenty_seconds_without_an_answer() {
-        // Idle for an hour before: only the time with something on its way counts.
+        // The connection was idle for an hour before: only the time with segments on their way
+        // counts.
         assert_eq!(over_at((0..60).map(|second| count(3, 0, 3600 + second))), Some(20));
-        // A full window: three probes have to be lost, however seldom they are.
+        // With a full window, three probes have to be lost, however seldom they are sent.
         let probes = (0..60).map(|second| count(0, [1, 2, 2, 3][second as usize / 15], second));
         assert_eq!(over_at(probes), Some(45));
     }
 
     #[test]
     fn a_host_that_answers_stays() {
-        // Idle, busy, or with a stopped process: its kernel answers each probe.
+        // The host is idle or busy, or has a stopped process: its kernel answers each probe.
         assert_eq!(over_at((0..60).map(|second| count(0, 0, second))), None);
         assert_eq!(over_at((0..60).map(|_| count(3, 0, 0))), None);
         assert_eq!(over_at((0..600).map(|second| count(0, u8::from(second % 60 == 0), second % 60))), None);
-        // Silent for nineteen seconds at a time.
+        // The host is silent for nineteen seconds at a time.
         assert_eq!(over_at((0..100).map(|second| count(1, 0, second % 19))), None);
     }
 

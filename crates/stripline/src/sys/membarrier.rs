@@ -1,5 +1,5 @@
 //! A memory barrier on all processors at once (Linux `membarrier`, 4.16 or later). The side that
-//! goes to sleep runs it, so that the sending side needs no fence per packet.
+//! goes to sleep runs the barrier, so that the sending side needs no fence per packet.
 
 use stripline_ring::Fence;
 
@@ -12,18 +12,18 @@ const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
 /// `MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED`.
 const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 
-/// Returns whether this process is registered: it can run barriers, and those of other processes
+/// Returns whether this process is registered: it can run barriers, and barriers of other processes
 /// work on its threads.
 pub(crate) fn is_supported() -> bool {
-    // The kernel keeps this with the memory of a process, so a child registers itself.
+    // The kernel keeps the registration with the memory of a process, so a child registers again.
     static SUPPORTED: PerProcess<bool> =
         PerProcess::new(|| membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED));
     *SUPPORTED.get()
 }
 
-/// Returns whether a port with this wait strategy runs the barrier. One that sleeps at every wait
-/// does not: its barriers, which interrupt the other processors, would cost more than the fences
-/// that they save.
+/// Returns whether a port with this wait strategy runs the barrier. A port that sleeps at every
+/// wait does not: its barriers, which interrupt the other processors, would cost more than the
+/// fences that they save.
 pub(crate) fn is_used_with(wait: WaitStrategy) -> bool {
     wait != WaitStrategy::Block && is_supported()
 }
@@ -33,7 +33,7 @@ pub(crate) fn is_used_with(wait: WaitStrategy) -> bool {
 pub(crate) fn fence_before_sleep(runs_it: bool) {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     if runs_it {
-        // It cannot fail where it has worked before. If it did, the next packet would wake the
+        // The call cannot fail if it has worked before. If it did, the next packet would wake the
         // peer, late.
         membarrier(GLOBAL_EXPEDITED);
     }

@@ -1,4 +1,4 @@
-//! Shared memory without names: sealed memfds, mapped twice in a row where a ring needs it.
+//! Shared memory without names: sealed memfds. The memory of a ring is mapped twice in a row.
 
 use std::ffi::c_void;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use super::fork::{self, Descriptor, SharedPages};
 use super::huge_pages::{self, HugePages};
 
-/// Size of a page. Kernels with larger pages, as some for arm64, are refused:
-/// see [`check_page_size`].
+/// The size of a page. Kernels with larger pages, such as some for arm64, are refused: see
+/// [`check_page_size`].
 pub(crate) const PAGE: usize = 4096;
 
 const SEALS_ALWAYS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
@@ -27,16 +27,17 @@ const SEALS_OF_RING: SealFlags = SEALS_ALWAYS.union(SealFlags::FUTURE_WRITE);
 pub(crate) struct SharedMemory {
     fd: Descriptor,
     bytes: usize,
-    /// Bytes of one of its pages.
+    /// The size of its pages, in bytes.
     page: usize,
 }
 
-/// Pages are mapped in advance. Otherwise page faults would occur during the first lap of a ring.
+/// Pages are mapped in advance, as page faults would otherwise occur during the first lap of a
+/// ring.
 const IN_PLACE: MapFlags = MapFlags::SHARED.union(MapFlags::FIXED).union(MapFlags::POPULATE);
 
 impl SharedMemory {
-    /// Allocates every page now, so that a full tmpfs is an error here and not a signal later. The
-    /// size is sealed. The name appears only in `/proc/PID/maps`.
+    /// Allocates every page at once, so that a full tmpfs is an error here and not a signal later.
+    /// The size is sealed. The name appears only in `/proc/PID/maps`.
     pub(crate) fn new(name: &str, bytes: usize) -> Result<Self> {
         let failed = |e| Error::system(format!("cannot allocate {bytes} bytes of shared memory"), e);
         check_page_size(rustix::param::page_size())?;
@@ -47,7 +48,7 @@ impl SharedMemory {
     /// requested.
     ///
     /// # Errors
-    /// As [`SharedMemory::new`]; for huge pages the error names the remedy.
+    /// The errors of [`SharedMemory::new`]. For huge pages, the error names the remedy.
     pub(crate) fn ring(name: &str, capacity: usize, huge_pages: bool) -> Result<Self> {
         if !huge_pages {
             return Self::new(name, PAGE + capacity);
@@ -56,7 +57,7 @@ impl SharedMemory {
         let pages = HugePages::now()?;
         pages.check_capacity(capacity)?;
         let bytes = pages.size + capacity;
-        // Checked although pages were free before: another process may have taken them.
+        // The call may fail although pages were free before: another process may have taken them.
         Self::allocate(name, bytes, pages.size, MemfdFlags::HUGETLB)
             .map_err(|cause| HugePages::now().unwrap_or(pages).refusal(bytes, cause))
     }
@@ -70,13 +71,13 @@ impl SharedMemory {
         Ok(Self { fd, bytes, page })
     }
 
-    /// Returns the bytes of one of its pages, which is also the offset of a ring behind its control
-    /// page.
+    /// Returns the size of the memory's pages in bytes, which is also the offset of a ring behind
+    /// its control page.
     pub(crate) fn page(&self) -> usize {
         self.page
     }
 
-    /// Forbids every further writable mapping; mappings that exist stay writable.
+    /// Forbids every further writable mapping. Existing mappings stay writable.
     pub(crate) fn seal_read_only(&self) -> Result<()> {
         rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
             .map_err(|e| Error::system("cannot seal shared memory", e))
@@ -88,9 +89,9 @@ impl SharedMemory {
             .map_err(|e| Error::system("cannot seal shared memory", e))
     }
 
-    /// Takes a descriptor that a peer sent, after checking that it is a memfd of that size with the
-    /// size sealed. Otherwise the peer could truncate it and kill this process with SIGBUS. Both
-    /// sides write to it.
+    /// Takes a descriptor that a peer sent, after checking that it is a writable memfd of the given
+    /// size, with the size sealed. Otherwise the peer could truncate the memfd and kill this
+    /// process with SIGBUS. Both sides write to the memory.
     pub(crate) fn from_peer(peer: &str, fd: OwnedFd, bytes: usize) -> Result<Self> {
         let memory = Self::checked(peer, fd, bytes, PAGE, SEALS_ALWAYS)?;
         let failed = |e| Error::system("cannot inspect shared memory", e);
@@ -120,7 +121,7 @@ impl SharedMemory {
         Ok(memory)
     }
 
-    /// Returns whether its descriptor reads, writes or does both.
+    /// Returns whether the descriptor can be read, written or both.
     fn access(&self) -> Result<OFlags> {
         let flags = rustix::fs::fcntl_getfl(&self.fd);
         let flags = flags.map_err(|e| Error::system("cannot inspect shared memory", e))?;
@@ -146,15 +147,15 @@ impl SharedMemory {
         if usize::try_from(its_page) != Ok(page) {
             return misbehaved(format!("sent shared memory in pages of {its_page} bytes, not {page}"));
         }
-        // A missing page is allocated at its first access. Without a free page, that kills the
-        // process with SIGBUS.
+        // A missing page is allocated at the first access. Without a free page, that access kills
+        // the process with SIGBUS.
         if u64::try_from(stat.st_blocks).unwrap_or(0) * 512 < bytes as u64 {
             return misbehaved("sent shared memory with holes".into());
         }
         Ok(Self { fd: Descriptor::new(fd), bytes, page })
     }
 
-    /// Maps all of it once.
+    /// Maps the whole memory once.
     pub(crate) fn map(&self) -> Result<Mapping> {
         Mapping::new(self, self.bytes, true).map(|mapping| mapping.shared(true))
     }
@@ -191,11 +192,11 @@ pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
     page: usize,
-    /// Of one that can be written: what keeps it from the children of this process.
+    /// For a writable mapping: the entry that keeps the pages from the children of this process.
     shared: Option<SharedPages>,
 }
 
-// SAFETY: a mapping is only an address range; its users argue for each access.
+// SAFETY: a mapping is only an address range. Each access has a separate SAFETY argument.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; every method takes `&self` and only computes addresses.
 unsafe impl Sync for Mapping {}
@@ -206,9 +207,9 @@ impl Mapping {
     fn new(memory: &SharedMemory, reserve: usize, writable: bool) -> Result<Self> {
         let failed = |e| Error::system("cannot map shared memory", e);
         let page = memory.page;
-        // The kernel aligns to ordinary pages by itself.
+        // The kernel itself aligns to ordinary pages.
         let spare = page - PAGE;
-        // SAFETY: a fresh anonymous reservation at an address that the kernel chooses.
+        // SAFETY: this is a fresh anonymous reservation at an address that the kernel chooses.
         let base = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
@@ -219,8 +220,9 @@ impl Mapping {
         };
         let base = base.map_err(failed)?.cast::<u8>();
         let before = base.align_offset(page);
-        // SAFETY: within the reservation, which is `spare` bytes longer than what is kept. No
-        // reference exists to the bytes before and behind, which are unmapped.
+        // SAFETY: the addresses are within the reservation, which is `spare` bytes longer than the
+        // kept range. No reference exists to the bytes before and behind that range, which are
+        // unmapped.
         let base = unsafe {
             let start = base.add(before);
             let _ = rustix::mm::munmap(base.cast(), before);
@@ -231,8 +233,8 @@ impl Mapping {
             return Err(failed(rustix::io::Errno::NOMEM));
         };
         let mapping = Self { base: start, bytes: reserve, page, shared: None };
-        // SAFETY: replaces the first pages of the reservation just made, to which no reference
-        // exists yet.
+        // SAFETY: the call replaces the first pages of the reservation just made, to which no
+        // reference exists yet.
         let mapped = unsafe {
             rustix::mm::mmap(
                 base.cast::<c_void>(),
@@ -247,37 +249,38 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Keeps it from the children of this process if it can be written. One that is only read
-    /// stays readable there.
+    /// Keeps a writable mapping from the children of this process. A read-only mapping stays
+    /// readable in a child.
     fn shared(mut self, writable: bool) -> Self {
         self.shared = writable.then(|| SharedPages::new(self.base, self.bytes));
         self
     }
 
-    /// Locks all of it into memory, mapped until it is unmapped: no access waits for a page.
+    /// Locks the whole mapping into memory until it is unmapped, so that no access waits for a
+    /// page.
     ///
     /// # Errors
-    /// The limit, and how to raise it.
+    /// The limit was reached. The error names it, and how to raise it.
     pub(crate) fn lock(&self) -> Result<()> {
         if self.page != PAGE {
-            // Huge pages are never swapped, and the kernel does not count them; they only have to
-            // be mapped.
+            // The kernel never swaps huge pages and does not count them as locked. They only have
+            // to be mapped.
             self.touch();
             return Ok(());
         }
-        // SAFETY: this mapping owns the range; locking changes nothing that can be seen in it.
+        // SAFETY: this mapping owns the range, and locking does not change the content.
         unsafe { rustix::mm::mlock(self.base.as_ptr().cast(), self.bytes) }
             .map_err(|cause| huge_pages::lock_refusal(self.bytes, cause))
     }
 
-    /// Maps the memory of a mirrored ring once more, to be read. The second half begins at
+    /// Maps the memory of a mirrored ring once more, for reading. The second half begins at
     /// `mirror`.
     ///
     /// # Errors
-    /// Errors of the system; memory of huge pages is refused.
+    /// An error of the system, or the memory consists of huge pages.
     pub(crate) fn duplicate(&self, mirror: usize) -> Result<Self> {
         let failed = |e| Error::system("cannot map shared memory once more", e);
-        // SAFETY: a fresh anonymous reservation at an address that the kernel chooses.
+        // SAFETY: this is a fresh anonymous reservation at an address that the kernel chooses.
         let base = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
@@ -291,8 +294,8 @@ impl Mapping {
         };
         let copy = Self { base, bytes: self.bytes, page: self.page, shared: None };
         for (start, end) in [(0, mirror), (mirror, self.bytes)] {
-            // SAFETY: a length of 0 leaves the pages where they are, and maps them at the new
-            // address, too. That replaces a part of the reservation just made, to which no
+            // SAFETY: with a length of 0, the call leaves the pages in place and maps them at the
+            // new address as well. It replaces a part of the reservation just made, to which no
             // reference exists yet.
             let mapped = unsafe {
                 rustix::mm::mremap_fixed(
@@ -308,19 +311,19 @@ impl Mapping {
         Ok(copy)
     }
 
-    /// Replaces the pages with those bytes by a copy that belongs to this mapping alone. Other
-    /// threads may read the bytes meanwhile, if no process writes them. The rest of the pages gets
-    /// some content of before.
+    /// Replaces the pages of the given bytes by a copy that belongs to this mapping alone. Other
+    /// threads may read the bytes meanwhile, if no process writes them. Bytes beside them on the
+    /// same pages get some earlier content.
     ///
     /// # Errors
-    /// Errors of the system. The bytes are still there.
+    /// An error of the system. The bytes are still in place.
     pub(crate) fn make_private(&self, bytes: &[u8]) -> Result<()> {
         let failed = |e| Error::system("cannot copy pages of shared memory", e);
         let offset = bytes.as_ptr().addr() - self.base.as_ptr().addr();
         let start = offset / PAGE * PAGE;
         let length = (offset + bytes.len()).next_multiple_of(PAGE) - start;
         assert!(start + length <= self.bytes && self.page == PAGE, "the bytes are in the mapping");
-        // SAFETY: fresh anonymous memory at an address that the kernel chooses.
+        // SAFETY: this is fresh anonymous memory at an address that the kernel chooses.
         let copy = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
@@ -331,15 +334,15 @@ impl Mapping {
         };
         let copy = copy.map_err(failed)?;
         for offset in (0..length).step_by(8) {
-            // SAFETY: within the mapping and aligned. Atomic, because a peer may write beside the
-            // bytes. Relaxed: the bytes themselves are not written.
+            // SAFETY: the word is within the mapping and aligned. The load is atomic, because a
+            // peer may write beside the bytes. Relaxed: no process writes the bytes themselves.
             let word =
                 unsafe { self.at(start + offset).cast::<AtomicU64>().as_ref() }.load(Ordering::Relaxed);
-            // SAFETY: within the memory just made, which no other thread has.
+            // SAFETY: the address is within the memory just made, which no other thread has.
             unsafe { copy.byte_add(offset).cast::<u64>().write(word) };
         }
-        // SAFETY: the memory just made, which then replaces pages of this mapping at once. A thread
-        // that reads them finds the same bytes before and after.
+        // SAFETY: the memory just made replaces pages of this mapping in one step. A thread that
+        // reads the pages finds the same bytes before and after.
         let replaced = unsafe {
             rustix::mm::mprotect(copy, length, MprotectFlags::READ).and_then(|()| {
                 let target = self.at(start).as_ptr().cast();
@@ -347,7 +350,7 @@ impl Mapping {
             })
         };
         replaced.map(drop).map_err(|e| {
-            // SAFETY: it was not moved, and no reference to it exists.
+            // SAFETY: the memory was not moved, and no reference to it exists.
             let _ = unsafe { rustix::mm::munmap(copy, length) };
             failed(e)
         })
@@ -356,8 +359,9 @@ impl Mapping {
     /// Reads a byte of every page.
     fn touch(&self) {
         for offset in (0..self.bytes).step_by(self.page) {
-            // SAFETY: within the mapping, and never written through this address as anything but
-            // bytes; atomic, because the peer may be writing. Relaxed: the value is not used.
+            // SAFETY: the byte is within the mapping, and is written through this address only as a
+            // byte. The load is atomic, because the peer may be writing. Relaxed: the value is not
+            // used.
             let byte = unsafe { self.at(offset).cast::<AtomicU8>().as_ref() };
             byte.load(Ordering::Relaxed);
         }
@@ -378,9 +382,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // First: at these addresses there may be other memory as soon as they are free.
+        // The pages leave the table first: once the addresses are free, other memory may take them.
         self.shared = None;
-        // SAFETY: this mapping owns the range, and every user of addresses into it holds the
+        // SAFETY: this mapping owns the range, and every user of addresses in the range holds the
         // mapping.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
@@ -388,10 +392,10 @@ impl Drop for Mapping {
 
 /// Checks that a ring can lie behind a control page of [`PAGE`] bytes.
 ///
-/// Memory is mapped in whole pages of the kernel.
+/// The kernel maps memory in whole pages.
 ///
 /// # Errors
-/// The kernel's page size, and which transports work with it.
+/// The kernel has another page size. The error names the transports that work with it.
 fn check_page_size(kernel: usize) -> Result<()> {
     if kernel == PAGE {
         return Ok(());
@@ -451,15 +455,15 @@ mod tests {
         let reader = memory.map_mirrored(false).unwrap();
         let fill = |value: u8| {
             (0..4 * PAGE).for_each(|offset| {
-                // SAFETY: within the mapping, and atomic.
+                // SAFETY: the byte is within the mapping, and the store is atomic.
                 let byte = unsafe { writer.at(PAGE + offset).cast::<AtomicU8>().as_ref() };
                 byte.store(value, Ordering::Relaxed);
             });
         };
         fill(1);
-        // Across a page's border, and across the mirror's.
+        // The bytes cross the border of a page, or the border of the mirror.
         let kept = [(PAGE - 50 + PAGE, 100), (PAGE + 4 * PAGE - 50, 100)].map(|(offset, bytes)| {
-            // SAFETY: within the mapping, and not written before it is private.
+            // SAFETY: the bytes are within the mapping, and not written before they are private.
             unsafe { std::slice::from_raw_parts(reader.at(offset).as_ptr(), bytes) }
         });
         let again = reader.duplicate(PAGE + 4 * PAGE).unwrap();
@@ -467,7 +471,7 @@ mod tests {
         fill(2);
         assert!(kept.iter().all(|bytes| bytes.iter().all(|byte| *byte == 1)));
         for offset in [PAGE, 2 * PAGE - 1, 5 * PAGE - 1, 5 * PAGE, 9 * PAGE - 1] {
-            // SAFETY: within the mapping, and no thread writes now.
+            // SAFETY: the byte is within the mapping, and no thread writes now.
             assert_eq!(unsafe { again.at(offset).read() }, 2, "at {offset}");
         }
         drop(again);
@@ -522,7 +526,7 @@ mod tests {
         if let Ok(HugePages { size, .. }) = HugePages::now() {
             let said = refused(&ring, size, PAGE);
             assert!(said.contains("a ring of 4096 bytes in pages"), "{said}");
-            // Of the required size, but of ordinary pages.
+            // This memory has the required size, but ordinary pages.
             let ring = SharedMemory::new("t", 2 * size).unwrap();
             ring.seal_read_only().unwrap();
             let said = refused(&ring, size, size);

@@ -1,10 +1,10 @@
-//! POSIX message queues (`mq_overview(7)`), without names: a queue is a pair of descriptors.
+//! POSIX message queues (`mq_overview(7)`) without names: a queue is a pair of descriptors.
 //!
-//! Messages go by the system calls themselves. Those of the C library are points where a thread can
-//! be cancelled, which costs 70 instructions each.
+//! Messages are passed by the system calls themselves. The functions of the C library are
+//! cancellation points of threads, which cost 70 instructions each.
 //!
-//! Each end has the queue open twice: for calls that wait, and for calls that do not. A time limit
-//! costs the kernel 25 ns a call, so the second kind goes without.
+//! Each end has opened the queue twice: for calls that wait, and for calls that do not. A time
+//! limit costs the kernel 25 ns per call, so calls of the second kind have no time limit.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -16,32 +16,32 @@ use rustix::fs::{Mode, OFlags};
 
 use super::fork::{self, Descriptor};
 
-/// The most bytes of a message. The system's own default, and what keeps nine queues of ten
+/// The most bytes of a message. It is the system's default, and it keeps nine queues of ten
 /// messages within a user's limit.
 const MESSAGE_MAX: usize = 8192;
-/// What the kernel counts for a message beside its bytes (`ipc/mqueue.c`): its record, and a node
-/// of the tree of priorities.
+/// The memory that the kernel counts for a message beside its bytes (`ipc/mqueue.c`): a record, and
+/// a node of the tree of priorities.
 const MESSAGE_OVERHEAD: usize = 48 + 56;
 
-/// How often a name is tried while other processes of the user remove it in between.
+/// The number of attempts to create a name while other processes of the user remove it in between.
 const NAME_TRIES: usize = 1000;
 
-/// One end of a queue.
+/// An end of a queue.
 #[derive(Debug)]
 pub(crate) struct MessageQueue {
     fd: Descriptor<OwnedFd>,
-    /// The same queue, opened by this process alone and never to wait, so that no peer can change
-    /// that. `None`: the system did not let it open.
+    /// The same queue, opened only by this process and without blocking, so that no peer can change
+    /// that flag. `None`: the system refused to open it.
     at_once: Option<Descriptor<OwnedFd>>,
     message_max: usize,
 }
 
 impl MessageQueue {
-    /// Makes a queue of at most that many messages, or as many as the system allows. Returns its
-    /// receiving end, and a descriptor for the sending one.
+    /// Makes a queue of at most `messages` messages, or fewer if the system's limit is lower.
+    /// Returns the receiving end, and a descriptor for the sending end.
     ///
     /// # Errors
-    /// A lack of descriptors, or of what the user's queues may take, with the remedy.
+    /// A lack of descriptors, or the limit of the user's queues, with the remedy.
     pub(crate) fn new(messages: usize) -> io::Result<(Self, OwnedFd)> {
         let messages = messages.clamp(1, system_limit("msg_max", 10));
         let message_max = system_limit("msgsize_max", MESSAGE_MAX).min(MESSAGE_MAX);
@@ -63,7 +63,7 @@ impl MessageQueue {
     /// Takes the sending end from another process.
     ///
     /// # Errors
-    /// A descriptor of something else.
+    /// The descriptor is not of a queue.
     pub(crate) fn from_peer(fd: OwnedFd) -> io::Result<Self> {
         let attributes = attributes(fd.as_fd())?;
         let message_max = usize::try_from(attributes.mq_msgsize).unwrap_or(0);
@@ -79,15 +79,16 @@ impl MessageQueue {
         self.message_max
     }
 
-    /// Sends a message of up to [`MessageQueue::message_max`] bytes. Waits for room, for at most
-    /// that time.
+    /// Sends a message of up to [`MessageQueue::message_max`] bytes. Waits for room at most
+    /// `longest`.
     ///
     /// # Errors
     /// `WouldBlock` if the queue is full.
     pub(crate) fn send(&self, message: &[u8], longest: Duration) -> io::Result<()> {
         let limit = Limit::of(longest, self);
         // SAFETY: the descriptor is open as long as the borrow, and the message and the time are
-        // read only during the call. A `libc::timespec` is the kernel's on 64-bit machines.
+        // only read during the call. On 64-bit machines, a `libc::timespec` is the kernel's
+        // structure.
         let sent = unsafe {
             libc::syscall(
                 libc::SYS_mq_timedsend,
@@ -101,15 +102,15 @@ impl MessageQueue {
         if sent == 0 { Ok(()) } else { Err(no_wait(io::Error::last_os_error())) }
     }
 
-    /// Receives a message into at least [`MessageQueue::message_max`] bytes. Waits for one, for at
-    /// most that time.
+    /// Receives a message into a buffer of at least [`MessageQueue::message_max`] bytes. Waits for
+    /// a message at most `longest`.
     ///
     /// # Errors
     /// `WouldBlock` if the queue is empty.
     pub(crate) fn receive(&self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
         let limit = Limit::of(longest, self);
         // SAFETY: the descriptor is open as long as the borrow, and the call writes at most the
-        // length of the buffer. The time is read only during the call, as above.
+        // length of the buffer. The time is only read during the call, as above.
         let received = unsafe {
             libc::syscall(
                 libc::SYS_mq_timedreceive,
@@ -130,10 +131,11 @@ impl AsFd for MessageQueue {
     }
 }
 
-/// Creates a queue, opens both ends of it, and removes its name at once.
+/// Creates a queue, opens both ends, and removes the name at once.
 ///
-/// All processes of a user take the same name. So a name that a killed process left is removed with
-/// the user's next queue. Where another user has that name, it is one of this process.
+/// All processes of a user use the same name, so a name that a killed process has left is removed
+/// when the user's next queue is made. If another user has that name, a name with this process's
+/// number is used.
 fn create(messages: usize, message_max: usize) -> io::Result<[OwnedFd; 2]> {
     let user = rustix::process::getuid().as_raw();
     let names = [format!("/stripline-{user}"), format!("/stripline-{user}-{}", std::process::id())];
@@ -147,7 +149,7 @@ fn create(messages: usize, message_max: usize) -> io::Result<[OwnedFd; 2]> {
         let name = CString::new(name)?;
         for _ in 0..NAME_TRIES {
             match create_as(&name, &attributes) {
-                // Another process removed the name, or took it.
+                // Another process has removed the name, or taken it.
                 Ok(None) => {}
                 Ok(Some(ends)) => return Ok(ends),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -161,22 +163,23 @@ fn create(messages: usize, message_max: usize) -> io::Result<[OwnedFd; 2]> {
     Err(failure)
 }
 
-/// Creates a queue of that name; `None`: another process of this user was in between.
+/// Creates a queue of that name; `None`: another process of this user interfered.
 fn create_as(name: &CStr, attributes: &libc::mq_attr) -> io::Result<Option<[OwnedFd; 2]>> {
     let open = |flags: libc::c_int| {
-        // Not `O_NONBLOCK`: the time limit of each call decides, also if a peer changes the flags.
+        // `O_NONBLOCK` is not set: the time limit of each call decides, even if a peer changes the
+        // flags.
         let (flags, mode): (_, libc::c_uint) = (flags | libc::O_CLOEXEC, 0o600);
         // SAFETY: the name and the attributes live across the call, which reads them.
         let fd = unsafe { libc::mq_open(name.as_ptr(), flags, mode, attributes) };
         match fd {
-            // SAFETY: the descriptor was opened here, and nothing else has it.
+            // SAFETY: the descriptor was opened here, and has no other owner.
             0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
             _ => Err(io::Error::last_os_error()),
         }
     };
     // SAFETY: the name lives across the call.
     let unlink = || unsafe { libc::mq_unlink(name.as_ptr()) } == 0;
-    // Two open files, so that the flags of each end are its own.
+    // The ends are two open files, so that each end has separate flags.
     let receiving = match open(libc::O_RDONLY | libc::O_CREAT | libc::O_EXCL) {
         Ok(receiving) => receiving,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -192,7 +195,7 @@ fn create_as(name: &CStr, attributes: &libc::mq_attr) -> io::Result<Option<[Owne
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Of the same queue, and not of one that another process has created meanwhile.
+    // Check that this is the same queue, and not another one that a process has created meanwhile.
     let is_same = |a: rustix::fs::Stat, b: rustix::fs::Stat| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);
     let is_whole = is_same(rustix::fs::fstat(&receiving)?, rustix::fs::fstat(&sending)?);
     Ok(is_whole.then_some([receiving, sending]))
@@ -200,7 +203,7 @@ fn create_as(name: &CStr, attributes: &libc::mq_attr) -> io::Result<Option<[Owne
 
 fn attributes(fd: BorrowedFd<'_>) -> io::Result<libc::mq_attr> {
     let mut attributes = MaybeUninit::<libc::mq_attr>::uninit();
-    // SAFETY: the descriptor is open as long as the borrow; the call writes the whole structure, or
+    // SAFETY: the descriptor is open as long as the borrow. The call writes the whole structure, or
     // fails.
     unsafe {
         match libc::mq_getattr(fd.as_raw_fd(), attributes.as_mut_ptr()) {
@@ -210,7 +213,7 @@ fn attributes(fd: BorrowedFd<'_>) -> io::Result<libc::mq_attr> {
     }
 }
 
-/// Returns a limit of the system for all queues, or its usual value where it is not shown.
+/// Returns a limit of the system for all queues, or the usual value if the system does not show it.
 fn system_limit(name: &str, usual: usize) -> usize {
     let text = std::fs::read_to_string(format!("/proc/sys/fs/mqueue/{name}"));
     text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(usual)
@@ -238,7 +241,7 @@ fn explain(error: io::Error, messages: usize, message_max: usize) -> io::Error {
     io::Error::new(error.kind(), format!("{error}; {remedy}"))
 }
 
-/// The descriptor of a call, and how long it waits.
+/// The descriptor of a call, and the time limit.
 struct Limit<'a> {
     fd: BorrowedFd<'a>,
     until: Option<libc::timespec>,
@@ -258,7 +261,7 @@ impl<'a> Limit<'a> {
     }
 }
 
-/// Opens a queue again, for calls that do not wait; `None`: the system refuses that.
+/// Opens a queue again, for calls that do not wait; `None`: the system refuses it.
 fn at_once(fd: &OwnedFd, access: OFlags) -> Option<Descriptor<OwnedFd>> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -266,7 +269,7 @@ fn at_once(fd: &OwnedFd, access: OFlags) -> Option<Descriptor<OwnedFd>> {
 }
 
 /// Returns the end of a wait by the clock of the calls, which can be set. The end of a wait of zero
-/// is over by any clock.
+/// has passed by any clock.
 fn until(longest: Duration) -> libc::timespec {
     if longest.is_zero() {
         return libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -279,7 +282,7 @@ fn until(longest: Duration) -> libc::timespec {
     }
 }
 
-/// Turns the error of a wait that is over into that of one that would block.
+/// Turns the error of a timeout into the error of a call that would block.
 fn no_wait(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ETIMEDOUT) => io::ErrorKind::WouldBlock.into(),
@@ -368,7 +371,7 @@ mod tests {
             )
         };
         if left >= 0 {
-            // SAFETY: opened above, and nothing else has it.
+            // SAFETY: the descriptor was opened above, and has no other owner.
             drop(unsafe { OwnedFd::from_raw_fd(left) });
         }
     }

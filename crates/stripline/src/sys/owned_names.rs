@@ -1,12 +1,13 @@
-//! Names in a folder that outlive a killed process. They carry the process that made them and when
-//! that was started, so that the next process removes those of dead ones.
+//! Names in a folder that outlive a killed process. A name contains the process that made it and
+//! the time at which that process was started, so that the next process can remove the names of
+//! dead processes.
 
 use std::path::{Path, PathBuf};
 
 use super::process::start_time;
 use crate::error::{Error, Result};
 
-/// The names of one kind: its folder, and what they begin with.
+/// Names of one kind, with the same folder and prefix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnedNames {
     pub folder: &'static str,
@@ -14,7 +15,7 @@ pub(crate) struct OwnedNames {
 }
 
 impl OwnedNames {
-    /// Returns a name of this process that no other one has, after removing those of dead ones.
+    /// Returns a unique name of this process, after removing the names of dead processes.
     ///
     /// # Errors
     /// A lack of random numbers, or of `/proc`.
@@ -41,14 +42,15 @@ impl OwnedNames {
         self.remove(|name| self.owner(name).is_some_and(|owner| owner.is_dead()));
     }
 
-    /// Removes those that pass the check, with all that is in them.
+    /// Removes the names that pass the check, with their content.
     pub(crate) fn remove(self, is_removed: impl Fn(&str) -> bool) {
         let Ok(entries) = std::fs::read_dir(self.folder) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
             let Some(name) = name.to_str().filter(|name| name.starts_with(self.prefix)) else { continue };
             if is_removed(name) {
-                // Another user's stay. A process that removes the same was faster.
+                // The names of another user stay, and another process may already have removed the
+                // same name.
                 let _ = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     true => std::fs::remove_dir_all(entry.path()),
                     false => std::fs::remove_file(entry.path()),
@@ -72,7 +74,7 @@ struct Owner {
     /// The namespace of process ids.
     space: u64,
     pid: u32,
-    /// When it was started, in the kernel's ticks.
+    /// The time at which the process was started, in the kernel's ticks.
     start: u64,
 }
 
@@ -83,7 +85,8 @@ impl Owner {
         Ok(Self { space: own_space().ok_or_else(failed)?, pid, start: start_time(pid).ok_or_else(failed)? })
     }
 
-    /// Returns whether it has ended. One of another namespace cannot be found, and counts as alive.
+    /// Returns whether the process has ended. A process of another namespace cannot be found, and
+    /// counts as alive.
     fn is_dead(&self) -> bool {
         own_space() == Some(self.space) && start_time(self.pid) != Some(self.start)
     }

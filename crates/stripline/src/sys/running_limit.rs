@@ -1,9 +1,10 @@
-//! A limit of the time that this process runs. While the process is stopped, so are the threads of
-//! a middleware that would bring what is waited for.
+//! A limit of the time that this process runs. While the process is stopped, the threads of a
+//! middleware are stopped as well, so an awaited event cannot arrive.
 
 use std::time::{Duration, Instant};
 
-/// The longest wait at a time. A longer pause between two of them is a stop, or no processor.
+/// The longest single wait. A longer pause between two waits means that the process was stopped, or
+/// had no processor.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// A limit of several waits together.
@@ -13,13 +14,13 @@ pub(crate) struct RunningLimit {
 }
 
 impl RunningLimit {
-    /// Begins with that much time.
+    /// Starts a limit of that time.
     pub(crate) fn new(limit: Duration) -> Self {
         Self { left: limit, counted_to: Instant::now() }
     }
 
-    /// Returns how long the next wait may be; `None`: the time is used up. The time since the last
-    /// call counts, but not more of it than a wait takes.
+    /// Returns the longest time for the next wait; `None`: the time is used up. The time since the
+    /// last call counts, but at most as much as a wait takes.
     pub(crate) fn next_wait(&mut self) -> Option<Duration> {
         let now = Instant::now();
         self.left = self.left.saturating_sub(now.duration_since(self.counted_to).min(SLICE));
@@ -32,7 +33,8 @@ impl RunningLimit {
 mod tests {
     use super::*;
 
-    /// Returns the waits that are left when each takes as long as it may, and `pause` more.
+    /// Returns the number of waits until the limit, when each wait takes its longest time and
+    /// `pause` more.
     fn waits(limit: Duration, pause: Duration) -> usize {
         let mut limit = RunningLimit::new(limit);
         std::iter::from_fn(|| {

@@ -1,6 +1,6 @@
-//! A folder with socket files. Every file is made, and debris removed, while the folder is locked,
-//! so that of several processes one gets a name. The file of a killed process stays behind. The
-//! next process that makes a file removes it.
+//! A folder with socket files. The folder is locked while a file is made or debris removed, so that
+//! only one of several processes gets a name. The file of a killed process stays behind until
+//! another process makes a file, which removes it.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -20,14 +20,15 @@ use super::socket_place::VARIABLE;
 use crate::error::{Error, Result};
 use crate::terms::Group;
 
-/// How long another process may keep the folder locked: longer than any that is not stopped.
+/// The longest time that another process may keep the folder locked. Only a stopped process takes
+/// longer.
 const LOCK_TIME: Duration = Duration::from_secs(5);
-/// Between two attempts to lock it.
+/// The pause between two attempts to lock the folder.
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
-/// The beginning of the names of all sockets; no other file is removed.
+/// The beginning of the names of all sockets. No other file is removed.
 const PREFIX: &str = "stripline-";
 
-/// Whether this process has removed what killed processes left.
+/// Whether this process has removed the files that killed processes left.
 static SWEPT: PerProcess<AtomicBool> = PerProcess::new(AtomicBool::default);
 
 /// The path of the folder, which may be missing.
@@ -44,7 +45,7 @@ impl RuntimeFolder {
     /// Opens the folder and checks that no other user can change it, except members of its group.
     ///
     /// # Errors
-    /// What is wrong with it, and the remedy.
+    /// The fault of the folder, and the remedy.
     pub(super) fn open(&self) -> Result<OpenFolder> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = || rustix::fs::open(&self.path, flags, Mode::empty()).map(File::from);
@@ -57,10 +58,10 @@ impl RuntimeFolder {
         Ok(OpenFolder { path: self.path.clone(), descriptor })
     }
 
-    /// Opens the folder, and makes it if it is missing, for this user alone.
+    /// Opens the folder. If it is missing, makes it for this user alone.
     pub(super) fn make(&self) -> Result<OpenFolder> {
         match rustix::fs::mkdir(&self.path, Mode::RWXU) {
-            // What else is wrong with a folder that is there, opening it reports.
+            // For an existing folder, opening it reports any other fault.
             Ok(()) | Err(Errno::EXIST) => self.open(),
             Err(e) if self.path.exists() => self.open().map_err(|opening| match opening {
                 Error::System { .. } => self.cannot_make(e),
@@ -82,7 +83,7 @@ impl RuntimeFolder {
         Error::failed(format!("{VARIABLE}: `{}` {problem}", self.path.display()))
     }
 
-    /// Returns the names of the sockets with a living process; none, if the folder is missing.
+    /// Returns the names of the sockets with a living process. A missing folder has no sockets.
     pub(super) fn living(&self) -> Result<Vec<String>> {
         let folder = match self.open() {
             Err(Error::System { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -121,7 +122,7 @@ fn check(status: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
-/// An entry of the folder, or the lack of one.
+/// An entry of the folder, or the lack of an entry.
 #[derive(Debug, PartialEq, Eq)]
 enum FolderEntry {
     Nothing,
@@ -146,24 +147,24 @@ impl OpenFolder {
         self.path.join(name)
     }
 
-    /// Returns the address of a file. It goes by the folder's descriptor: a path may be longer than
+    /// Returns the address of a file, by the descriptor of the folder: a path may be longer than
     /// the 107 bytes of an address.
     pub(super) fn address(&self, name: &str) -> rustix::io::Result<SocketAddrUnix> {
         SocketAddrUnix::new(format!("/proc/self/fd/{}/{name}", self.descriptor.as_raw_fd()))
     }
 
-    /// Listens on a new socket file. Removes debris: once for each process all of it, and always
-    /// that of this name.
+    /// Listens on a new socket file. Removes debris of this name in each call, and all other debris
+    /// in the first call of the process.
     ///
     /// # Errors
-    /// `AddrInUse` within [`Error::System`] when a living process has the name.
+    /// `AddrInUse` within [`Error::System`] if a living process has the name.
     pub(super) fn listen(
         &self,
         name: &str,
         group: Option<Group>,
     ) -> Result<(Descriptor<UnixListener>, Local<SocketFile>)> {
         self.locked(|| {
-            // Relaxed: only a flag; a second run of it does no harm.
+            // Relaxed: only a flag. A second sweep does no harm.
             if !SWEPT.get().swap(true, Ordering::Relaxed) {
                 self.sweep();
             }
@@ -204,7 +205,8 @@ impl OpenFolder {
         let listener =
             fork::open_one(|| make().map(UnixListener::from)).map_err(|e| failed(io::Error::from(e)))?;
         let bound = || {
-            // The file gets the socket's mode. Other users need not reach the check of credentials.
+            // The file gets the socket's mode. Other users are kept out before the check of
+            // credentials.
             rustix::fs::fchmod(&*listener, Mode::RUSR | Mode::WUSR)?;
             rustix::net::bind(&*listener, &self.address(name)?)
         };
@@ -226,7 +228,7 @@ impl OpenFolder {
         }
     }
 
-    /// Opens the socket file just made, and not one that took its name.
+    /// Opens the socket file just made, and not another file that took its name.
     fn own_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?);
@@ -239,7 +241,7 @@ impl OpenFolder {
     fn sweep(&self) {
         for name in self.names().unwrap_or_default() {
             if matches!(self.find(&name), Ok(FolderEntry::Debris)) {
-                // What cannot be removed disturbs only the process that needs its name.
+                // A file that cannot be removed disturbs only the process that needs its name.
                 let _ = self.unlink(&name);
             }
         }
@@ -258,7 +260,7 @@ impl OpenFolder {
         Ok(names)
     }
 
-    /// Returns what has the name. A living process notices nothing.
+    /// Returns the kind of entry that has the name. A living process does not notice the probe.
     fn find(&self, name: &str) -> rustix::io::Result<FolderEntry> {
         match rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => return Ok(FolderEntry::Nothing),
@@ -268,8 +270,8 @@ impl OpenFolder {
                 }
             }
         }
-        // A datagram socket cannot connect to a stream socket, and the kernel's answer differs:
-        // `EPROTOTYPE`, or `ECONNREFUSED` if no socket has the file.
+        // A datagram socket cannot connect to a stream socket, and the kernel returns `EPROTOTYPE`,
+        // or `ECONNREFUSED` if no socket has the file.
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
         Ok(match rustix::net::connect(&probe, &self.address(name)?) {
@@ -283,7 +285,7 @@ impl OpenFolder {
         rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())
     }
 
-    /// Calls it while no other process makes or removes files here.
+    /// Runs `act` while no other process makes or removes files here.
     fn locked<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
         let deadline = Instant::now() + LOCK_TIME;
         while let Err(e) = rustix::fs::flock(&self.descriptor, FlockOperation::NonBlockingLockExclusive) {
@@ -300,8 +302,8 @@ impl OpenFolder {
             std::thread::sleep(LOCK_PAUSE);
         }
         let outcome = act();
-        // Not left to the descriptor's end: a program that another thread starts has a copy of it
-        // for a moment.
+        // The unlock is explicit, because a program that another thread starts has a copy of the
+        // descriptor for a moment.
         let _ = rustix::fs::flock(&self.descriptor, FlockOperation::Unlock);
         outcome
     }
@@ -312,16 +314,16 @@ fn share(file: &File, group: Group) -> rustix::io::Result<()> {
     let gid = rustix::fs::Gid::from_raw(group.gid());
     rustix::fs::chownat(file, "", None, Some(gid), AtFlags::EMPTY_PATH)?;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
-    // By the descriptor, so that no symbolic link is followed.
+    // The mode is set by the descriptor, so that no symbolic link is followed.
     rustix::fs::chmodat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), mode, AtFlags::empty())
 }
 
-/// The file of a listening socket; removed when dropped, before the socket is closed. A file that
-/// took its place stays.
+/// The file of a listening socket. It is removed when dropped, before the socket is closed. Another
+/// file that has taken the name stays.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// The device and the number of the file, which stay taken while the socket is open.
+    /// The device and the number of the file. No other file gets them while the socket is open.
     identity: (u64, u64),
 }
 
@@ -377,7 +379,7 @@ mod tests {
         let path = place.path().join("stripline-one");
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o077, 0);
         UnixStream::connect(&path).unwrap();
-        // A second one does not get the name, and leaves the first alone.
+        // A second listener does not get the name, and leaves the first one alone.
         let taken = runtime.make().unwrap().listen("stripline-one", None).unwrap_err();
         assert!(
             matches!(&taken, Error::System { source, .. } if source.kind() == io::ErrorKind::AddrInUse),
@@ -395,7 +397,7 @@ mod tests {
         let (place, runtime) = folder();
         let path = |name: &str| place.path().join(name);
         let living = UnixListener::bind(path("stripline-living")).unwrap();
-        // Bound, and not listening yet.
+        // This socket is bound, and not listening yet.
         let early = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
         rustix::net::bind(&early, &SocketAddrUnix::new(path("stripline-early")).unwrap()).unwrap();
         leave_debris(&path("stripline-dead"));
@@ -410,11 +412,11 @@ mod tests {
         assert_eq!(names(place.path()), [&kept[..], &["stripline-living"]].concat());
         assert_eq!(runtime.living().unwrap().len(), 2);
         drop((living, early));
-        // A child that another test forks has the descriptor until it runs its own program.
+        // A child that another test forks has the descriptor until it runs another program.
         while UnixStream::connect(path("stripline-living")).is_ok() {
             std::thread::yield_now();
         }
-        // The name of a dead process is given again; other files keep theirs.
+        // The name of a dead process is given again. Other files keep their names.
         let (_listener, file) = open.bind("stripline-living", None).unwrap();
         for name in ["stripline-file", "stripline-folder", "stripline-link"] {
             let error = open.bind(name, None).unwrap_err().to_string();
@@ -470,7 +472,7 @@ mod tests {
             let error = refused(name);
             assert!(error.starts_with(VARIABLE) && error.contains(words), "{name}: {error}");
         }
-        // A folder that is missing has no sockets, and asking for them does not make it.
+        // A missing folder has no sockets, and listing them does not make the folder.
         assert_eq!(RuntimeFolder::new(path("missing")).living().unwrap(), [""; 0]);
         assert!(!path("missing").exists());
         let unwritable = Path::new("/proc/self");
@@ -530,7 +532,7 @@ mod tests {
         let path = place.path().join("stripline-one");
         let (_listener, file) = runtime.make().unwrap().listen("stripline-one", None).unwrap();
         let file = std::cell::Cell::new(Some(file));
-        // SAFETY: the child drops its copy, and ends without anything of the test harness.
+        // SAFETY: the child drops its copy, and ends without running anything of the test harness.
         let child = unsafe { libc::fork() };
         if child == 0 {
             drop(file.take());
@@ -546,7 +548,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// Lets many threads want one name: exactly one gets it.
+    /// Lets many threads request the same name. Exactly one gets it.
     #[test]
     fn of_many_one_gets_the_name() {
         let (place, runtime) = folder();

@@ -1,6 +1,6 @@
-//! Where the names of local sockets are: in the kernel (abstract names), or in the folder that the
-//! environment variable `STRIPLINE_RUNTIME_DIR` names. Abstract names belong to a network
-//! namespace; a folder can be shared between several.
+//! The place of the names of local sockets: the kernel (abstract names), or the folder in the
+//! environment variable `STRIPLINE_RUNTIME_DIR`. Abstract names belong to a network namespace.
+//! Several namespaces can share a folder.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,19 +15,20 @@ use crate::error::{Error, Result};
 
 /// The environment variable with the folder of the socket files.
 pub(super) const VARIABLE: &str = "STRIPLINE_RUNTIME_DIR";
-/// The beginning of an address that is a file of the folder. Without it, it is an abstract name.
+/// The prefix of an address that is a file of the folder. Without it, the address is an abstract
+/// name.
 const FILE_MARK: &str = "./";
 
 /// The place of all names of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SocketPlace {
-    /// In the kernel, gone with the last descriptor.
+    /// The kernel. A name is gone with the last descriptor.
     Abstract,
-    /// Files.
+    /// A folder with socket files.
     Folder(RuntimeFolder),
 }
 
-/// Read once, so that all sockets of a process are in one place.
+/// The variable is read once, so that all sockets of a process are in one place.
 static PLACE: PerProcess<Result<SocketPlace, String>> =
     PerProcess::new(|| SocketPlace::parse(std::env::var_os(VARIABLE)));
 
@@ -35,12 +36,12 @@ impl SocketPlace {
     /// Returns the place that the environment selects.
     ///
     /// # Errors
-    /// A value that is no absolute path, with the name of the variable.
+    /// The value is not an absolute path. The error contains the name of the variable.
     pub(crate) fn current() -> Result<&'static Self> {
         PLACE.get().as_ref().map_err(Error::failed)
     }
 
-    /// Returns whether the environment selects a folder, also an invalid one.
+    /// Returns whether the environment selects a folder, even an invalid one.
     pub(crate) fn is_folder() -> bool {
         !matches!(PLACE.get(), Ok(Self::Abstract))
     }
@@ -64,10 +65,10 @@ impl SocketPlace {
         }
     }
 
-    /// Returns the name of the socket with an address, which another process has announced.
+    /// Returns the name of the socket with an address that another process has announced.
     ///
     /// # Errors
-    /// An address in another place, or one that leads out of the folder.
+    /// The address is in another place, or leads out of the folder.
     pub(crate) fn name<'a>(&self, address: &'a str) -> Result<&'a str> {
         match (self, address.strip_prefix(FILE_MARK)) {
             (Self::Abstract, None) => Ok(address),
@@ -86,10 +87,10 @@ impl SocketPlace {
         }
     }
 
-    /// Returns what connects to the socket of that name.
+    /// Returns a target that connects to the socket of that name.
     ///
     /// # Errors
-    /// A folder that is missing or not safe.
+    /// The folder is missing or not safe.
     pub(super) fn target<'a>(&self, name: &'a str) -> Result<SocketTarget<'a>> {
         let folder = match self {
             Self::Abstract => None,
@@ -99,7 +100,7 @@ impl SocketPlace {
     }
 }
 
-/// Returns whether it is one name, and not a path.
+/// Returns whether the text is a name, and not a path.
 fn is_file_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }
@@ -118,14 +119,14 @@ impl SocketTarget<'_> {
             return Ok(rustix::net::connect(socket, &address)?);
         };
         match rustix::net::connect(socket, &folder.address(self.name)?) {
-            // As of an abstract name: nothing listens there.
+            // The same error as for an abstract name: nothing listens there.
             Err(rustix::io::Errno::NOENT) => Err(rustix::io::Errno::CONNREFUSED.into()),
             connected => Ok(connected?),
         }
     }
 }
 
-/// For messages.
+/// The form for messages.
 impl fmt::Display for SocketTarget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.folder {

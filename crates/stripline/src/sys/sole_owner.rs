@@ -1,4 +1,4 @@
-//! A value with one owner, which others can only keep alive: no lock is needed to use it.
+//! A value with a single owner. Others can only keep the value alive, so its use needs no lock.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use super::fork::Local;
 /// The owner of a value.
 pub(crate) struct SoleOwner<T>(Arc<Local<KeptValue<T>>>);
 
-/// A value that is kept alive, and that only its owner uses.
+/// A value that is kept alive by others, and used only by its owner.
 pub(crate) struct KeptValue<T>(UnsafeCell<T>);
 
-// SAFETY: a shared reference gives no access to the value. Its owner alone has that, and the last
-// of its keepers, which drops it on its own thread.
+// SAFETY: a shared reference gives no access to the value. Only the owner has access, and the last
+// keeper, which drops the value on the keeper's thread.
 unsafe impl<T: Send> Sync for KeptValue<T> {}
 
 impl<T: Send> SoleOwner<T> {
-    /// Takes a value, which a child of a fork does not drop.
+    /// Wraps a value. A child of a fork does not drop it.
     pub(crate) fn new(value: T) -> Self {
         Self(Arc::new(Local::new(KeptValue(UnsafeCell::new(value)))))
     }
 
-    /// Returns whether this is the process that made it.
+    /// Returns whether this process made the value.
     #[inline(always)]
     pub(crate) fn is_current(&self) -> bool {
         self.0.is_current()
@@ -30,12 +30,12 @@ impl<T: Send> SoleOwner<T> {
     /// Returns the value.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self) -> &mut T {
-        // SAFETY: the owner is no copy, is borrowed as long as the value, and nothing else gives
-        // access to it.
+        // SAFETY: the owner cannot be copied and is borrowed as long as the value, and nothing else
+        // gives access to the value.
         unsafe { &mut *self.0.0.get() }
     }
 
-    /// Returns what keeps the value alive.
+    /// Returns a keeper of the value.
     #[inline(always)]
     pub(crate) fn keeper(&self) -> &Arc<Local<KeptValue<T>>> {
         &self.0

@@ -1,10 +1,10 @@
 //! Sessions of zenoh, one for each end of a connection.
 //!
-//! A session has a queue for each link. If connections shared a link, one to a component that is
-//! behind would hold up the others. The threads of zenoh are those of the process, for any number
-//! of sessions.
+//! A session has a queue for each link. If connections shared a link, a connection to a slow
+//! component would hold up the others. The process has one set of zenoh threads, for any number of
+//! sessions.
 //!
-//! No function here panics: zenoh does where a setting does not fit.
+//! No function here panics. zenoh panics if a setting does not fit.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,28 +23,29 @@ use ::zenoh::{Config, Session, Wait};
 use super::fork::Local;
 use crate::error::{Error, Result};
 
-/// The version that `Cargo.lock` has, which a test checks.
+/// The version in `Cargo.lock`, which a test checks.
 const VERSION: &str = "1.10.2";
 
-/// How long a peer may be silent, and a put may wait: a day. Deaths are reported by the signalling
-/// socket. zenoh itself would close after 10 s and 5 s.
+/// The longest silence of a peer, and the longest wait of a put: a day. The signalling socket
+/// reports deaths. zenoh itself would close a connection after 10 s and 5 s.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// How long a sender's thread waits for a link to the receiver. The receiver's end has no limit.
-/// After a stop of its process, zenoh would give up a link that it had half accepted. It would
-/// neither read it nor close it.
+/// The time that a sender's thread waits for a link to the receiver. The receiver's end has no
+/// limit: after a stop of the receiver's process, zenoh would give up a link that it had half
+/// accepted, and neither read nor close it.
 const OPEN_TIME: Duration = Duration::from_secs(60);
-/// How often another port is tried for a listener. A free one is found before: zenoh does not
-/// report the port that it was given.
+/// The number of ports that are tried for a listener. A free port is chosen beforehand, because
+/// zenoh does not report the port that the system assigns.
 const PORT_ATTEMPTS: usize = 8;
-/// Batches of 64 KiB that the queue of a link has. It is zenoh's maximum.
+/// The number of batches of 64 KiB in the queue of a link. It is zenoh's maximum.
 const BATCHES: usize = 16;
 
-/// Bytes of one message that a batch has room for, beside the frames of zenoh.
+/// The most bytes of a message that fit in a batch, beside the frames of zenoh.
 pub(crate) const MESSAGE_MAX: usize = 60 * 1024;
-/// Bytes of messages of any sizes that a link takes without waiting for the other end. Two in a row
-/// may need a batch each, although they have little more than one holds.
+/// The bytes that a link accepts, in messages of any sizes, without waiting for the other end. Two
+/// messages in a row may need a batch each, even if they have little more bytes than one batch
+/// holds.
 pub(crate) const LINK_BYTES: u64 = (BATCHES as u64 - 3) * 32 * 1024 - MESSAGE_MAX as u64;
-/// Bytes of a message that are not the user's, at most: zenoh's header, and the key in full.
+/// The most bytes that zenoh adds to a message: a header, and the key in full.
 pub(crate) const MESSAGE_OVERHEAD: u64 = 96;
 
 /// Returns the version of zenoh in this program.
@@ -52,13 +53,14 @@ pub(crate) fn version() -> String {
     format!("zenoh {VERSION}")
 }
 
-/// The process that zenoh's threads belong to, once one has been started.
+/// The process that owns zenoh's threads, once a session has been started.
 static THREADS: OnceLock<Local<()>> = OnceLock::new();
 
 /// Checks that this process may use zenoh.
 ///
 /// # Errors
-/// It was forked from one that did: the threads are not there, and zenoh makes no others.
+/// This process was forked from a process that used zenoh: the threads are missing, and zenoh
+/// starts no others.
 pub(crate) fn check_process() -> Result<()> {
     THREADS.get().map_or(Ok(()), |threads| threads.check(|| "what zenoh has (its threads)".into()))
 }
@@ -66,26 +68,26 @@ pub(crate) fn check_process() -> Result<()> {
 /// The reach of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SessionReach {
-    /// It listens on a free port of that address.
+    /// The session listens on a free port of that address.
     Listen(IpAddr),
-    /// It connects to a listener.
+    /// The session connects to a listener.
     Connect(SocketAddr),
-    /// It connects to a router, which passes on what it publishes.
+    /// The session connects to a router, which forwards the publications.
     Router(SocketAddr),
 }
 
 /// A session.
 pub(crate) struct ZenohSession {
     session: Local<Session>,
-    /// Where it listens.
+    /// The address at which the session listens.
     address: Option<SocketAddr>,
 }
 
 impl ZenohSession {
-    /// Opens a session, which waits for what it connects to.
+    /// Opens a session. Waits until the session is connected.
     ///
     /// # Errors
-    /// What zenoh lacks, or has otherwise.
+    /// An error of zenoh.
     pub(crate) fn open(reach: &SessionReach) -> Result<Self, String> {
         THREADS.get_or_init(|| Local::new(()));
         check_process().map_err(|e| e.to_string())?;
@@ -105,15 +107,15 @@ impl ZenohSession {
         Err(failure)
     }
 
-    /// Returns where it listens.
+    /// Returns the address at which the session listens.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Calls back for each publication of a key.
+    /// Calls back for each publication under a key.
     ///
     /// # Errors
-    /// What zenoh has otherwise.
+    /// An error of zenoh.
     pub(crate) fn subscribe(
         &self,
         key: &str,
@@ -125,10 +127,10 @@ impl ZenohSession {
         })
     }
 
-    /// Returns a publisher of a key.
+    /// Returns a publisher for a key.
     ///
     /// # Errors
-    /// What zenoh has otherwise.
+    /// An error of zenoh.
     pub(crate) fn publisher(&self, key: &str) -> Result<Publisher<'static>, String> {
         guarded(|| {
             self.session
@@ -139,20 +141,20 @@ impl ZenohSession {
         })
     }
 
-    /// Shows a key for as long as the token is there.
+    /// Announces a key as long as the token exists.
     ///
     /// # Errors
-    /// What zenoh has otherwise.
+    /// An error of zenoh.
     pub(crate) fn token(&self, key: &str) -> Result<LivelinessToken, String> {
         guarded(|| {
             self.session.liveliness().declare_token(key_of(key)?).wait().map_err(failed("declare a token"))
         })
     }
 
-    /// Calls back when the token of a key comes (true) or is gone.
+    /// Calls back when the token of a key appears (true) or disappears.
     ///
     /// # Errors
-    /// What zenoh has otherwise.
+    /// An error of zenoh.
     pub(crate) fn watch(
         &self,
         key: &str,
@@ -182,10 +184,10 @@ impl Drop for ZenohSession {
     }
 }
 
-/// Calls back when a publisher has a subscriber (true), or none any more.
+/// Calls back when a publisher gets the first subscriber (true), or loses the last one.
 ///
 /// # Errors
-/// What zenoh has otherwise.
+/// An error of zenoh.
 pub(crate) fn watch_subscribers(
     publisher: &Publisher<'static>,
     each: impl Fn(bool) + Send + Sync + 'static,
@@ -200,7 +202,7 @@ pub(crate) fn watch_subscribers(
 /// Returns whether a publisher has a subscriber.
 ///
 /// # Errors
-/// What zenoh has otherwise.
+/// An error of zenoh.
 pub(crate) fn has_subscriber(publisher: &Publisher<'static>) -> Result<bool, String> {
     guarded(|| {
         let status = publisher.matching_status().wait().map_err(failed("count the subscribers"))?;
@@ -208,7 +210,7 @@ pub(crate) fn has_subscriber(publisher: &Publisher<'static>) -> Result<bool, Str
     })
 }
 
-/// Publishes, and waits while the queue of the link is full.
+/// Publishes a message. Waits while the queue of the link is full.
 ///
 /// # Errors
 /// The session is closed.
@@ -229,7 +231,8 @@ fn config(reach: &SessionReach, listens: Option<SocketAddr>) -> Result<Config, S
         SessionReach::Listen(_) => Vec::new(),
     };
     let is_listener = matches!(reach, SessionReach::Listen(_));
-    // One peer; another one that connects first is no sender, so that the sender fails.
+    // A listener has a single peer. If another peer connects first, it is not the sender, so the
+    // sender's attempt fails.
     let sessions = if is_listener { "1" } else { "2" };
     let mode = if matches!(reach, SessionReach::Router(_)) { "client" } else { "peer" };
     let own = [
@@ -240,11 +243,11 @@ fn config(reach: &SessionReach, listens: Option<SocketAddr>) -> Result<Config, S
     settings(mode, &listens, &connects, &own)
 }
 
-/// Returns the settings of a session that listens at these addresses and connects to others.
-/// Nothing of them comes from files or the environment. Values are JSON.
+/// Returns the settings of a session that listens at these addresses and connects to others. No
+/// setting comes from files or the environment. Values are in JSON.
 ///
 /// # Errors
-/// A setting that zenoh does not take.
+/// zenoh does not accept a setting.
 pub fn settings(
     mode: &str,
     listens: &[String],
@@ -260,7 +263,7 @@ pub fn settings(
         ("connect/endpoints", text(connects)?),
         ("connect/timeout_ms", "0".into()),
         ("connect/exit_on_failure", "true".into()),
-        // Nothing is searched for, and nothing is passed on.
+        // The session searches for nothing, and forwards nothing.
         ("scouting/multicast/enabled", "false".into()),
         ("scouting/gossip/enabled", "false".into()),
         ("transport/shared_memory/enabled", "false".into()),
@@ -286,12 +289,12 @@ fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> String {
     move |error| format!("zenoh, {what}: {error}")
 }
 
-/// Runs work of zenoh, and takes a panic for a failure.
+/// Runs work of zenoh. A panic becomes an error.
 fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     contained(work).unwrap_or_else(|| Err("zenoh has panicked".into()))
 }
 
-/// Runs work of ours on a thread of zenoh; `None`: it has panicked.
+/// Runs work of this crate on a thread of zenoh; `None`: it has panicked.
 fn contained<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
@@ -326,7 +329,7 @@ mod tests {
         assert!(tokens.recv().unwrap());
         put(&publisher, vec![1, 2, 3]).unwrap();
         assert_eq!(*messages.recv().unwrap().to_bytes(), [1, 2, 3]);
-        // A stranger is not let in beside it.
+        // A stranger is not admitted beside the first peer.
         assert!(ZenohSession::open(&SessionReach::Connect(listener.address().unwrap())).is_err());
         drop((token, publisher, session));
         assert!(!tokens.recv().unwrap());

@@ -1,4 +1,4 @@
-//! The ends of a path: a servant that takes bytes, and a client that gives them.
+//! The ends of a path: a servant that takes bytes, and a client that sends them.
 
 use std::ffi::{CString, c_int, c_void};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use crate::sys::fork::Descriptor;
 /// Descriptors that omniORB takes for one end of a path.
 const FOR_PATH: usize = 4;
 
-/// Memory for the bytes of one call, behind a line that is free.
+/// Memory for the bytes of a call, behind a free cache line.
 #[derive(Debug, Default)]
 pub(crate) struct CallBytes {
     lines: Vec<CacheLine>,
@@ -28,7 +28,7 @@ pub(crate) struct CallBytes {
 }
 
 impl CallBytes {
-    /// Makes room for so many bytes. What was there is lost.
+    /// Makes room for `bytes` bytes. The old content is lost.
     pub(crate) fn set_len(&mut self, bytes: usize) {
         let lines = (AlignedBuffer::FRONT + bytes).div_ceil(size_of::<CacheLine>());
         if lines > self.lines.len() {
@@ -46,16 +46,17 @@ impl CallBytes {
         bytemuck::cast_slice_mut::<CacheLine, u8>(&mut self.lines)[AlignedBuffer::FRONT..].as_mut_ptr()
     }
 
-    /// Returns all lines, the free one included.
+    /// Returns all lines, including the free one.
     pub(crate) fn lines(&self) -> &[CacheLine] {
         &self.lines
     }
 }
 
-/// The receiver of a servant's calls, on threads of omniORB. A panic there loses the call.
+/// The receiver of a servant's calls, on threads of omniORB. After a panic, the call is lost.
 pub(crate) trait CallReceiver: Send + Sync + 'static {
-    /// Returns memory for a call with that key, number and bytes; `None`: it is dropped. One with
-    /// the highest number comes with the descriptor of its connection.
+    /// Returns memory for a call with this key, number and size; `None`: the call is dropped.
+    /// `connection` is the descriptor of the call's connection. It is given only for the highest
+    /// number.
     fn place(
         &self,
         key: u64,
@@ -67,7 +68,7 @@ pub(crate) trait CallReceiver: Send + Sync + 'static {
     /// Takes a call.
     fn arrived(&self, call: Box<CallBytes>, number: u64, frames: u64);
 
-    /// Takes back memory of a call that has not come whole.
+    /// Takes back the memory of a call that did not arrive completely.
     fn abandoned(&self, call: Box<CallBytes>);
 }
 
@@ -81,10 +82,11 @@ unsafe impl Send for CallServer {}
 unsafe impl Sync for CallServer {}
 
 impl CallServer {
-    /// Activates a servant with that object key, which is to be a random one.
+    /// Activates a servant with that object key, which should be random.
     ///
     /// # Errors
-    /// The ORB does not start, is the program's own or the parent's, or there are no descriptors.
+    /// The ORB does not start, or belongs to the program or to the parent, or descriptors are
+    /// missing.
     pub(crate) fn new<R: CallReceiver>(object: &str, receiver: &Arc<R>) -> Result<Self> {
         orb()?;
         check_descriptors("omniORB", FOR_PATH)?;
@@ -97,13 +99,13 @@ impl CallServer {
         };
         let context = Arc::into_raw(Arc::clone(receiver));
         let mut problem = OrbMessage::default();
-        // SAFETY: the ORB runs; the functions are copied, and match the context, which they use
+        // SAFETY: the ORB runs. The functions are copied, and match the context, which they use
         // until `ended` releases it.
         let servant = unsafe {
             ffi::stripline_corba_serve(object.as_ptr(), &functions, context.cast_mut().cast(), problem.text())
         };
         let Some(servant) = NonNull::new(servant) else {
-            // SAFETY: made above; `ended` was not called.
+            // SAFETY: the pointer was made above, and `ended` was not called.
             drop(unsafe { Arc::from_raw(context) });
             return Err(Error::failed(format!("omniORB has no place for a servant: {problem}")));
         };
@@ -113,15 +115,15 @@ impl CallServer {
 
 impl Drop for CallServer {
     fn drop(&mut self) {
-        // SAFETY: the servant is active, and ends here only.
+        // SAFETY: the servant is active, and ends only here.
         unsafe { ffi::stripline_corba_stop_serving(self.0.as_ptr()) };
     }
 }
 
-/// Returns memory for a call, and what stands for it; null: it is dropped.
+/// Returns memory for a call, and writes a handle of the call to `into`; null: the call is dropped.
 ///
 /// # Safety
-/// The context is that of [`CallServer::new`], and `into` can be written.
+/// The caller must pass the context of [`CallServer::new`], and a writable `into`.
 unsafe extern "C" fn place<R: CallReceiver>(
     context: *mut c_void,
     key: u64,
@@ -132,7 +134,7 @@ unsafe extern "C" fn place<R: CallReceiver>(
 ) -> *mut u8 {
     // SAFETY: the servant keeps the context until `ended`.
     let receiver = unsafe { &*context.cast::<R>() };
-    // SAFETY: it is open while the call is read.
+    // SAFETY: the descriptor is open while the call is read.
     let connection = (descriptor >= 0).then(|| unsafe { BorrowedFd::borrow_raw(descriptor) });
     let Some(mut call) = caught(|| receiver.place(key, number, bytes as usize, connection)) else {
         return std::ptr::null_mut();
@@ -141,7 +143,7 @@ unsafe extern "C" fn place<R: CallReceiver>(
         return std::ptr::null_mut();
     }
     let start = call.start();
-    // SAFETY: the caller's variable.
+    // SAFETY: `into` is the caller's variable.
     unsafe { into.write(Box::into_raw(call).cast()) };
     start
 }
@@ -149,7 +151,8 @@ unsafe extern "C" fn place<R: CallReceiver>(
 /// Takes a call.
 ///
 /// # Safety
-/// As [`place`]; the call is one that it has returned, which comes here or to [`abandoned`] once.
+/// The caller must pass the context of [`CallServer::new`] and a call from [`place`]. Each call is
+/// passed once, to this function or to [`abandoned`].
 unsafe extern "C" fn arrived<R: CallReceiver>(
     context: *mut c_void,
     call: *mut c_void,
@@ -157,7 +160,7 @@ unsafe extern "C" fn arrived<R: CallReceiver>(
     frames: u64,
     _bytes: u32,
 ) {
-    // SAFETY: as above, and the box of `place`.
+    // SAFETY: as above; the call is the box of `place`.
     let (receiver, call) = unsafe { (&*context.cast::<R>(), Box::from_raw(call.cast::<CallBytes>())) };
     caught(|| receiver.arrived(call, number, frames));
 }
@@ -165,7 +168,7 @@ unsafe extern "C" fn arrived<R: CallReceiver>(
 /// Takes back the memory of a call.
 ///
 /// # Safety
-/// As [`arrived`].
+/// The caller must meet the conditions of [`arrived`].
 unsafe extern "C" fn abandoned<R: CallReceiver>(context: *mut c_void, call: *mut c_void) {
     // SAFETY: as above.
     let (receiver, call) = unsafe { (&*context.cast::<R>(), Box::from_raw(call.cast::<CallBytes>())) };
@@ -175,19 +178,19 @@ unsafe extern "C" fn abandoned<R: CallReceiver>(context: *mut c_void, call: *mut
 /// Releases the context.
 ///
 /// # Safety
-/// The context is that of [`CallServer::new`], which is not used after this.
+/// The caller must pass the context of [`CallServer::new`], and must not use it afterwards.
 unsafe extern "C" fn ended<R: CallReceiver>(context: *mut c_void) {
-    // SAFETY: the last use of what `new` has leaked.
+    // SAFETY: this is the last use of the pointer that `new` has leaked.
     caught(|| drop(unsafe { Arc::from_raw(context.cast::<R>()) }));
 }
 
-/// A client of a servant, with a connection of its own. One thread at a time uses it.
+/// A client of a servant, with a separate connection. Only one thread at a time may use it.
 pub(crate) struct CallClient {
     path: NonNull<c_void>,
     place: CallPlace,
 }
 
-/// The place that a connection goes to.
+/// The place that a connection leads to.
 enum CallPlace {
     /// The file of a Unix socket, kept open.
     File { _socket: Descriptor },
@@ -195,28 +198,30 @@ enum CallPlace {
     Tcp { _address: SpelledAddress },
 }
 
-// SAFETY: nothing in it belongs to a thread.
+// SAFETY: no part of a client belongs to a thread.
 unsafe impl Send for CallClient {}
 
 /// The kernel's buffer of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelBuffer {
-    /// Bytes that it takes.
+    /// The size of the buffer, in bytes.
     pub bytes: u32,
-    /// Bytes that were in it before the call. Over TCP all or none: whether two thirds were in use.
+    /// Bytes that were in the buffer before the call. Over TCP, this is 0 or the whole size, which
+    /// means that more than about two thirds were in use.
     pub queued: u32,
 }
 
 impl CallClient {
-    /// Takes the object key of a servant, and the file of its process's socket. Does not connect.
+    /// Takes the object key of a servant, and the file of the socket of the servant's process. Does
+    /// not connect.
     ///
     /// # Errors
-    /// As [`CallServer::new`].
+    /// The errors of [`CallServer::new`].
     pub(crate) fn of_file(object: &str, socket: OwnedFd) -> Result<Self> {
-        // omniORB shares connections between references with one address. A number that is used
-        // again has another number of slashes before it.
+        // omniORB shares connections between references with the same address. A reused descriptor
+        // number therefore gets another number of slashes before it.
         static ADDRESSES: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: the addresses need only differ.
+        // Relaxed: the addresses only need to differ.
         let slashes = "/".repeat(1 + ADDRESSES.fetch_add(1, Ordering::Relaxed) as usize % 48);
         let socket = Descriptor::new(socket);
         let number = socket.as_fd().as_raw_fd();
@@ -224,11 +229,11 @@ impl CallClient {
         Self::new(reference, CallPlace::File { _socket: socket })
     }
 
-    /// Takes the object key of a servant, and an address of its process. Does not connect. The
-    /// first call does, and takes ten seconds at most for it.
+    /// Takes the object key of a servant, and an address of the servant's process. Does not
+    /// connect. The first call connects, which takes ten seconds at most.
     ///
     /// # Errors
-    /// As [`CallServer::new`], and there are too many to that address.
+    /// The errors of [`CallServer::new`], or too many connections to that address.
     pub(crate) fn of_address(object: &str, address: SocketAddr) -> Result<Self> {
         let address = SpelledAddress::new(address)?;
         let reference = format!("corbaloc:iiop:1.2@{address}/{object}");
@@ -247,19 +252,20 @@ impl CallClient {
         Ok(Self { path, place })
     }
 
-    /// Calls the servant, one way. The kernel has the bytes once this returns.
+    /// Makes a one-way call of the servant. When it returns, the kernel has the bytes.
     ///
     /// # Errors
-    /// omniORB's own. The connection is closed; the next call makes another one.
+    /// An error of omniORB. The connection is closed, and the next call makes another one.
     pub(crate) fn call(&mut self, key: u64, number: u64, frames: u64, bytes: &[u8]) -> Result<(), String> {
         self.send([key, number, frames], bytes, std::ptr::null_mut())
     }
 
-    /// Calls as [`CallClient::call`], after enlarging the kernel's buffer to so many bytes, if it
-    /// may. Returns what that is like; `None`: there was no connection before.
+    /// Makes a call like [`CallClient::call`], after enlarging the kernel's buffer to `enlarge_to`
+    /// bytes if the system allows it. Returns the state of the buffer; `None`: the connection did
+    /// not exist before.
     ///
     /// # Errors
-    /// As that.
+    /// The errors of [`CallClient::call`].
     pub(crate) fn call_and_look(
         &mut self,
         [key, number, frames]: [u64; 3],
@@ -277,7 +283,7 @@ impl CallClient {
         let [key, number, frames] = numbers;
         let size = u32::try_from(bytes.len()).map_err(|e| e.to_string())?;
         let mut problem = OrbMessage::default();
-        // SAFETY: the path is there until the drop, and `self` has one user. The bytes and the
+        // SAFETY: the path exists until the drop, and `self` has a single user. The bytes and the
         // socket live through the call.
         let result = unsafe {
             let (path, start) = (self.path.as_ptr(), bytes.as_ptr());
@@ -289,7 +295,7 @@ impl CallClient {
 
 impl Drop for CallClient {
     fn drop(&mut self) {
-        // SAFETY: it is not used after this.
+        // SAFETY: the path is not used after this call.
         unsafe { ffi::stripline_corba_disconnect(self.path.as_ptr()) };
     }
 }

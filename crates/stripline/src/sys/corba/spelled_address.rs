@@ -1,5 +1,5 @@
-//! Addresses of TCP in spellings that differ: omniORB shares connections between references with
-//! one text.
+//! Addresses of TCP in different spellings. omniORB shares a connection between references with the
+//! same text, so each connection needs a different spelling.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,12 +11,12 @@ use crate::sys::mutex::lock;
 
 /// The spellings in use, and the number of the next one to try.
 static IN_USE: Mutex<(BTreeSet<(SocketAddr, u32)>, u32)> = Mutex::new((BTreeSet::new(), 0));
-/// Spellings of one address, at most.
+/// The most spellings of an address.
 const SPELLINGS_MAX: u32 = 4096;
-/// Zeros before a part of an address of version 4, at most.
+/// The number of choices for the zeros before a part of an IPv4 address: 0 to 7 zeros.
 const ZEROS_MAX: u32 = 8;
 
-/// An address, spelled as no other one in use.
+/// An address with a spelling that no other address in use has.
 pub(super) struct SpelledAddress {
     address: SocketAddr,
     number: u32,
@@ -27,7 +27,7 @@ impl SpelledAddress {
     /// Finds a spelling for an address.
     ///
     /// # Errors
-    /// All are in use.
+    /// All spellings are in use.
     pub(super) fn new(address: SocketAddr) -> Result<Self> {
         let (in_use, next) = &mut *lock(&IN_USE);
         for _ in 0..SPELLINGS_MAX {
@@ -57,8 +57,9 @@ impl Drop for SpelledAddress {
     }
 }
 
-/// Returns the spelling of that number; `None`: there are not so many. Parts have zeros before
-/// them, those of version 4 in the hexadecimal form of `inet_aton`.
+/// Returns the `number`th spelling; `None`: the address has fewer spellings. The spellings differ
+/// in the zeros before each part. The parts of an IPv4 address are in the hexadecimal form of
+/// `inet_aton`.
 fn spelling(ip: IpAddr, number: u32) -> Option<String> {
     let mut left = number;
     let mut zeros = |most: u32| {
