@@ -1,4 +1,4 @@
-//! Work on the thread of a middleware that calls back, and on the port's own thread for all else.
+//! Work that is shared by the threads of a middleware with callbacks, and the port's own thread.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,16 @@ use crate::sys::mutex::lock;
 use crate::sys::ready_set::ReadySet;
 use crate::sys::scoped_call::ScopedCall;
 
-/// Work that is done on the thread by which something has arrived.
+/// Work that runs on the thread that brings a message.
 pub(crate) trait Called: Send {
-    /// Works until nothing is left; false: the work is over.
+    /// Works until nothing is left to do; false: the work is over.
     fn work(&mut self) -> bool;
 
-    /// Sets what the middleware's threads call, or removes it.
+    /// Sets the function that the middleware's threads call, or removes it.
     fn set_call(&mut self, call: Option<&Arc<ScopedCall>>);
 
-    /// Makes the set ready once there is work that no call of the middleware brings; false: there
-    /// is work already.
+    /// Makes the set ready once there is work that the middleware's calls do not announce; false:
+    /// there is work already.
     ///
     /// # Errors
     /// A lack of descriptors.
@@ -29,21 +29,21 @@ pub(crate) trait Called: Send {
     fn fail(&mut self, error: crate::Error);
 }
 
-/// Works until the work is over, here and on the middleware's threads.
+/// Works until the work is over, on this thread and on the middleware's threads.
 ///
 /// # Errors
-/// When the system refuses to wait.
+/// The system refuses to wait.
 pub(crate) fn run_called(work: &Mutex<impl Called>) -> Result<()> {
     let (ready, ended, is_over) = (ReadySet::new()?, Doorbell::new()?, AtomicBool::new(false));
     let function = || {
         let mut work = lock(work);
         loop {
             if !work.work() {
-                // Release: with it comes what the work has left.
+                // Release: publishes the results of the work.
                 is_over.store(true, Ordering::Release);
                 return ended.notify();
             }
-            // The thread that sleeps below waits for what this one has left behind.
+            // The thread that sleeps below waits for the work that no call announces.
             match work.arm(&ready) {
                 Ok(true) => return,
                 Ok(false) => {}
@@ -55,7 +55,7 @@ pub(crate) fn run_called(work: &Mutex<impl Called>) -> Result<()> {
         lock(work).set_call(Some(call));
         let outcome = loop {
             call.call();
-            // Acquire: see above.
+            // Acquire: pairs with the Release above.
             if is_over.load(Ordering::Acquire) {
                 break Ok(());
             }
@@ -65,7 +65,7 @@ pub(crate) fn run_called(work: &Mutex<impl Called>) -> Result<()> {
             if let Err(error) = poll_set.wait(None) {
                 break Err(error);
             }
-            // What is ready stays so while another thread works: this one waits for it.
+            // The set stays ready while another thread works, so this thread waits for that one.
             drop(lock(work));
         };
         lock(work).set_call(None);

@@ -1,4 +1,4 @@
-//! One connection of a receiving port: the expected sequence, the gaps, and the successors.
+//! A connection of a receiving port: the expected sequence, the gaps, and the successors.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::terms::{LinkOptions, Overflow, Resequence, WaitStrategy};
 /// The largest number of stream descriptions kept per connection.
 const STREAMS_MAX: usize = 64;
 
-/// The options of a connection, and its statistics.
+/// The options of a connection, and the connection's statistics.
 #[derive(Clone)]
 pub(crate) struct ConnectionOptions {
     pub stats: Arc<ConnectionStats>,
     pub overflow: Overflow,
     pub wait: WaitStrategy,
     pub depth: u32,
-    /// How the port restores the sequence of its packets, if it does.
+    /// The way in which the port restores the sequence of its packets, if it does.
     pub resequence: Option<Resequence>,
 }
 
@@ -36,74 +36,76 @@ impl ConnectionOptions {
     }
 }
 
-/// A function from a connection's name to its options.
+/// A function that maps a connection's name to the connection's options.
 pub(crate) type OptionsFor = Arc<dyn Fn(&str) -> ConnectionOptions + Send + Sync>;
 
-/// The number of connections that a port has had, and of those that are gone.
+/// The number of connections that a port has had, and the number that are gone.
 #[derive(Default)]
 pub(super) struct ConnectionCounts {
     opened: AtomicU16,
     ended: AtomicU16,
-    /// Changes of a connection's name or of its streams.
+    /// The number of changes of a connection's name or streams.
     described: AtomicU64,
-    /// Whether the port receives messages, which are counted as one sample each.
+    /// Whether the port receives messages. A message counts as one sample.
     has_messages: AtomicBool,
 }
 
 impl ConnectionCounts {
-    /// Returns those of a port without connections.
+    /// Returns the counts of a port without connections.
     pub(super) fn of(has_messages: bool) -> Self {
         Self { has_messages: AtomicBool::new(has_messages), ..Self::default() }
     }
 
     pub(super) fn set_messages(&self, has_messages: bool) {
-        // Relaxed: read by the thread of the port, which has it from the thread that stores it.
+        // Relaxed: only the thread of the port reads it, and that thread got the port from this
+        // one.
         self.has_messages.store(has_messages, Ordering::Relaxed);
     }
 
     pub(super) fn ended(&self) -> u16 {
-        // Relaxed: counted by the thread that reads it.
+        // Relaxed: the thread that reads it also counts it.
         self.ended.load(Ordering::Relaxed)
     }
 }
 
-/// One incoming connection.
+/// An incoming connection.
 pub(super) struct IncomingConnection {
     pub name: String,
     pub inlet: Option<AnyInlet>,
     pub parts: InletParts,
-    /// An error found by a wait, for the next `receive` to report.
+    /// An error found by a wait. The next `receive` reports it.
     pub failed: Option<Error>,
     /// Connections made while an earlier one was still being read.
     pub successors: VecDeque<Successor>,
     pub options: ConnectionOptions,
     pub options_for: OptionsFor,
     counts: Arc<ConnectionCounts>,
-    /// The events of its port.
+    /// The events of the port.
     events: Arc<PortEvents>,
-    /// The number of this connection among those of the port.
+    /// The number of this connection in the port.
     connection: u16,
-    /// A number of the port for this name and these streams.
+    /// A number that stands in the port for this name and these streams.
     description: u64,
-    /// The latest order among the packets taken.
+    /// The latest order among the taken packets.
     furthest: Option<Order>,
     pub streams: BTreeMap<u16, Arc<StreamInfo>>,
     pub expected: Expected,
-    /// The sample index of a packet with a header that carries none.
+    /// The sample index of a packet with a header that has no sample index.
     pub next_sample: u64,
-    /// The size of a sample, once a packet was asked for.
+    /// The size of a sample, once a packet was requested.
     sample_size: Option<SampleSize>,
     /// Whether the next gap is due to a restart and not to the policy.
     pub resuming: bool,
     pub gap: Option<Gap>,
-    /// Whether a packet of the expected number needs no other check. Everything that changes this
-    /// clears it, and a packet taken sets it again.
+    /// Whether a packet with the expected number needs no other check. Every change that affects
+    /// this clears the flag, and a taken packet sets it again.
     is_steady: bool,
     pub reassembler: Reassembler,
     pub ended: bool,
-    /// Whether the sender will not come back: without it, the connection has ended.
+    /// Whether the sender will not come back. If the sender is missing as well, the connection has
+    /// ended.
     pub abandoned: bool,
-    /// For inspection: whether there is a sender.
+    /// Whether the connection has a sender, for inspection.
     pub open: Arc<AtomicBool>,
 }
 
@@ -111,12 +113,12 @@ pub(super) struct IncomingConnection {
 pub(super) struct Successor {
     pub name: String,
     pub inlet: AnyInlet,
-    /// The endpoint, if it is another path of the earlier one.
+    /// The endpoint, if this is another path of the earlier connection.
     pub path: Option<Endpoint>,
 }
 
 /// The sequence number and the sample index expected next, once set. A steady stream sets both
-/// with every packet. So what is set is apart from the numbers.
+/// numbers with every packet, so the flags for set numbers are separate.
 #[derive(Default)]
 pub(super) struct Expected {
     sequence: u64,
@@ -139,21 +141,21 @@ impl Expected {
         *self = Self { sequence, sample, has_sequence: true, has_sample };
     }
 
-    /// Begins a stream at a description. Where packets before it are missing, the number of their
+    /// Begins a stream at a description. If packets before it are missing, the number of their
     /// samples is unknown.
     fn begin_stream(&mut self, header: &Header) {
         let sample = Some(header.sample_index).filter(|_| self.sequence == header.sequence);
         self.set(self.sequence, sample);
     }
 
-    /// Returns whether a packet of that number is the next one. Both numbers must be set.
+    /// Returns whether a packet with that number is the next one. Both numbers must be set.
     #[inline(always)]
     pub(super) fn is_next(&self, sequence: u64) -> bool {
         self.sequence == sequence
     }
 
-    /// Counts a packet of that number, which ends before that sample index. Sets no number that was
-    /// not set.
+    /// Counts a packet with that number, which ends before that sample index. A number that was not
+    /// set stays unset.
     #[inline(always)]
     pub(super) fn advance(&mut self, sequence: u64, sample: u64) {
         (self.sequence, self.sample) = (sequence.wrapping_add(1), sample);
@@ -195,7 +197,7 @@ impl IncomingConnection {
         }
     }
 
-    /// Returns how this connection is waited for. Where a poll is a system call, an adaptive trial
+    /// Returns the wait strategy of this connection. If a poll is a system call, adaptive spinning
     /// does not pay.
     pub(super) fn wait(&self) -> WaitStrategy {
         match (self.options.wait, &self.inlet) {
@@ -216,11 +218,11 @@ impl IncomingConnection {
     }
 
     pub(super) fn register(&self) {
-        // Relaxed: information for inspection only, updated before every sleep.
+        // Relaxed: the value serves only for inspection, and is updated before every sleep.
         self.open.store(self.inlet.is_some(), Ordering::Relaxed);
     }
 
-    /// Returns whether its sender is gone and no successor is queued.
+    /// Returns whether the sender is gone and no successor is queued.
     pub(super) fn is_peer_gone(&mut self) -> bool {
         self.successors.is_empty() && self.inlet.as_mut().is_none_or(|inlet| inlet.is_peer_gone())
     }
@@ -230,10 +232,10 @@ impl IncomingConnection {
             self.options = (self.options_for)(&name);
             self.name = name;
         }
-        // Relaxed: the numbers need only differ.
+        // Relaxed: the numbers only need to differ.
         self.connection = self.counts.opened.fetch_add(1, Ordering::Relaxed);
         self.is_steady = false;
-        // A new sender numbers its packets anew.
+        // A new sender starts new sequence numbers.
         self.expected = Expected::default();
         self.furthest = None;
         self.streams.clear();
@@ -248,22 +250,23 @@ impl IncomingConnection {
         self.connection
     }
 
-    /// Returns a number of the port that changes with the name and the streams; 0: it has had none.
+    /// Returns a number that changes with the name and the streams; 0: the connection has not been
+    /// made.
     pub(super) fn description(&self) -> u64 {
         self.description
     }
 
     fn number_description(&mut self) {
-        // Relaxed: the numbers need only differ.
+        // Relaxed: the numbers only need to differ.
         self.description = 1 + self.counts.described.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns whether a packet of the expected number needs no other check.
+    /// Returns whether a packet with the expected number needs no other check.
     pub(super) fn is_steady(&self) -> bool {
         self.is_steady
     }
 
-    /// Closes the connection: nothing arrives over it any more.
+    /// Closes the connection, so that nothing arrives over it any more.
     pub(super) fn disconnect(&mut self) {
         if self.inlet.take().is_some() {
             self.parts = InletParts::default();
@@ -271,7 +274,7 @@ impl IncomingConnection {
         }
     }
 
-    /// Returns whether this is a connection of that name, or one is queued behind it.
+    /// Returns whether the connection has that name, or a successor with that name is queued.
     pub(super) fn is_of(&self, name: &str) -> bool {
         self.inlet.is_some() && self.name == name || self.successors.iter().any(|next| next.name == name)
     }
@@ -283,12 +286,12 @@ impl IncomingConnection {
         self.close_losing(packets, samples);
     }
 
-    /// Returns the packets and samples that the sender had sent, and took with it.
+    /// Returns the packets and samples that the sender had sent, and that were lost with it.
     fn lost_at_end(&mut self) -> Option<(u64, u64)> {
         let last = self.inlet.as_mut()?.parts().last_sent?;
         let (expected, sample) = match (self.expected.sequence(), self.expected.sample()) {
             (Some(sequence), sample) => (sequence, sample),
-            // Nothing has arrived.
+            // No packet has arrived.
             (None, _) => (last.first[0], Some(last.first[1])),
         };
         let packets = last.sequence.checked_sub(expected)?.saturating_add(1);
@@ -305,13 +308,13 @@ impl IncomingConnection {
         Some((packets, samples))
     }
 
-    /// Closes the connection without an end of stream. A successor starts anew.
+    /// Closes the connection without an end of stream. A successor begins a new sequence.
     pub(super) fn close_without_end(&mut self) {
         self.close_losing(0, 0);
     }
 
-    /// Closes it as [`IncomingConnection::close_without_end`], where packets were lost with the
-    /// sender.
+    /// Closes the connection like [`IncomingConnection::close_without_end`], and counts packets
+    /// that were lost with the sender.
     fn close_losing(&mut self, packets: u64, samples: u64) {
         self.disconnect();
         self.is_steady = false;
@@ -322,8 +325,8 @@ impl IncomingConnection {
         self.start_successor();
     }
 
-    /// Returns a gap together with one that no packet has brought yet: what earlier senders took
-    /// with them.
+    /// Returns a gap, merged with the packets that were lost with earlier senders and that no
+    /// packet has reported yet.
     fn behind_lost(&self, gap: Gap) -> Gap {
         match self.gap.filter(|lost| lost.reason == GapReason::PeerRestart && lost.packets > 0) {
             Some(Gap { first, packets, samples, reason }) => {
@@ -335,7 +338,7 @@ impl IncomingConnection {
     }
 
     pub(super) fn start_successor(&mut self) {
-        // Other paths of the sender that is gone.
+        // These are other paths of the sender that is gone.
         while self.take_path().is_some() {}
         if let Some(next) = self.successors.pop_front() {
             self.ended = false;
@@ -343,8 +346,8 @@ impl IncomingConnection {
         }
     }
 
-    /// Drops the path to an endpoint, if it was connected. The sender uses the paths before it
-    /// already.
+    /// Drops the path to an endpoint, if it was connected. The sender already uses the paths before
+    /// it.
     pub(super) fn cancel_move(&mut self, endpoint: &Endpoint) {
         self.successors.retain(|next| next.path.as_ref() != Some(endpoint));
     }
@@ -356,14 +359,14 @@ impl IncomingConnection {
     }
 
     /// Returns whether the frame ends this path while events wait at the port. Such an event may
-    /// bring the next path or cancel it. So the port handles events first, and the frame at the
+    /// bring the next path or cancel it. So the port handles the events first, and the frame at the
     /// next poll.
     fn awaits_events(&self, header: &Header) -> bool {
         header.kind == Kind::End as u8 && header.flags & Header::MOVED != 0 && self.events.has_queued()
     }
 
-    /// Goes on over the other path: the sender has left this one. What is missing between the two
-    /// is found by the numbers, as everywhere.
+    /// Continues on the next path, because the sender has left this one. Packets missing in between
+    /// are found by their numbers, as on a single path.
     fn change_path(&mut self) -> Result<()> {
         let Some(mut inlet) = self.take_path() else {
             return Err(Error::misbehaved(&self.name, "went on over another path that was not connected"));
@@ -372,7 +375,7 @@ impl IncomingConnection {
         self.parts = inlet.parts();
         self.options.stats.set_other_clock(self.parts.is_other_clock);
         self.inlet = Some(inlet);
-        // The port's way to wait, and its view, are those of the path before.
+        // The port's wait and view still belong to the old path.
         self.events.set_pending();
         fail_point!("moved-receiver");
         Ok(())
@@ -386,7 +389,7 @@ impl IncomingConnection {
     }
 
     /// Closes the connection after an error of the transport. The port does not wait for an ejected
-    /// one to come back.
+    /// connection to come back.
     pub(super) fn fail(&mut self, error: &Error) {
         if matches!(error, Error::Ejected { .. }) {
             self.disconnect();
@@ -397,8 +400,8 @@ impl IncomingConnection {
         }
     }
 
-    /// Returns whether `receive` would find a packet or an error here. Other frames are handled
-    /// meanwhile.
+    /// Returns whether `receive` would find a packet or an error on this connection. Other frames
+    /// are handled meanwhile.
     pub(super) fn peek(&mut self) -> Result<bool> {
         loop {
             let Some(inlet) = &mut self.inlet else { return Ok(self.failed.is_some()) };
@@ -426,22 +429,22 @@ impl IncomingConnection {
             if self.awaits_events(&header) {
                 return Ok(false);
             }
-            // SAFETY: just lent, and the transport has not been called since.
+            // SAFETY: the payload was just lent, and the transport has not been called since.
             let text = unsafe { payload.get::<u8>() }.to_vec();
             self.handle_control(&header, &text)?;
         }
     }
 
-    /// Adds a fragment, or a frame behind fragments. Returns the packet if it is complete with this
-    /// frame, which must then still be released.
+    /// Adds a fragment, or a frame behind fragments. If this frame completes a packet, returns the
+    /// packet. The caller must then still release the frame.
     #[cold]
     pub(super) fn join(&mut self, header: &Header, fragment: FrameRef) -> Result<Option<(Header, FrameRef)>> {
         self.is_steady = false;
         if !header.is_continued() {
-            // A packet that stays incomplete counts as missing, too.
+            // A packet that stays incomplete counts as missing as well.
             self.set_start(header);
         }
-        // SAFETY: just lent, and the transport has not been called since.
+        // SAFETY: the fragment was just lent, and the transport has not been called since.
         let bytes = unsafe { fragment.get::<u8>() };
         match self.reassembler.add(header, bytes) {
             Ok(Reassembly::Unfragmented) => Ok(Some((*header, fragment))),
@@ -485,7 +488,7 @@ impl IncomingConnection {
         Ok(())
     }
 
-    /// Sets where the sequence numbers start, at the first frame of a connection.
+    /// Sets the start of the sequence numbers, at the first frame of a connection.
     pub(super) fn set_start(&mut self, header: &Header) {
         if self.expected.sequence().is_some() {
             return;
@@ -493,7 +496,7 @@ impl IncomingConnection {
         let start = self.inlet.as_mut().map(|inlet| inlet.parts().start).unwrap_or_default();
         let first_sent = start.first_sent.filter(|first| first.0 < header.sequence);
         match start.resume_from.filter(|next| next.sequence < header.sequence) {
-            // This receiver was restarted: the packets that its predecessor had not taken are
+            // This receiver was restarted: the packets that the predecessor had not taken are
             // missing.
             Some(next) => {
                 fail_point!("reattach");
@@ -507,15 +510,15 @@ impl IncomingConnection {
         }
     }
 
-    /// Takes the next packet if it is in a ring with a short header, and has the expected number.
-    /// Returns its samples.
+    /// Takes the next packet, if it is in a ring with a short header and has the expected number.
+    /// Returns the number of its samples.
     #[inline(always)]
     pub(super) fn try_take_steady(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> Option<u64> {
         let Some(AnyInlet::Ring(ring)) = &mut self.inlet else { return None };
         if !self.is_steady {
             return None;
         }
-        // Written directly to its final place: see `Header::write_words`.
+        // The header is written directly to its final place: see `Header::write_words`.
         let payload = taken.header.split_short(ring.try_next_new()?, self.next_sample)?;
         if !self.expected.is_next(taken.header.sequence) {
             return None;
@@ -525,8 +528,9 @@ impl IncomingConnection {
         Some(self.complete(sample_size, taken))
     }
 
-    /// Takes the next packet if it is already there and has the expected number; with `reads`, also
-    /// after a read that does not wait. False: that found nothing. `None`: there may be something.
+    /// Takes the next packet, if it has arrived and has the expected number. With `reads`, also
+    /// makes a read that does not wait. False: the read found nothing. `None`: a frame may have
+    /// arrived.
     pub(super) fn try_take_fast(
         &mut self,
         reads: bool,
@@ -534,7 +538,7 @@ impl IncomingConnection {
         taken: &mut LentPacket,
     ) -> Option<bool> {
         let Next::Frame(frame) = self.inlet.as_mut()?.try_next_fast(reads)? else { return Some(false) };
-        // Written directly to its final place: see `Header::write_words`.
+        // The header is written directly to its final place: see `Header::write_words`.
         let payload = taken.header.split(frame, self.next_sample)?;
         let header = &taken.header;
         let is_due = self.is_steady
@@ -549,7 +553,7 @@ impl IncomingConnection {
         is_due.then_some(true)
     }
 
-    /// Takes the next packet, if there is one. Other frames are handled meanwhile.
+    /// Takes the next packet, if one has arrived. Other frames are handled meanwhile.
     pub(super) fn take(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> Result<bool> {
         self.sample_size = Some(sample_size);
         loop {
@@ -566,7 +570,7 @@ impl IncomingConnection {
                     return Err(error);
                 }
             };
-            // Written directly to its final place: see `Header::write_words`.
+            // The header is written directly to its final place: see `Header::write_words`.
             match taken.header.split(frame, self.next_sample) {
                 Some(payload) => taken.payload = FrameRef::new(payload),
                 None => {
@@ -598,7 +602,7 @@ impl IncomingConnection {
         }
     }
 
-    /// Handles a frame that is not a whole packet; true: it completes one.
+    /// Handles a frame that is not a whole packet; true: the frame completes a packet.
     #[cold]
     fn take_special(&mut self, taken: &mut LentPacket) -> Result<bool> {
         if self.reassembler.wants(&taken.header) {
@@ -615,13 +619,13 @@ impl IncomingConnection {
             self.count_reordered(&taken.header);
             return Ok(true);
         }
-        // SAFETY: just lent, and the transport has not been called since.
+        // SAFETY: the payload was just lent, and the transport has not been called since.
         let text = unsafe { taken.payload.get::<u8>() }.to_vec();
         self.handle_control(&taken.header, &text).inspect_err(|_| self.close_without_end())?;
         Ok(false)
     }
 
-    /// Counts a packet that was forwarded after one with a later order.
+    /// Counts a packet that was forwarded after a packet with a later order.
     fn count_reordered(&mut self, header: &Header) {
         let Some(order) = header.order() else { return };
         match self.furthest.filter(|furthest| furthest.origin() == order.origin()) {
@@ -630,7 +634,7 @@ impl IncomingConnection {
         }
     }
 
-    /// Completes the values returned with a packet.
+    /// Completes the values that are returned with a packet.
     #[inline(always)]
     fn complete(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> u64 {
         fail_point!("receive");
@@ -644,8 +648,8 @@ impl IncomingConnection {
         samples
     }
 
-    /// Records the arrival of a measured packet before its release, off the path that the component
-    /// waits for.
+    /// Records the arrival of a measured packet before the packet's release, off the path that the
+    /// component waits for.
     pub(super) fn record_arrival(&self, header: &Header, taken_ns: u64) {
         // Relaxed: stored by this thread.
         let arrival_ns = self.parts.arrival_ns.as_ref().map_or(0, |ns| ns.load(Ordering::Relaxed));
@@ -661,8 +665,8 @@ impl IncomingConnection {
         }
     }
 
-    /// Compares a sequence number with the expected one and records what is missing. False: it is
-    /// that of an earlier packet, which is never delivered again.
+    /// Compares a sequence number with the expected one, and records missing packets. False: an
+    /// earlier packet had this number, and is not delivered again.
     pub(super) fn check_sequence(&mut self, header: &Header) -> bool {
         let resuming = std::mem::take(&mut self.resuming);
         let restarted = self.gap.is_some_and(|gap| gap.reason == GapReason::PeerRestart);
@@ -675,7 +679,7 @@ impl IncomingConnection {
         }
         if header.sequence > expected {
             let packets = header.sequence - expected;
-            // Where a stream's description is missing, its samples count from an unknown number.
+            // If a stream's description is missing, the start of the stream's samples is unknown.
             let known = self.expected.sample().filter(|_| self.streams.contains_key(&header.stream));
             // Relaxed: as in `set_messages`.
             let samples = match self.counts.has_messages.load(Ordering::Relaxed) {
@@ -701,7 +705,7 @@ impl IncomingConnection {
         Error::misbehaved(&self.name, format!("sent number {number}, although {next} is the next"))
     }
 
-    /// Takes a description. Returns whether another stream begins, with sample indexes of its own.
+    /// Takes a description. Returns whether another stream begins, with new sample indexes.
     pub(super) fn describe(&mut self, stream: u16, text: &[u8]) -> Result<bool> {
         if text.len() > StreamInfo::ENCODED_MAX {
             return Err(Error::misbehaved(&self.name, "sent a stream description that is too long"));
@@ -715,10 +719,10 @@ impl IncomingConnection {
         if self.streams.get(&stream).is_some_and(|known| **known == info) {
             return Ok(false);
         }
-        // Stream numbers only grow.
+        // The numbers of streams only grow.
         let is_other = self.streams.values().next_back().is_some_and(|latest| latest.id != info.id);
         if self.streams.len() >= STREAMS_MAX {
-            // No packet in transit belongs to the oldest.
+            // No packet in transit belongs to the oldest stream.
             self.streams.pop_first();
         }
         self.streams.insert(stream, Arc::new(info));
@@ -727,7 +731,7 @@ impl IncomingConnection {
     }
 }
 
-/// Returns what is wrong with a frame that cannot be parsed.
+/// Returns the fault of a frame that cannot be parsed.
 #[cold]
 fn describe_bad_frame(frame: &[u8]) -> String {
     let core: Option<&[u8; Header::SHORT_BYTES]> = frame.first_chunk();

@@ -1,9 +1,9 @@
-//! Fragments packets that are larger than a frame.
+//! The fragmentation of packets that are larger than a frame.
 
 use crate::packet::Header;
 use crate::sys::aligned_buffer::AlignedBuffer;
 
-/// The buffer of a sending port for a large packet until it is sent; its memory is reused.
+/// The buffer of a sending port for a large packet, until the packet is sent. The memory is reused.
 #[derive(Default)]
 pub(super) struct Fragmenter {
     bytes_buffer: AlignedBuffer,
@@ -41,10 +41,11 @@ impl Fragmenter {
     }
 }
 
-/// Returns the fragments of a packet, where a frame has room for `frame_max` bytes of it.
+/// Returns the fragments of a packet for frames with room for `frame_max` bytes of the packet.
 ///
-/// Each is half of that, a quarter of a ring: while the receiver takes one, there is room to write
-/// another. The sizes are whole cache lines, so that reassembly never writes one line twice.
+/// A fragment takes half of that room, which is a quarter of a ring: while the receiver takes one
+/// fragment, the sender has room to write another. The sizes are whole cache lines, so that
+/// reassembly never writes a line twice.
 pub(super) fn fragments(payload: usize, frame_max: usize) -> impl Iterator<Item = Fragment> {
     let one = if payload <= frame_max { payload } else { (frame_max / 2 / 64 * 64).max(1) };
     let mut offset = 0;
@@ -112,7 +113,7 @@ mod tests {
         let mut outgoing = Outgoing::new("out".into(), outlets, Sampling::Off, stop);
         let sent: Vec<u8> = (0..10_000_u32).map(|i| ((i * i) >> 3) as u8).collect();
         let place = outgoing.reserve(sent.len(), true).unwrap();
-        // SAFETY: just lent, and the port has not been called since.
+        // SAFETY: the place was just lent, and the port has not been called since.
         unsafe { place.get_mut::<u8>() }.copy_from_slice(&sent);
         outgoing.send(sent.len(), sent.len() as u64).unwrap();
         for mut inlet in inlets {
@@ -129,7 +130,8 @@ mod tests {
                     break;
                 }
             }
-            // The description of the stream, and eleven fragments of at most 960 bytes.
+            // The frames are the description of the stream, and eleven fragments of at most 960
+            // bytes.
             assert_eq!((frames, reassembler.payload()), (12, &sent[..]));
         }
     }

@@ -1,9 +1,9 @@
 //! References to frames in a transport's memory.
 //!
-//! A packet is used in place and released when it is dropped. That needs the memory (shared) and
-//! the transport (exclusive, for the release) in one value. Safe Rust can express this only by
-//! asking the transport for the bytes again at every access. So the address is kept here, and only
-//! this file argues for its use.
+//! A packet is used in place, and released when it is dropped. This requires the memory (shared)
+//! and the transport (exclusive, for the release) in the same value. Safe Rust could express this
+//! only by requesting the bytes from the transport again at every access. So a `FrameRef` stores
+//! the address, and only this file has to justify its use.
 
 use std::ptr::NonNull;
 
@@ -18,7 +18,7 @@ pub(crate) struct FrameRef {
     bytes: usize,
 }
 
-// SAFETY: an address and a length. Each use of them is `unsafe` and argued below.
+// SAFETY: the value is an address and a length. Each use of them is `unsafe` and justified below.
 unsafe impl Send for FrameRef {}
 // SAFETY: as above.
 unsafe impl Sync for FrameRef {}
@@ -29,19 +29,19 @@ impl FrameRef {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len() }
     }
 
-    /// Returns whether it is whole samples, at an address aligned for them.
+    /// Returns whether the bytes are whole samples, at an address aligned for them.
     #[inline(always)]
     pub(crate) fn fits(self, form: impl SampleForm) -> bool {
         form.fits(self.start.as_ptr(), self.bytes)
     }
 
-    /// Returns whether it is so many samples, at an address aligned for them.
+    /// Returns whether the bytes are `samples` samples, at an address aligned for them.
     #[inline(always)]
     pub(crate) fn is_of(self, form: impl SampleForm, samples: u64) -> bool {
         samples.wrapping_mul(form.size() as u64) == self.bytes as u64 && form.is_aligned(self.start.as_ptr())
     }
 
-    /// Returns whether it is a whole number of `T` at an address aligned for `T`.
+    /// Returns whether the bytes are a whole number of `T`, at an address aligned for `T`.
     fn is_slice_of<T: Pod>(self) -> bool {
         self.bytes.is_multiple_of(size_of::<T>()) && self.start.cast::<T>().is_aligned()
     }
@@ -59,12 +59,13 @@ impl FrameRef {
     /// Returns the elements.
     ///
     /// # Safety
-    /// No method of the transport may be called between the loan of the bytes and the end of `'a`.
+    /// The caller must not call any method of the transport between the loan of the bytes and the
+    /// end of `'a`.
     #[inline]
     pub(crate) unsafe fn get<'a, T: Pod>(self) -> &'a [T] {
         debug_assert!(self.is_slice_of::<T>());
-        // SAFETY: the caller guarantees the lifetime; `fits` was checked when the packet was made;
-        // every bit pattern is a valid `T`.
+        // SAFETY: the caller guarantees the lifetime. `fits` was checked when the packet was made.
+        // Every bit pattern is a valid `T`.
         unsafe { std::slice::from_raw_parts(self.start.cast::<T>().as_ptr(), self.bytes / size_of::<T>()) }
     }
 }
@@ -79,7 +80,7 @@ impl FrameMut {
         Self(FrameRef { bytes: bytes.len(), start: NonNull::from(bytes).cast() })
     }
 
-    /// Returns the same bytes, whole samples of that form, with their address checked.
+    /// Returns the same bytes as whole samples of that form, after checking their address.
     ///
     /// # Panics
     /// Panics if the address is not aligned for the samples. Transports place payloads on 16-byte
@@ -91,7 +92,7 @@ impl FrameMut {
         self
     }
 
-    /// Returns where the bytes begin.
+    /// Returns the beginning of the bytes.
     #[inline(always)]
     pub(crate) fn start(self) -> FrameStart {
         FrameStart(self.0.start)
@@ -100,19 +101,20 @@ impl FrameMut {
     /// Returns the elements for writing.
     ///
     /// # Safety
-    /// As for [`FrameRef::get`], and no other reference to the bytes may exist during `'a`.
+    /// The caller must meet the conditions of [`FrameRef::get`], and must not have another
+    /// reference to the bytes during `'a`.
     #[inline]
     pub(crate) unsafe fn get_mut<'a, T: Pod>(self) -> &'a mut [T] {
-        // SAFETY: the caller's promise is the same; all of the bytes.
+        // SAFETY: the caller guarantees the same conditions. The slice is all of the bytes.
         unsafe { self.start().get_mut(self.0.bytes / size_of::<T>()) }
     }
 }
 
-/// The beginning of bytes that a transport lends for writing, by [`FrameMut::start`].
+/// The beginning of bytes that a transport lends for writing, returned by [`FrameMut::start`].
 #[derive(Clone, Copy)]
 pub(crate) struct FrameStart(NonNull<u8>);
 
-// SAFETY: an address. Each use of it is `unsafe` and argued below.
+// SAFETY: the value is an address. Each use of it is `unsafe` and justified below.
 unsafe impl Send for FrameStart {}
 // SAFETY: as above.
 unsafe impl Sync for FrameStart {}
@@ -121,20 +123,22 @@ impl FrameStart {
     /// Returns the first elements.
     ///
     /// # Safety
-    /// As for [`FrameRef::get`], and the bytes have so many elements.
+    /// The caller must meet the conditions of [`FrameRef::get`], and the bytes must have `count`
+    /// elements.
     #[inline(always)]
     pub(crate) unsafe fn get<'a, T: Pod>(self, count: usize) -> &'a [T] {
-        // SAFETY: the caller guarantees lifetime and number; `of` has checked the alignment.
+        // SAFETY: the caller guarantees lifetime and number. `of` has checked the alignment.
         unsafe { std::slice::from_raw_parts(self.0.cast::<T>().as_ptr(), count) }
     }
 
     /// Returns the first elements for writing.
     ///
     /// # Safety
-    /// As for [`FrameStart::get`], and no other reference to the bytes may exist during `'a`.
+    /// The caller must meet the conditions of [`FrameStart::get`], and must not have another
+    /// reference to the bytes during `'a`.
     #[inline(always)]
     pub(crate) unsafe fn get_mut<'a, T: Pod>(self, count: usize) -> &'a mut [T] {
-        // SAFETY: the caller guarantees lifetime, number and exclusive access; `of` has checked the
+        // SAFETY: the caller guarantees lifetime, number and exclusive access. `of` has checked the
         // alignment.
         unsafe { std::slice::from_raw_parts_mut(self.0.cast::<T>().as_ptr(), count) }
     }

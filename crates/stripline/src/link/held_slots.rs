@@ -1,4 +1,4 @@
-//! Packets that a port has given away and that are still in use, in any thread.
+//! Packets that a port has given away, and that any thread may still use.
 
 use std::cell::UnsafeCell;
 use std::ops::Deref;
@@ -12,31 +12,32 @@ use crate::sys::clock::now_ns;
 use crate::sys::mutex::{lock, try_lock};
 use crate::transport::{Inlet, RingMemory};
 
-/// The place of one packet that was given away. The port has it while it is free, and the packet
-/// reads it while it is in use.
+/// The slot of a packet that was given away. The port may write a free slot, and the packet reads
+/// the slot while it is in use.
 #[derive(Default)]
 pub(crate) struct HeldSlot {
     /// [`FREE`], [`IN_USE`] or [`LEFT`].
     state: AtomicU32,
     content: UnsafeCell<HeldContent>,
-    /// Taken by the first of two: the end of the packet, or the request for the next.
+    /// The receipt. It is taken by the end of the packet or by the request for the next packet,
+    /// whichever comes first.
     receipt: Mutex<Option<Receipt>>,
-    /// When the packet ended; 0: it has not.
+    /// The time when the packet ended; 0: it has not ended.
     finished_ns: AtomicU64,
 }
 
-/// No packet uses the place.
+/// No packet uses the slot.
 const FREE: u32 = 0;
-/// A packet uses it.
+/// A packet uses the slot.
 const IN_USE: u32 = 1;
-/// A packet uses it, and its port is gone: the packet frees the memory.
+/// A packet uses the slot, and the port is gone: the packet frees the memory.
 const LEFT: u32 = 2;
 
-/// The part of a packet that is a place. The drop gives it back to the port.
+/// The part of a packet that owns a slot. The drop gives the slot back to the port.
 pub(crate) struct SlotInUse(NonNull<HeldSlot>);
 
-// SAFETY: threads can share the place. The last of port and packet frees it, which one atomic
-// operation of each decides.
+// SAFETY: threads can share the slot. The port or the packet frees it, depending on which is
+// dropped last. An atomic operation of each decides that.
 unsafe impl Send for SlotInUse {}
 // SAFETY: as above.
 unsafe impl Sync for SlotInUse {}
@@ -46,7 +47,7 @@ impl Deref for SlotInUse {
 
     #[inline(always)]
     fn deref(&self) -> &HeldSlot {
-        // SAFETY: this frees it at the earliest.
+        // SAFETY: the drop of this value is the earliest that frees the slot.
         unsafe { self.0.as_ref() }
     }
 }
@@ -54,14 +55,14 @@ impl Deref for SlotInUse {
 impl Drop for SlotInUse {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this is the packet.
+        // SAFETY: the caller is the packet.
         if unsafe { &*self.content.get() }.is_awaited {
             self.finish();
         }
-        // Release: all reads of the packet come before the port's next write, which follows an
-        // Acquire of this. Acquire: the drop of a port that has left comes before the free.
+        // Release: all reads by the packet come before the port's next write, which follows an
+        // Acquire of this store. Acquire: the drop of a port that has left comes before the free.
         if self.state.swap(FREE, Ordering::AcqRel) == LEFT {
-            // SAFETY: the port has left it to this.
+            // SAFETY: the port has left the slot to this packet.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         }
     }
@@ -70,31 +71,32 @@ impl Drop for SlotInUse {
 #[derive(Default)]
 struct HeldContent {
     packet: OwnedPacket,
-    /// What the payload is in, unless it was copied.
+    /// The memory with the payload, unless the payload was copied.
     memory: Option<Arc<RingMemory>>,
-    /// Whether the packet has a receipt or is measured, so that its end is reported.
+    /// Whether the packet has a receipt or is measured, so that the end must be reported.
     is_awaited: bool,
 }
 
-// SAFETY: the port writes the content only while the place is free. A packet only reads it.
+// SAFETY: the port writes the content only while the slot is free. A packet only reads it.
 unsafe impl Sync for HeldSlot {}
 
 impl HeldSlot {
-    /// Returns the packet in it.
+    /// Returns the packet in the slot.
     ///
     /// # Safety
-    /// The caller is the packet, or the port between two changes of the content.
+    /// The caller must be the packet, or the port between two changes of the content.
     pub(crate) unsafe fn packet(&self) -> &OwnedPacket {
-        // SAFETY: the caller guarantees it: only the port changes the content, of a free slot.
+        // SAFETY: the caller guarantees it. Only the port changes the content, and only of a free
+        // slot.
         unsafe { &(*self.content.get()).packet }
     }
 
-    /// Ends a packet with a receipt, or one that is measured. A second call has no effect.
+    /// Ends a packet that has a receipt or is measured. A second call has no effect.
     fn finish(&self) {
-        // Relaxed: the port reads its own clock if it misses this one.
+        // Relaxed: the port reads the clock itself if it misses this value.
         self.finished_ns.store(now_ns(), Ordering::Relaxed);
-        // Only the port locks it at the same time, to finish the packet itself. A child of a fork
-        // may find it locked for ever.
+        // Only the port may hold the lock at this time, to finish the packet itself. A child of a
+        // fork may find it locked for ever.
         let receipt = try_lock(&self.receipt).and_then(|mut receipt| receipt.take());
         drop(receipt);
     }
@@ -107,43 +109,43 @@ impl HeldSlot {
     }
 }
 
-/// A packet that the port gives away.
+/// A packet that the port has given away.
 pub(crate) struct GivenPacket {
     pub slot: SlotInUse,
     pub payload: FrameRef,
 }
 
-/// The places of all packets that a port may have given away at once.
+/// The slots of all packets that a port may have given away at once.
 pub(crate) struct HeldSlots {
     slots: Vec<SlotEntry>,
     next: usize,
     last: Last,
-    /// Whether a packet may still be in the memory of its transport, apart from the last.
+    /// Whether a packet other than the last may still be in the memory of a transport.
     keeps: bool,
 }
 
-/// The port's part of a place. The drop leaves it to the packet that uses it.
+/// The port's part of a slot. If a packet uses the slot, the drop leaves the slot to the packet.
 struct SlotEntry {
     slot: NonNull<HeldSlot>,
-    /// Counts the packets that have been in it.
+    /// The number of packets that have been in the slot.
     generation: u64,
 }
 
-// SAFETY: as for `SlotInUse`.
+// SAFETY: see `SlotInUse`.
 unsafe impl Send for SlotEntry {}
-// SAFETY: as above; nothing changes the place by a shared reference to this.
+// SAFETY: as above. Nothing changes the slot by a shared reference to this value.
 unsafe impl Sync for SlotEntry {}
 
-/// The packet given away last.
+/// The packet that was given away last.
 enum Last {
     None,
-    /// One that the port has lent, neither measured nor awaited, by its place.
+    /// The index of a packet that the port has lent, and that is neither measured nor awaited.
     Plain(usize),
     Other(LastGiven),
 }
 
 impl Last {
-    /// Takes the packet, and leaves nothing.
+    /// Takes the packet, and leaves `None`.
     fn take(&mut self) -> Option<LastGiven> {
         match std::mem::replace(self, Self::None) {
             Self::None => None,
@@ -155,11 +157,11 @@ impl Last {
 
 struct LastGiven {
     index: usize,
-    /// Whether the port has lent it: its memory is that of the transport.
+    /// Whether the port has lent the packet, so that its memory belongs to the transport.
     is_lent: bool,
     is_awaited: bool,
-    /// When it was taken, and the statistics that its end belongs to, if it is measured and no
-    /// longer lent.
+    /// The time when the packet was taken, and the statistics that its end belongs to, if it is
+    /// measured and no longer lent.
     measured: Option<(Arc<ConnectionStats>, u64)>,
 }
 
@@ -172,8 +174,8 @@ impl HeldSlots {
         Self { slots, next: 0, last: Last::None, keeps: false }
     }
 
-    /// Finishes the packet given last, in the sense of scope `target`. Its memory stays, if it is
-    /// still in use.
+    /// Finishes the packet given away last, in the sense of scope `target`. The packet's memory
+    /// stays, if it is still in use.
     pub(crate) fn finish_last(&mut self, incoming: &mut Incoming) {
         let Some(last) = self.last.take() else { return };
         let entry = &self.slots[last.index];
@@ -188,17 +190,17 @@ impl HeldSlots {
             stats.finished(finished_ns().saturating_sub(taken_ns));
         }
         if last.is_awaited {
-            // After the release, so that a sender that gets the acknowledgement finds the room
-            // free.
+            // The receipt is dropped after the release, so that a sender with the acknowledgement
+            // finds free room.
             drop(lock(&entry.slot().receipt).take());
         }
     }
 
-    /// Finishes the packet before, for a port that then takes the next one of a steady stream from
-    /// its only ring. False: the port has to do more first; nothing or only that is done.
+    /// Finishes the last packet, for a port that then takes the next packet of a steady stream from
+    /// its only ring. False: the port has to do more first, and at most this step is done.
     ///
-    /// What is over is given back later, as long as that is little. A port that finds no packet
-    /// gives it back before it waits.
+    /// The memory of finished packets is given back later, as long as it is little. A port that
+    /// finds no packet gives it back before it waits.
     #[inline(always)]
     pub(crate) fn begin_steady(&mut self, incoming: &mut Incoming) -> bool {
         let Some((ring, is_lent)) = incoming.steady_ring() else { return false };
@@ -223,8 +225,9 @@ impl HeldSlots {
         !self.keeps || ring.may_settle_later() || self.settle(incoming).is_ok()
     }
 
-    /// Gives the packet that the port has lent away in the next place, which is free. `None`: it is
-    /// not a plain one of the port's only connection, over a ring, or its memory may not be kept.
+    /// Gives away the packet that the port has lent, in the next slot, which is free. `None`: the
+    /// packet is not a plain packet of the port's only connection over a ring, or its memory may
+    /// not be kept.
     #[inline(always)]
     pub(crate) fn give_plain(&mut self, incoming: &Incoming) -> Option<GivenPacket> {
         let (index, packets) = (self.next, self.slots.len());
@@ -235,9 +238,9 @@ impl HeldSlots {
         let memory = ring.keepable(taken.payload.start(), packets)?;
         let entry = &mut self.slots[index];
         entry.generation += 1;
-        // SAFETY: the place is free, so that no packet reads it.
+        // SAFETY: the slot is free, so no packet reads it.
         let content = unsafe { &mut *entry.slot().content.get() };
-        // Most packets are in the same memory as the one before.
+        // Most packets are in the same memory as the packet before.
         if !content.memory.as_ref().is_some_and(|before| Arc::ptr_eq(before, memory)) {
             content.memory = Some(Arc::clone(memory));
         }
@@ -250,7 +253,7 @@ impl HeldSlots {
         Some(GivenPacket { slot: entry.take(), payload: taken.payload })
     }
 
-    /// Gives the memory of packets that are over back to their transports.
+    /// Gives the memory of finished packets back to their transports.
     pub(crate) fn settle(&mut self, incoming: &mut Incoming) -> Result<()> {
         if !self.keeps {
             return Ok(());
@@ -263,10 +266,10 @@ impl HeldSlots {
         Ok(())
     }
 
-    /// Finds a free place, which is the next then.
+    /// Finds a free slot, and makes it the next one.
     ///
     /// # Errors
-    /// [`Error::TooManyHeld`] with the packets that are held.
+    /// [`Error::TooManyHeld`], which lists the held packets.
     pub(crate) fn find_free(&mut self, port: &str) -> Result<()> {
         let count = self.slots.len();
         let order = (self.next..count).chain(0..self.next);
@@ -282,14 +285,14 @@ impl HeldSlots {
         self.slots.iter().filter(|entry| !entry.is_free()).count()
     }
 
-    /// Gives the packet that the port has lent away, in the next place, which is free.
+    /// Gives away the packet that the port has lent, in the next slot, which is free.
     pub(crate) fn give(&mut self, incoming: &mut Incoming) -> GivenPacket {
         let (index, packets) = (self.next, self.slots.len());
         self.next = if index + 1 < packets { index + 1 } else { 0 };
         let entry = &mut self.slots[index];
         debug_assert!(entry.is_free());
         entry.generation += 1;
-        // SAFETY: the place is free, so that no packet reads it.
+        // SAFETY: the slot is free, so no packet reads it.
         let content = unsafe { &mut *entry.slot().content.get() };
         let taken = incoming.taken();
         let is_measured = taken.taken_ns != 0 && taken.header.sent_ns != 0;
@@ -298,7 +301,7 @@ impl HeldSlots {
         let receipt;
         let payload = match memory {
             Some(memory) => {
-                // Most packets are in the same memory as the one before.
+                // Most packets are in the same memory as the packet before.
                 if !content.memory.as_ref().is_some_and(|before| Arc::ptr_eq(before, memory)) {
                     content.memory = Some(Arc::clone(memory));
                 }
@@ -330,7 +333,7 @@ impl HeldSlots {
     #[cold]
     fn too_many(&self, port: &str) -> Error {
         let name = |entry: &SlotEntry| {
-            // SAFETY: this is the port, and it changes no content now.
+            // SAFETY: the caller is the port, and changes no content now.
             let packet = unsafe { entry.slot().packet() };
             packet.meta().map(|(header, _)| (packet.connection().to_string(), header.sequence))
         };
@@ -347,18 +350,18 @@ impl SlotEntry {
 
     #[inline(always)]
     fn slot(&self) -> &HeldSlot {
-        // SAFETY: the port's drop leaves it at the earliest.
+        // SAFETY: the drop of the port is the earliest that leaves the slot.
         unsafe { self.slot.as_ref() }
     }
 
-    /// Returns whether no packet uses it.
+    /// Returns whether no packet uses the slot.
     #[inline(always)]
     fn is_free(&self) -> bool {
-        // Acquire, paired with the Release of the packet's drop: all its reads have ended.
+        // Acquire: pairs with the Release of the packet's drop. All reads by the packet have ended.
         self.slot().state.load(Ordering::Acquire) == FREE
     }
 
-    /// Gives it to a packet. It is free.
+    /// Gives the slot, which is free, to a packet.
     #[inline(always)]
     fn take(&self) -> SlotInUse {
         // Relaxed: the thread that gets the packet gets it from this one.
@@ -366,7 +369,7 @@ impl SlotEntry {
         SlotInUse(self.slot)
     }
 
-    /// Returns the number of the packet in it.
+    /// Returns the number of the packet in the slot.
     fn token(&self, index: usize) -> u64 {
         self.generation * HeldSlots::MAX as u64 + index as u64
     }
@@ -374,9 +377,9 @@ impl SlotEntry {
 
 impl Drop for SlotEntry {
     fn drop(&mut self) {
-        // Acquire and Release as in the drop of `SlotInUse`.
+        // Acquire and Release: see the drop of `SlotInUse`.
         if self.slot().state.swap(LEFT, Ordering::AcqRel) == FREE {
-            // SAFETY: no packet uses it.
+            // SAFETY: no packet uses the slot.
             drop(unsafe { Box::from_raw(self.slot.as_ptr()) });
         }
     }
@@ -386,7 +389,8 @@ impl Drop for SlotEntry {
 mod tests {
     use super::*;
 
-    /// Checks that the last of the two frees the place, once: sanitizers find another outcome.
+    /// Checks that the last of port and packet frees the slot, once. Sanitizers find any other
+    /// outcome.
     #[test]
     fn the_last_of_port_and_packet_frees_the_place() {
         for _ in 0..100 {

@@ -1,14 +1,16 @@
-//! Log-linear histograms of times. One thread records while others read: no lock, no allocation, a
-//! few instructions a value. (The buckets are HdrHistogram's; its crate has no type that can be
-//! read concurrently.)
+//! Log-linear histograms of times. A thread records while others read, without a lock or an
+//! allocation, in a few instructions per value. (The buckets are the buckets of HdrHistogram, a
+//! crate without a type that can be read concurrently.)
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Times from 0 ns to 17 s. Longer ones count in the last bucket; the maximum is kept exactly.
+/// The range of times is 0 ns to 17 s. Longer times count in the last bucket. The maximum is kept
+/// exactly.
 const BITS_MAX: u32 = 34;
 
 /// Counts of nanoseconds, with `2^SUB` buckets for each power of two. Values below `2^(SUB + 1)` ns
-/// are exact. Larger ones are exact to half a bucket's width, a relative error of `2^-(SUB + 1)`.
+/// are exact. Larger values are exact to half the width of a bucket, a relative error of
+/// `2^-(SUB + 1)`.
 pub(crate) struct Histogram<const SUB: u32> {
     counts: Box<[AtomicU32]>,
     max: AtomicU64,
@@ -33,10 +35,10 @@ impl<const SUB: u32> Histogram<SUB> {
         }
     }
 
-    /// Returns the values so far with their counts, in order. The middle of its bucket stands for a
-    /// value; the largest is exact.
+    /// Returns the values so far with their counts, in order. The middle of a bucket stands for the
+    /// values in it. The largest value is exact.
     pub(crate) fn pairs(&self) -> Vec<(u64, u64)> {
-        // Relaxed: each count is exact by itself; one may be a value ahead of another.
+        // Relaxed: each count is exact. A reader may see a count one value ahead of another.
         let counts = self.counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).enumerate();
         let mut pairs: Vec<(u64, u64)> =
             counts.filter(|pair| pair.1 > 0).map(|(index, count)| (Self::middle(index), count)).collect();
@@ -46,7 +48,7 @@ impl<const SUB: u32> Histogram<SUB> {
         pairs
     }
 
-    /// Returns the number of values so far, and about their sum. Neither ever falls.
+    /// Returns the number of values so far, and approximately their sum. Neither ever falls.
     pub(crate) fn total(&self) -> (u64, u64) {
         // Relaxed, as in `pairs`.
         let counts = self.counts.iter().map(|count| u64::from(count.load(Ordering::Relaxed))).enumerate();
@@ -57,7 +59,7 @@ impl<const SUB: u32> Histogram<SUB> {
 
     #[inline]
     fn index(ns: u64) -> usize {
-        // A value below 2^(SUB+1) is treated as if its highest bit were SUB: there, buckets are 1
+        // A value below 2^(SUB+1) is treated as if its highest bit were SUB. There, buckets are 1
         // ns wide.
         let shift = (ns | (1 << SUB)).ilog2() - SUB;
         ((shift << SUB) as usize) + (ns >> shift) as usize

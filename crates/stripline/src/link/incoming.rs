@@ -1,5 +1,5 @@
-//! The receiving port: takes frames from its connections in turn, detects missing packets, and ends
-//! when all its senders have ended.
+//! The receiving port. It takes frames from its connections in turn, detects missing packets, and
+//! ends when all its senders have ended.
 
 mod arm;
 mod call_slots;
@@ -27,11 +27,11 @@ use super::{ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PacketSou
 use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::terms::WaitStrategy;
 
-/// Every n-th poll also checks for new, closed and ended connections.
+/// The number of polls after which one of them also checks for new, closed and ended connections.
 const POLLS_PER_FULL_POLL: u32 = 8;
-/// Every n-th empty poll reads the clock.
+/// The number of empty polls after which the clock is read.
 const POLLS_PER_CLOCK: u32 = 4;
-/// Polls of a wait that reads no clock.
+/// The number of polls in a wait that reads no clock.
 const POLLS_SPINNING: u32 = 128;
 
 pub(crate) struct Incoming {
@@ -40,57 +40,56 @@ pub(crate) struct Incoming {
     events: Local<Arc<PortEvents>>,
     options_for: OptionsFor,
     stop: StopToken,
-    /// Whether unannounced senders may still connect, so that the port does not end without
-    /// senders.
+    /// Whether unannounced senders may still connect. If so, the port does not end without senders.
     open: bool,
     ends: EndsWhen,
-    /// The index of the connection polled first next time.
+    /// The index of the connection that is polled first next time.
     next_index: usize,
-    /// The packet lent out, or the last one that was. It is kept here because a return value would
-    /// be copied at every step.
+    /// The packet that is lent out, or was lent out last. It is kept here because a return value
+    /// would be copied at every step.
     taken: LentPacket,
     is_lent: bool,
     arrived_while: ArrivedWhile,
     spinner: AdaptiveSpin,
-    /// The stream info used where the description of a stream was lost.
+    /// The stream info that is used if the description of a stream was lost.
     unknown: Arc<StreamInfo>,
-    /// The error behind the last packet of a drain, for the next receive to report.
+    /// The error that followed the last packet of a drain. The next receive reports it.
     problem: Option<Error>,
     scratch: AlignedBuffer,
     sample_size: SampleSize,
     counts: Arc<ConnectionCounts>,
     /// The view of this port for inspection.
     view: Arc<ReceivePortView>,
-    /// Whether no receiver replaces this one after its drop.
+    /// Whether no other receiver replaces this port after its drop.
     says_goodbye_on_drop: bool,
-    /// Set if the port puts packets back in sequence.
+    /// The resequencer, if the port puts packets back in sequence.
     pub(super) resequencer: Option<Box<Resequencer>>,
-    /// For connections over a middleware that calls back.
+    /// The callbacks of connections over a middleware that calls back.
     callbacks: call_slots::Callbacks,
-    /// For a program's own loop.
+    /// The set for a program's own event loop.
     ready_set: Option<Arc<ReadySet>>,
-    /// Called when a request for the component arrives.
+    /// The function that is called when a request for the component arrives.
     hook: Option<Box<dyn FnMut() + Send>>,
     /// Whether a request ends the current receive, and whether one has arrived.
     wakes_on_request: bool,
     request_handler: bool,
 }
 
-/// The end of a receiving port.
+/// The condition that ends a receiving port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndsWhen {
-    /// When all its senders have sent their end of stream.
+    /// The port ends when all its senders have sent their end of stream.
     WithStreams,
-    /// When its only sender is gone, with or without an end of stream.
+    /// The port ends when its only sender is gone, with or without an end of stream.
     WithSender,
-    /// Never: other senders may connect.
+    /// The port never ends, because other senders may connect.
     Never,
 }
 
 /// The arrival of a packet, relative to the `receive` that found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ArrivedWhile {
-    /// Before the first poll.
+    /// The packet arrived before the first poll.
     Idle,
     Spinning,
     Sleeping,
@@ -110,7 +109,7 @@ pub(crate) struct LentPacket {
     pub payload: FrameRef,
     pub gap: Option<Gap>,
     connection: usize,
-    /// When it was taken. Zero unless the packet is measured or has a receipt.
+    /// The time when the packet was taken. Zero unless the packet is measured or has a receipt.
     pub(super) taken_ns: u64,
     receipt: Option<Receipt>,
 }
@@ -123,7 +122,7 @@ impl LentPacket {
 
     pub(super) fn set_receipt(&mut self, receipt: Receipt) {
         self.receipt = Some(receipt);
-        // Nonzero, so that `release` checks for the receipt.
+        // The value is nonzero, so that `release` checks for the receipt.
         self.taken_ns = self.taken_ns.max(1);
     }
 }
@@ -143,7 +142,8 @@ impl Incoming {
         Self {
             view,
             port,
-            // Most ports have one connection; a vector's default growth starts with room for four.
+            // Most ports have a single connection. A vector would otherwise start with room for
+            // four.
             connections: Local::new(Vec::with_capacity(1)),
             counts: Arc::new(ConnectionCounts::of(sample_size.is_message())),
             events: Local::new(events),
@@ -174,7 +174,7 @@ impl Incoming {
         &self.port
     }
 
-    /// Returns the senders that the port cannot be connected to.
+    /// Returns the senders that the port cannot connect to.
     pub(crate) fn refused(&self) -> Vec<RefusedSender> {
         self.events.refused()
     }
@@ -182,24 +182,24 @@ impl Incoming {
     /// Checks that this process made the port.
     ///
     /// # Errors
-    /// [`Error::Forked`] in a child of the process that made it.
+    /// [`Error::Forked`] in a child of the process that made the port.
     pub(crate) fn check_own(&self) -> Result<()> {
         self.connections.check(|| format!("receiving port `{}`", self.port))
     }
 
-    /// Sets the bytes per sample, by which the samples of a gap are counted.
+    /// Sets the bytes per sample, which the samples of a gap are counted by.
     pub(crate) fn set_sample_bytes(&mut self, bytes: Option<usize>) {
         self.sample_size = SampleSize::new(bytes);
         self.counts.set_messages(self.sample_size.is_message());
     }
 
-    /// Makes the drop send a goodbye: no receiver comes in its place. This fits ports that any
-    /// process may receive on. A component that fails is restarted instead.
+    /// Makes the drop send a goodbye, because no receiver replaces this one. Ports that any process
+    /// may receive on use it. A component that fails is restarted instead.
     pub(crate) fn say_goodbye_on_drop(&mut self) {
         self.says_goodbye_on_drop = true;
     }
 
-    /// Sets when the port has ended.
+    /// Sets the condition that ends the port.
     pub(crate) fn set_ends(&mut self, ends: EndsWhen) {
         self.ends = ends;
         if ends == EndsWhen::Never {
@@ -208,14 +208,14 @@ impl Incoming {
         }
     }
 
-    /// Returns the bytes of the packet that is lent out.
+    /// Returns the bytes of the lent packet.
     #[inline]
     pub(crate) fn payload(&self) -> &[u8] {
         if !self.is_lent {
             return &[];
         }
-        // SAFETY: lent and not yet released. Every method that calls the transport takes
-        // `&mut self`, and so ends this borrow first.
+        // SAFETY: the packet is lent and not yet released. Every method that calls the transport
+        // takes `&mut self`, and so ends this borrow first.
         unsafe { self.taken.payload.get() }
     }
 
@@ -229,28 +229,29 @@ impl Incoming {
         self.connections.iter().filter(|connection| connection.inlet.is_some()).count()
     }
 
-    /// Receives the next packet of any connection, or the end; `Empty` when the wait is over. Calls
-    /// `wait` only if it has to wait: its limit reads a clock.
+    /// Receives the next packet of any connection, or the end; `Empty` if the wait is over. Calls
+    /// `wait` only if it has to wait, because the deadline needs a reading of the clock.
     ///
-    /// A packet that is still lent was forgotten ([`std::mem::forget`]), and is released first. The
-    /// shortest paths need no check for that: they take only what comes next in the only ring, and
-    /// the lent packet comes before that.
+    /// If a packet is still lent, its drop was forgotten ([`std::mem::forget`]), and it is released
+    /// first. The shortest paths need no check for that: they take only the next packet of the only
+    /// ring, and the lent packet comes before that.
     #[inline(always)]
     pub(crate) fn receive(&mut self, wait: impl FnOnce() -> Wait) -> Result<Polled> {
         if self.receive_fast() { Ok(Polled::Packet) } else { self.receive_slow(wait(), u32::MAX) }
     }
 
-    /// Takes the next packet if only packets have to be checked, and it is there. Not inlined: its
-    /// result is in a register, while that of a whole receive is in memory.
+    /// Takes the next packet if it has arrived, and only packets have to be checked. The function
+    /// is not inlined: its result is in a register, whereas the result of a whole receive is in
+    /// memory.
     #[inline(never)]
     fn receive_fast(&mut self) -> bool {
         self.arrived_while = ArrivedWhile::Idle;
         self.receive_next()
     }
 
-    /// Takes like [`Incoming::receive_fast`], inlined, and only the next packet of a steady stream
-    /// of the only connection. With `spins`, a port that spins polls for some microseconds.
-    /// Returns the packet's samples; `None`: nothing is taken.
+    /// Takes a packet like [`Incoming::receive_fast`], but inlined, and only the next packet of a
+    /// steady stream of the only connection. With `spins`, a spinning port polls for some
+    /// microseconds. Returns the number of the packet's samples; `None`: no packet was taken.
     #[inline(always)]
     pub(crate) fn receive_inlined(&mut self, spins: bool) -> Option<u64> {
         self.arrived_while = ArrivedWhile::Idle;
@@ -262,8 +263,9 @@ impl Incoming {
         if spins && self.spinner.spins_always() { self.take_spinning() } else { None }
     }
 
-    /// Takes like [`Incoming::try_take_steady`], for a port that spins, from its only ring. It
-    /// polls for a few microseconds at most, and as long as only packets have to be checked.
+    /// Takes a packet like [`Incoming::try_take_steady`] from the only ring of a spinning port.
+    /// Polls for a few microseconds at most, and only as long as nothing but packets has to be
+    /// checked.
     #[inline(never)]
     fn take_spinning(&mut self) -> Option<u64> {
         for _ in 0..POLLS_SPINNING / POLLS_PER_FULL_POLL {
@@ -281,7 +283,7 @@ impl Incoming {
         None
     }
 
-    /// Takes like [`Incoming::receive_fast`], in the caller's loop.
+    /// Takes a packet like [`Incoming::receive_fast`], within the caller's loop.
     #[inline(always)]
     pub(crate) fn receive_next(&mut self) -> bool {
         self.is_fast_path() && self.try_take()
@@ -290,7 +292,8 @@ impl Incoming {
     /// Returns whether only packets have to be checked.
     #[inline(always)]
     fn is_fast_path(&self) -> bool {
-        // Also here: the memory of a child lacks the frames that its ring reader has counted.
+        // Also checked here: the memory of a child lacks the frames that the child's ring reader
+        // has counted.
         self.connections.is_current()
             && !self.events.is_pending()
             && !self.stop.is_stopped()
@@ -298,7 +301,7 @@ impl Incoming {
     }
 
     /// Receives like [`Incoming::receive`], but polls for a few microseconds at most and reads no
-    /// clock. It does not poll at all if the port does not spin.
+    /// clock. Does not poll if the port does not spin.
     pub(crate) fn receive_spinning(&mut self) -> Result<Polled> {
         if !self.spinner.spins_always() {
             return Ok(Polled::Empty);
@@ -310,13 +313,15 @@ impl Incoming {
         }
     }
 
-    /// Takes the next packet of the connection that is due, if it is there and needs nothing else.
+    /// Takes the next packet of the connection that is due, if it has arrived and nothing else is
+    /// due.
     #[inline(always)]
     fn try_take(&mut self) -> bool {
         self.try_take_steady().is_some() || self.try_take_any()
     }
 
-    /// Takes the next packet of a steady stream of the only connection. Returns its samples.
+    /// Takes the next packet of a steady stream of the only connection. Returns the number of its
+    /// samples.
     #[inline(always)]
     fn try_take_steady(&mut self) -> Option<u64> {
         let [only] = &mut **self.connections else { return None };
@@ -326,7 +331,8 @@ impl Incoming {
         Some(samples)
     }
 
-    /// Takes a packet of one of several connections, or one that is not of a steady stream.
+    /// Takes a packet of one of several connections, or a packet that does not belong to a steady
+    /// stream.
     #[inline(never)]
     fn try_take_any(&mut self) -> bool {
         self.release_forgotten();
@@ -342,7 +348,7 @@ impl Incoming {
         is_taken
     }
 
-    /// Receives when other work is due first, or when waiting is needed.
+    /// Receives if other work is due first, or if waiting is needed.
     #[inline(never)]
     fn receive_slow(&mut self, wait: Wait, looks_max: u32) -> Result<Polled> {
         self.check_own()?;
@@ -365,7 +371,8 @@ impl Incoming {
     }
 
     /// Takes the next packet of the only connection after a read, if only packets have to be
-    /// checked. Most packets over sockets come this way. False: it has none. `None`: it may have.
+    /// checked. Most packets over sockets are taken this way. False: the connection has no packet.
+    /// `None`: it may have one.
     #[inline(always)]
     fn try_take_read(&mut self) -> Option<bool> {
         if !self.is_fast_path() {
@@ -380,24 +387,24 @@ impl Incoming {
         Some(is_taken)
     }
 
-    /// Receives like [`Incoming::receive_slow`], in the order of arrival, with at most
-    /// `looks_max` empty polls. `has_polled`: the first poll has just been, and was empty.
+    /// Receives like [`Incoming::receive_slow`], in the order of arrival, with at most `looks_max`
+    /// empty polls. `has_polled`: the first poll has just been made, and was empty.
     pub(super) fn receive_as_it_comes(
         &mut self,
         wait: Wait,
         looks_max: u32,
         mut has_polled: bool,
     ) -> Result<Polled> {
-        // Most packets that a port spins for come this way.
+        // Most packets that a port spins for are taken here.
         let spins_always = self.spinner.spins_always() && !matches!(wait, Wait::Never);
         if spins_always && self.take_spinning().is_some() {
             return Ok(Polled::Packet);
         }
         let mut spins = 0u32;
         loop {
-            // Checked before each poll: a receiver with busy senders always finds a packet. One
-            // poll precedes every sleep, even where it is a system call: a core that goes idle just
-            // before a reply takes long to wake.
+            // The stop is checked before each poll, because a receiver with busy senders always
+            // finds a packet. A poll precedes every sleep, even if it needs a system call: a core
+            // that goes idle just before a reply takes long to wake.
             self.stop.check(wait)?;
             let found = if std::mem::take(&mut has_polled) {
                 Polled::Empty
@@ -421,7 +428,7 @@ impl Incoming {
                 self.spin(more);
                 // Reading the clock takes as long as several polls.
                 if spins.is_multiple_of(POLLS_PER_CLOCK) && (wait.is_expired() || spins > looks_max) {
-                    // A process that was stopped meanwhile has missed what came.
+                    // A process that was stopped meanwhile may have missed arrivals.
                     return self.poll_all();
                 }
                 continue;
@@ -455,7 +462,7 @@ impl Incoming {
         Polled::Empty
     }
 
-    /// Spins on the only connection for so many polls; with several connections this does nothing.
+    /// Spins on the only connection for `spins` polls. With several connections, it does nothing.
     fn spin(&mut self, spins: u32) {
         match &mut **self.connections {
             [IncomingConnection { inlet: Some(inlet), .. }] => {
@@ -465,13 +472,13 @@ impl Incoming {
         }
     }
 
-    /// Returns the packet that `receive` found, until it is released.
+    /// Returns the packet that `receive` has found, until it is released.
     #[inline]
     pub(crate) fn taken(&self) -> &LentPacket {
         &self.taken
     }
 
-    /// Returns the origin of the packet lent.
+    /// Returns the origin of the lent packet.
     #[inline(always)]
     pub(crate) fn source(&self) -> PacketSource<'_> {
         if let Some(held) = self.held() {
@@ -486,7 +493,7 @@ impl Incoming {
         }
     }
 
-    /// Returns the stream of the packet; a nameless one if its description was lost.
+    /// Returns the stream of the packet, or a nameless stream if the description was lost.
     pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
         self.source().stream(&self.taken.header)
     }
@@ -504,12 +511,12 @@ impl Incoming {
         }
     }
 
-    /// Returns the wait strategy of its connections: that of the one that spins most.
+    /// Returns the wait strategy of the connection that spins most.
     pub(crate) fn wait_strategy(&self) -> WaitStrategy {
         self.spinner.strategy()
     }
 
-    /// Returns the name of the connection that the packet arrived on.
+    /// Returns the name of the connection on which the packet arrived.
     pub(crate) fn connection(&self) -> &str {
         self.source().connection()
     }
@@ -519,13 +526,13 @@ impl Incoming {
         self.source().order(&self.taken.header)
     }
 
-    /// Returns the packet's connection: its index among those of the port, and its number there.
+    /// Returns the index of the packet's connection in the port, and the number of that connection.
     pub(crate) fn connection_index(&self) -> (usize, u16) {
         (self.taken.connection, self.connections[self.taken.connection].connection())
     }
 
-    /// Returns a number for what describes the packet's stream and connection: that of its
-    /// connection, and of the stream there. `None` for a packet that was put in sequence.
+    /// Returns a key for the description of the packet: the number of the connection's description,
+    /// and the stream on the connection. `None` for a packet that was put in sequence.
     pub(super) fn description(&self) -> Option<(u64, u16)> {
         let connection = &self.connections[self.taken.connection];
         self.held().is_none().then(|| (connection.description(), self.taken.header.stream))
@@ -541,7 +548,7 @@ impl Incoming {
         &self.connections[self.taken.connection].options
     }
 
-    /// Returns the packet lent if it was held to be put in sequence.
+    /// Returns the lent packet if it was held to be put in sequence.
     #[inline(always)]
     fn held(&self) -> Option<&OwnedPacket> {
         self.resequencer.as_ref()?.lent()
@@ -549,22 +556,22 @@ impl Incoming {
 
     /// Lends a packet that was held to be put in sequence.
     pub(super) fn lend(&mut self, header: Header, payload: FrameRef, gap: Option<Gap>, connection: usize) {
-        // Nonzero, so that `release` checks whether it was held.
+        // The value is nonzero, so that `release` checks whether the packet was held.
         self.taken = LentPacket { header, payload, gap, connection, taken_ns: 1, receipt: None };
         self.is_lent = true;
     }
 
-    /// Marks the packet as no longer lent: it has been moved elsewhere.
+    /// Marks the packet as no longer lent, because it has been moved elsewhere.
     pub(super) fn clear_lent(&mut self) {
         self.is_lent = false;
     }
 
-    /// Sets the gap before the packet lent.
+    /// Sets the gap before the lent packet.
     pub(super) fn set_gap(&mut self, gap: Option<Gap>) {
         self.taken.gap = gap;
     }
 
-    /// Returns the sample index of the packet lent, and its number of samples.
+    /// Returns the sample index of the lent packet, and the number of its samples.
     pub(super) fn samples_lent(&self) -> (u64, u64) {
         (self.taken.header.sample_index, self.samples_in(self.taken.payload.bytes()))
     }
@@ -582,8 +589,8 @@ impl Incoming {
         self.connections[self.taken.connection].close_without_end();
     }
 
-    /// Releases a packet that was copied and is still in use. Returns when it was taken, if it is
-    /// measured.
+    /// Releases a packet that was copied and is still in use. Returns the time when the packet was
+    /// taken, if it is measured.
     pub(crate) fn release_copied(&mut self) -> Option<u64> {
         if self.release_held() {
             return None;
@@ -602,7 +609,7 @@ impl Incoming {
         is_measured.then_some(taken_ns)
     }
 
-    /// Returns the receipt of the packet lent, if its sender waits for it.
+    /// Returns the receipt of the lent packet, if the sender waits for it.
     pub(crate) fn receipt(&self) -> Option<&Receipt> {
         self.taken.receipt.as_ref()
     }
@@ -612,7 +619,7 @@ impl Incoming {
         self.taken.receipt.take()
     }
 
-    /// Reports to a waiting sender why the packet lent was refused.
+    /// Reports to a waiting sender why the lent packet was refused.
     #[cold]
     pub(crate) fn refuse(&mut self, reason: impl FnOnce() -> String) {
         if let Some(receipt) = &self.taken.receipt {
@@ -629,7 +636,7 @@ impl Incoming {
         was_held
     }
 
-    /// Releases the packet lent.
+    /// Releases the lent packet.
     #[inline(always)]
     pub(crate) fn release_inlined(&mut self) {
         self.is_lent = false;
@@ -646,22 +653,23 @@ impl Incoming {
         }
     }
 
-    /// Releases the packet lent.
+    /// Releases the lent packet.
     #[inline]
     pub(crate) fn release(&mut self) {
         self.release_inlined();
     }
 
-    /// Releases a packet that is lent although the next one is asked for: its drop was forgotten.
+    /// Releases a packet that is still lent when the next one is requested, because its drop was
+    /// forgotten.
     #[inline]
     pub(super) fn release_forgotten(&mut self) {
-        // A child of a fork leaves it to its parent.
+        // A child of a fork leaves the packet to the parent.
         if self.is_lent && self.connections.is_current() {
             self.release();
         }
     }
 
-    /// Releases a packet that is measured, held or has a receipt.
+    /// Releases a packet that is measured, held, or has a receipt.
     #[cold]
     fn finish(&mut self) {
         if self.release_held() {
@@ -675,15 +683,16 @@ impl Incoming {
         if let Some(inlet) = &mut connection.inlet {
             inlet.release();
         }
-        // After the release, so that a sender that gets the acknowledgement finds the room free.
+        // The receipt is dropped after the release, so that a sender with the acknowledgement finds
+        // free room.
         self.taken.receipt = None;
     }
 
-    /// Copies a payload that is not aligned for its type to an address that is.
+    /// Copies a payload that is not aligned for its type to an aligned address.
     pub(crate) fn realign(&mut self) -> FrameRef {
         let payload = self.taken.payload;
         self.scratch.grow(payload.bytes());
-        // SAFETY: just received, and the transport has not been called since.
+        // SAFETY: the payload was just received, and the transport has not been called since.
         let bytes: &[u8] = unsafe { payload.get() };
         let copy = &mut self.scratch.bytes_mut()[..bytes.len()];
         copy.copy_from_slice(bytes);
@@ -695,7 +704,7 @@ impl Incoming {
         &self.stop
     }
 
-    /// Returns whether every sender seen so far has ended.
+    /// Returns whether every sender so far has ended.
     pub(crate) fn has_ended(&self) -> bool {
         match self.ends {
             EndsWhen::WithStreams => {
@@ -711,7 +720,8 @@ impl Incoming {
         }
     }
 
-    /// Returns whether `receive` would return at once. Everything taken meanwhile is kept for it.
+    /// Returns whether `receive` would return at once. Packets taken meanwhile are kept for
+    /// `receive`.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
         self.check_own()?;
         self.release_forgotten();
@@ -732,7 +742,7 @@ impl Incoming {
                 Ok(false) => {}
                 Ok(true) => return Ok(true),
                 Err(error) => {
-                    // The next `receive` reports the error; a wait does not.
+                    // The next `receive` reports the error, unlike a wait.
                     connection.disconnect();
                     connection.failed = Some(error);
                     return Ok(true);
@@ -753,7 +763,7 @@ impl Incoming {
         self.poll_connections()
     }
 
-    /// Polls the connections once. Events that came since the last check are left for the next one.
+    /// Polls the connections once. Events since the last check are left for the next check.
     pub(super) fn poll_connections(&mut self) -> Result<Polled> {
         let count = self.connections.len();
         for _ in 0..count {
@@ -774,10 +784,10 @@ impl Drop for Incoming {
         if !self.connections.is_current() {
             return;
         }
-        // A program that panics may be restarted.
+        // A program that panics may be restarted, so it sends no goodbye.
         let says_goodbye =
             self.says_goodbye_on_drop && !std::thread::panicking() && !crate::fail_point::is_silent();
-        // Also senders that no receive has taken up yet.
+        // Senders that no receive has taken up yet get the goodbye as well.
         let mut fresh = self.events.end(says_goodbye);
         if says_goodbye {
             crate::fail_point::fail_point!("goodbye");

@@ -8,7 +8,7 @@ use crate::inspect::{self, Connection, InspectPort, PortSnapshot, ReceivingPort,
 use crate::sys::mutex::lock;
 use crate::transport::QueueProbe;
 
-/// The port as inspection shows it.
+/// The data of a port for inspection.
 pub(super) struct ReceivePortView {
     port: String,
     sleeping: AtomicBool,
@@ -18,7 +18,7 @@ pub(super) struct ReceivePortView {
     _registered: RegistryGuard,
 }
 
-/// One of its connections.
+/// A connection of the port, for inspection.
 pub(super) struct ConnectionView {
     pub name: String,
     pub options: ConnectionOptions,
@@ -45,14 +45,14 @@ impl ReceivePortView {
         *lock(&self.connections) = connections;
     }
 
-    /// Marks the port as one that takes calls.
+    /// Marks the port as a server of calls.
     pub(super) fn set_serving(&self) {
         self.serves.store(true, Ordering::Relaxed);
     }
 
-    /// Records whether the port sleeps; called before and after each sleep.
+    /// Records whether the port sleeps. Called before and after each sleep.
     pub(super) fn set_sleeping(&self, sleeping: bool) {
-        // Relaxed: information for inspection only, next to a system call.
+        // Relaxed: the value serves only for inspection, and is written next to a system call.
         self.sleeping.store(sleeping, Ordering::Relaxed);
     }
 }

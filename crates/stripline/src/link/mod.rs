@@ -1,5 +1,5 @@
-//! The link: what every connection guarantees, on every transport. Sequence numbers, streams, gap
-//! reports, end of stream, and statistics are implemented only here.
+//! The link: the guarantees that every connection gives on every transport. Only this module
+//! implements sequence numbers, streams, gap reports, end of stream, and statistics.
 
 mod called;
 mod connection;

@@ -1,9 +1,9 @@
 //! A move of a sending port to another transport, between two packets.
 //!
-//! Another thread opens the port there, and its receivers connect. Then the port ends its old
-//! transports with [`Header::MOVED`](crate::packet::Header::MOVED), and sends the next packet over
-//! the new one. Each receiver takes what is left on the old path first:
-//! docs/decisions/0059-a-move-is-an-end-and-a-start.md.
+//! Another thread opens the port on the new transport, and the port's receivers connect there. Then
+//! the port ends the old transports with [`Header::MOVED`](crate::packet::Header::MOVED), and sends
+//! the next packet over the new one. Each receiver first takes the packets that are left on the old
+//! path: docs/decisions/0059-a-move-is-an-end-and-a-start.md.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::transport::{
 /// The place where another thread leaves a transport for the port's own thread.
 pub(crate) struct MoveSlot {
     port: String,
-    /// The strongest options of all its connections.
+    /// The strongest options of all connections of the port.
     strongest: SenderOptions,
     stop: StopToken,
     requested: AtomicBool,
@@ -41,12 +41,13 @@ struct MoveSlotState {
     closed: Option<PortEnd>,
 }
 
-/// The end of a sending port.
+/// The reason that a sending port takes no more requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortEnd {
-    /// It has sent its end of stream.
+    /// The port has sent the end of stream.
     Ended,
-    /// It was dropped without one: its component has failed, and may be started again.
+    /// The port was dropped without an end of stream: the component has failed, and may be started
+    /// again.
     Gone,
 }
 
@@ -62,11 +63,11 @@ impl MoveSlot {
         Self { port: port.into(), strongest, stop, requested, state, attention, left_paths }
     }
 
-    /// Opens the port over a transport that it may move to. Receivers may connect to the endpoint
-    /// from now on. It replaces one that was opened before.
+    /// Opens the port on a transport that it may move to. Receivers may connect to the endpoint
+    /// from now on. An endpoint that was prepared before is replaced.
     ///
     /// # Errors
-    /// An unknown transport, or when the system lacks memory, descriptors or threads.
+    /// The transport does not exist, or the system lacks memory, descriptors or threads.
     pub(crate) fn prepare(
         &self,
         transport: &str,
@@ -100,7 +101,8 @@ impl MoveSlot {
             match (state.closed, &state.prepared) {
                 (None, Some(_)) => {
                     state.reply = Some(reply);
-                    // Relaxed: the lock orders the rest. A late read is repeated.
+                    // Relaxed: the lock orders the rest. If the port reads an old value, it reads
+                    // again later.
                     self.requested.store(true, Ordering::Relaxed);
                     None
                 }
@@ -142,11 +144,11 @@ impl MoveSlot {
     }
 }
 
-/// A port's side of its slot, and the outlets that it has left.
+/// A port's side of the slot, and the outlets that the port has left.
 #[derive(Default)]
 pub(super) struct PortMoves {
     slot: Option<Arc<MoveSlot>>,
-    /// Until their receivers have taken the rest.
+    /// The left outlets, until their receivers have taken the remaining packets.
     left: Vec<LeftPath>,
     left_paths: Arc<LeftPaths>,
 }
@@ -157,12 +159,12 @@ impl PortMoves {
         Arc::clone(self.slot.insert(Arc::new(slot)))
     }
 
-    /// Returns whether the port is to move before the next packet.
+    /// Returns whether the port should move before the next packet.
     pub(super) fn is_requested(&self) -> bool {
         self.slot.as_ref().is_some_and(|slot| slot.requested.load(Ordering::Relaxed))
     }
 
-    /// Takes the outlet to move to.
+    /// Takes the outlet that the port moves to.
     pub(super) fn take(&self) -> Option<(AnyOutlet, MoveReply)> {
         self.slot.as_ref()?.take()
     }
@@ -176,8 +178,8 @@ impl PortMoves {
         Arc::clone(&self.left_paths)
     }
 
-    /// Keeps outlets until their receivers have taken the rest. `end`: the number of the first
-    /// packet over the next path.
+    /// Keeps outlets until their receivers have taken the remaining packets. `end`: the number of
+    /// the first packet over the next path.
     pub(super) fn leave(&mut self, outlets: Vec<AnyOutlet>, end: u64) {
         self.left.extend(outlets.into_iter().map(|outlet| self.left_paths.leave(outlet, end)));
     }
@@ -186,17 +188,17 @@ impl PortMoves {
         !self.left.is_empty()
     }
 
-    /// Waits until everything has left this process.
+    /// Waits until all left outlets have sent everything.
     pub(super) fn flush(&mut self, wait: Wait) -> error::Result<()> {
         self.left.iter_mut().try_for_each(|path| path.with(|outlet| outlet.flush(wait)))
     }
 
-    /// Drops the outlets without receivers. Cheap when there are none.
+    /// Drops the outlets without receivers. Cheap if the port has left no outlet.
     pub(super) fn drop_unread(&mut self) {
         self.left.retain_mut(|path| {
             let is_read = path.with(|outlet| {
                 outlet.admit(NextPacket::default());
-                // First whether all is sent: a queue counts its receivers behind that.
+                // The flush comes first: a queue counts its receivers only after it is flushed.
                 !is_flushed(outlet) || outlet.receivers(true) > 0
             });
             if !is_read {
@@ -206,13 +208,13 @@ impl PortMoves {
         });
     }
 
-    /// Refuses moves from now on: the port has sent its end of stream.
+    /// Refuses moves from now on, because the port has sent the end of stream.
     pub(super) fn end(&self) {
         self.slot.iter().for_each(|slot| slot.close(PortEnd::Ended));
     }
 }
 
-/// Returns whether an outlet has sent all, as far as its receivers take it.
+/// Returns whether an outlet has sent everything that its receivers take.
 fn is_flushed(outlet: &mut dyn Outlet) -> bool {
     match outlet.flush(Wait::Never) {
         Ok(()) => true,
@@ -231,8 +233,8 @@ impl Drop for PortMoves {
     }
 }
 
-/// A request of another thread that a port reserves its next packet on the slow path. It reaches
-/// the outlets that the port has by then.
+/// A request by another thread that a port reserves the next packet on the slow path. It reaches
+/// the outlets that the port has at the time of the request.
 #[derive(Default)]
 pub(super) struct PortAttention(Mutex<Vec<Arc<dyn Attention>>>);
 
@@ -247,8 +249,9 @@ impl PortAttention {
 }
 
 impl Attention for PortAttention {
-    /// Does not wait for the lock, so that a signal handler may call it. Another request holds it,
-    /// which is as good, or the port changes its outlets: then the port checks for a wake itself.
+    /// Does not wait for the lock, so that a signal handler may call it. If the lock is held,
+    /// another request is being made, which has the same effect, or the port changes its outlets
+    /// and then checks for a wake itself.
     fn request_attention(&self) {
         if let Ok(outlets) = self.0.try_lock() {
             outlets.iter().for_each(|outlet| outlet.request_attention());
@@ -276,14 +279,14 @@ mod tests {
         Wait::within(Duration::from_secs(20))
     }
 
-    /// A sending port that may move, and one that receives from it.
+    /// A sending port that may move, and a port that receives from it.
     struct Link {
         out: Outgoing,
         slot: Arc<MoveSlot>,
         events: Arc<PortEvents>,
         incoming: Incoming,
         options: LinkOptions,
-        /// Where its receiver connected first.
+        /// The endpoint at which the receiver connected first.
         endpoint: Endpoint,
     }
 
@@ -305,7 +308,7 @@ mod tests {
             (events, incoming)
         }
 
-        /// Has the receiver die, and another one connect in its place.
+        /// Makes the receiver die, and another one connect in its place.
         fn restart_receiver(&mut self, endpoint: &Endpoint) {
             (self.events, self.incoming) = Self::receiver(self.options);
             let inlet = Self::connect(endpoint, self.options, false);
@@ -321,7 +324,7 @@ mod tests {
             (out, slot, endpoint)
         }
 
-        /// Has the sender die, and another one come in its place.
+        /// Makes the sender die, and another one start in its place.
         fn restart_sender(&mut self, transport: &str) {
             let endpoint;
             (self.out, self.slot, endpoint) = Self::sender(transport, self.options);
@@ -340,13 +343,13 @@ mod tests {
             self.slot.prepare(transport, &TypeName::of::<u8>(), its).unwrap().unwrap()
         }
 
-        /// Gives the move up that was prepared last.
+        /// Gives up the move that was prepared last.
         fn cancel(&self, endpoint: Endpoint) {
             self.slot.cancel();
             self.events.push(PortEvent::MoveCancelled(CONNECTION.into(), endpoint));
         }
 
-        /// Opens another transport, and connects the receiver there.
+        /// Opens another transport, and connects the receiver to it.
         fn prepare(&self, transport: &str) -> Endpoint {
             let endpoint = self.open(transport);
             let inlet = Self::connect(&endpoint, self.options, true);
@@ -354,7 +357,7 @@ mod tests {
             endpoint
         }
 
-        /// Requests the move; what is returned gets the port's reply.
+        /// Requests the move. The returned channel gets the port's reply.
         fn request(&self) -> mpsc::Receiver<Result<u64, PortEnd>> {
             let (replied, reply) = mpsc::channel();
             // A test that needs no reply drops it.
@@ -368,7 +371,8 @@ mod tests {
             self.out.send_bytes(1, time(), |place| place[0] = byte).unwrap();
         }
 
-        /// Receives the next packet: its number, its byte, and the packets missing before it.
+        /// Receives the next packet. Returns its number, its byte, and the number of packets
+        /// missing before it.
         fn next(&mut self) -> Option<(u64, u8, u64)> {
             match self.incoming.receive(time).unwrap() {
                 Polled::Packet => {
@@ -389,7 +393,7 @@ mod tests {
         let _turn = MessageQueueTurn::take("mqueue");
         for (index, from) in TRANSPORTS.into_iter().enumerate() {
             for to in TRANSPORTS.into_iter().chain([from]) {
-                // The first packet may come before the move or after it.
+                // The first packet may be sent before or after the move.
                 let before = (index % 2) as u8 * 3;
                 let mut link = Link::new(from, LinkOptions::default());
                 (0..before).for_each(|byte| link.send(byte));
@@ -417,7 +421,7 @@ mod tests {
                 let mut link = Link::new(from, LinkOptions::default());
                 link.send(0);
                 assert_eq!(link.next(), Some((0, 0, 0)));
-                // The port has checked its events, and its thread is held up before it polls.
+                // The port has checked its events, and its thread is held up before the poll.
                 if cancels {
                     let endpoint = link.prepare("shm");
                     assert!(!link.incoming.is_ready().unwrap(), "{from}");
@@ -441,9 +445,9 @@ mod tests {
     enum Step {
         Send,
         Move,
-        /// A move that the launcher gives up before it is ordered.
+        /// A move that the launcher gives up before requesting it.
         CancelledMove,
-        /// A move that is given up, with a receiver that has not connected to its path.
+        /// A move that is given up while the receiver has not connected to its path.
         UnconnectedMove,
         Receive,
         RestartSender,
@@ -460,8 +464,8 @@ mod tests {
         ];
     }
 
-    /// Takes these steps, and then receives the rest. Against a model: every packet that was sent
-    /// comes, in order.
+    /// Takes these steps, and then receives the rest. The model: every sent packet arrives, in
+    /// order.
     fn walk(steps: &[Step]) {
         const PATHS: [&str; 4] = ["shm", "uds", "inproc", "tcp"];
         let mut link = Link::new(PATHS[0], LinkOptions::default());
@@ -483,7 +487,7 @@ mod tests {
                 Step::Move => {
                     link.prepare(path);
                     let reply = link.request();
-                    // It moves before this packet.
+                    // The port moves before this packet.
                     link.send(sent);
                     assert!(matches!(reply.try_recv(), Ok(Ok(_))), "{steps:?}");
                     sent += 1;
@@ -508,7 +512,7 @@ mod tests {
         assert_eq!(link.next(), None, "{steps:?}");
     }
 
-    /// Walks all orders of a few steps, and some of more.
+    /// Walks all orders of a few steps, and some longer ones.
     #[test]
     fn whatever_moves_come_together_every_packet_arrives_in_order() {
         let kinds = Step::ALL.len();
@@ -516,17 +520,17 @@ mod tests {
             (0..steps).map(|place| Step::ALL[number / kinds.pow(place) % kinds]).collect()
         };
         (0..kinds.pow(4)).for_each(|number| walk(&steps_of(number, 4)));
-        // A step through all orders of twelve that has no factor in common with their number.
+        // The stride and the number of orders of twelve steps have no common factor.
         (1..=100).for_each(|round| walk(&steps_of(round * 2_345_677 % kinds.pow(12), 12)));
     }
 
-    /// One life of a receiver, as far as its sender can determine it.
+    /// The life of a receiver, as far as its sender can determine it.
     struct Life {
-        /// The first packet that it is to take or to report missing.
+        /// The first packet that the receiver should take or report missing.
         start: u64,
-        /// The first packet sent to it.
+        /// The first packet sent to the receiver.
         first: u64,
-        /// The next packet that it is to take or to report missing.
+        /// The next packet that the receiver should take or report missing.
         next: u64,
     }
 
@@ -535,8 +539,9 @@ mod tests {
             Self { start, first, next: start }
         }
 
-        /// Returns where its successor starts: behind all that it has taken. `rings`: whether each
-        /// packet was sent over a ring. A packet in a socket counts as taken.
+        /// Returns the packet at which the successor starts: behind all packets that this life has
+        /// taken. `rings`: whether each packet was sent over a ring. A packet in a socket counts as
+        /// taken.
         fn stopped_at(&self, rings: &[bool]) -> u64 {
             let sent = rings.len() as u64;
             let is_unread = |number: &u64| rings[*number as usize];
@@ -545,8 +550,8 @@ mod tests {
         }
     }
 
-    /// Takes steps with receivers that die: each successor reports what its predecessor missed,
-    /// from the first packet of that on.
+    /// Takes steps with receivers that die. Each successor reports the packets that the predecessor
+    /// missed, from the predecessor's first packet on.
     fn walk_with_deaths(steps: &[usize]) {
         const PATHS: [&str; 3] = ["shm", "uds", "inproc"];
         let mut link = Link::new(PATHS[0], LinkOptions::default());
@@ -577,7 +582,7 @@ mod tests {
                     life = Life::new(life.stopped_at(&rings), rings.len() as u64);
                     link.restart_receiver(&endpoint);
                 }
-                // It dies while it connects for a move, which is given up.
+                // The receiver dies while it connects for a move, which is given up.
                 _ => {
                     life = Life::new(life.stopped_at(&rings), rings.len() as u64);
                     let other = link.open(PATHS[(path + 1) % PATHS.len()]);
@@ -601,7 +606,7 @@ mod tests {
             (0..steps).map(|place| number / KINDS.pow(place) % KINDS).collect()
         };
         (0..KINDS.pow(5)).for_each(|number| walk_with_deaths(&steps_of(number, 5)));
-        // A step through all orders of twelve that has no factor in common with their number.
+        // The stride and the number of orders of twelve steps have no common factor.
         (1..=300).for_each(|round| walk_with_deaths(&steps_of(round * 2_345_677 % KINDS.pow(12), 12)));
     }
 
@@ -616,7 +621,8 @@ mod tests {
             assert_eq!(reply.try_recv(), Ok(Ok(u64::from(round))));
             assert_eq!(link.next(), Some((u64::from(round), round, 0)));
         }
-        // The receiver has left them; that a port has noticed it, its next packets show.
+        // The receiver has left these paths. The port's next packets show whether the port has
+        // noticed it.
         let give_up = std::time::Instant::now() + Duration::from_secs(20);
         while link.out.has_left_transports() {
             assert!(std::time::Instant::now() < give_up);
@@ -662,7 +668,7 @@ mod tests {
         assert_eq!(link.request().try_recv(), Ok(Err(PortEnd::Gone)), "nothing is prepared");
         link.send(1);
         link.prepare("tcp");
-        // The end of the stream comes first.
+        // The end of the stream is sent first.
         link.out.finish(time()).unwrap();
         assert_eq!(link.request().try_recv(), Ok(Err(PortEnd::Ended)));
         assert_eq!([link.next(), link.next(), link.next()], [Some((0, 0, 0)), Some((1, 1, 0)), None]);
@@ -687,7 +693,7 @@ mod tests {
     #[test]
     fn no_sender_waits_for_a_receiver_that_ended_before_it_received() {
         let options = LinkOptions { depth: 2, ..LinkOptions::default() };
-        // The queue of events is there behind the end of its port: other threads have it, too.
+        // The queue of events outlives its port, because other threads have it, too.
         let send = |link: &mut Link| {
             for byte in 0..=options.depth as u8 {
                 link.out.send_bytes(1, time(), |place| place[0] = byte).unwrap();

@@ -1,4 +1,4 @@
-//! The sending port: numbers packets, describes streams, and passes frames to its transports.
+//! The sending port. It numbers packets, describes streams, and passes frames to its transports.
 
 mod awaited;
 mod ending;
@@ -33,7 +33,7 @@ use crate::terms::{Flow, LinkOptions, Scope, SenderOptions};
 /// overtaken still finds one nearby.
 const DESCRIBE_EVERY: u64 = 1024;
 
-/// The header fields of a packet that its sender can set.
+/// The header fields of a packet that the sender can set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
     pub sample_index: u64,
@@ -44,16 +44,16 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Sets the packet's order. It shares its field with the intended time.
+    /// Sets the packet's order, which shares a field with the intended time.
     pub(crate) fn set_order(&mut self, order: Order) {
         (self.intended_ns, self.flags) = (order.to_bits(), Header::ORDERED);
     }
 }
 
-/// The options of the packet being written that differ from the port's.
+/// The options of the packet being written that differ from the port's options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PacketOverrides {
-    /// The scope and the deadline of its send.
+    /// The scope and the deadline of the packet's send.
     scope: Option<Scope>,
     deadline: Option<Duration>,
     stamp: Option<Stamp>,
@@ -64,31 +64,33 @@ pub(crate) struct Outgoing {
     outlets: Local<Vec<AnyOutlet>>,
     /// The largest payload that fits one frame at every outlet.
     frame_payload_max: usize,
-    /// Whether its only transport takes short headers.
+    /// Whether the port's only transport takes short headers.
     short_headers: bool,
-    /// The transport that cannot wait for acknowledgements, if there is one, and its limit.
+    /// The name and the limit of a transport that cannot wait for acknowledgements, if the port has
+    /// such a transport.
     scope_max: Option<(String, Scope)>,
     /// Whether a receiver may lose frames.
     is_lossy: bool,
     /// Whether headers may be short now.
     compact: bool,
-    /// Whether a packet with no options of its own needs no other check. Everything that changes
-    /// this clears it, and a plain packet sets it again.
+    /// Whether a packet without options needs no other check. Every change that affects this clears
+    /// the flag, and a plain packet sets it again.
     is_steady: bool,
     /// Whether the packet being written lies behind a short header.
     is_short: bool,
-    /// Whether the packet being written may wait for room, and its own options. They are kept here
-    /// because the loan is copied at every step: docs/decisions/0007-fast-paths-decide-little.md.
+    /// Whether the packet being written may wait for room, and the options of that packet. They are
+    /// kept here because the loan is copied at every step:
+    /// docs/decisions/0007-fast-paths-decide-little.md.
     waits: bool,
-    /// Until when it may wait, if not without limit; for [`Outgoing::send_bytes`].
+    /// The end of the wait for room, unless it is unlimited. For [`Outgoing::send_bytes`].
     until: Option<Instant>,
     overrides: PacketOverrides,
     sequence: u64,
     sample_index: u64,
     stream: u16,
-    /// The number of the first packet of its stream.
+    /// The number of the first packet of the current stream.
     stream_start: u64,
-    /// The second word of its short headers, but for the length.
+    /// The second word of the stream's short headers, without the length.
     short_word: u64,
     info: Arc<StreamInfo>,
     described: bool,
@@ -96,27 +98,27 @@ pub(crate) struct Outgoing {
     undescribed: usize,
     sampler: Sampler,
     fragmenter: Fragmenter,
-    /// The scope of the port's sends, and how long they wait at most.
+    /// The scope of the port's sends, and the longest time that they wait.
     scope: Scope,
     deadline: Duration,
-    /// How long a send waits for room.
+    /// The longest time that a send waits for room.
     timeout: Option<Duration>,
-    /// Whether the packet being written goes in fragments or waits for acknowledgements. The fast
-    /// path checks only this.
+    /// Whether the packet being written is fragmented or waits for acknowledgements. The fast path
+    /// checks only this flag.
     needs_slow_path: bool,
     stop: StopToken,
     ending: Ending,
-    /// The packet that is sent in part.
+    /// The packet that is partly sent.
     rest: Option<LargeRest>,
-    /// The readers that it never waits for.
+    /// The readers that the port never waits for.
     taps: Local<PortTaps>,
-    /// The transports that it has left, and the place where the next one is left for it.
+    /// The transports that the port has left, and the slot for the next transport.
     moves: Local<PortMoves>,
-    /// How other threads end its fast path.
+    /// The handle by which other threads end the fast path.
     attention: Arc<PortAttention>,
     /// Withdrawn when the port is dropped.
     offer: Local<Option<Box<dyn Send>>>,
-    /// That of its waits elsewhere, once there has been one.
+    /// The set for waits outside the port, once the port has been waited for in this way.
     ready_set: Option<Arc<ReadySet>>,
 }
 
@@ -171,7 +173,7 @@ impl Outgoing {
         this
     }
 
-    /// Reads the constant properties of its outlets.
+    /// Reads the constant properties of the outlets.
     fn read_traits(&mut self) {
         let traits: Vec<OutletTraits> = self.outlets.iter().map(|outlet| outlet.traits()).collect();
         let frame_max = traits.iter().map(|traits| traits.frame_max).min().unwrap_or(0);
@@ -188,7 +190,7 @@ impl Outgoing {
         self.scope
     }
 
-    /// Sets the scope of the port's sends, their deadline, and how long they wait for room.
+    /// Sets the scope of the port's sends, their deadline, and the time that they wait for room.
     pub(crate) fn set_rules(&mut self, options: &SenderOptions) {
         self.scope = options.scope;
         self.deadline = Duration::from_millis(u64::from(options.deadline_ms));
@@ -243,7 +245,7 @@ impl Outgoing {
         self.is_steady = false;
     }
 
-    /// Returns the stamp of the packet being written. Its initial value continues the packet
+    /// Returns the stamp of the packet being written. The initial value continues the packet
     /// before.
     pub(crate) fn stamp(&mut self) -> &mut Stamp {
         let follows = Stamp { sample_index: self.sample_index, time_ns: 0, intended_ns: 0, flags: 0 };
@@ -251,7 +253,7 @@ impl Outgoing {
         self.overrides.stamp.get_or_insert(follows)
     }
 
-    /// Resets everything that applies to one packet.
+    /// Resets everything that applies to a single packet.
     fn reset_overrides(&mut self) {
         self.fragmenter.set_active(false);
         self.overrides = PacketOverrides::default();
@@ -270,16 +272,16 @@ impl Outgoing {
         &self.port
     }
 
-    /// Returns whether it was made by this process, and not by one that this is a child of.
+    /// Returns whether this process made the port, and not a parent of this process.
     #[inline(always)]
     pub(crate) fn is_own(&self) -> bool {
         self.outlets.is_current()
     }
 
-    /// Checks that this process made it.
+    /// Checks that this process made the port.
     ///
     /// # Errors
-    /// [`Error::Forked`] in a child of the process that made it.
+    /// [`Error::Forked`] in a child of the process that made the port.
     #[inline(always)]
     pub(crate) fn check_own(&self) -> Result<()> {
         self.outlets.check(|| format!("sending port `{}`", self.port))
@@ -301,9 +303,9 @@ impl Outgoing {
         self.admit_before(self.sample_index);
     }
 
-    /// Accepts waiting receivers before a packet of that sample index.
+    /// Accepts waiting receivers before a packet with that sample index.
     fn admit_before(&mut self, sample_index: u64) {
-        // No receiver comes between two fragments of a packet.
+        // No receiver is accepted between two fragments of a packet.
         if !self.is_own() || self.rest.is_some() {
             return;
         }
@@ -315,7 +317,7 @@ impl Outgoing {
             self.described &= !admitted.is_new;
             self.is_lossy |= admitted.is_lossy;
         }
-        // The packets of a port with a tap take the slow path.
+        // Packets of a port with a tap take the slow path.
         let is_tapped = self.taps.admit(next);
         self.moves.drop_unread();
         self.needs_slow_path |= is_tapped || self.moves.has_left_any();
@@ -324,7 +326,7 @@ impl Outgoing {
         self.remind();
     }
 
-    /// Returns the place where other threads leave a tap for this port. `buffer` is the size of the
+    /// Returns the slot in which other threads put a tap for this port. `buffer` is the size of the
     /// port's largest ring.
     pub(crate) fn tap_slot(&mut self, buffer: u32) -> Arc<TapSlot> {
         self.taps.allow(TapSlot::new(&self.port, buffer, self.stop.clone(), Arc::clone(&self.attention)))
@@ -335,14 +337,14 @@ impl Outgoing {
         self.frame_payload_max
     }
 
-    /// Sets the stream of the packets that follow; cheap if it has not changed.
+    /// Sets the stream of the next packets. Cheap if the stream has not changed.
     pub(crate) fn set_stream(&mut self, info: &Arc<StreamInfo>) {
         if Arc::ptr_eq(&self.info, info) {
             return;
         }
         if *self.info != **info {
-            // Packets of the old description may still be unread: a new description needs a new
-            // number.
+            // Packets with the old description may still be unread, so a new description needs a
+            // new number.
             if self.described {
                 self.stream = self.stream.wrapping_add(1);
                 self.short_word = Header::short_word(self.stream);
@@ -356,7 +358,7 @@ impl Outgoing {
         self.info = Arc::clone(info);
     }
 
-    /// Returns the stream of the packets that follow.
+    /// Returns the stream of the next packets.
     pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
         &self.info
     }
@@ -369,8 +371,8 @@ impl Outgoing {
         Arc::ptr_eq(&self.info, info)
     }
 
-    /// Reserves room for a payload of that many bytes, valid until the packet is sent or cancelled.
-    /// Neither this nor the send waits for room unless `waits` is set.
+    /// Reserves room for a payload of `payload` bytes, valid until the packet is sent or cancelled.
+    /// Neither this call nor the send waits for room unless `waits` is set.
     #[inline(always)]
     pub(crate) fn reserve(&mut self, payload: usize, waits: bool) -> Result<FrameMut> {
         self.waits = waits;
@@ -385,7 +387,7 @@ impl Outgoing {
         }
     }
 
-    /// Reserves behind a full header when no other work is due, and there is room.
+    /// Reserves room behind a full header, if no other work is due and there is room.
     #[inline(never)]
     fn reserve_fast(&mut self, payload: usize) -> Option<FrameMut> {
         self.is_short = false;
@@ -404,7 +406,7 @@ impl Outgoing {
         Some(FrameMut::new(&mut frame[HEADER_BYTES..][..payload]))
     }
 
-    /// Sends a packet of one sample with that many bytes, which `fill` writes in place.
+    /// Sends a packet of one sample with `payload` bytes, which `fill` writes in place.
     #[inline]
     pub(crate) fn send_bytes(
         &mut self,
@@ -414,7 +416,7 @@ impl Outgoing {
     ) -> Result<()> {
         self.until = wait.deadline();
         let sent = self.reserve(payload, !matches!(wait, Wait::Never)).and_then(|place| {
-            // SAFETY: just lent, and the port has not been called since.
+            // SAFETY: the place was just lent, and the port has not been called since.
             fill(unsafe { place.get_mut::<u8>() });
             self.send(payload, 1)
         });
@@ -422,24 +424,24 @@ impl Outgoing {
         sent
     }
 
-    /// Returns the send time of the next packet, for callers that need it beforehand; 0: it is not
-    /// measured.
+    /// Returns the send time of the next packet, for callers that need it beforehand; 0: the packet
+    /// is not measured.
     #[inline]
     pub(crate) fn reserve_timestamp(&mut self) -> u64 {
         self.sampler.reserve_timestamp()
     }
 
-    /// Discards that time, because the packet is not sent yet.
+    /// Discards the reserved time, because the packet is not sent yet.
     pub(crate) fn cancel_timestamp(&mut self) {
         self.sampler.cancel_timestamp();
     }
 
-    /// Returns whether there are no receivers, as far as can be checked without a system call.
+    /// Returns whether the port has no receivers, as far as can be checked without a system call.
     pub(crate) fn has_no_receivers(&self) -> bool {
         self.outlets.iter().all(|outlet| outlet.receivers(false) == 0)
     }
 
-    /// Reserves when other work is due first, or when waiting is needed.
+    /// Reserves room if other work is due first, or if waiting is needed.
     #[cold]
     fn reserve_slow(&mut self, payload: usize) -> Result<FrameMut> {
         self.check_own()?;
@@ -447,7 +449,7 @@ impl Outgoing {
         if self.ending != Ending::Open {
             return Err(Error::port(&self.port, "has sent its end of stream already"));
         }
-        // Checked here as well, because a sender with fast receivers never waits.
+        // The stop is checked here as well, because a sender with fast receivers never waits.
         self.stop.check(wait)?;
         if self.rest.is_some() {
             self.with_send_timeout(wait, Self::send_remaining)?;
@@ -467,11 +469,11 @@ impl Outgoing {
         })
     }
 
-    /// Reserves room for a packet that goes in fragments, in the port's own buffer. All waiting is
-    /// left to `send`.
+    /// Reserves room for a fragmented packet, in the port's own buffer. All waiting is left to
+    /// `send`.
     fn reserve_large(&mut self, payload: usize, max: usize, wait: Wait) -> Result<FrameMut> {
-        // Without waiting, all receivers get a packet or none. That cannot be decided in advance
-        // for several frames.
+        // Without waiting, all receivers get a packet or none. For several frames, this cannot be
+        // decided in advance.
         let bytes_max = if matches!(wait, Wait::Never) { max } else { LinkOptions::PACKET_MAX };
         if payload > bytes_max {
             return Err(Error::TooLarge { bytes: payload, bytes_max });
@@ -480,7 +482,7 @@ impl Outgoing {
         Ok(FrameMut::new(self.fragmenter.buffer(payload)))
     }
 
-    /// Does what comes before every packet: accepts receivers and describes the stream.
+    /// Does the work before every packet: accepts receivers and describes the stream.
     fn prepare(&mut self, sample_index: u64, wait: Wait) -> Result<()> {
         self.admit_before(sample_index);
         if !self.described || self.is_due() && self.is_lossy {
@@ -492,7 +494,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Returns whether the stream must be described again, where receivers may have missed it.
+    /// Returns whether the stream must be described again, because receivers may have missed it.
     #[inline]
     fn is_due(&self) -> bool {
         self.sequence.is_multiple_of(DESCRIBE_EVERY) || self.undescribed > self.frame_payload_max / 2
@@ -503,7 +505,7 @@ impl Outgoing {
         self.waits
     }
 
-    /// Returns how long it may wait.
+    /// Returns how long the packet may wait.
     fn wait(&self) -> Wait {
         if self.waits { Wait::Until(self.until) } else { Wait::Never }
     }
@@ -533,7 +535,7 @@ impl Outgoing {
         let [only] = &mut **self.outlets else { return self.send_to_all(payload, samples, marks) };
         let place = only.reserved();
         if self.is_short {
-            // The full header turns out to be needed.
+            // The packet now needs the full header.
             place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
         }
         let stamp = self.overrides.stamp.take();
@@ -578,7 +580,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Sends a packet that goes in fragments, waits for acknowledgements, or both.
+    /// Sends a packet that is fragmented, waits for acknowledgements, or both.
     #[cold]
     fn send_special(&mut self, payload: usize, samples: u64) -> Result<()> {
         let scope = self.overrides.scope.unwrap_or(self.scope);
@@ -615,8 +617,8 @@ impl Outgoing {
         outcome
     }
 
-    /// Waits for the acknowledgements of the packet sent last at all outlets, and returns the first
-    /// error. After an interrupt, the others only expect theirs.
+    /// Waits for the acknowledgements of the last packet at all outlets, and returns the first
+    /// error. After an interrupt, the other outlets do not wait for their acknowledgements.
     pub(super) fn wait_acks(&mut self, mut ack_wait: AckWait) -> Result<()> {
         let mut outcome = Ok(());
         for outlet in &mut *self.outlets {
@@ -629,16 +631,16 @@ impl Outgoing {
         outcome
     }
 
-    /// Sends a packet from the port's own buffer, in fragments where needed. No receiver is
-    /// accepted between them. After the first fragment the packet counts as sent: if the rest
-    /// fails, receivers report it missing. If the wait for room is interrupted there, the rest is
-    /// sent before anything else.
+    /// Sends a packet from the port's own buffer, in fragments if needed. No receiver is accepted
+    /// between fragments. After the first fragment, the packet counts as sent: if the rest fails,
+    /// receivers report it missing. If the wait for room is interrupted after that fragment, the
+    /// rest is sent before anything else.
     #[cold]
     fn send_large(&mut self, payload: usize, samples: u64, marks: u8, wait: Wait) -> Result<()> {
         let header = self.header(payload, marks);
         self.prepare(header.sample_index, wait)?;
         let outcome = self.send_fragments(LargeRest::new(header, payload, &self.info), wait);
-        // After the first fragment, its number is used up.
+        // After the first fragment, the packet's number is used up.
         if outcome.is_ok() || matches!(outcome, Err((_, true))) {
             self.sent(header.sample_index, payload, samples);
         }
@@ -680,13 +682,13 @@ impl Outgoing {
         self.sample_index = sample_index.wrapping_add(samples);
     }
 
-    /// Returns whether the packet being written goes in fragments, so that the transports have no
-    /// part of it yet.
+    /// Returns whether the packet being written is fragmented, so that the transports have no part
+    /// of it yet.
     pub(crate) fn holds_large(&self) -> bool {
         self.fragmenter.is_active()
     }
 
-    /// Forgets the packet being written. The next one replaces its room.
+    /// Forgets the packet being written. The next packet reuses the room.
     pub(crate) fn cancel(&mut self) {
         self.reset_overrides();
     }
@@ -724,8 +726,8 @@ impl Outgoing {
         }
     }
 
-    /// Publishes the first outlet's frame at every outlet: at all of them or, when one is full, at
-    /// none.
+    /// Publishes the first outlet's frame at every outlet: at all of them, or at none if one is
+    /// full.
     fn publish_to_all(&mut self, header: &Header, payload: usize, wait: Wait) -> Result<()> {
         let bytes = HEADER_BYTES + payload;
         let Some((first, others)) = self.outlets.split_first_mut() else { return Ok(()) };
@@ -741,7 +743,7 @@ impl Outgoing {
     }
 }
 
-/// Returns the refusal of a packet that would wait for acknowledgements that are not read.
+/// Returns the error of a packet that would wait for acknowledgements that are never read.
 #[cold]
 fn beyond_scope(transport: &str, scope: Scope, scope_max: Scope) -> Error {
     Error::Unsupported {

@@ -1,4 +1,4 @@
-//! A packet copied out of its transport, so that the frame can be released.
+//! A packet that was copied out of its transport, so that the frame can be released.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use super::connection::IncomingConnection;
 use super::{FrameRef, Incoming, LentPacket};
 
-/// The copy of a packet. Its memory is reused for the next one.
+/// The copy of a packet. The memory is reused for the next packet.
 #[derive(Default)]
 pub(crate) struct OwnedPacket {
     buffer: AlignedBuffer,
     bytes: usize,
     meta: Option<(Header, Order)>,
     pub gap: Option<Gap>,
-    /// Whether a packet forwarded from this one carries its order.
+    /// Whether a packet forwarded from this packet carries its order.
     pub is_ordered: bool,
     stream: Arc<StreamInfo>,
     connection: String,
-    /// The port's number for those two, if it has one.
+    /// The port's number for the stream and the connection, if the port has one.
     description: Option<(u64, u16)>,
-    /// The index of its connection among those of the port.
+    /// The index of the packet's connection in the port.
     pub(super) index: usize,
 }
 
@@ -30,7 +30,7 @@ impl OwnedPacket {
     /// Copies the packet that the port has lent.
     pub(crate) fn copy_from(&mut self, link: &Incoming) {
         // SAFETY: the packet is lent, and no method of the transport is called before the copy is
-        // done.
+        // complete.
         let bytes: &[u8] = unsafe { link.taken().payload.get() };
         self.buffer.grow(bytes.len());
         self.buffer.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
@@ -38,14 +38,14 @@ impl OwnedPacket {
         self.describe(link);
     }
 
-    /// Copies all of the packet that the port has lent but its payload.
+    /// Copies everything of the lent packet except the payload.
     pub(super) fn describe(&mut self, link: &Incoming) {
         let taken = link.taken();
         self.meta = Some((taken.header, link.order()));
         self.gap = taken.gap;
         self.is_ordered = taken.header.order().is_some();
         self.index = link.connection_index().0;
-        // Most packets are of the stream of the one before.
+        // Most packets belong to the same stream as the packet before.
         let description = link.description();
         if description.is_none() || description != self.description {
             self.describe_stream(link);
@@ -53,8 +53,8 @@ impl OwnedPacket {
         }
     }
 
-    /// Describes a packet of the port's only connection, if its stream is that of the one before in
-    /// this place. False: it has to be described by [`OwnedPacket::describe`].
+    /// Describes a packet of the port's only connection, if it has the same stream as the last
+    /// packet in this place. False: [`OwnedPacket::describe`] has to describe it.
     #[inline(always)]
     pub(super) fn describe_like_before(
         &mut self,
@@ -70,7 +70,7 @@ impl OwnedPacket {
         let order = order.unwrap_or(Order::new(0, header.sequence)).over(connection.connection());
         self.meta = Some((*header, order));
         self.gap = taken.gap;
-        // That of a port's only connection.
+        // The index of a port's only connection.
         self.index = 0;
         true
     }
@@ -85,7 +85,7 @@ impl OwnedPacket {
         }
     }
 
-    /// Returns its payload.
+    /// Returns the payload.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer.bytes()[..self.bytes]
     }
@@ -95,31 +95,31 @@ impl OwnedPacket {
         FrameRef::new(self.bytes())
     }
 
-    /// Returns its header and its order; `None` before the first packet.
+    /// Returns the header and the order of the packet; `None` before the first packet.
     pub(crate) fn meta(&self) -> Option<&(Header, Order)> {
         self.meta.as_ref()
     }
 
-    /// Returns the stream that it belongs to.
+    /// Returns the stream to which the packet belongs.
     pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
         &self.stream
     }
 
-    /// Returns the name of the connection that it arrived on.
+    /// Returns the name of the connection on which the packet arrived.
     pub(crate) fn connection(&self) -> &str {
         &self.connection
     }
 }
 
-/// The origin of a packet: what is seldom needed of it is found when it is.
+/// The origin of a packet. Seldom needed properties are read on request.
 #[derive(Clone, Copy)]
 pub(crate) enum PacketSource<'a> {
-    /// It is in the memory of this connection's transport.
+    /// The packet is in the memory of this connection's transport.
     Connection {
         name: &'a str,
         number: u16,
         streams: &'a BTreeMap<u16, Arc<StreamInfo>>,
-        /// The stream info used where the description of a stream was lost.
+        /// The stream info that is used if the description of a stream was lost.
         unknown: &'a Arc<StreamInfo>,
     },
     Copy(&'a OwnedPacket),
@@ -134,7 +134,7 @@ impl<'a> PacketSource<'a> {
         }
     }
 
-    /// Returns the name of the connection that it arrived on.
+    /// Returns the name of the connection on which the packet arrived.
     pub(crate) fn connection(self) -> &'a str {
         match self {
             Self::Connection { name, .. } => name,
@@ -151,7 +151,7 @@ impl<'a> PacketSource<'a> {
         own.unwrap_or_else(|| header.order().unwrap_or(Order::new(0, header.sequence)).over(number))
     }
 
-    /// Returns whether a packet forwarded from the one with that header carries its order.
+    /// Returns whether a packet forwarded from the packet with that header carries its order.
     pub(crate) fn is_ordered(self, header: &Header) -> bool {
         match self {
             Self::Connection { .. } => header.order().is_some(),

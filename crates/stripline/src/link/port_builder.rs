@@ -1,4 +1,4 @@
-//! The assembly of a sending port: where options become outlets, and outlets a port.
+//! The assembly of a sending port, which turns options into outlets, and outlets into a port.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use crate::packet::payload::TypeName;
 use crate::terms::{Scope, SenderOptions};
 use crate::transport::{AnyOutlet, BindRequest, Endpoint, LeftPaths, StopToken};
 
-/// A sending port in the making.
+/// A sending port under construction.
 pub(crate) struct PortBuilder {
     port: String,
-    /// The strongest options of all its connections: a send waits for all receivers alike.
+    /// The strongest options of all connections of the port, as a send waits for all receivers
+    /// alike.
     strongest: SenderOptions,
     stop: StopToken,
     outlets: Vec<AnyOutlet>,
@@ -28,7 +29,7 @@ impl PortBuilder {
     /// Opens the port over a transport. Receivers may connect to the endpoint from now on.
     ///
     /// # Errors
-    /// An unknown transport, or when the system lacks memory, descriptors or threads.
+    /// The transport does not exist, or the system lacks memory, descriptors or threads.
     pub(crate) fn bind(
         &mut self,
         transport: &str,
@@ -59,10 +60,10 @@ impl PortBuilder {
     }
 }
 
-/// Returns the options of one outlet of a port.
+/// Returns the options of an outlet of a port.
 pub(super) fn options_of_outlet(strongest: &SenderOptions, options: SenderOptions) -> SenderOptions {
     let SenderOptions { scope, send_timeout_ms, .. } = *strongest;
-    // A send that waits for one receiver waits for all of them: then every transport has to
+    // A send that waits for one receiver waits for all of them, so every transport has to
     // acknowledge.
     let scope = if scope > Scope::Transport { scope } else { options.scope };
     SenderOptions { scope, send_timeout_ms, ..options }

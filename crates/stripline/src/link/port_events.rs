@@ -1,5 +1,6 @@
-//! Events from other threads for a receiving port: new connections, and requests to its component.
-//! The port checks when its doorbell rings or a flag is set; its hot path does one plain load.
+//! Events from other threads for a receiving port: new connections, and requests to the port's
+//! component. The port checks when its doorbell rings or a flag is set. The hot path of the port
+//! does one plain load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -12,20 +13,21 @@ use crate::sys::futex::ParkWakers;
 use crate::sys::mutex::lock;
 use crate::transport::{AnyInlet, Attention, Endpoint};
 
-/// One event.
+/// An event for a receiving port.
 pub(crate) enum PortEvent {
-    /// A connection will be made under this name; the port does not end before it has.
+    /// A connection will be made under this name. The port does not end before that connection has
+    /// ended.
     Expect(String),
-    /// No connection will be made under this name any more.
+    /// No further connection will be made under this name.
     Abandoned(String),
-    /// A connection was made (again) under this name.
+    /// A connection was made under this name, for the first time or again.
     Connected(String, AnyInlet),
-    /// The sender of this connection will go on over another path, which was connected to this
+    /// The sender of this connection will continue on another path, which was connected to this
     /// endpoint.
     Moving(String, AnyInlet, Endpoint),
-    /// It will not go on over the path to this endpoint.
+    /// The sender of this connection will not continue on the path to this endpoint.
     MoveCancelled(String, Endpoint),
-    /// A connection was refused, which the next receive reports as an error.
+    /// A connection was refused. The next receive reports the error.
     Refused(Error),
 }
 
@@ -57,7 +59,7 @@ impl PortEvents {
         })
     }
 
-    /// Puts an event in the queue. A connection of a port that has ended is closed, and gets the
+    /// Puts an event in the queue. If the port has ended, a new connection is closed, and gets the
     /// goodbye of the port.
     pub(crate) fn push(&self, event: PortEvent) {
         let mut queue = lock(&self.queue);
@@ -73,55 +75,57 @@ impl PortEvents {
         }
     }
 
-    /// Replaces the list of the senders that the port cannot be connected to.
+    /// Replaces the list of the senders that the port cannot connect to.
     pub(crate) fn set_refused(&self, refused: Vec<RefusedSender>) {
         if let Some(mut before) = self.refused.lock() {
             *before = refused;
         }
     }
 
-    /// Returns the senders that the port cannot be connected to.
+    /// Returns the senders that the port cannot connect to.
     pub(crate) fn refused(&self) -> Vec<RefusedSender> {
         self.refused.lock().map_or_else(Vec::new, |refused| refused.clone())
     }
 
     /// Wakes the thread that waits at the port, because of a request for its component.
     pub(crate) fn notify_request(&self) {
-        // Stored before the flag that is checked first; its ordering is enough for both.
+        // The store comes before the flag that is checked first. The ordering of that flag is
+        // enough for both.
         self.requested.store(true, Ordering::Relaxed);
         self.notify(lock(&self.queue));
     }
 
-    /// Makes the thread that waits at the port prepare its wait anew.
+    /// Makes the thread that waits at the port prepare its wait again.
     pub(crate) fn renew_wait(&self) {
         self.notify(lock(&self.queue));
     }
 
-    /// Returns whether a request has arrived since the last call of this.
+    /// Returns whether a request has arrived since the last call.
     pub(crate) fn take_request(&self) -> bool {
         self.requested.swap(false, Ordering::Relaxed)
     }
 
     fn notify(&self, queue: MutexGuard<'_, EventQueue>) {
-        // The doorbell before the flag, and `drain` the other way round: a doorbell that rings has
-        // its flag set. Otherwise no sleep at the port would last.
+        // The doorbell rings before the flag is set, and `drain` works the other way round: a
+        // ringing doorbell always has its flag set. Otherwise no sleep at the port would last.
         self.doorbell.notify();
-        // Release: pairs with nothing but the flag; the lock orders the contents.
+        // Release: only the flag needs it, as the lock orders the contents.
         self.pending.store(true, Ordering::Release);
-        // Locked up to here, for `is_quiet`.
+        // The lock is held up to here, for `is_quiet`.
         drop(queue);
         self.wakers.wake();
     }
 
-    /// Returns whether no event is pending, for a port that is about to sleep at the doorbell. It
-    /// waits for a thread that has rung and not set the flag yet. Without that, each sleep would
-    /// end at once until the thread runs on, which a receiver of a higher priority may prevent.
+    /// Returns whether no event is pending, for a port that is about to sleep at the doorbell.
+    /// Waits for a thread that has rung the doorbell and not set the flag yet. Otherwise each sleep
+    /// would end at once until that thread continues, which a receiver of a higher priority may
+    /// prevent.
     pub(crate) fn is_quiet(&self) -> bool {
         let _rung = lock(&self.queue);
         !self.is_pending()
     }
 
-    /// Returns whether events are pending. Relaxed: the doorbell makes sure that they are noticed
+    /// Returns whether events are pending. Relaxed: the doorbell ensures that they are noticed
     /// eventually.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
@@ -133,13 +137,13 @@ impl PortEvents {
         !lock(&self.queue).events.is_empty()
     }
 
-    /// Makes the port check everything at its next receive.
+    /// Makes the port check everything at the next receive.
     pub(crate) fn set_pending(&self) {
-        // Relaxed: for the thread that receives.
+        // Relaxed: only the receiving thread reads it.
         self.pending.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the wakers to wake besides the doorbell.
+    /// Returns the wakers to call besides the doorbell.
     pub(crate) fn wakers(&self) -> &ParkWakers {
         &self.wakers
     }
@@ -150,8 +154,9 @@ impl PortEvents {
         std::mem::take(&mut lock(&self.queue).events)
     }
 
-    /// Ends the queue with the port. Returns the connections that were made and that no receive has
-    /// taken up. All other events are dropped: a sender must not wait for a path without a port.
+    /// Ends the queue together with the port. Returns the connections that were made but not taken
+    /// up by a receive. All other events are dropped: a sender must not wait for a path without a
+    /// port.
     pub(crate) fn end(&self, says_goodbye: bool) -> Vec<AnyInlet> {
         lock(&self.queue).ended = Some(says_goodbye);
         let connected = |event| match event {
@@ -167,10 +172,10 @@ impl PortEvents {
 }
 
 impl Attention for PortEvents {
-    /// Ends the fast path of the port, which clears it with its next slow receive. An atomic store
-    /// only: a signal handler may call it.
+    /// Ends the fast path of the port. The next slow receive enables it again. The function only
+    /// makes an atomic store, so a signal handler may call it.
     fn request_attention(&self) {
-        // Release: the port that sees it sees the reason.
+        // Release: a port that reads the flag also sees the reason.
         self.pending.store(true, Ordering::Release);
     }
 }
@@ -184,7 +189,7 @@ mod tests {
     use super::*;
     use crate::sys::doorbell::PollSet;
 
-    /// Fails after some rounds if a port may sleep at a doorbell that rings.
+    /// Fails after some rounds if a port may sleep while its doorbell rings.
     #[test]
     fn a_doorbell_that_rings_lets_no_port_sleep() {
         const ROUNDS: usize = 5000;
@@ -241,7 +246,7 @@ mod tests {
                 let rings = poll_set.wait(Some(Instant::now())).unwrap();
                 rang_on += usize::from(rings && !events.is_pending());
                 events.drain();
-                // The next event is pushed after this.
+                // The next event is pushed after the barrier.
                 round.wait();
             }
         });

@@ -1,23 +1,23 @@
-//! Reassembles packets that arrive in fragments. Every field from the sender is validated.
+//! Reassembly of packets that arrive in fragments. Every field from the sender is validated.
 
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
 
 use crate::terms::LinkOptions;
 
-/// The offset of a payload in the buffer: on a cache line, with its header right before it.
+/// The offset of a payload in the buffer: on a cache line, with the header right before it.
 const PAYLOAD: usize = 64;
 /// Flags of the whole packet, independent of its fragments.
 const OF_PACKET: u8 = Header::ORDERED | Header::SERVER | Header::TARGET;
 
-/// The packet of one connection under reassembly. Memory grows with the bytes that arrive, and is
+/// The reassembly of a connection's packet. The memory grows with the arriving bytes, and is
 /// reused.
 pub(crate) struct Reassembler {
     /// Whether frames may be missing, because the writer may overtake the receiver.
     lossy: bool,
     /// 1 while a packet is open.
     open: u8,
-    /// The header of the first fragment; `length` counts the bytes so far.
+    /// The header of the first fragment. `length` counts the bytes so far.
     header: Header,
     buffer: AlignedBuffer,
     bytes_max: usize,
@@ -30,28 +30,28 @@ pub(crate) enum Reassembly {
     Unfragmented,
     /// A fragment: the packet is not complete yet, or was lost.
     Partial,
-    /// The last fragment of a packet, where others were lost.
+    /// The last fragment of a packet with other fragments lost.
     Lost,
-    /// The last fragment: the packet is in the joiner until the next frame.
+    /// The last fragment. The packet is in the reassembler until the next frame.
     Complete,
 }
 
 impl Reassembler {
-    /// Returns a joiner for a connection that loses nothing, or one that may lose frames.
+    /// Returns a reassembler. `lossy`: the connection may lose frames.
     pub(crate) fn new(lossy: bool) -> Self {
         let (header, buffer) = (bytemuck::Zeroable::zeroed(), AlignedBuffer::default());
         Self { lossy, open: 0, header, buffer, bytes_max: LinkOptions::PACKET_MAX }
     }
 
-    /// Returns whether [`Reassembler::add`] has to process a frame. On the hot path, where packets
-    /// are small, this is the only test.
+    /// Returns whether [`Reassembler::add`] has to process a frame. On the hot path, with small
+    /// packets, this is the only test.
     #[inline]
     pub(crate) fn wants(&self, header: &Header) -> bool {
         header.flags | self.open != 0
     }
 
-    /// Adds a frame. The fragments of a packet that its sender gave up are dropped. The sequence
-    /// numbers show that, and the packet is then missing.
+    /// Adds a frame. If the sender gave up a packet, the packet's fragments are dropped. The
+    /// sequence numbers show that the packet is missing.
     ///
     /// # Errors
     /// A description of the sender's violation.
@@ -111,7 +111,7 @@ impl Reassembler {
     /// code that parses frames.
     ///
     /// # Errors
-    /// As for [`Reassembler::add`].
+    /// The errors of [`Reassembler::add`].
     pub(crate) fn add_frame(&mut self, frame: &[u8]) -> Result<Reassembly, String> {
         match Header::read(frame) {
             Some(header) if self.wants(&header) && frame.len() == HEADER_BYTES + header.length as usize => {
@@ -121,17 +121,18 @@ impl Reassembler {
         }
     }
 
-    /// Returns the header of the packet reassembled last, as if it had come in one frame.
+    /// Returns the header of the packet reassembled last, as if the packet had arrived in one
+    /// frame.
     pub(crate) fn header(&self) -> Header {
         self.header
     }
 
-    /// Returns its payload.
+    /// Returns the payload of that packet.
     pub(crate) fn payload(&self) -> &[u8] {
         &self.buffer.bytes()[PAYLOAD..][..self.header.length as usize]
     }
 
-    /// Returns header and payload as one frame.
+    /// Returns the header and the payload as one frame.
     pub(crate) fn frame(&mut self) -> &[u8] {
         let bytes = HEADER_BYTES + self.header.length as usize;
         let frame = &mut self.buffer.bytes_mut()[PAYLOAD - HEADER_BYTES..][..bytes];
@@ -152,7 +153,7 @@ impl Reassembler {
         }
         self.buffer.grow(PAYLOAD + have + fragment.len());
         self.buffer.bytes_mut()[PAYLOAD + have..][..fragment.len()].copy_from_slice(fragment);
-        // At most `bytes_max`, far below `u32::MAX`.
+        // The sum is at most `bytes_max`, far below `u32::MAX`.
         self.header.length += fragment.len() as u32;
         Ok(())
     }
@@ -269,7 +270,7 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that packets cut anywhere arrive whole and right or not at all, where a lossy
+        /// Checks that packets cut anywhere arrive whole and unchanged, or not at all, if a lossy
         /// receiver misses any frames.
         #[test]
         fn what_is_not_whole_does_not_come(
@@ -292,7 +293,7 @@ mod tests {
                         has_end = !more;
                     }
                 }
-                // The end of a packet, once received, decides its outcome.
+                // The end of a packet, once received, decides the packet's outcome.
                 prop_assert_eq!(has_end, outcome != Reassembly::Partial);
                 match outcome {
                     Reassembly::Complete => {
@@ -305,8 +306,8 @@ mod tests {
             }
         }
 
-        /// Checks that any input gives a result and no panic, and that no more is kept than has
-        /// arrived.
+        /// Checks that any input gives a result and no panic, and that the buffer holds no more
+        /// than the arrived bytes.
         #[test]
         fn anything_may_come(
             frames in proptest::collection::vec((0u64..3, 0u64..20, 0u8..6, 0usize..9, 0u8..5), 0..60),

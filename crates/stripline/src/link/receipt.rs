@@ -1,4 +1,4 @@
-//! The acknowledgement of a packet that its sender waits for.
+//! The acknowledgement of a packet that the sender waits for.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,7 +6,7 @@ use crate::fail_point::fail_point;
 use crate::flow::{Ack, AckSender};
 use crate::sys::fork::OwnerProcess;
 
-/// A receipt that, when dropped, acknowledges that the component has finished with a packet.
+/// A receipt. When it is dropped, it acknowledges that the component has finished with a packet.
 pub(crate) struct Receipt {
     to: Arc<dyn AckSender>,
     sequence: u64,
@@ -28,7 +28,7 @@ impl Receipt {
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        // Of the parent's packets, a child has finished with none.
+        // A child of a fork has not finished with any packet of the parent.
         if !self.process.is_current() {
             return;
         }

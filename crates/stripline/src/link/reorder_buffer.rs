@@ -1,5 +1,5 @@
-//! A buffer that restores the sequence of one origin's packets. It has no clock and is generic over
-//! the packet.
+//! A buffer that restores the sequence of packets from one origin. It has no clock, and is generic
+//! over the packet.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,47 +7,48 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct ReorderBuffer<P> {
     window: usize,
     skip_after_ns: u64,
-    /// The number that is due (`None` before the first packet is passed on), and the number of that
-    /// first packet.
+    /// The number that is due (`None` before the first packet is passed on), and the number of the
+    /// first packet passed on.
     next: Option<u64>,
     first: u64,
     held: BTreeMap<u64, P>,
-    /// The numbers of held packets, and of some passed on since, in order of arrival, each with its
-    /// time.
+    /// The numbers of held packets, and of some packets passed on since, in order of arrival, each
+    /// with the time of arrival.
     arrivals: VecDeque<(u64, u64)>,
-    /// Whether each of the numbers just before `next` was passed on; at most `window` of them.
+    /// Whether each of the numbers just before `next` was passed on. At most `window` entries.
     recent: VecDeque<bool>,
-    /// Whether missing packets are still waited for.
+    /// Whether the buffer still waits for missing packets.
     skip_mode: SkipMode,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum SkipMode {
-    /// They are waited for, up to the time limit.
+    /// Missing packets are waited for, up to the time limit.
     No,
-    /// Those before the lowest held packet are skipped.
+    /// Missing packets before the lowest held packet are skipped.
     Once,
-    /// All are skipped: no packet arrives any more.
+    /// All missing packets are skipped, because no packet arrives any more.
     Always,
 }
 
 /// The position of a packet in the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
-    /// It is the next one.
+    /// The packet is the next one.
     Due,
-    /// Others come before it.
+    /// Other packets come before it.
     Early,
-    /// It was given up, as far as the buffer remembers.
+    /// The packet was given up, as far as the buffer remembers.
     Late {
-        /// Whether it was among those reported missing.
+        /// Whether the packet was among those reported missing.
         reported: bool,
     },
-    /// A packet of that number is held or was passed on.
+    /// A packet with that number is held or was passed on.
     Duplicate,
 }
 
-/// A packet that is due, after `missing` packets that never arrived, the first of them `first`.
+/// A packet that is due, after `missing` packets that never arrived. The first missing number is
+/// `first`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InTurn<P> {
     pub packet: P,
@@ -56,7 +57,7 @@ pub(crate) struct InTurn<P> {
 }
 
 impl<P> ReorderBuffer<P> {
-    /// Returns a buffer for `window` packets. A missing packet is given up when a later one has
+    /// Returns a buffer for `window` packets. A missing packet is given up when a later packet has
     /// been held for `skip_after_ns`.
     pub(crate) fn new(window: usize, skip_after_ns: u64) -> Self {
         Self {
@@ -71,8 +72,8 @@ impl<P> ReorderBuffer<P> {
         }
     }
 
-    /// Returns the position of the packet of that number. Before any packet was passed on, only
-    /// number 0 is due: any other may have overtaken earlier ones.
+    /// Returns the position of the packet with that number. Before any packet was passed on, only
+    /// number 0 is due, as any other packet may have overtaken earlier ones.
     pub(crate) fn position(&self, number: u64) -> Position {
         let Some(next) = self.next else {
             return if number == 0 { Position::Due } else { self.early(number) };
@@ -91,7 +92,7 @@ impl<P> ReorderBuffer<P> {
         }
     }
 
-    /// Records that the packet of that number, which is due, is passed on.
+    /// Records that the packet with that number, which is due, is passed on.
     pub(crate) fn advance(&mut self, number: u64) {
         if self.next.is_none() {
             self.first = number;
@@ -114,7 +115,7 @@ impl<P> ReorderBuffer<P> {
         }
     }
 
-    /// Gives up the packets missing before the lowest one held.
+    /// Gives up the missing packets before the lowest held packet.
     pub(crate) fn skip(&mut self) {
         self.skip_mode = self.skip_mode.max(SkipMode::Once);
     }
@@ -132,26 +133,26 @@ impl<P> ReorderBuffer<P> {
         self.held.len()
     }
 
-    /// Returns the number that is due; 0 before the first.
+    /// Returns the number that is due, or 0 before the first packet.
     pub(crate) fn next(&self) -> u64 {
         self.next.unwrap_or(0)
     }
 
-    /// Returns when [`ReorderBuffer::take`] will find more than now; `None`: time alone changes
-    /// nothing.
+    /// Returns the time when [`ReorderBuffer::take`] may find another packet without an arrival;
+    /// `None`: no time changes the result.
     pub(crate) fn deadline(&mut self) -> Option<u64> {
         while self.arrivals.front().is_some_and(|(number, _)| !self.held.contains_key(number)) {
             self.arrivals.pop_front();
         }
-        // The packet held longest has been behind each missing number the whole time: it is behind
-        // all of them.
+        // The packet held longest has been behind every missing number all the time, so its time
+        // decides for all of them.
         self.arrivals.front().map(|(_, at_ns)| at_ns.saturating_add(self.skip_after_ns))
     }
 
     /// Takes the next held packet that is due at that time.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<InTurn<P>> {
         let (&number, _) = self.held.first_key_value()?;
-        // As in `place`: the very first is due, even if it had to be held.
+        // Before the first packet, number 0 is due (see `position`), even if it was held.
         if number != self.next() {
             let is_over =
                 self.skip_mode != SkipMode::No || self.deadline().is_some_and(|deadline| now_ns >= deadline);
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(packets.deadline(), Some(110));
         assert_eq!(packets.take(109), None);
         assert_eq!(packets.take(110), turn('f', 3, 2));
-        // 7 has waited long enough for 6 as well.
+        // The packet 7 has been held long enough to give up 6 as well.
         assert_eq!(packets.take(110), turn('h', 6, 1));
         assert_eq!(packets.deadline(), None);
     }
@@ -328,17 +329,18 @@ mod tests {
         assert!(packets.recent.len() <= 3);
     }
 
-    /// A reference model: everything that ever arrived, and its outcome.
+    /// A reference model: all arrivals, and their outcome.
     #[derive(Default)]
     struct Model {
         next: Option<u64>,
-        /// Number and time of arrival.
+        /// The number and the time of arrival.
         held: Vec<(u64, u64)>,
         gone: Vec<u64>,
     }
 
     impl Model {
-        /// Returns the numbers passed on at that time, and how many are missing before each.
+        /// Returns the numbers passed on at that time, each with the number of missing packets
+        /// before it.
         fn due(&mut self, now: u64, skip_mode: bool) -> Vec<(u64, u64)> {
             let mut out = Vec::new();
             while let Some(lowest) = self.held.iter().map(|held| held.0).min() {
@@ -418,8 +420,8 @@ mod tests {
                 std::iter::from_fn(|| packets.take(now)).map(|turn| (turn.packet, turn.missing)).collect();
             prop_assert_eq!(&rest, &model.due(now, true));
             lost += rest.iter().map(|(_, missing)| missing).sum::<u64>();
-            // Every number between the first and the last passed on was passed on or reported
-            // missing.
+            // Every number between the first and the last number passed on was passed on or
+            // reported missing.
             let span = model.gone.iter().max().map_or(0, |last| last + 1 - model.gone.iter().min().unwrap());
             prop_assert_eq!(span, model.gone.len() as u64 + lost);
             prop_assert!(model.gone.is_sorted());

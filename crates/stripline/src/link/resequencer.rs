@@ -1,5 +1,5 @@
-//! A receiving port that restores the sequence of packets, after a stage that forwarded them as it
-//! finished them.
+//! A receiving port that restores the sequence of packets, behind a stage that forwarded each
+//! packet as soon as it was finished.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,34 +13,35 @@ use super::incoming::{Incoming, Polled};
 use super::{ConnectionStats, OwnedPacket, Position, ReorderBuffer};
 use crate::terms::{LinkOptions, Resequence};
 
-/// The largest number of sequences kept apart. Beyond it, the one idle for longest is given up.
+/// The largest number of separate sequences. Beyond it, the sequence that was idle for longest is
+/// given up.
 const ORIGINS_MAX: usize = 64;
 
-/// The state of a port that restores the sequence. A packet that is due stays in place; an early
-/// one is copied.
+/// The state of a port that restores the sequence. A packet that is due stays in place, and an
+/// early packet is copied.
 pub(super) struct Resequencer {
-    /// The setting for connections without one of their own.
+    /// The setting for connections without a separate setting.
     otherwise: Option<Resequence>,
     origins: Vec<OriginSequence>,
-    /// Payload bytes held, over all sequences.
+    /// The payload bytes held, over all sequences.
     bytes: usize,
-    /// The packet lent, if it was held.
+    /// The lent packet, if it was held.
     current: Option<OwnedPacket>,
     /// A due packet that a wait has found.
     next_up: Option<OwnedPacket>,
-    /// A gap that was reported and has no packet to come with.
+    /// A gap that was reported, without a packet to carry it.
     gap_at_end: Option<Gap>,
-    /// An error for the next `receive` to report.
+    /// An error that the next `receive` reports.
     problem: Option<Error>,
     spare: Vec<OwnedPacket>,
-    /// Counts packets, as a measure of age.
+    /// The number of packets so far, as a measure of age.
     clock: u64,
 }
 
-/// The sequence of one origin.
+/// The sequence of an origin.
 struct OriginSequence {
     id: u16,
-    /// The connection that it arrives on.
+    /// The connection on which the sequence arrives.
     connection_index: (usize, u16),
     packets: ReorderBuffer<OwnedPacket>,
     stats: Arc<ConnectionStats>,
@@ -51,13 +52,13 @@ struct OriginSequence {
     known: Option<Gap>,
     explained: u64,
     expected_sample: Option<u64>,
-    /// When its last packet arrived.
+    /// The value of `clock` at the arrival of the last packet.
     used: u64,
 }
 
 impl Incoming {
-    /// Turns on resequencing, as the options of each connection specify, or as `otherwise`
-    /// specifies for all others.
+    /// Turns on resequencing with the options of each connection. `otherwise` is for connections
+    /// without such an option.
     pub(crate) fn resequence(&mut self, otherwise: Option<Resequence>) {
         self.release_forgotten();
         self.resequencer = Some(Box::new(Resequencer {
@@ -73,7 +74,7 @@ impl Incoming {
         }));
     }
 
-    /// Returns when a packet may become due although nothing has arrived.
+    /// Returns the time when a packet may become due although nothing has arrived.
     pub(crate) fn recheck_at(&mut self) -> Option<Instant> {
         self.resequencer.as_mut()?.skip_ns().and_then(instant_of)
     }
@@ -85,15 +86,14 @@ impl Incoming {
         self.with(|state, link| state.next(link, wait)).unwrap_or(Ok(Polled::Empty))
     }
 
-    /// Polls like [`Incoming::is_ready`], in sequence. A packet that is found is kept for the next
-    /// receive.
+    /// Polls like [`Incoming::is_ready`], in sequence. A found packet is kept for the next receive.
     #[cold]
     pub(super) fn is_next_there(&mut self) -> bool {
         self.with(Resequencer::poll).unwrap_or(false)
     }
 
     fn with<R>(&mut self, act: impl FnOnce(&mut Resequencer, &mut Self) -> R) -> Option<R> {
-        // Taken out, because it takes packets from this port itself.
+        // The state is taken out, because it takes packets from this port itself.
         let mut state = self.resequencer.take()?;
         let result = act(&mut state, self);
         self.resequencer = Some(state);
@@ -102,12 +102,12 @@ impl Incoming {
 }
 
 impl Resequencer {
-    /// Returns the packet lent if it was held.
+    /// Returns the lent packet if it was held.
     pub(super) fn lent(&self) -> Option<&OwnedPacket> {
         self.current.as_ref()
     }
 
-    /// Releases the packet lent; false: it was not held.
+    /// Releases the lent packet; false: it was not held.
     pub(super) fn release_held(&mut self) -> bool {
         let held = self.current.take();
         let was_held = held.is_some();
@@ -136,7 +136,7 @@ impl Resequencer {
             let skip_ns = self.skip_ns();
             let is_over = skip_ns.is_some_and(|skip_ns| now_ns() >= skip_ns);
             let patience = match (wait, skip_ns.and_then(instant_of)) {
-                // What has arrived is taken before a missing packet is given up.
+                // Packets that have arrived are taken before a missing packet is given up.
                 _ if is_over => Wait::Never,
                 (Wait::Until(deadline), Some(skip)) => {
                     Wait::Until(Some(deadline.map_or(skip, |deadline| deadline.min(skip))))
@@ -173,8 +173,8 @@ impl Resequencer {
             Ok(Polled::Empty) => false,
             Ok(Polled::Ended) => true,
             Ok(Polled::Packet) => {
-                // Until the next receive, the transport is polled for more, so nothing may stay
-                // lent there.
+                // Nothing may stay lent by the transport, which is polled for more packets until
+                // the next receive.
                 self.next_up = Some(self.current.take().unwrap_or_else(|| {
                     let mut copy = self.spare.pop().unwrap_or_default();
                     copy.copy_from(link);
@@ -207,7 +207,7 @@ impl Resequencer {
                 link.set_gap(gap);
                 return true;
             }
-            // Packets that come before it have not been passed on yet.
+            // Earlier packets have not been passed on yet.
             Position::Due | Position::Early => self.hold(link, index, order),
             Position::Late { reported } => self.origins[index].mark_missing(order.number(), reported),
             Position::Duplicate => {
@@ -219,12 +219,12 @@ impl Resequencer {
         false
     }
 
-    /// Returns the index of the sequence that the packet belongs to.
+    /// Returns the index of the sequence to which the packet belongs.
     fn origin(&mut self, link: &Incoming, order: Order, how: Resequence) -> usize {
         self.clock += 1;
         let connection_index = link.connection_index();
         for origin_sequence in &mut self.origins {
-            // Its sender was restarted: its unfinished sequence gets no more packets.
+            // The sender was restarted, so the unfinished sequence gets no more packets.
             if origin_sequence.connection_index.0 == connection_index.0
                 && origin_sequence.connection_index.1 != connection_index.1
             {
@@ -232,7 +232,7 @@ impl Resequencer {
             }
         }
         let used = self.clock;
-        // Over different connections, the same origin number is a coincidence.
+        // The same origin number on different connections is a coincidence.
         let is_it = |o: &OriginSequence| {
             (o.id, o.connection_index) == (order.origin(), connection_index) && !o.packets.is_closed()
         };
@@ -262,7 +262,7 @@ impl Resequencer {
         self.origins.len() - 1
     }
 
-    /// Copies the packet lent.
+    /// Copies the lent packet.
     fn hold(&mut self, link: &Incoming, index: usize, order: Order) {
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.copy_from(link);
@@ -270,7 +270,7 @@ impl Resequencer {
         let bytes = copy.bytes().len();
         let (packets, now) = (&mut self.origins[index].packets, now_ns());
         if packets.is_full() || self.bytes.saturating_add(bytes) > LinkOptions::PACKET_MAX {
-            // It is no error where the time is over as well.
+            // A full window is no error if the time is over as well.
             if packets.deadline().is_none_or(|deadline| now < deadline) {
                 let connection = link.connection().into();
                 let (first, window) = (packets.next(), packets.held());
@@ -282,8 +282,8 @@ impl Resequencer {
         packets.hold(order.number(), copy, now);
     }
 
-    /// Lends a held packet that is due at that time. At time 0, no missing packet is given up for
-    /// its time.
+    /// Lends a held packet that is due at time `now`. At time 0, no missing packet is given up for
+    /// lateness.
     fn lend_held(&mut self, link: &mut Incoming, now: u64) -> bool {
         let mut origin_sequences = self.origins.iter_mut();
         let Some((origin_sequence, turn)) =
@@ -323,7 +323,7 @@ impl Resequencer {
         self.gap_at_end = merge(self.gap_at_end.take(), rest);
     }
 
-    /// Returns when the next missing packet is given up, in monotonic nanoseconds.
+    /// Returns the time when the next missing packet is given up, in monotonic nanoseconds.
     fn skip_ns(&mut self) -> Option<u64> {
         self.origins.iter_mut().filter_map(|origin_sequence| origin_sequence.packets.deadline()).min()
     }
@@ -342,21 +342,22 @@ impl OriginSequence {
         *place = merge(place.take(), Some(gap));
     }
 
-    /// Records that the packet of that number is passed on at once. Returns the gap before it.
+    /// Records that the packet with that number is passed on at once. Returns the gap before it.
     fn release(&mut self, number: u64, (sample_index, samples): (u64, u64)) -> Option<Gap> {
         self.packets.advance(number);
         self.expected_sample = Some(sample_index.wrapping_add(samples));
         self.gap.take()
     }
 
-    /// Records a packet that arrived after it was skipped, or before the one taken for the first.
+    /// Records a packet that arrived after it was skipped, or before the packet that was taken for
+    /// the first.
     fn mark_missing(&mut self, number: u64, reported: bool) {
         let gap = Gap { first: number, packets: 1, samples: 0, reason: GapReason::Late };
         if !reported {
             self.stats.gap(1, 0);
             self.gap = merge(self.gap.take(), Some(gap));
         } else if self.explained > 0 {
-            // It was not one of those lost by the link, which will still turn out missing.
+            // The link has reported a different packet as lost, which will still turn out missing.
             self.stats.gap(1, 0);
             self.explained -= 1;
             self.known = merge(Some(gap), self.known.take());
@@ -364,14 +365,14 @@ impl OriginSequence {
     }
 
     /// Records that `packets` packets from `first` on never arrived. Returns the gap to report with
-    /// the next packet, which starts at that sample.
+    /// the next packet, which starts at `sample_index`.
     fn mark_lost(&mut self, first: u64, packets: u64, sample_index: u64) -> Option<Gap> {
         let before = self.gap.take();
         if packets == 0 {
             return before;
         }
         let samples = self.expected_sample.map_or(0, |next| sample_index.saturating_sub(next));
-        // A loss that the link has reported is already counted, and is lost, not late.
+        // A loss that the link has reported is already counted, and its reason is not lateness.
         let known = self.known.map_or(0, |known| known.packets.min(packets));
         let reason = self.known.filter(|_| known == packets).map_or(GapReason::Late, |known| known.reason);
         if packets > known {

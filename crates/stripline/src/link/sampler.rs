@@ -7,7 +7,7 @@ use crate::sys::clock::now_ns;
 /// Packets per second up to which every packet is measured.
 const EVERY_PACKET_RATE: f64 = 100_000.0;
 /// Packets measured per second at higher rates. The cost of measuring is then below the noise. A
-/// second gives a 99 % percentile, four seconds a 99.9 % one.
+/// second of samples gives the 99 % percentile, and four seconds give the 99.9 % percentile.
 const SAMPLED_RATE: f64 = 25_000.0;
 
 /// The share of packets that are measured.
@@ -20,19 +20,19 @@ const SAMPLED_RATE: f64 = 25_000.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
-    /// Every packet up to about 100,000 packets/s; above that, an unbiased sample of about
-    /// 25,000/s.
+    /// Every packet up to about 100,000 packets/s. Above this rate, an unbiased sample of about
+    /// 25,000 packets/s.
     #[default]
     Auto,
     /// Every packet.
     All,
-    /// None; counters stay exact.
+    /// No packet. The counters stay exact.
     Off,
 }
 
-/// The decision, packet by packet, whether to measure. A clock reading costs 20 ns, a small
-/// packet's whole trip 70. So above a rate, measured packets are drawn at random distances, which
-/// no periodic traffic can bias.
+/// A decision for each packet whether to measure it. A clock reading costs 20 ns, and the whole
+/// trip of a small packet 70 ns. So above a certain rate, measured packets are drawn at random
+/// distances, which no periodic traffic can bias.
 pub(crate) struct Sampler {
     sampling: Sampling,
     /// Packets until the next measured one.
@@ -42,7 +42,7 @@ pub(crate) struct Sampler {
     since_last: u32,
     last_ns: u64,
     random: u64,
-    /// A clock reading already made for the next packet; 0: none.
+    /// A clock reading already made for the next packet; 0: no reading.
     reserved_ns: u64,
 }
 
@@ -72,7 +72,8 @@ impl Sampler {
         self.countdown -= 1;
     }
 
-    /// Returns the stamp of the next packet before it is sent, for callers that need it beforehand.
+    /// Returns the stamp of the next packet before the packet is sent, for callers that need it
+    /// beforehand.
     #[inline]
     pub(crate) fn reserve_timestamp(&mut self) -> u64 {
         if !self.is_due() || self.sampling == Sampling::Off {
@@ -82,12 +83,13 @@ impl Sampler {
         self.reserved_ns
     }
 
-    /// Discards that stamp, because the packet is not sent yet.
+    /// Discards the reserved stamp, because the packet is not sent yet.
     pub(crate) fn cancel_timestamp(&mut self) {
         self.reserved_ns = 0;
     }
 
-    /// Returns the stamp of this packet: monotonic nanoseconds, or 0 when it is not measured.
+    /// Returns the stamp of this packet in monotonic nanoseconds, or 0 if the packet is not
+    /// measured.
     #[inline]
     pub(crate) fn stamp(&mut self) -> u64 {
         self.countdown -= 1;
@@ -125,7 +127,7 @@ impl Sampler {
         self.since_last = self.since_last.saturating_add(self.stride);
         let elapsed = now.saturating_sub(self.last_ns);
         // The rate is measured over at least a millisecond, so that a fast pair of packets cannot
-        // set it.
+        // determine it.
         if elapsed >= 1_000_000 {
             let rate = f64::from(self.since_last) * 1e9 / elapsed as f64;
             let is_slow = rate <= EVERY_PACKET_RATE;

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
 
-/// The fewest samples beyond a percentile for it to be given.
+/// The fewest samples beyond a percentile for which the percentile is reported.
 const SAMPLES_BEYOND: f64 = 100.0;
 
-/// The live statistics of one connection. One thread of the receiver writes, others read.
+/// The live statistics of a connection. One thread of the receiver writes them, others read them.
 #[derive(Default)]
 pub(crate) struct ConnectionStats {
     packets: AtomicU64,
@@ -20,11 +20,12 @@ pub(crate) struct ConnectionStats {
     reordered: AtomicU64,
     peer_deaths: AtomicU64,
     is_other_clock: AtomicBool,
-    /// Sent to received.
+    /// The time from sent to received.
     latency: Histogram<5>,
-    /// Received to taken by the component: to a sixteenth, to bound the memory of a connection.
+    /// The time from received to taken by the component, to a sixteenth, which bounds the memory of
+    /// a connection.
     queued: Histogram<3>,
-    /// Taken to finished.
+    /// The time from taken to finished.
     service: Histogram<4>,
 }
 
@@ -45,8 +46,8 @@ impl ConnectionStats {
         bump(&self.lost_samples, samples);
     }
 
-    /// Counts what a dead sender had sent and took with it. The gap is counted where its successor
-    /// begins.
+    /// Counts packets that a dead sender had sent and that were lost with it. The gap is counted
+    /// where the successor begins.
     pub(crate) fn lost_at_end(&self, packets: u64, samples: u64) {
         bump(&self.lost, packets);
         bump(&self.lost_samples, samples);
@@ -60,7 +61,7 @@ impl ConnectionStats {
         bump(&self.peer_deaths, 1);
     }
 
-    /// Sets whether the sender has another clock, so that nothing is measured.
+    /// Sets whether the sender has another clock, in which case nothing is measured.
     pub(crate) fn set_other_clock(&self, is_other: bool) {
         // Relaxed: information for inspection only.
         self.is_other_clock.store(is_other, Ordering::Relaxed);
@@ -70,8 +71,8 @@ impl ConnectionStats {
         self.is_other_clock.load(Ordering::Relaxed)
     }
 
-    /// Records one measured packet: sent, received by this process, taken by the component; all in
-    /// monotonic ns.
+    /// Records a measured packet by three times in monotonic ns: sent, received by this process,
+    /// and taken by the component.
     pub(crate) fn arrival(&self, sent: u64, received: u64, taken: u64) {
         self.latency.record(received.saturating_sub(sent).max(1));
         self.queued.record(taken.saturating_sub(received).max(1));
@@ -82,10 +83,9 @@ impl ConnectionStats {
         self.service.record(service_ns.max(1));
     }
 
-    /// Returns the counters now, without the times.
+    /// Returns the present counters, without the times.
     pub(crate) fn counters(&self, connection: &str) -> ConnectionReport {
-        // Relaxed throughout: each counter is exact by itself; a reader may see one a packet ahead
-        // of another.
+        // Relaxed: each counter is exact. A reader may see a counter one packet ahead of another.
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ConnectionReport {
             connection: connection.into(),
@@ -99,19 +99,19 @@ impl ConnectionStats {
         }
     }
 
-    /// Returns the latencies now, in four buckets for each power of two: few enough to be sent ten
-    /// times a second.
+    /// Returns the present latencies in four buckets for each power of two. They are few enough to
+    /// be sent ten times a second.
     pub(crate) fn coarse_latency(&self) -> Vec<(u64, u64)> {
         coarse(&self.latency.pairs())
     }
 
-    /// Returns the number of packets with a measured latency, and about the sum of these in
-    /// nanoseconds, from sent to received.
+    /// Returns the number of packets with a measured latency, and approximately the sum of these
+    /// latencies in nanoseconds, from sent to received.
     pub(crate) fn latency_total(&self) -> (u64, u64) {
         self.latency.total()
     }
 
-    /// Returns counters and times now.
+    /// Returns the present counters and times.
     pub(crate) fn report(&self, connection: &str) -> FullReport {
         FullReport {
             counters: self.counters(connection),
@@ -122,8 +122,8 @@ impl ConnectionStats {
     }
 }
 
-/// Sums up the counts of ordered pairs that begin with the same three bits. Their shortest time
-/// stands for them.
+/// Sums the counts of ordered pairs that begin with the same three bits. The shortest time stands
+/// for all of them.
 fn coarse(pairs: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut buckets: Vec<(u64, u64)> = Vec::new();
     for (ns, count) in pairs {
@@ -137,13 +137,13 @@ fn coarse(pairs: &[(u64, u64)]) -> Vec<(u64, u64)> {
     buckets
 }
 
-/// Adds without a locked instruction: only one thread writes. A sender may claim any gap: a full
-/// counter stays full.
+/// Adds without a locked instruction, as only one thread writes. A sender may claim any gap, so the
+/// sum saturates.
 fn bump(counter: &AtomicU64, by: u64) {
     counter.store(counter.load(Ordering::Relaxed).saturating_add(by), Ordering::Relaxed);
 }
 
-/// The counters of one connection, exact at all times.
+/// The counters of a connection, exact at all times.
 ///
 /// ```
 /// use std::time::Duration;
@@ -164,30 +164,30 @@ pub struct ConnectionReport {
     pub connection: String,
     /// Packets that the receiver has taken.
     pub packets: u64,
-    /// Their payload, in bytes.
+    /// The payload of these packets, in bytes.
     pub bytes: u64,
     /// Packets that were lost.
     pub lost: u64,
     /// Samples that were lost.
     pub lost_samples: u64,
-    /// Gaps reported in band.
+    /// Gaps that were reported in band.
     pub gaps: u64,
     /// Packets that arrived after a later one.
     pub reordered: u64,
-    /// How often the sender vanished without an end of stream.
+    /// The number of times that the sender vanished without an end of stream.
     pub peer_deaths: u64,
 }
 
-/// The counters and times of one connection, as a process reports them.
+/// The counters and times of a connection, as a process reports them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FullReport {
     /// The counters.
     pub counters: ConnectionReport,
-    /// Sent to received.
+    /// The time from sent to received.
     pub latency: RawLatencies,
-    /// Received to taken by the component.
+    /// The time from received to taken by the component.
     pub queued: RawLatencies,
-    /// Taken to finished.
+    /// The time from taken to finished.
     pub service: RawLatencies,
 }
 
@@ -265,15 +265,15 @@ impl RawLatencies {
             p99: at(0.99),
             p999: at(0.999),
             max: pairs.last().map(|pair| pair.0),
-            // Saturates.
+            // The conversion saturates.
             mean: self.mean_ns().map(|ns| ns.round() as u64),
             samples,
         }
     }
 }
 
-/// Percentiles in nanoseconds. One with fewer than 100 samples beyond it is omitted: it would be
-/// mostly chance.
+/// Percentiles in nanoseconds. A percentile with fewer than 100 samples beyond it is omitted,
+/// because it would be mostly chance.
 ///
 /// ```
 /// let nothing = stripline::link::RawLatencies::default().percentiles();
@@ -281,24 +281,24 @@ impl RawLatencies {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyReport {
-    /// Median: from 200 samples on.
+    /// The median, from 200 samples on.
     pub p50: Option<u64>,
-    /// 75 %: from 400 samples on.
+    /// 75 %, from 400 samples on.
     #[serde(default)]
     pub p75: Option<u64>,
-    /// 90 %: from 1,000 samples on.
+    /// 90 %, from 1,000 samples on.
     #[serde(default)]
     pub p90: Option<u64>,
-    /// 99 %: from 10,000 samples on.
+    /// 99 %, from 10,000 samples on.
     pub p99: Option<u64>,
-    /// 99.9 %: from 100,000 samples on.
+    /// 99.9 %, from 100,000 samples on.
     pub p999: Option<u64>,
-    /// The largest.
+    /// The largest time.
     pub max: Option<u64>,
     /// The mean, of any number of samples.
     #[serde(default)]
     pub mean: Option<u64>,
-    /// Packets measured.
+    /// The number of measured packets.
     pub samples: u64,
 }
 
@@ -347,7 +347,7 @@ mod tests {
             stats.arrival(1_000, 1_000 + ns, 1_000 + ns);
         }
         let (samples, sum_ns) = stats.latency_total();
-        // Half a bucket's width is a 64th.
+        // Half the width of a bucket is a 64th.
         assert!(samples == 3 && sum_ns.abs_diff(60_000) <= 60_000 / 64, "{samples} {sum_ns}");
         stats.arrival(0, u64::MAX, u64::MAX);
         assert!(stats.latency_total().1 > sum_ns);

@@ -1,8 +1,9 @@
-//! A tap: copies of a sending port's packets for receivers that the port never waits for.
+//! A tap: copies of a sending port's packets, for receivers that the port never waits for.
 //!
-//! A tap is a ring of its own beside the port's outlets. Thus no rule of the port's connections
-//! applies to its readers: no scope, no count of receivers, no room, no end. The price is a copy of
-//! each packet for as long as there is a reader: docs/decisions/0053-a-tap-is-a-ring-of-its-own.md.
+//! A tap is a separate ring beside the port's outlets. Thus no rule of the port's connections
+//! applies to the readers of a tap: no scope, no count of receivers, no room, no end. The price is
+//! a copy of each packet while a reader is attached:
+//! docs/decisions/0053-a-tap-is-a-ring-of-its-own.md.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -21,7 +22,7 @@ use crate::transport::{self, AnyOutlet, BindRequest, Endpoint, NextPacket, StopT
 const FIRST_READER_TIME: Duration = Duration::from_secs(5);
 /// The smallest ring of a tap, in bytes.
 const BUFFER_MIN: u32 = 8 << 20;
-/// Packets between repeated stream descriptions: the readers may lose one.
+/// Packets between repeated stream descriptions, because readers may lose a description.
 const DESCRIBE_EVERY: u64 = 1024;
 
 /// The place where another thread leaves a tap for the port's own thread.
@@ -31,7 +32,7 @@ pub(crate) struct TapSlot {
     stop: StopToken,
     pending: AtomicBool,
     state: Mutex<SlotState>,
-    /// The port must leave its fast path, so that it finds the tap.
+    /// The port must leave the fast path to find the tap.
     attention: Arc<PortAttention>,
 }
 
@@ -48,10 +49,10 @@ impl TapSlot {
         Self { port, buffer, stop, pending: AtomicBool::new(false), state: Mutex::default(), attention }
     }
 
-    /// Opens a tap for receivers of that type, or returns the one that is open.
+    /// Opens a tap for receivers of that type, or returns the endpoint of the open tap.
     ///
     /// # Errors
-    /// When the system lacks memory, descriptors or threads.
+    /// The system lacks memory, descriptors or threads.
     pub(crate) fn open(&self, payload: &TypeName) -> Result<std::result::Result<Endpoint, PortEnd>> {
         let mut state = lock(&self.state);
         if let Some(refusal) = state.closed {
@@ -84,7 +85,7 @@ impl TapSlot {
             first_reader_by: Some(Instant::now() + FIRST_READER_TIME),
             _alive: alive,
         }));
-        // Relaxed: the lock orders the rest, and the outlets' own flags are stored after it.
+        // Relaxed: the lock orders the rest, and the flags of the outlets are stored afterwards.
         self.pending.store(true, Ordering::Relaxed);
         drop(state);
         self.attention.request();
@@ -93,7 +94,8 @@ impl TapSlot {
 
     /// Takes the tap that was opened since the last call.
     fn take(&self) -> Option<Box<Tap>> {
-        // Relaxed: the lock orders the rest. A late read is repeated at the next packet.
+        // Relaxed: the lock orders the rest. After an old value, the read is repeated at the next
+        // packet.
         if !self.pending.load(Ordering::Relaxed) {
             return None;
         }
@@ -101,7 +103,7 @@ impl TapSlot {
         lock(&self.state).added.take()
     }
 
-    /// Opens no tap from now on.
+    /// Opens no further tap.
     fn close(&self, refusal: PortEnd) {
         let added = {
             let mut state = lock(&self.state);
@@ -112,7 +114,7 @@ impl TapSlot {
     }
 }
 
-/// A port's side of its slot, and the tap that it has.
+/// A port's side of the slot, and the port's tap.
 #[derive(Default)]
 pub(super) struct PortTaps {
     slot: Option<Arc<TapSlot>>,
@@ -129,8 +131,8 @@ impl PortTaps {
         self.tap.is_some()
     }
 
-    /// Takes a tap that was opened, and closes one that has no readers any more. Returns whether
-    /// there is one.
+    /// Takes a tap that was opened, and closes a tap that has lost its last reader. Returns whether
+    /// the port has a tap.
     pub(super) fn admit(&mut self, next: NextPacket) -> bool {
         if let Some(opened) = self.slot.as_ref().and_then(|slot| slot.take()) {
             self.tap = Some(opened);
@@ -141,21 +143,21 @@ impl PortTaps {
         self.tap.is_some()
     }
 
-    /// Copies a packet. The readers get it with [`PortTaps::commit`].
+    /// Copies a packet. Readers get it with [`PortTaps::commit`].
     pub(super) fn stage(&mut self, header: &Header, payload: &[u8], info: &StreamInfo) {
         if let Some(tap) = &mut self.tap {
             tap.stage(header, payload, info);
         }
     }
 
-    /// Publishes the packet staged last: the port has sent it.
+    /// Publishes the packet staged last, because the port has sent it.
     pub(super) fn commit(&mut self) {
         if let Some(tap) = &mut self.tap {
             tap.commit();
         }
     }
 
-    /// Sends the end of stream. No tap is opened from now on.
+    /// Sends the end of stream. No tap is opened afterwards.
     pub(super) fn end(&mut self, header: &Header) {
         if let Some(tap) = &mut self.tap {
             tap.end(header);
@@ -174,7 +176,7 @@ impl Drop for PortTaps {
     }
 }
 
-/// The ring of a tap. Nothing in it waits, and no error of it reaches the port.
+/// The ring of a tap. It never waits, and none of its errors reach the port.
 struct Tap {
     outlet: AnyOutlet,
     /// The largest payload of one frame.
@@ -184,15 +186,15 @@ struct Tap {
     /// Bytes of packets since the last description.
     undescribed: usize,
     staged: Staged,
-    /// A packet that is larger than a frame, until it is committed.
+    /// A packet larger than a frame, until it is committed.
     large: Vec<u8>,
-    /// When it is closed unless a reader has come; `None` once one has.
+    /// The time when the tap is closed unless a reader has come; `None` once a reader has come.
     first_reader_by: Option<Instant>,
-    /// Observed by the slot, which opens another tap when this is gone.
+    /// Observed by the slot, which opens another tap once this one is gone.
     _alive: Arc<()>,
 }
 
-/// The packet that was copied and is not published yet.
+/// A packet that was copied and is not published yet.
 #[derive(Clone, Copy)]
 enum Staged {
     Nothing,
@@ -201,7 +203,7 @@ enum Staged {
 }
 
 impl Tap {
-    /// Attaches and detaches readers; false: none is left, and the tap is over.
+    /// Attaches and detaches readers; false: no reader is left, and the tap is over.
     fn admit(&mut self, next: NextPacket) -> bool {
         if self.outlet.admit(next).is_new {
             self.described = None;
@@ -213,10 +215,10 @@ impl Tap {
         self.first_reader_by.is_some_and(|by| Instant::now() < by)
     }
 
-    /// Copies a packet. Its readers get it with [`Tap::commit`]. Without room, which only a reader
-    /// that breaks the rules can take up, they lose it.
+    /// Copies a packet. The readers of the tap get it with [`Tap::commit`]. If the ring has no
+    /// room, which only a reader that breaks the rules can cause, the readers lose the packet.
     fn stage(&mut self, header: &Header, payload: &[u8], info: &StreamInfo) {
-        // A tap's readers send no acknowledgements.
+        // Readers of a tap send no acknowledgements.
         let flags = header.flags & !(Header::SERVER | Header::TARGET);
         let header = Header { flags, ..*header };
         self.staged = Staged::Nothing;
@@ -232,7 +234,7 @@ impl Tap {
         }
     }
 
-    /// Publishes the packet staged last: the port has sent it.
+    /// Publishes the packet staged last, because the port has sent it.
     fn commit(&mut self) {
         match std::mem::replace(&mut self.staged, Staged::Nothing) {
             Staged::Nothing => {}
@@ -243,7 +245,7 @@ impl Tap {
             Staged::Large(header) => {
                 let large = std::mem::take(&mut self.large);
                 self.undescribed = usize::MAX;
-                // After an error its readers report the packet as missing.
+                // After an error, the readers report the packet as missing.
                 let _ = self.send_fragments(&header, &large);
                 self.large = large;
             }
@@ -272,7 +274,7 @@ impl Tap {
         Ok(())
     }
 
-    /// Describes the stream of the packet that follows, where a reader may not have it.
+    /// Describes the stream of the next packet, if a reader may not have the description.
     fn describe(&mut self, header: &Header, info: &StreamInfo) -> Result<()> {
         let is_known = self.described == Some(header.stream)
             && !header.sequence.is_multiple_of(DESCRIBE_EVERY)
@@ -296,7 +298,7 @@ impl Tap {
         Ok(())
     }
 
-    /// Writes a frame, and leaves it to be published.
+    /// Writes a frame, which is published later.
     fn write(&mut self, header: &Header, payload: usize, fill: impl FnOnce(&mut [u8])) -> Result<()> {
         let frame = self.outlet.reserve(HEADER_BYTES + payload, Wait::Never)?;
         header.write(frame);
@@ -346,7 +348,8 @@ mod tests {
         port.send_bytes(bytes.len(), wait, |place| place.copy_from_slice(bytes)).unwrap();
     }
 
-    /// Receives the next packet: its number, its bytes, and the packets missing before it.
+    /// Receives the next packet. Returns its number, its bytes, and the number of packets missing
+    /// before it.
     fn next(incoming: &mut Incoming) -> Option<(u64, Vec<u8>, u64)> {
         match incoming.receive(|| Wait::within(Duration::from_secs(20))).unwrap() {
             Polled::Packet => {
@@ -398,8 +401,8 @@ mod tests {
         let slot = port.tap_slot(0);
         let endpoint = slot.open(&TypeName::of::<u8>()).unwrap().unwrap();
         let mut tap = onlooker(&endpoint, 2);
-        // Several times the tap's ring: a receiver that counts would hold up the first packet for
-        // its acknowledgement, or a later one for room.
+        // The packets fill the tap's ring several times. A port that waited for the tap's reader
+        // would hold up the first packet for an acknowledgement, or a later one for room.
         let packet = vec![7; 1 << 20];
         (0..40).for_each(|_| send(&mut port, &packet));
         port.finish(Wait::within(Duration::from_secs(20))).unwrap();

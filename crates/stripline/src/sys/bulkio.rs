@@ -685,7 +685,8 @@ unsafe extern "C" fn take_stream(context: *mut c_void, sri: *const ffi::Sri) -> 
 /// Takes a packet.
 ///
 /// # Safety
-/// The caller must meet the conditions of [`take_stream`]. In addition, `bytes` must be null or point to `elements` elements.
+/// The caller must meet the conditions of [`take_stream`]. In addition, `bytes` must be null or
+/// point to `elements` elements.
 unsafe extern "C" fn take_packet(
     context: *mut c_void,
     stream: *const c_char,

@@ -1,5 +1,5 @@
-//! A receiving port that is waited for elsewhere: in a program's own loop, or beside the thread of
-//! a middleware.
+//! A receiving port with a wait elsewhere: in a program's own event loop, or beside the thread of a
+//! middleware.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::ready_set::ReadySet;
 use crate::transport::Wait;
 
-/// How often one call checks what has come, where it is no packet. After that the set is ready at
+/// The number of checks in a call while arrivals are not packets. After that, the set is ready at
 /// once.
 const CHECKS_MAX: u32 = 100;
 
@@ -24,12 +24,12 @@ impl Incoming {
         ReadySet::of_port(&mut self.ready_set)
     }
 
-    /// Makes the set ready once there may be a packet, the end, or an error; false: there is one
-    /// already. It stays ready until this is called again.
+    /// Makes the set ready once a packet, the end, or an error may have arrived; false: one may
+    /// have arrived already. The set stays ready until the next call.
     ///
     /// # Errors
-    /// What ends a wait: [`Error::Stopped`](crate::Error::Stopped) and
-    /// [`Error::Interrupted`](crate::Error::Interrupted). A lack of descriptors;
+    /// An event that ends a wait: [`Error::Stopped`](crate::Error::Stopped) or
+    /// [`Error::Interrupted`](crate::Error::Interrupted). A lack of descriptors, or
     /// [`Error::Forked`](crate::Error::Forked).
     pub(crate) fn arm(&mut self, ready: &ReadySet) -> Result<bool> {
         self.check_own()?;
@@ -47,18 +47,18 @@ impl Incoming {
                 ready.set(&poll_set, until)?;
                 return Ok(true);
             }
-            // What has come meanwhile may be a description, or a part of a packet.
+            // A description, or a part of a packet, may have arrived meanwhile.
         }
         ready.set(&PollSet::for_ready_set(), Some(Instant::now()))?;
         Ok(true)
     }
 
-    /// Adds the descriptors that are ready once there may be a packet; false: there may be one
-    /// already.
+    /// Adds the descriptors that are ready once a packet may have arrived; false: one may have
+    /// arrived already.
     pub(crate) fn prepare_arm<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         let view = Arc::clone(&self.view);
         let is_quiet = self.prepare_sleep(Wait::FOREVER, poll_set);
-        // The thread that waits may do something else.
+        // The waiting thread may do something else.
         view.set_sleeping(false);
         is_quiet
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Incoming;
 use crate::sys::scoped_call::{CallSlot, ScopedCall};
 
-/// The function that the middleware's threads call, and the places where it is entered.
+/// The function that the middleware's threads call, and the places that refer to it.
 #[derive(Default)]
 pub(super) struct Callbacks {
     slots: Vec<Arc<CallSlot>>,
@@ -13,7 +13,7 @@ pub(super) struct Callbacks {
 }
 
 impl Callbacks {
-    /// Takes a new connection's place for a call, and forgets those of connections that are gone.
+    /// Adds the call slot of a new connection, and removes the slots of connections that are gone.
     pub(super) fn add(&mut self, slot: Arc<CallSlot>) {
         // The other owner is the connection.
         self.slots.retain(|slot| Arc::strong_count(slot) > 1);
@@ -29,8 +29,8 @@ impl Incoming {
         !self.callbacks.slots.is_empty()
     }
 
-    /// Sets what the middleware's threads call once a frame may be there, also for connections to
-    /// come; or removes it.
+    /// Sets the function that the middleware's threads call once a frame may have arrived, also for
+    /// later connections; `None` removes it.
     pub(crate) fn set_call(&mut self, call: Option<&Arc<ScopedCall>>) {
         self.callbacks.call = call.cloned();
         self.callbacks.slots.iter().for_each(|slot| slot.set(call));

@@ -9,9 +9,9 @@ use crate::transport::AnyInlet;
 
 impl Incoming {
     /// Passes on packets of a steady stream, up to `limit`, while they are in the port's only ring
-    /// and nothing else is due. Each is released as by [`Incoming::release_later`]. Returns their
-    /// number, and whether the ring is empty. Anything else is left to the next receive, as is a
-    /// packet for which `fits` is false.
+    /// and nothing else is due. Each packet is released as by [`Incoming::release_later`]. Returns
+    /// the number of packets, and whether the ring is empty. Anything else is left to the next
+    /// receive, including a packet for which `fits` is false.
     #[inline(always)]
     pub(crate) fn drain_steady(
         &mut self,
@@ -25,7 +25,8 @@ impl Incoming {
         let (number, is_steady) = (connection.connection(), connection.is_steady());
         let IncomingConnection { inlet, name, streams, options, expected, next_sample, .. } = connection;
         let Some(AnyInlet::Ring(ring)) = inlet else { return (0, false) };
-        // A packet that is lent was forgotten: the next receive releases it.
+        // The drop of a packet that is still lent was forgotten. The next receive releases the
+        // packet.
         if resequencer.is_some() || *is_lent || !is_steady || !process.is_current() {
             return (0, false);
         }
@@ -46,7 +47,7 @@ impl Incoming {
             each(&taken.header, payload, PacketSource::Connection { name, number, streams, unknown });
             *is_lent = false;
             packets += 1;
-            // A child that `each` forked leaves the packet to its parent.
+            // If `each` has forked, the child leaves the packet to the parent.
             if !process.is_current() {
                 break;
             }
@@ -55,9 +56,9 @@ impl Incoming {
         (packets, false)
     }
 
-    /// Releases the packet lent, but leaves the store of a ring's cursor to
-    /// [`Incoming::finish_releases`], if the packet needs nothing else. Until then, only
-    /// [`Incoming::receive_next`] may take the next one.
+    /// Releases the lent packet. If the packet needs nothing else, the ring's cursor is stored
+    /// later, by [`Incoming::finish_releases`]. Until then, only [`Incoming::receive_next`] may
+    /// take the next packet.
     #[inline(always)]
     pub(crate) fn release_later(&mut self) {
         if self.taken.taken_ns == 0
@@ -71,9 +72,9 @@ impl Incoming {
     }
 
     /// Stores the cursors of the packets that [`Incoming::release_later`] has released, and wakes
-    /// senders that wait for their room.
+    /// the senders that wait for the room.
     pub(crate) fn finish_releases(&mut self) {
-        // A child leaves it to the process that receives.
+        // A child leaves the cursors to the process that receives.
         if !self.connections.is_current() {
             return;
         }
@@ -89,7 +90,7 @@ impl Incoming {
         self.is_lent
     }
 
-    /// Releases all that a drain has taken, also when its function panics.
+    /// Releases all packets that a drain has taken, also if the drain's function panics.
     pub(crate) fn end_drain(&mut self) {
         if self.is_lent {
             self.release_later();
@@ -97,7 +98,7 @@ impl Incoming {
         self.finish_releases();
     }
 
-    /// Keeps an error for the next receive. The packets before it have been passed on already.
+    /// Keeps an error for the next receive, because earlier packets have been passed on already.
     #[cold]
     pub(crate) fn defer(&mut self, problem: Error) {
         self.problem = Some(problem);
@@ -105,7 +106,7 @@ impl Incoming {
         self.events.set_pending();
     }
 
-    /// Returns the error that was kept.
+    /// Returns the kept error.
     #[cold]
     pub(super) fn report_problem(&mut self) -> Result<Polled> {
         self.problem.take().map_or(Ok(Polled::Empty), Err)

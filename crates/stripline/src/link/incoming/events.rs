@@ -1,4 +1,5 @@
-//! Events from other threads for a receiving port: connections, and requests to its component.
+//! Events from other threads for a receiving port: connections, and requests to the port's
+//! component.
 
 use std::sync::Arc;
 
@@ -11,13 +12,13 @@ use crate::terms::WaitStrategy;
 use crate::transport::{AnyInlet, Attention, InletParts, Interrupt, StopToken, Wait};
 
 impl Incoming {
-    /// Sets a function to call, on the thread that waits here, when a request for the component
-    /// arrives.
+    /// Sets a function that is called when a request for the component arrives, on the thread that
+    /// waits here.
     pub(crate) fn on_request(&mut self, hook: Box<dyn FnMut() + Send>) {
         self.hook = Some(hook);
     }
 
-    /// Returns what ends one wait of this port, and how its fast path is ended.
+    /// Returns the interrupt of this port's waits, and the handle that ends the fast path.
     pub(crate) fn interrupt(&self) -> (Arc<Interrupt>, Arc<dyn Attention>) {
         (Arc::clone(self.stop.interrupt()), Arc::<PortEvents>::clone(&self.events))
     }
@@ -27,7 +28,7 @@ impl Incoming {
         self.stop = stop;
     }
 
-    /// Returns what other threads send this port its events through.
+    /// Returns the queue by which other threads send events to this port.
     pub(crate) fn port_events(&self) -> Arc<PortEvents> {
         Arc::clone(&self.events)
     }
@@ -46,7 +47,7 @@ impl Incoming {
         found
     }
 
-    /// Whether a request has arrived that ends the current wait.
+    /// Returns whether a request has arrived that ends the current wait.
     pub(in crate::link) fn is_interrupted(&self) -> bool {
         self.wakes_on_request && self.request_handler
     }
@@ -58,7 +59,7 @@ impl Incoming {
                 PortEvent::Expect(name) => drop(self.connection_mut(name)),
                 PortEvent::Abandoned(name) => {
                     let connection = self.connection_mut(name);
-                    // A connection made earlier reports its own end; at the latest when its sender
+                    // A connection made earlier reports its own end, at the latest when its sender
                     // is gone.
                     connection.abandoned = true;
                     connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
@@ -67,8 +68,8 @@ impl Incoming {
                 PortEvent::Moving(name, mut inlet, endpoint) => {
                     self.wake_by(&mut inlet);
                     let connection = self.connection_mut(name.clone());
-                    // Without a sender there is nothing to go on from. A sender may move again
-                    // before this port has read its earlier paths: they are kept in order.
+                    // Without a sender, the move has no starting point. A sender may move again
+                    // before this port has read its earlier paths, which are kept in order.
                     if connection.inlet.is_some() || !connection.successors.is_empty() {
                         connection.successors.push_back(Successor { name, inlet, path: Some(endpoint) });
                     }
@@ -92,7 +93,7 @@ impl Incoming {
             }
         }
         if self.stop.interrupt().is_pending() {
-            // It is for the next receive that waits.
+            // The interrupt is for the next receive that waits.
             self.events.set_pending();
         }
         let busiest = self.connections.iter().map(IncomingConnection::wait).max();
@@ -106,7 +107,7 @@ impl Incoming {
         }
     }
 
-    /// Makes events and a stop end the parking at an inlet, and lets a middleware call back.
+    /// Lets events and a stop end the parking at an inlet, and lets a middleware call back.
     fn wake_by(&mut self, inlet: &mut AnyInlet) {
         let InletParts { waker, call_slot, .. } = inlet.parts();
         if let Some(waker) = waker {
@@ -118,8 +119,8 @@ impl Incoming {
         }
     }
 
-    /// Returns the connection that a new one replaces, because its sender is gone. This is for
-    /// ports where senders come and go under ever new names. Of two dead senders, the earlier one
+    /// Returns the connection that a new one replaces, because its sender is gone. Ports with
+    /// senders that come and go under ever new names need it. Of two dead senders, the earlier one
     /// is replaced first.
     fn replaced_connection(&mut self, name: &str) -> Option<usize> {
         if !self.open || self.connections.iter().any(|connection| connection.name == name) {

@@ -1,4 +1,4 @@
-//! Methods of `Incoming` for a port that gives its packets away and goes on.
+//! Methods of `Incoming` for a port that gives packets away and continues.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::link::connection::IncomingConnection;
 use crate::transport::{AnyInlet, RingInlet, RingMemory};
 
 impl Incoming {
-    /// Returns the memory of the packet lent if a port that holds up to `packets` may keep it
-    /// there.
+    /// Returns the memory of the lent packet, if a port that holds up to `packets` packets may keep
+    /// this one in place.
     pub(in crate::link) fn keepable(&self, packets: usize) -> Option<&Arc<RingMemory>> {
         match &self.connections[self.taken.connection].inlet {
             Some(AnyInlet::Ring(ring)) => ring.keepable(self.taken.payload.start(), packets),
@@ -17,8 +17,8 @@ impl Incoming {
         }
     }
 
-    /// Returns the ring of a port that has only to take the next packet from it, and whether one is
-    /// lent.
+    /// Returns the ring of a port that only has to take the next packet from it, and whether a
+    /// packet is lent.
     #[inline(always)]
     pub(in crate::link) fn steady_ring(&mut self) -> Option<(&mut RingInlet, &mut bool)> {
         if !self.is_fast_path() {
@@ -30,7 +30,7 @@ impl Incoming {
         }
     }
 
-    /// Returns the packet lent, if it is of the port's only connection, over a ring.
+    /// Returns the lent packet, if it comes from the port's only connection, over a ring.
     #[inline(always)]
     pub(in crate::link) fn steady_packet(&self) -> Option<(&LentPacket, &IncomingConnection, &RingInlet)> {
         let [connection] = &**self.connections else { return None };
@@ -40,8 +40,8 @@ impl Incoming {
         }
     }
 
-    /// Ends the loan of a packet that was given away in place. With a token, its memory stays in
-    /// use under that number.
+    /// Ends the loan of a packet that was given away in place. With a token, the packet's memory
+    /// stays in use under that number.
     pub(in crate::link) fn end_loan(&mut self, token: Option<u64>, finished_ns: u64) {
         self.is_lent = false;
         let connection = &mut self.connections[self.taken.connection];
@@ -56,8 +56,8 @@ impl Incoming {
         }
     }
 
-    /// Gives back the memory of packets that are over, from the oldest on. Returns whether there
-    /// are others.
+    /// Gives back the memory of finished packets, from the oldest on. Returns whether other packets
+    /// remain.
     pub(in crate::link) fn settle(&mut self, is_over: &mut dyn FnMut(u64) -> bool) -> Result<bool> {
         let mut keeps = false;
         for connection in &mut *self.connections {

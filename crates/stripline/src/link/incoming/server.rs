@@ -10,7 +10,7 @@ impl Incoming {
         self.arrived_while
     }
 
-    /// Returns how many connections are gone.
+    /// Returns the number of connections that are gone.
     #[inline]
     pub(crate) fn closed_count(&self) -> u16 {
         self.counts.ended()
@@ -22,7 +22,7 @@ impl Incoming {
         self.connections.iter().any(|candidate| candidate.is_of(name))
     }
 
-    /// Returns whether that connection is still at that index.
+    /// Returns whether the connection with that number is still at that index.
     pub(crate) fn is_there(&self, place: usize, connection: u16) -> bool {
         let there = self.connections.get(place).filter(|candidate| candidate.inlet.is_some());
         there.is_some_and(|candidate| candidate.connection() == connection)
@@ -42,17 +42,18 @@ impl Incoming {
         others || inlet.is_none_or(|inlet| inlet.spin(0))
     }
 
-    /// Takes the next packet if it is already there, without a system call.
+    /// Takes the next packet if it has already arrived, without a system call.
     pub(crate) fn try_receive_fast(&mut self) -> bool {
         self.resequencer.is_none() && matches!(self.poll_ready(), Polled::Packet)
     }
 
-    /// Returns when the lent packet was sent, in monotonic nanoseconds; 0: not measured.
+    /// Returns the time when the lent packet was sent, in monotonic nanoseconds; 0: not measured.
     pub(crate) fn sent_ns(&self) -> u64 {
         self.taken.header.sent_ns
     }
 
-    /// Returns when the lent packet was taken, in monotonic nanoseconds, if it is measured.
+    /// Returns the time when the lent packet was taken, in monotonic nanoseconds, if it is
+    /// measured.
     #[inline]
     pub(crate) fn taken_ns(&self) -> Option<u64> {
         (self.taken.header.sent_ns != 0).then_some(self.taken.taken_ns)
@@ -64,7 +65,7 @@ impl Incoming {
         (sent_ns != 0).then(|| self.taken.taken_ns.saturating_sub(sent_ns))
     }
 
-    /// Releases the lent packet and closes its connection, because of its content.
+    /// Releases the lent packet and closes the packet's connection, because of the content.
     pub(crate) fn evict(&mut self, violation: impl std::fmt::Display) -> Error {
         let error = Error::misbehaved(self.connection(), violation);
         self.release();

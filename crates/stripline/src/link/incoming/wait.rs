@@ -1,5 +1,5 @@
-//! How a receiving port waits: parked on its only connection, or in `poll` on the descriptors of
-//! all.
+//! The waits of a receiving port: parked on the only connection, or in `poll` on the descriptors of
+//! all connections.
 
 use std::os::fd::AsFd;
 
@@ -26,7 +26,7 @@ impl Incoming {
         self.connections.iter_mut().filter_map(|o| o.inlet.as_mut()).for_each(|inlet| inlet.cancel_sleep());
     }
 
-    /// Sleeps until something happens; false: the deadline has passed.
+    /// Sleeps until an event occurs; false: the deadline has passed.
     pub(super) fn sleep(&mut self, wait: Wait) -> Result<bool> {
         match self.park(wait)? {
             Parked::Unable => {}
@@ -49,7 +49,7 @@ impl Incoming {
         let [IncomingConnection { inlet: Some(inlet), .. }] = &mut ***connections else {
             return Ok(Parked::Unable);
         };
-        // A thread with an event first publishes it and then wakes the parked port.
+        // A thread with an event first publishes the event and then wakes the parked port.
         let interrupt = wait.is_interruptible().then(|| stop.interrupt().word()).flatten();
         let parked = inlet.park(wait.deadline(), interrupt, &mut || {
             let parks = !(events.is_pending() || stop.ends(wait));
@@ -71,7 +71,7 @@ mod tests {
     use crate::terms::LinkOptions;
     use crate::transport::StopToken;
 
-    /// Hangs if a wait checks its deadline only when nothing rings.
+    /// Hangs if a wait checks the deadline only when nothing rings.
     #[test]
     fn a_doorbell_that_rings_for_nothing_holds_up_no_timeout() {
         let events = Arc::new(PortEvents::new().unwrap());

@@ -1,5 +1,5 @@
-//! Methods of `Outgoing` for a port that is waited for elsewhere: in a program's own loop, or in a
-//! wait set.
+//! Methods of `Outgoing` for a wait outside the port: in a program's own event loop, or in a wait
+//! set.
 
 use std::sync::Arc;
 
@@ -16,20 +16,19 @@ impl Outgoing {
     /// [`Outgoing::arm_for_receivers`].
     ///
     /// # Errors
-    /// A lack of descriptors; [`Error::Forked`].
+    /// A lack of descriptors, or [`Error::Forked`].
     pub(crate) fn ready_set(&mut self) -> Result<Arc<ReadySet>> {
         self.check_own()?;
         ReadySet::of_port(&mut self.ready_set)
     }
 
-    /// Makes the port's set ready once there may be room for a payload of that many bytes in one
-    /// frame, or an error. False: there is one of them already. It stays ready until this is called
-    /// again.
+    /// Makes the port's set ready once one frame may have room for a payload of `payload` bytes, or
+    /// an error has occurred. False: this is already so. The set stays ready until the next call.
     ///
     /// # Errors
-    /// What ends a wait: [`Error::Stopped`] and [`Error::Interrupted`]. [`Error::Port`] after the
-    /// end of stream, and [`Error::TooLarge`] above [`Outgoing::frame_payload_max`]. Otherwise as
-    /// [`Outgoing::ready_set`].
+    /// An event that ends a wait: [`Error::Stopped`] or [`Error::Interrupted`]. [`Error::Port`]
+    /// after the end of stream, and [`Error::TooLarge`] above [`Outgoing::frame_payload_max`]. The
+    /// errors of [`Outgoing::ready_set`].
     pub(crate) fn arm_for_room(&mut self, payload: usize) -> Result<bool> {
         let set = self.ready_set()?;
         self.stop.check(Wait::FOREVER)?;
@@ -42,7 +41,7 @@ impl Outgoing {
         let mut payload = payload;
         if self.send_rest_now()? {
             self.admit();
-            // The description goes before the packet.
+            // The description is sent before the packet.
             if !self.described || self.is_due() && self.is_lossy {
                 payload = payload.max(self.description_bytes());
             }
@@ -52,7 +51,7 @@ impl Outgoing {
         }
         let mut poll_set = PollSet::for_ready_set();
         let mut prepared = Prepared::There;
-        // The first that has no room is waited for, and then the next one.
+        // The port waits for the first outlet without room, and later for the next one.
         for outlet in &mut *self.outlets {
             prepared = outlet.prepare_wait(Awaited::Room(HEADER_BYTES + payload), &mut poll_set)?;
             if prepared != Prepared::There {
@@ -65,16 +64,16 @@ impl Outgoing {
         Ok(true)
     }
 
-    /// Makes the port's set ready once so many receivers may be connected; false: they are already.
-    /// It stays ready until this is called again.
+    /// Makes the port's set ready once `count` receivers may be connected; false: they are already.
+    /// The set stays ready until the next call.
     ///
     /// # Errors
-    /// As [`Outgoing::arm_for_room`], apart from those of a packet.
+    /// The errors of [`Outgoing::arm_for_room`], except for errors of a packet.
     pub(crate) fn arm_for_receivers(&mut self, count: usize) -> Result<bool> {
         let set = self.ready_set()?;
         self.stop.check(Wait::FOREVER)?;
         if !self.send_rest_now()? {
-            // No receiver comes between two fragments of a packet.
+            // No receiver is accepted between two fragments of a packet.
             return self.arm_for_room(self.frame_payload_max);
         }
         loop {
@@ -99,8 +98,8 @@ impl Outgoing {
         }
     }
 
-    /// Sends the rest of a packet that was interrupted, if there is room for it. False: it has
-    /// to wait.
+    /// Sends the rest of an interrupted packet, if there is room for it. False: the rest has to
+    /// wait.
     fn send_rest_now(&mut self) -> Result<bool> {
         if self.rest.is_none() {
             return Ok(true);
@@ -112,7 +111,7 @@ impl Outgoing {
         }
     }
 
-    /// Returns the bytes of the stream's description, as far as they fit a frame.
+    /// Returns the size of the stream's description in bytes, as far as it fits a frame.
     fn description_bytes(&self) -> usize {
         serde_json::to_vec(&*self.info).map_or(0, |text| text.len()).min(self.frame_payload_max)
     }

@@ -1,4 +1,4 @@
-//! Methods of `Outgoing` for the end of a stream, and for what ends its waits.
+//! Methods of `Outgoing` for the end of a stream, and for the interrupt of waits.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,8 +19,8 @@ pub(super) enum Ending {
 }
 
 impl Outgoing {
-    /// Sends the end of stream and waits until all data has left this process. After
-    /// [`Error::Interrupted`], another call goes on with it.
+    /// Sends the end of stream, and waits until all data has left this process. After
+    /// [`Error::Interrupted`], another call continues.
     pub(crate) fn finish(&mut self, wait: Wait) -> Result<()> {
         self.check_own()?;
         if self.ending == Ending::Ended {
@@ -68,12 +68,12 @@ impl Outgoing {
         self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(wait))
     }
 
-    /// Returns what ends one wait of this port, and how its fast path is ended.
+    /// Returns the interrupt of this port's waits, and the handle that ends the fast path.
     pub(crate) fn interrupt(&self) -> (Arc<Interrupt>, Arc<dyn Attention>) {
         (Arc::clone(self.stop.interrupt()), Arc::<super::PortAttention>::clone(&self.attention))
     }
 
-    /// Waits until so many receivers are connected; false when the deadline passes first.
+    /// Waits until `count` receivers are connected; false: the deadline has passed first.
     pub(crate) fn wait_for_receivers(&mut self, count: usize, deadline: Option<Instant>) -> Result<bool> {
         self.check_own()?;
         let wait = Wait::Until(deadline);
@@ -89,12 +89,14 @@ impl Outgoing {
             if wait.is_expired() {
                 return Ok(false);
             }
-            // Not on a data path: one poll a millisecond is cheaper than another wake-up mechanism.
+            // This is not a data path: one poll per millisecond is cheaper than another wake-up
+            // mechanism.
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
 
-    /// Keeps the fast path closed while a wake is pending: it is for the next call that may wait.
+    /// Keeps the fast path closed while a wake is pending. The wake is for the next call that may
+    /// wait.
     pub(super) fn remind(&self) {
         if self.stop.interrupt().is_pending() {
             self.attention.request();

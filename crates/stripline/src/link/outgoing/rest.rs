@@ -1,5 +1,5 @@
 //! Methods of `Outgoing` for the fragments of a large packet. A sender that is interrupted between
-//! two of them sends the rest with its next call, so that the packet stays whole.
+//! two fragments sends the rest with the next call, so that the packet stays whole.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::packet::{Header, StreamInfo};
 use crate::terms::Scope;
 use crate::transport::Wait;
 
-/// A packet in the port's own buffer, with some of its fragments sent.
+/// A packet in the port's own buffer, with some fragments already sent.
 #[derive(Clone)]
 pub(super) struct LargeRest {
     header: Header,
     payload: usize,
     info: Arc<StreamInfo>,
-    /// The bytes that were sent.
+    /// The number of bytes that were sent.
     offset: usize,
 }
 
 impl LargeRest {
-    /// Returns a packet with nothing sent yet.
+    /// Returns a packet without any sent fragment.
     pub(super) fn new(header: Header, payload: usize, info: &Arc<StreamInfo>) -> Self {
         Self { header, payload, info: Arc::clone(info), offset: 0 }
     }
 }
 
 impl Outgoing {
-    /// Sends the fragments of a packet that were not sent. An interrupt between two of them keeps
-    /// the rest. The error comes with whether some were sent.
+    /// Sends the remaining fragments of a packet. An interrupt between two fragments keeps the
+    /// rest. The error comes with a flag: whether some fragments were sent.
     pub(super) fn send_fragments(&mut self, mut packet: LargeRest, wait: Wait) -> Result<(), (Error, bool)> {
         let LargeRest { header, payload, offset: start, .. } = packet;
         let all = fragments(payload, self.frame_payload_max);
@@ -44,7 +44,7 @@ impl Outgoing {
                     return Err((Error::Interrupted { port, sent: true }, true));
                 }
                 Err(error) => {
-                    // A later call goes on with what was kept before.
+                    // A later call continues with the rest that was kept before.
                     if start > 0 && matches!(error, Error::Full { .. }) {
                         self.keep_rest(packet);
                     }
@@ -63,8 +63,8 @@ impl Outgoing {
         self.require_slow_path();
     }
 
-    /// Sends the rest of the packet that was interrupted. An interrupt of this is one of the call
-    /// that comes behind it, with nothing sent.
+    /// Sends the rest of the interrupted packet. If this send is interrupted, the error is an
+    /// interrupt of the current call, with nothing sent.
     #[cold]
     pub(super) fn send_remaining(&mut self, wait: Wait) -> Result<()> {
         let Some(packet) = self.rest.take() else { return Ok(()) };
@@ -78,7 +78,7 @@ impl Outgoing {
             Header::SERVER => Scope::Server,
             _ => Scope::Target,
         };
-        // Its send has returned, but acknowledgements will come.
+        // The send of this packet has returned, but acknowledgements will arrive.
         let _ = self.wait_acks(AckWait::new(sequence, scope, Duration::ZERO));
         Ok(())
     }

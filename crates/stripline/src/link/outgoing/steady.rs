@@ -1,5 +1,5 @@
-//! The shortest path of a packet: the next one of a steady stream, behind a short header, over the
-//! port's only ring. What does not fit it is left to the other paths.
+//! The shortest path of a packet: the next packet of a steady stream, behind a short header, over
+//! the port's only ring. Any other packet is left to the other paths.
 
 use super::Outgoing;
 use crate::link::FrameMut;
@@ -7,7 +7,7 @@ use crate::packet::{HEADER_BYTES, Header};
 use crate::transport::AnyOutlet;
 
 impl Outgoing {
-    /// Reserves as [`Outgoing::reserve`] with `waits`, if that is the next packet of a steady
+    /// Reserves room like [`Outgoing::reserve`] with `waits`, for the next packet of a steady
     /// stream. `None`: nothing is reserved.
     #[inline(always)]
     pub(crate) fn reserve_inlined(&mut self, payload: usize) -> Option<FrameMut> {
@@ -15,14 +15,14 @@ impl Outgoing {
         if self.is_steady { self.try_reserve_steady(payload) } else { None }
     }
 
-    /// Reserves for the next packet of a steady stream. `None`: nothing is reserved.
+    /// Reserves room for the next packet of a steady stream. `None`: nothing is reserved.
     #[inline(never)]
     pub(super) fn reserve_steady(&mut self, payload: usize) -> Option<FrameMut> {
         self.try_reserve_steady(payload)
     }
 
-    /// Reserves for a packet of a steady stream, behind a short header in the port's only ring. A
-    /// packet that will carry its time needs the full header.
+    /// Reserves room for a packet of a steady stream, behind a short header in the port's only
+    /// ring. A packet with a time stamp needs the full header.
     #[inline(always)]
     fn try_reserve_steady(&mut self, payload: usize) -> Option<FrameMut> {
         if self.sampler.is_due()
@@ -33,20 +33,20 @@ impl Outgoing {
             return None;
         }
         let [AnyOutlet::Ring(ring)] = &mut **self.outlets else { return None };
-        // Reserves room for the full header, which may still be needed.
+        // The room is enough for the full header, which may still be needed.
         let frame = ring.try_reserve_fast(HEADER_BYTES + payload)?;
         self.is_short = true;
         Some(FrameMut::new(&mut frame[Header::SHORT_BYTES..][..payload]))
     }
 
-    /// Sends as [`Outgoing::send`], if that is the next packet of a steady stream. False: nothing
-    /// is sent.
+    /// Sends like [`Outgoing::send`], for the next packet of a steady stream. False: nothing is
+    /// sent.
     #[inline(always)]
     pub(crate) fn send_inlined(&mut self, payload: usize, samples: u64) -> bool {
         self.is_short && self.is_steady && self.publish_steady(payload, samples, false)
     }
 
-    /// Sends a packet of a steady stream, behind a short header; false: it cannot be sent so.
+    /// Sends a packet of a steady stream, behind a short header; false: it needs another path.
     #[inline(never)]
     pub(super) fn send_steady(&mut self, payload: usize, samples: u64) -> bool {
         self.publish_steady(payload, samples, false)
@@ -56,14 +56,15 @@ impl Outgoing {
     /// follow.
     #[inline(always)]
     pub(super) fn publish_steady(&mut self, payload: usize, samples: u64, later: bool) -> bool {
-        // The process is checked here as well: the fork may have been after the place was reserved.
+        // The process is checked again, because a fork may have happened after the place was
+        // reserved.
         if !self.is_own() {
             return false;
         }
         let [AnyOutlet::Ring(ring)] = &mut **self.outlets else { return false };
         self.sampler.skip();
         let words = [self.sequence, self.short_word | payload as u64];
-        // Counted first, so that nothing has to be kept until the packet is published.
+        // The packet is counted first, so that nothing has to be kept until it is published.
         self.sequence += 1;
         self.sample_index += samples;
         if later {

@@ -1,7 +1,8 @@
-//! The queues that keep a connection's policies, around the ends of any transport. At the receiver
-//! they keep overflow and the scopes `server` and `target`, at the sender scope `none`.
+//! The queues that implement a connection's policies, around the ends of any transport. At the
+//! receiver, they implement overflow and the scopes `server` and `target`, and at the sender the
+//! scope `none`.
 //!
-//! Connections are made here and nowhere else, so that no transport can leave a policy out.
+//! All connections are made here, so that no transport can leave a policy out.
 
 mod pump;
 mod receive_queue;
@@ -11,8 +12,8 @@ use crate::error::Result;
 use crate::transport::handshake::is_late;
 use crate::transport::{self, AnyInlet, AnyOutlet, BindRequest, ConnectRequest, Endpoint};
 
-/// How many hellos a receiver sends where the sender finds them late. A late hello takes a second,
-/// a late path two.
+/// The most hellos that a receiver sends if the sender finds them late. A late hello takes a
+/// second, and a late path two seconds.
 const HELLOS_MAX: usize = 5;
 
 /// Opens the sending side of a port over a transport. Receivers may connect from now on.
@@ -20,8 +21,8 @@ pub(crate) fn bind(transport: &str, request: BindRequest) -> Result<AnyOutlet> {
     send_queue::with_scope(transport::find(transport)?, request)
 }
 
-/// Connects a receiving port; blocks for a few seconds at most. On an overloaded machine a hello
-/// may come late, or its path may not be found in time. Then it is sent again.
+/// Connects a receiving port. Blocks for a few seconds at most. On an overloaded machine, a hello
+/// may arrive late, or its path may not be found in time. Then the hello is sent again.
 pub(crate) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
     let transport = transport::find(&endpoint.transport)?;
     let mut hellos = 1;
@@ -48,7 +49,7 @@ mod tests {
     use crate::terms::LinkOptions;
     use crate::transport::handshake::{HelloReply, encode};
 
-    /// Connects to a sender that gives these replies, and returns the error.
+    /// Connects to a sender with these replies, and returns the error.
     fn answered(replies: Vec<HelloReply>) -> Error {
         connected_to(move |listener| {
             for reply in replies {
@@ -69,7 +70,7 @@ mod tests {
         error
     }
 
-    /// Sends each byte in time for itself. All of them would take a quarter of an hour.
+    /// Sends each byte separately and in time. All of them would take a quarter of an hour.
     #[test]
     fn a_reply_that_comes_a_byte_at_a_time_ends() {
         let given_up = connected_to(|listener| {
@@ -101,14 +102,14 @@ mod tests {
             let part = reply[..bytes].to_vec();
             let error = connected_to(move |listener| {
                 let mut receiver = listener.accept().unwrap().0;
-                // The hello is read, so that nothing is left unread at the end.
+                // The hello is read, so that no bytes are left unread at the end.
                 let _ = std::io::Read::read(&mut receiver, &mut [0; 8192]).unwrap();
                 receiver.write_all(&part).unwrap();
             });
             assert!(error.to_string().contains("ended in the middle of its reply"), "{bytes}: {error}");
             assert!(matches!(error, Error::PeerMisbehaved { .. }));
         }
-        // As if it had been killed.
+        // The end is the same as after a kill.
         let error = connected_to(|listener| drop(listener.accept().unwrap()));
         assert!(matches!(error, Error::System { .. }), "{error}");
     }

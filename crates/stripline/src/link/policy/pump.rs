@@ -1,4 +1,5 @@
-//! What fills a receive queue: a thread of its own, or that of a middleware that calls back.
+//! The pump that fills a receive queue, on a dedicated thread or on the threads of a middleware
+//! with callbacks.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -16,11 +17,12 @@ use crate::sys::scoped_call::{CallSlot, ScopedCall};
 use crate::terms::Overflow;
 use crate::transport::{AnyInlet, Next};
 
-/// The reason for a packet larger than the ring, with parts overwritten before they were taken.
+/// The reason for the loss of a packet larger than the ring, when parts of it were overwritten
+/// before they were taken.
 const OVERTAKEN: &str =
     "it was overtaken in the middle of the packet, and its policy dropped it; raise `buffer`";
 
-/// The way of frames from an inlet to the queue.
+/// The way of frames from an inlet to a queue.
 pub(super) struct Pump {
     shared: Arc<ReceiveShared>,
     inlet: AnyInlet,
@@ -35,19 +37,19 @@ pub(super) struct Pump {
 pub(super) struct ReceiveProgress {
     /// The stream that was described last.
     pub stream: Option<u16>,
-    /// The sequence number that comes next, once set.
+    /// The next expected sequence number, once set.
     pub next: Option<u64>,
 }
 
-/// A poll of the inlet.
+/// The result of a poll of the inlet.
 enum Pumped {
     Frame,
     Empty,
-    /// No frame will ever come again.
+    /// No frame will arrive any more.
     Closed,
 }
 
-/// Returns the number of a packet that its sender waits for.
+/// Returns the number of a packet that the sender waits for.
 fn ack_awaited(header: Header) -> Option<u64> {
     (header.flags & (Header::SERVER | Header::TARGET) != 0).then_some(header.sequence)
 }
@@ -58,28 +60,28 @@ impl Pump {
         Self { shared, inlet, shutdown, progress: ReceiveProgress::default(), reassembler }
     }
 
-    /// Fills the queue until one of its ends is over. With a slot, most of it on the threads that
-    /// call there.
+    /// Fills the queue until the queue or the inlet has ended. With a slot, the threads that call
+    /// there do most of the work.
     pub(super) fn run(mut self, call_slot: Option<&CallSlot>) {
         let end = match call_slot {
             None => self.fill(),
             Some(slot) => self.fill_called(slot),
         };
         let Self { shared, mut inlet, .. } = self;
-        // Relaxed: a thread that ends this one by its doorbell has stored it before.
+        // Relaxed: a thread that ends this pump by the doorbell has stored the flag before.
         if shared.says_goodbye.load(Ordering::Relaxed) {
             inlet.say_goodbye();
         }
         if let (Ok(()), Some(last)) = (&end, inlet.parts().last_sent) {
-            // Only this thread sets it, once.
+            // Only this thread sets the value, once.
             let _ = shared.last_sent.set(last);
         }
-        // The link is closed first: the port then finds it closed when it reads the end.
+        // The link is closed first, so that the port finds it closed when it reads the end.
         drop(inlet);
         shared.end(end);
     }
 
-    /// Fills it on this thread.
+    /// Fills the queue on this thread.
     fn fill(&mut self) -> Result<()> {
         while !self.is_over() {
             if !self.wait_for_space()? {
@@ -105,7 +107,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Fills it where the middleware calls.
+    /// Fills the queue on the threads of the middleware.
     fn fill_called(&mut self, slot: &CallSlot) -> Result<()> {
         let work = Mutex::new(CalledPump { pump: self, slot, end: None, is_blocked: false });
         let outcome = run_called(&work);
@@ -115,7 +117,7 @@ impl Pump {
 
     /// Returns whether the queue is dropped.
     fn is_over(&self) -> bool {
-        // Acquire: with it comes whether to send a goodbye. A late read costs one more frame; the
+        // Acquire: `says_goodbye` was stored before. A late read costs one more frame, and the
         // doorbell wakes a sleeping thread.
         self.shared.over.load(Ordering::Acquire)
     }
@@ -146,14 +148,14 @@ impl Pump {
                 Next::Closed => return Ok(Pumped::Closed),
             };
             let header = Header::read(frame);
-            // The middle of a packet gives no start position.
+            // A frame in the middle of a packet gives no start position.
             let starts = header.is_none_or(|header| !header.is_continued());
             if starts && shared.start_position.get().is_none() {
                 let first = header.map(|header| (header.sequence, header.sample_index));
                 let mut start_position = inlet.parts().start;
                 start_position.first_sent = start_position.first_sent.or(first);
                 progress.next = start_position.first_sent.map(|first| first.0);
-                // Only the pump sets it, once. The same frame comes again.
+                // Only the pump sets the value, once. The next iteration gets the same frame again.
                 let _ = shared.start_position.set(start_position);
                 continue;
             }
@@ -173,13 +175,14 @@ impl Pump {
     }
 }
 
-/// A pump that works where the middleware calls.
+/// A pump that works on the threads of the middleware.
 struct CalledPump<'a> {
     pump: &'a mut Pump,
-    /// The place for the call.
+    /// The slot for the call.
     slot: &'a CallSlot,
     end: Option<Result<()>>,
-    /// Whether the queue was full at the end of the last work, so that the inlet may have frames.
+    /// Whether the queue was full at the end of the last work, so that the inlet may still have
+    /// frames.
     is_blocked: bool,
 }
 
@@ -220,7 +223,8 @@ impl Called for CalledPump<'_> {
 }
 
 impl CalledPump<'_> {
-    /// Fills the queue while there are frames and there is room; false: it is over.
+    /// Fills the queue while the inlet has frames and the queue has room; false: the pump has
+    /// ended.
     fn fill(&mut self) -> bool {
         if let Some(room) = &self.pump.shared.space {
             room.drain();
@@ -230,7 +234,7 @@ impl CalledPump<'_> {
             if self.pump.is_over() {
                 self.end = Some(Ok(()));
             } else if !self.pump.shared.has_space() {
-                // The middleware waits meanwhile, with what it brings.
+                // The middleware waits meanwhile, and keeps its frames.
                 self.is_blocked = true;
                 return true;
             } else {

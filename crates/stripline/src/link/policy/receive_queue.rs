@@ -1,6 +1,6 @@
 //! A receive queue in front of the component, filled by a pump. `drop-oldest`, `drop-newest` and
-//! `eject` need it where the transport itself would block the sender. `block` needs it where the
-//! sender waits for acknowledgements from the port's queue.
+//! `eject` need it if the transport itself would block the sender. `block` needs it if the sender
+//! waits for acknowledgements from the port's queue.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -24,7 +24,8 @@ use crate::sys::thread::JoinedThread;
 use crate::terms::{Flow, Overflow};
 use crate::transport::{AnyInlet, ConnectRequest, Inlet, InletParts, Next, QueueProbe, StartPosition};
 
-/// Returns the inlet itself under `block`, unless it needs a queue; otherwise wraps it in one.
+/// Returns the inlet itself under `block`, unless it needs a queue. Otherwise, wraps the inlet in a
+/// queue.
 pub(crate) fn with_policy(mut inlet: AnyInlet, request: &ConnectRequest) -> Result<AnyInlet> {
     let parts = inlet.parts();
     match request.options.overflow {
@@ -33,7 +34,7 @@ pub(crate) fn with_policy(mut inlet: AnyInlet, request: &ConnectRequest) -> Resu
     }
 }
 
-/// The reason sent for a packet that is dropped.
+/// The reason that is sent for a dropped packet.
 const DROPPED: &str = "its queue was full, and its policy dropped it";
 
 struct ReceiveQueue {
@@ -41,7 +42,7 @@ struct ReceiveQueue {
     shared: Arc<ReceiveShared>,
     shutdown: Doorbell,
     current: Option<QueuedFrame>,
-    /// When that one arrived, if it is measured.
+    /// The time when the current frame arrived, if it is measured.
     arrival_ns: Arc<AtomicU64>,
     process: OwnerProcess,
 }
@@ -49,10 +50,10 @@ struct ReceiveQueue {
 /// A frame in the queue.
 struct QueuedFrame {
     bytes: Vec<u8>,
-    /// When it arrived, if it is measured.
+    /// The time when the frame arrived, if it is measured.
     received_ns: Option<u64>,
     kind: Option<Kind>,
-    /// Its number, if the sender waits until the component has finished with it.
+    /// The packet's number, if the sender waits until the component has finished with the packet.
     ack_awaited: Option<u64>,
 }
 
@@ -63,23 +64,24 @@ pub(super) struct ReceiveShared {
     /// Set before the queue ends.
     pub(super) last_sent: OnceLock<LastSent>,
     doorbell: Doorbell,
-    /// Under `block`: rung when there is room again.
+    /// Under `block`, the doorbell that rings when there is room again.
     pub(super) space: Option<Doorbell>,
     acks: Option<Arc<dyn AckSender>>,
-    /// Whether the sender's stamps were of another clock.
+    /// Whether the sender's stamps come from another clock.
     is_other_clock: bool,
-    /// Where a middleware's thread fills the queue: the place for what it calls then.
+    /// The slot for the function that a middleware's thread calls, if such a thread fills the
+    /// queue.
     call_slot: Option<Arc<CallSlot>>,
-    /// The thread that fills the queue by such a call now.
+    /// The thread that fills the queue by such a call at present.
     pub(super) caller: Mutex<Option<ThreadId>>,
     pub(super) over: AtomicBool,
-    /// Whether to send a goodbye at its end.
+    /// Whether to send a goodbye when the queue ends.
     pub(super) says_goodbye: AtomicBool,
     pub(super) connection: String,
     pub(super) overflow: Overflow,
     depth: usize,
-    /// Under `block`, packets at which no more is taken from the transport, and at which taking
-    /// resumes.
+    /// Under `block`, the number of packets at which the queue stops taking from the transport, and
+    /// the number at which it resumes.
     limit: usize,
     low: usize,
 }
@@ -89,7 +91,7 @@ struct FrameQueue {
     frames: VecDeque<QueuedFrame>,
     packets: usize,
     spare: Vec<Vec<u8>>,
-    /// Whether the thread waits for room.
+    /// Whether the queue waits for room.
     is_full: bool,
     /// The flow control of the sender.
     flow: Option<flow::Receiver>,
@@ -102,8 +104,8 @@ impl ReceiveQueue {
         let (marks, flow) = (request.options.watermarks(), parts.flow);
         let limit = match request.options.flow {
             Flow::Transport => marks.high(),
-            // A sender that keeps to its credits never reaches it, and one that does not is
-            // detected.
+            // A sender that keeps to its credits never reaches the limit, and a sender that does
+            // not is detected.
             Flow::Credit => u32::MAX,
             // The rest of the depth is for packets in transit at the stop.
             Flow::StopResume => request.options.depth,
@@ -153,7 +155,7 @@ impl Inlet for ReceiveQueue {
         if self.current.is_none() {
             let mut queue = lock(&self.shared.queue);
             let Some(frame) = queue.frames.pop_front() else {
-                // An error is returned once.
+                // An error is returned only once.
                 let end = queue.end.as_mut().map(|end| std::mem::replace(end, Ok(())));
                 return end.map_or(Ok(Next::Empty), |end| end.map(|()| Next::Closed));
             };
@@ -169,7 +171,7 @@ impl Inlet for ReceiveQueue {
                 queue.is_full = false;
                 room.notify();
             }
-            // Relaxed: read by this thread.
+            // Relaxed: this thread also reads it.
             self.arrival_ns.store(frame.received_ns.unwrap_or(0), Ordering::Relaxed);
             self.current = Some(frame);
         }
@@ -177,8 +179,8 @@ impl Inlet for ReceiveQueue {
     }
 
     fn release(&mut self) {
-        // A packet that was held at a fork is given back in the child, too, where the queue may be
-        // locked for ever.
+        // A packet that was held during a fork is also given back in the child, where the queue may
+        // be locked for ever.
         if let Some(QueuedFrame { mut bytes, .. }) = self.current.take()
             && self.process.is_current()
         {
@@ -188,7 +190,7 @@ impl Inlet for ReceiveQueue {
     }
 
     fn say_goodbye(&mut self) {
-        // Relaxed: `over`, which follows, ends the thread; the thread is joined.
+        // Relaxed: `over`, which is stored later, ends the thread, and the thread is joined.
         self.shared.says_goodbye.store(true, Ordering::Relaxed);
     }
 
@@ -213,18 +215,18 @@ impl QueueProbe for ReceiveShared {
 impl Drop for ReceiveQueue {
     fn drop(&mut self) {
         if *lock(&self.shared.caller) == Some(std::thread::current().id()) {
-            // The thread waits for the end of this very call, and then ends by itself.
+            // The thread waits for the end of this very call, and then ends without a join.
             self.thread.detach();
         }
-        // Release: it also publishes whether to send a goodbye.
+        // Release: the store also publishes `says_goodbye`.
         self.shared.over.store(true, Ordering::Release);
         self.shutdown.notify();
     }
 }
 
 impl ReceiveShared {
-    /// Returns whether there is room for a packet. Once full, it stays full until the low
-    /// watermark, and the doorbell of `space` rings then.
+    /// Returns whether there is room for a packet. A full queue stays full until the low watermark.
+    /// Then the doorbell of `space` rings.
     pub(super) fn has_space(&self) -> bool {
         if self.space.is_none() {
             return true;
@@ -240,25 +242,26 @@ impl ReceiveShared {
         self.doorbell.notify();
     }
 
-    /// Sends flow control. Called with the queue locked, so that messages keep their order.
+    /// Sends a message of flow control. Called with the queue locked, so that messages keep their
+    /// order.
     fn send_flow(&self, say: Option<flow::FlowMessage>) {
         if let (Some(acks), Some(message)) = (&self.acks, say) {
             acks.send_flow(message);
         }
     }
 
-    /// Acknowledges a packet, if its sender waits for it.
+    /// Acknowledges a packet, if the sender waits for it.
     pub(super) fn ack(&self, packet: Option<u64>, ack: Ack<'_>) {
         if let (Some(acks), Some(packet)) = (&self.acks, packet) {
             acks.send(packet, ack);
         }
     }
 
-    /// Queues a copy of the frame, or drops one according to the policy. Any thread may call it,
-    /// one at a time.
+    /// Queues a copy of the frame, or drops a packet according to the policy. Any thread may call
+    /// it, but only one at a time.
     ///
     /// # Errors
-    /// A violation of the sender, or that the receiver is ejected.
+    /// The sender has violated the protocol, or the receiver is ejected.
     pub(super) fn accept(&self, frame: &[u8], progress: &mut ReceiveProgress) -> Result<()> {
         let header = Header::read(frame);
         let kind = header.and_then(|header| Kind::parse(header.kind));
@@ -278,7 +281,7 @@ impl ReceiveShared {
                     return Err(Error::Ejected { connection: self.connection.clone(), depth });
                 }
                 if self.overflow != Overflow::Block && progress.stream != Some(header.stream) {
-                    // Its description was missed; it comes again soon.
+                    // The description of the packet's stream was missed. It is sent again soon.
                     self.ack(server.or(target), Ack::Refused("the description of its stream was lost"));
                     return Ok(());
                 }
@@ -340,7 +343,8 @@ impl FrameQueue {
         ack_wait
     }
 
-    /// Removes the description queued last when another follows at once: it describes no packet.
+    /// Removes the description queued last if another one follows at once, because it describes no
+    /// packet.
     fn supersede(&mut self) {
         if self.frames.back().is_some_and(|frame| frame.kind == Some(Kind::Stream)) {
             self.remove(self.frames.len() - 1);

@@ -1,5 +1,5 @@
 //! A send queue for scope `none` over a transport with a blocking send: a queue in the sender's
-//! process, and a thread that empties it. Small frames leave many at a time.
+//! process, and a thread that empties it. Small frames are sent many at a time.
 
 use std::collections::VecDeque;
 use std::mem::offset_of;
@@ -20,22 +20,23 @@ use crate::transport::{
     Prepared, StopToken, Transport, Wait,
 };
 
-/// The interval at which a full queue checks for a stop of its component, and for a wake.
+/// The interval at which a full queue checks for a stop of the component, and for a wake.
 const STOP_POLL: Duration = Duration::from_millis(20);
-/// The interval at which a wait elsewhere asks the thread for the number of receivers. The doorbell
-/// of receivers that come is the thread's own.
+/// The interval at which a wait outside the port requests the number of receivers from the thread.
+/// The doorbell of new receivers belongs to the thread.
 const RECEIVERS_POLL: Duration = Duration::from_millis(5);
-/// The most bytes of frames that leave together. A larger frame leaves alone.
+/// The most bytes of frames that are sent together. A larger frame is sent alone.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// Opens the sending side of a port. It is behind a queue where its strongest scope is `none` and
-/// a send of the transport may block in the system.
+/// Opens the sending side of a port. The side gets a queue if its strongest scope is `none` and a
+/// send of the transport may block in the system.
 pub(super) fn with_scope(transport: &dyn Transport, request: BindRequest) -> Result<AnyOutlet> {
     if request.options.scope != Scope::None || transport.capabilities().ring {
         return transport.bind(request);
     }
     let (watermarks, stop) = (request.options.watermarks, request.stop.clone());
-    // The queue's thread continues when the component is stopped: queued packets are still sent.
+    // The queue's thread continues after the component is stopped, as queued packets are still
+    // sent.
     let give_up = StopToken::new()?;
     let inner = transport.bind(BindRequest { stop: give_up.clone(), ..request })?;
     Ok(AnyOutlet::other(SendQueue::start(inner, watermarks, stop, give_up)?))
@@ -49,7 +50,7 @@ struct SendQueue {
     frame: AlignedBuffer,
     frame_max: usize,
     stop: StopToken,
-    /// Frees the thread from a receiver that takes nothing.
+    /// The token that frees the thread from a receiver that takes nothing.
     give_up: StopToken,
 }
 
@@ -59,13 +60,13 @@ struct SendShared {
     work: Condvar,
     /// Wakes the sender.
     room: Condvar,
-    /// Rung with that, once the sender has waited elsewhere.
+    /// A doorbell that rings together with `room`, once the sender has waited outside the port.
     doorbell: OnceLock<Doorbell>,
     watermarks: Watermarks,
     port: String,
-    /// The number of the first packet of the stream that the port sends now.
+    /// The number of the first packet of the port's current stream.
     stream_start: AtomicU64,
-    /// The number of the packet that the port sends next.
+    /// The number of the port's next packet.
     next_sequence: AtomicU64,
 }
 
@@ -78,26 +79,26 @@ struct PendingFrames {
     is_asleep: bool,
     /// Whether the sender waits, for room or until the queue is empty.
     is_awaited: bool,
-    /// Packets waiting: the fragments of one count once.
+    /// The number of waiting packets. The fragments of a packet count once.
     packets: usize,
     /// Whether there was no room, so that sends wait for the low watermark.
     is_stalled: bool,
-    /// Whether another fragment of the packet queued last is to come.
+    /// Whether another fragment of the packet queued last will follow.
     open: bool,
     receivers: usize,
-    /// Whether the number of receivers is to be refreshed.
+    /// Whether the number of receivers should be refreshed.
     refresh_receivers: bool,
     over: bool,
     failed: Option<Error>,
 }
 
-/// Frames that leave together, one behind the other.
+/// Frames that are sent together, one behind the other.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
-    /// Where each frame ends.
+    /// The end of each frame.
     ends: Vec<usize>,
-    /// The packets that begin in it.
+    /// The number of packets that begin in the batch.
     packets: usize,
 }
 
@@ -120,7 +121,7 @@ impl SendQueue {
         Ok(Self { shared, endpoint, departures, frame, frame_max, stop, give_up, _thread: thread })
     }
 
-    /// Waits until `done`, as the wait specifies.
+    /// Waits until `done` returns true, as `wait` specifies.
     fn wait_for(
         &self,
         wait: Wait,
@@ -147,9 +148,10 @@ impl SendQueue {
 }
 
 impl PendingFrames {
-    /// Returns whether another packet may be queued, or the rest of one.
+    /// Returns whether another packet, or the rest of a packet, may be queued.
     fn has_space(&mut self, watermarks: Watermarks) -> bool {
-        // One more than packets: the description of the stream may wait before them.
+        // The bound allows one packet more, because the description of the stream may wait before
+        // the packets.
         let most = if self.is_stalled { watermarks.low() } else { watermarks.high() } as usize;
         self.is_stalled = !self.open && self.packets > most;
         !self.is_stalled
@@ -199,8 +201,8 @@ impl Outlet for SendQueue {
     }
 
     fn receivers(&self, _: bool) -> usize {
-        // The thread has the number and is asked to refresh it. A caller that waits for receivers
-        // asks again.
+        // The thread has the number, and refreshes it on request. A caller that waits for receivers
+        // calls again.
         let mut queue = lock(&self.shared.queue);
         queue.refresh_receivers = true;
         self.shared.wake_thread(&mut queue);
@@ -208,10 +210,10 @@ impl Outlet for SendQueue {
     }
 
     fn admit(&mut self, next: NextPacket) -> Admitted {
-        // Relaxed: the lock of the queue orders it before the packet.
+        // Relaxed: the lock of the queue orders the store before the packet.
         self.shared.stream_start.store(next.stream_start, Ordering::Relaxed);
         self.shared.next_sequence.store(next.sequence, Ordering::Relaxed);
-        // Asking the thread would cost more than the rare description that this saves.
+        // A request to the thread would cost more than the rare description that it would save.
         Admitted { is_new: false, is_lossy: true }
     }
 
@@ -235,8 +237,8 @@ impl Outlet for SendQueue {
         let mut queue = lock(&self.shared.queue);
         queue.push(&self.frame.bytes()[..bytes], starts);
         queue.open = header.is_some_and(|header| header.flags & Header::MORE != 0);
-        // The thread accepts receivers before it sends, but must not between two fragments of a
-        // packet.
+        // The thread accepts receivers before it sends, but must not do so between two fragments of
+        // a packet.
         queue.refresh_receivers = false;
         self.shared.wake_thread(&mut queue);
         Ok(())
@@ -303,7 +305,7 @@ impl SendShared {
         let mut described: Option<Vec<u8>> = None;
         let mut newcomers = false;
         while let Some(mut batch) = self.next(&mut *outlet, &mut newcomers) {
-            // Relaxed: the lock of the queue orders it.
+            // Relaxed: the lock of the queue orders the load.
             let stream_start = self.stream_start.load(Ordering::Relaxed);
             let outcome = send_batch(&mut *outlet, &batch, &mut described, &mut newcomers, stream_start);
             batch.clear();
@@ -326,18 +328,17 @@ impl SendShared {
             if let Some(batch) = queue.batches.pop_front() {
                 queue.is_sending = true;
                 queue.packets -= batch.packets;
-                // The transport may hold these frames up for long, and there is room now.
+                // The transport may hold up these frames for long, and the queue has room now.
                 self.wake_sender(&mut queue);
                 return Some(batch);
             }
             if std::mem::take(&mut queue.refresh_receivers) {
-                // What the port sends next is not in the queue yet.
-                // Relaxed: as in `admit`.
+                // The port's next packet is not in the queue yet. Relaxed: as in `admit`.
                 let sequence = self.next_sequence.load(Ordering::Relaxed);
                 *newcomers |= outlet.admit(NextPacket { sequence, ..NextPacket::default() }).is_new;
                 queue.receivers = outlet.receivers(true);
             }
-            // It may wait for an empty queue.
+            // The sender may wait for an empty queue.
             self.wake_sender(&mut queue);
             queue.is_asleep = true;
             queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -358,8 +359,8 @@ fn send_batch(
     for frame in batch.frames() {
         outcome = send(outlet, described, frame, newcomers, stream_start).and(outcome);
         if Header::read(frame).is_some_and(|header| header.kind == Kind::End as u8) {
-            // The last messages of receivers must be read. A socket that is closed with unread
-            // bytes discards what its receiver has not read. `give_up` ends this wait.
+            // The last messages of receivers must be read: closing a socket with unread bytes
+            // discards the bytes that the receiver has not read. `give_up` ends this wait.
             outcome = outcome.and_then(|()| outlet.flush(Wait::FOREVER));
         }
     }
@@ -390,7 +391,8 @@ fn send(
     if std::mem::take(newcomers)
         && let Some(description) = described
     {
-        // As if it had been sent just now: sequence and sample index of the frame that follows.
+        // The description gets the sequence and the sample index of the next frame, as if it had
+        // been sent just now.
         for place in [offset_of!(Header, sequence), offset_of!(Header, sample_index)] {
             description[place..][..8].copy_from_slice(&frame[place..][..8]);
         }
@@ -420,7 +422,7 @@ mod tests {
         Frame(u64, usize),
     }
 
-    /// An outlet that reports what it is asked for. Each frame waits for a permission.
+    /// An outlet that reports the calls of its methods. Each frame waits for a permission.
     struct GatedOutlet {
         frame: AlignedBuffer,
         events: Sender<Event>,
