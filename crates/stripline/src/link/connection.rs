@@ -84,7 +84,7 @@ pub(super) struct IncomingConnection {
     events: Arc<PortEvents>,
     /// The number of this connection in the port.
     connection: u16,
-    /// A number that stands in the port for this name and these streams.
+    /// The port's number for this name and these streams.
     description: u64,
     /// The latest order among the taken packets.
     furthest: Option<Order>,
@@ -102,8 +102,8 @@ pub(super) struct IncomingConnection {
     is_steady: bool,
     pub reassembler: Reassembler,
     pub ended: bool,
-    /// Whether the sender will not come back. If the sender is missing as well, the connection has
-    /// ended.
+    /// Whether the sender will not come back. If so, the connection has ended once the sender is
+    /// gone.
     pub abandoned: bool,
     /// Whether the connection has a sender, for inspection.
     pub open: Arc<AtomicBool>,
@@ -511,7 +511,7 @@ impl IncomingConnection {
     }
 
     /// Takes the next packet, if it is in a ring with a short header and has the expected number.
-    /// Returns the number of its samples.
+    /// Returns the number of samples.
     #[inline(always)]
     pub(super) fn try_take_steady(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> Option<u64> {
         let Some(AnyInlet::Ring(ring)) = &mut self.inlet else { return None };

@@ -3,7 +3,7 @@
 //! A packet is used in place, and released when it is dropped. This requires the memory (shared)
 //! and the transport (exclusive, for the release) in the same value. Safe Rust could express this
 //! only by requesting the bytes from the transport again at every access. So a `FrameRef` stores
-//! the address, and only this file has to justify its use.
+//! the address, and only this file has to justify the use.
 
 use std::ptr::NonNull;
 

@@ -157,7 +157,7 @@ impl Last {
 
 struct LastGiven {
     index: usize,
-    /// Whether the port has lent the packet, so that its memory belongs to the transport.
+    /// Whether the port has lent the packet, so that the memory belongs to the transport.
     is_lent: bool,
     is_awaited: bool,
     /// The time when the packet was taken, and the statistics that its end belongs to, if it is
@@ -166,7 +166,7 @@ struct LastGiven {
 }
 
 impl HeldSlots {
-    /// The most packets that a port can hold.
+    /// The maximum number of packets that a port can hold.
     pub(crate) const MAX: usize = 4096;
 
     pub(crate) fn new(packets: usize) -> Self {
@@ -226,7 +226,7 @@ impl HeldSlots {
     }
 
     /// Gives away the packet that the port has lent, in the next slot, which is free. `None`: the
-    /// packet is not a plain packet of the port's only connection over a ring, or its memory may
+    /// packet is not a plain packet of the port's only connection over a ring, or the memory may
     /// not be kept.
     #[inline(always)]
     pub(crate) fn give_plain(&mut self, incoming: &Incoming) -> Option<GivenPacket> {

@@ -187,14 +187,14 @@ impl Incoming {
         self.connections.check(|| format!("receiving port `{}`", self.port))
     }
 
-    /// Sets the bytes per sample, which the samples of a gap are counted by.
+    /// Sets the bytes per sample, which determine the number of samples in a gap.
     pub(crate) fn set_sample_bytes(&mut self, bytes: Option<usize>) {
         self.sample_size = SampleSize::new(bytes);
         self.counts.set_messages(self.sample_size.is_message());
     }
 
-    /// Makes the drop send a goodbye, because no receiver replaces this one. Ports that any process
-    /// may receive on use it. A component that fails is restarted instead.
+    /// Makes the drop send a goodbye: no receiver will replace this one. Used for ports that any
+    /// process may receive on. A component that fails is restarted instead.
     pub(crate) fn say_goodbye_on_drop(&mut self) {
         self.says_goodbye_on_drop = true;
     }
@@ -232,16 +232,16 @@ impl Incoming {
     /// Receives the next packet of any connection, or the end; `Empty` if the wait is over. Calls
     /// `wait` only if it has to wait, because the deadline needs a reading of the clock.
     ///
-    /// If a packet is still lent, its drop was forgotten ([`std::mem::forget`]), and it is released
-    /// first. The shortest paths need no check for that: they take only the next packet of the only
-    /// ring, and the lent packet comes before that.
+    /// If a packet is still lent, the drop was forgotten ([`std::mem::forget`]), and the packet is
+    /// released first. The shortest paths need no check for that: they take only the next packet of
+    /// the only ring, and the lent packet comes before that.
     #[inline(always)]
     pub(crate) fn receive(&mut self, wait: impl FnOnce() -> Wait) -> Result<Polled> {
         if self.receive_fast() { Ok(Polled::Packet) } else { self.receive_slow(wait(), u32::MAX) }
     }
 
     /// Takes the next packet if it has arrived, and only packets have to be checked. The function
-    /// is not inlined: its result is in a register, whereas the result of a whole receive is in
+    /// is not inlined, so the result is in a register, whereas the result of a whole receive is in
     /// memory.
     #[inline(never)]
     fn receive_fast(&mut self) -> bool {
@@ -320,7 +320,7 @@ impl Incoming {
         self.try_take_steady().is_some() || self.try_take_any()
     }
 
-    /// Takes the next packet of a steady stream of the only connection. Returns the number of its
+    /// Takes the next packet of a steady stream of the only connection. Returns the number of
     /// samples.
     #[inline(always)]
     fn try_take_steady(&mut self) -> Option<u64> {
@@ -571,7 +571,7 @@ impl Incoming {
         self.taken.gap = gap;
     }
 
-    /// Returns the sample index of the lent packet, and the number of its samples.
+    /// Returns the sample index of the lent packet, and the number of samples.
     pub(super) fn samples_lent(&self) -> (u64, u64) {
         (self.taken.header.sample_index, self.samples_in(self.taken.payload.bytes()))
     }
@@ -580,7 +580,7 @@ impl Incoming {
         self.sample_size.samples_in(bytes)
     }
 
-    /// Releases a packet and closes its connection, because the packet broke the protocol.
+    /// Releases a packet and closes the connection, because the packet broke the protocol.
     pub(crate) fn reject(&mut self) {
         self.finish_releases();
         self.refuse(|| "its samples are of another size".into());
@@ -659,7 +659,7 @@ impl Incoming {
         self.release_inlined();
     }
 
-    /// Releases a packet that is still lent when the next one is requested, because its drop was
+    /// Releases a packet that is still lent when the next one is requested, because the drop was
     /// forgotten.
     #[inline]
     pub(super) fn release_forgotten(&mut self) {
@@ -688,7 +688,7 @@ impl Incoming {
         self.taken.receipt = None;
     }
 
-    /// Copies a payload that is not aligned for its type to an aligned address.
+    /// Copies a payload that is not aligned for the type to an aligned address.
     pub(crate) fn realign(&mut self) -> FrameRef {
         let payload = self.taken.payload;
         self.scratch.grow(payload.bytes());

@@ -8,7 +8,7 @@ use crate::inspect::{self, Connection, InspectPort, PortSnapshot, ReceivingPort,
 use crate::sys::mutex::lock;
 use crate::transport::QueueProbe;
 
-/// The data of a port for inspection.
+/// The view of a port for inspection.
 pub(super) struct ReceivePortView {
     port: String,
     sleeping: AtomicBool,

@@ -214,7 +214,7 @@ impl PortMoves {
     }
 }
 
-/// Returns whether an outlet has sent everything that its receivers take.
+/// Returns whether an outlet has sent everything that the receivers take.
 fn is_flushed(outlet: &mut dyn Outlet) -> bool {
     match outlet.flush(Wait::Never) {
         Ok(()) => true,
@@ -371,8 +371,8 @@ mod tests {
             self.out.send_bytes(1, time(), |place| place[0] = byte).unwrap();
         }
 
-        /// Receives the next packet. Returns its number, its byte, and the number of packets
-        /// missing before it.
+        /// Receives the next packet. Returns the number, the byte, and the number of packets
+        /// missing before.
         fn next(&mut self) -> Option<(u64, u8, u64)> {
             match self.incoming.receive(time).unwrap() {
                 Polled::Packet => {
@@ -421,7 +421,7 @@ mod tests {
                 let mut link = Link::new(from, LinkOptions::default());
                 link.send(0);
                 assert_eq!(link.next(), Some((0, 0, 0)));
-                // The port has checked its events, and its thread is held up before the poll.
+                // The port has checked the events, and the thread is held up before the poll.
                 if cancels {
                     let endpoint = link.prepare("shm");
                     assert!(!link.incoming.is_ready().unwrap(), "{from}");
@@ -447,7 +447,7 @@ mod tests {
         Move,
         /// A move that the launcher gives up before requesting it.
         CancelledMove,
-        /// A move that is given up while the receiver has not connected to its path.
+        /// A move that is given up while the receiver has not connected to the new path.
         UnconnectedMove,
         Receive,
         RestartSender,
@@ -524,7 +524,7 @@ mod tests {
         (1..=100).for_each(|round| walk(&steps_of(round * 2_345_677 % kinds.pow(12), 12)));
     }
 
-    /// The life of a receiver, as far as its sender can determine it.
+    /// The life of a receiver, as far as the sender can determine it.
     struct Life {
         /// The first packet that the receiver should take or report missing.
         start: u64,
@@ -693,7 +693,7 @@ mod tests {
     #[test]
     fn no_sender_waits_for_a_receiver_that_ended_before_it_received() {
         let options = LinkOptions { depth: 2, ..LinkOptions::default() };
-        // The queue of events outlives its port, because other threads have it, too.
+        // The queue of events outlives the port, because other threads have it, too.
         let send = |link: &mut Link| {
             for byte in 0..=options.depth as u8 {
                 link.out.send_bytes(1, time(), |place| place[0] = byte).unwrap();

@@ -1,4 +1,4 @@
-//! The sending port. It numbers packets, describes streams, and passes frames to its transports.
+//! The sending port. It numbers packets, describes streams, and passes frames to the transports.
 
 mod awaited;
 mod ending;

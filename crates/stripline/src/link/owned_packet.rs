@@ -1,4 +1,4 @@
-//! A packet that was copied out of its transport, so that the frame can be released.
+//! A packet that was copied out of the transport, so that the frame can be released.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct OwnedPacket {
     bytes: usize,
     meta: Option<(Header, Order)>,
     pub gap: Option<Gap>,
-    /// Whether a packet forwarded from this packet carries its order.
+    /// Whether a packet forwarded from this packet carries the same order.
     pub is_ordered: bool,
     stream: Arc<StreamInfo>,
     connection: String,
@@ -151,7 +151,7 @@ impl<'a> PacketSource<'a> {
         own.unwrap_or_else(|| header.order().unwrap_or(Order::new(0, header.sequence)).over(number))
     }
 
-    /// Returns whether a packet forwarded from the packet with that header carries its order.
+    /// Returns whether a packet forwarded from the packet with that header carries the same order.
     pub(crate) fn is_ordered(self, header: &Header) -> bool {
         match self {
             Self::Connection { .. } => header.order().is_some(),

@@ -20,7 +20,7 @@ pub(crate) struct PortBuilder {
 }
 
 impl PortBuilder {
-    /// Begins a port with the strongest options of all its connections.
+    /// Begins a port with the strongest options of all connections.
     pub(crate) fn new(port: &str, strongest: SenderOptions, stop: &StopToken) -> Self {
         let (port, stop, outlets) = (port.into(), stop.for_port(port), Vec::new());
         Self { port, strongest, stop, outlets, left_paths: Arc::default() }

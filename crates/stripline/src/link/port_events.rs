@@ -87,7 +87,7 @@ impl PortEvents {
         self.refused.lock().map_or_else(Vec::new, |refused| refused.clone())
     }
 
-    /// Wakes the thread that waits at the port, because of a request for its component.
+    /// Wakes the thread that waits at the port, because of a request for the component.
     pub(crate) fn notify_request(&self) {
         // The store comes before the flag that is checked first. The ordering of that flag is
         // enough for both.
@@ -95,7 +95,7 @@ impl PortEvents {
         self.notify(lock(&self.queue));
     }
 
-    /// Makes the thread that waits at the port prepare its wait again.
+    /// Makes the thread that waits at the port prepare the wait again.
     pub(crate) fn renew_wait(&self) {
         self.notify(lock(&self.queue));
     }
@@ -106,10 +106,10 @@ impl PortEvents {
     }
 
     fn notify(&self, queue: MutexGuard<'_, EventQueue>) {
-        // The doorbell rings before the flag is set, and `drain` works the other way round: a
-        // ringing doorbell always has its flag set. Otherwise no sleep at the port would last.
+        // The doorbell rings before the flag is set, and `drain` works the other way round: the
+        // flag of a ringing doorbell is always set. Otherwise no sleep at the port would last.
         self.doorbell.notify();
-        // Release: only the flag needs it, as the lock orders the contents.
+        // Release: it pairs only with loads of the flag, as the lock orders the contents.
         self.pending.store(true, Ordering::Release);
         // The lock is held up to here, for `is_quiet`.
         drop(queue);

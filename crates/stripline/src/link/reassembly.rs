@@ -7,7 +7,7 @@ use crate::terms::LinkOptions;
 
 /// The offset of a payload in the buffer: on a cache line, with the header right before it.
 const PAYLOAD: usize = 64;
-/// Flags of the whole packet, independent of its fragments.
+/// Flags of the whole packet, independent of the fragments.
 const OF_PACKET: u8 = Header::ORDERED | Header::SERVER | Header::TARGET;
 
 /// The reassembly of a connection's packet. The memory grows with the arriving bytes, and is
@@ -107,8 +107,8 @@ impl Reassembler {
         Ok(Reassembly::Complete)
     }
 
-    /// Adds a frame with its header, like [`Reassembler::add`]. A malformed frame is left to the
-    /// code that parses frames.
+    /// Adds a frame including the header, like [`Reassembler::add`]. A malformed frame is left to
+    /// the code that parses frames.
     ///
     /// # Errors
     /// The errors of [`Reassembler::add`].

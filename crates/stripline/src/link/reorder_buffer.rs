@@ -144,8 +144,8 @@ impl<P> ReorderBuffer<P> {
         while self.arrivals.front().is_some_and(|(number, _)| !self.held.contains_key(number)) {
             self.arrivals.pop_front();
         }
-        // The packet held longest has been behind every missing number all the time, so its time
-        // decides for all of them.
+        // The packet held longest has been behind every missing number all the time, so the time of
+        // that packet decides for all of them.
         self.arrivals.front().map(|(_, at_ns)| at_ns.saturating_add(self.skip_after_ns))
     }
 

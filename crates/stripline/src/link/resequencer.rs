@@ -45,7 +45,7 @@ struct OriginSequence {
     connection_index: (usize, u16),
     packets: ReorderBuffer<OwnedPacket>,
     stats: Arc<ConnectionStats>,
-    /// The gap before the next packet, independent of its number.
+    /// The gap before the next packet, independent of the packet's number.
     gap: Option<Gap>,
     /// The loss that the link has reported, and how many of the missing packets are already
     /// attributed to it.
@@ -372,7 +372,7 @@ impl OriginSequence {
             return before;
         }
         let samples = self.expected_sample.map_or(0, |next| sample_index.saturating_sub(next));
-        // A loss that the link has reported is already counted, and its reason is not lateness.
+        // A loss that the link has reported is already counted, and is lost, not late.
         let known = self.known.map_or(0, |known| known.packets.min(packets));
         let reason = self.known.filter(|_| known == packets).map_or(GapReason::Late, |known| known.reason);
         if packets > known {

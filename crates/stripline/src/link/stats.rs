@@ -9,7 +9,8 @@ use super::histogram::Histogram;
 /// The fewest samples beyond a percentile for which the percentile is reported.
 const SAMPLES_BEYOND: f64 = 100.0;
 
-/// The live statistics of a connection. One thread of the receiver writes them, others read them.
+/// The live statistics of a connection. A single thread of the receiver writes them, and others
+/// read them.
 #[derive(Default)]
 pub(crate) struct ConnectionStats {
     packets: AtomicU64,

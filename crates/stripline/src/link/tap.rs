@@ -18,7 +18,7 @@ use crate::sys::mutex::lock;
 use crate::terms::{LinkOptions, SenderOptions, WaitStrategy};
 use crate::transport::{self, AnyOutlet, BindRequest, Endpoint, NextPacket, StopToken, Wait};
 
-/// The time within which a tap must have its first reader.
+/// The time within which a tap must get its first reader.
 const FIRST_READER_TIME: Duration = Duration::from_secs(5);
 /// The smallest ring of a tap, in bytes.
 const BUFFER_MIN: u32 = 8 << 20;
@@ -176,7 +176,7 @@ impl Drop for PortTaps {
     }
 }
 
-/// The ring of a tap. It never waits, and none of its errors reach the port.
+/// The ring of a tap. It never waits, and its errors never reach the port.
 struct Tap {
     outlet: AnyOutlet,
     /// The largest payload of one frame.
@@ -348,8 +348,8 @@ mod tests {
         port.send_bytes(bytes.len(), wait, |place| place.copy_from_slice(bytes)).unwrap();
     }
 
-    /// Receives the next packet. Returns its number, its bytes, and the number of packets missing
-    /// before it.
+    /// Receives the next packet. Returns the number, the bytes, and the number of packets missing
+    /// before.
     fn next(incoming: &mut Incoming) -> Option<(u64, Vec<u8>, u64)> {
         match incoming.receive(|| Wait::within(Duration::from_secs(20))).unwrap() {
             Polled::Packet => {

@@ -27,7 +27,7 @@ const SLEEPS_PER_TRIAL: u32 = 32;
 #[derive(Debug)]
 pub(crate) struct AdaptiveSpin {
     strategy: WaitStrategy,
-    /// The most polls that a wait may take now.
+    /// The maximum number of polls that a wait may take now.
     budget: u32,
     /// The polls taken in the current wait.
     spins: u32,
@@ -86,8 +86,8 @@ impl AdaptiveSpin {
         Some(SPINS_PER_YIELD)
     }
 
-    /// Decides like [`AdaptiveSpin::spin_once`], with a growing pause. This is for polls of a word
-    /// that the peer writes often: each poll takes the cache line from it.
+    /// Decides like [`AdaptiveSpin::spin_once`], with a growing pause. Used for a word that the
+    /// peer writes often: each poll takes the cache line from the peer.
     pub(crate) fn spin_backoff(&mut self, spins: u32) -> bool {
         (0..1 << spins.min(PAUSE_MAX)).all(|_| self.spin_once())
     }

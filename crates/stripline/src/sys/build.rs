@@ -1,6 +1,6 @@
-//! The build of a program: a hash of the content of its executable.
+//! The build of a program: a hash of the content of the executable.
 //!
-//! The same program has the same build wherever its file is. Hashes are compared only for equality,
+//! The same program has the same build wherever the file is. Hashes are compared only for equality,
 //! and never across two algorithms: programs with the same content use the same algorithm.
 
 use std::collections::hash_map::DefaultHasher;
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-/// The file from which the kernel started this program, even if another file has its name now.
+/// The file from which the kernel started this program, even if another file has that name now.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
 /// The build of a program. The text of a build is 16 hexadecimal digits, in lower case.

@@ -18,11 +18,11 @@ use crate::error::{Error, Result};
 use crate::packet::StreamInfo;
 use crate::packet::bulkio::{BulkioSri, BulkioTime, BulkioType, BulkioValue};
 
-/// The most packets that wait at an input. Further calls wait.
+/// The maximum number of packets that wait at an input. Further calls wait.
 const PACKETS_MAX: usize = 8;
-/// The most streams of an input that have not ended.
+/// The maximum number of open streams of an input.
 const STREAMS_MAX: usize = 1000;
-/// The most bytes of a reference.
+/// The maximum size of a reference, in bytes.
 const REFERENCE_MAX: usize = 64 * 1024;
 
 /// The answer to a call of another program.
@@ -41,8 +41,8 @@ enum Answer {
 pub struct BulkioPlace(OpenAccess);
 
 impl BulkioPlace {
-    /// Reads `unix`, or an address such as `tcp/127.0.0.1:0` or `tls/127.0.0.1:0`. With `tls`, the
-    /// port may connect to other hosts over TLS. With `leaves_host`, it may do so without TLS.
+    /// Reads `unix`, or an address such as `tcp/127.0.0.1:0` or `tls/127.0.0.1:0`. With `tls`, this
+    /// process may connect to other hosts over TLS. With `leaves_host`, it may do so without TLS.
     ///
     /// # Errors
     /// A description of the fault: the address is missing, stands for all addresses of the host, or
@@ -138,7 +138,7 @@ type OwnPort = Arc<Local<Port>>;
 
 struct Port(NonNull<c_void>);
 
-// SAFETY: the C++ side counts references atomically, and its functions may be called on any thread.
+// SAFETY: the C++ side counts references atomically, and any thread may call the functions.
 unsafe impl Send for Port {}
 // SAFETY: as above.
 unsafe impl Sync for Port {}

@@ -33,7 +33,7 @@ pub(crate) use call::{CallBytes, CallClient, CallReceiver, CallServer, KernelBuf
 pub(crate) const NAMES: OwnedNames = OwnedNames { folder: "/tmp", prefix: "stripline-corba-" };
 /// The file of a socket in the socket's folder.
 const SOCKET: &str = "orb";
-/// Descriptors that an ORB takes at its start, and for each further address.
+/// Descriptors that an ORB takes at the start, and for each further address.
 const FOR_ORB: usize = 8;
 const FOR_ADDRESS: usize = 2;
 /// The names of sockets that other programs connect to. They last until the process ends.
@@ -69,13 +69,13 @@ const OF_PATHS: [[&CStr; 2]; 1] = [
 ];
 /// Options for an ORB that other programs connect to as well.
 const OF_OPEN: [[&CStr; 2]; 3] = [
-    // A call that waits for its target does not block other calls to the same program.
+    // A call that waits for a target does not block other calls to the same program.
     [c"maxGIOPConnectionPerServer", c"64"],
     // One-way calls of one connection stay in order.
     [c"maxServerThreadPerConnection", c"1"],
     [c"supportPerThreadTimeOut", c"1"],
 ];
-/// The addresses that an ORB connects to if it stays on its host.
+/// The addresses that an ORB connects to if it stays on the host.
 const OF_HOST: [[&CStr; 2]; 2] = [
     [c"clientTransportRule", c"localhost unix,ssl,tcp"],
     [c"clientTransportRule", c"127.0.0.0/255.0.0.0 unix,ssl,tcp"],
@@ -170,7 +170,7 @@ pub(crate) fn version() -> String {
     format!("omniORB {}", version.to_string_lossy())
 }
 
-/// Returns the most bytes of a message that this process accepts.
+/// Returns the maximum size of a message that this process accepts, in bytes.
 ///
 /// # Errors
 /// The errors of [`CallServer::new`].

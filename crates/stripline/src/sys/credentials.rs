@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::sys::doorbell::PollSet;
 use crate::terms::Group;
 
-/// The most supplementary groups that Linux gives a process.
+/// The maximum number of supplementary groups that Linux gives a process.
 const GROUPS_MAX: usize = 65_536;
 /// The number that the kernel shows for each user and group without a number in this process's user
 /// namespace, unless `/proc/sys/kernel` sets another one.

@@ -132,7 +132,7 @@ struct Participant {
     ends: usize,
 }
 
-/// A share in a participant, identified by its domain.
+/// A share in a participant, identified by the domain.
 pub(crate) struct ParticipantShare(i32);
 
 impl ParticipantShare {
@@ -220,7 +220,7 @@ fn open(place: &DdsPlace) -> Result<Participant> {
     properties.push([std::ptr::null(); 2]);
     let (text, properties) = (configuration.as_ptr(), properties.as_ptr());
     // The rules of DDS Security apply to the real number of a domain, so a process has at most one
-    // such participant per domain. Relaxed: the numbers only need to differ.
+    // participant with DDS Security per domain. Relaxed: the numbers only need to differ.
     let local = match place.security {
         Some(_) => place.domain,
         None => NEXT.fetch_add(1, Ordering::Relaxed),
@@ -283,7 +283,7 @@ pub(crate) trait EndEvents: Send + Sync {
     fn arrived(&self, _taker: SampleTaker) {}
 }
 
-/// An end with its events.
+/// An end with events.
 struct DdsEnd {
     raw: sys::End,
     participant: i32,
@@ -318,7 +318,7 @@ unsafe fn drop_context<E: EndEvents>(context: *mut c_void) {
     drop(unsafe { Arc::from_raw(context.cast::<E>().cast_const()) });
 }
 
-/// A reader or a writer of a topic, and the receiver of its events.
+/// A reader or a writer of a topic, and the receiver of the events.
 pub(super) struct OwnedEnd<E: EndEvents>(DdsEnd, PhantomData<Arc<E>>);
 
 impl<E: EndEvents> OwnedEnd<E> {
@@ -477,7 +477,7 @@ impl SampleTaker {
                 length: 0,
                 publication: 0,
             };
-            // SAFETY: the reader is open, as its event runs.
+            // SAFETY: the reader is open, as an event of it runs.
             match unsafe { sys::stripline_dds_take(self.0, &raw mut raw) } {
                 1 => return Some(TakenSample(raw)),
                 2 => {}

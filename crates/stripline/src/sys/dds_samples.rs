@@ -13,7 +13,7 @@ use crate::packet::dds::{DdsSampleInfo, DdsSampleType};
 
 /// The time that a write waits for room.
 const WRITE_TIME: Duration = Duration::from_millis(50);
-/// The most bytes of a type's name.
+/// The maximum length of a type's name, in bytes.
 const NAME_BYTES: usize = 256;
 
 /// Returns the number of a type.
@@ -32,7 +32,7 @@ fn number(kind: DdsSampleType) -> u32 {
 pub struct DdsTerms {
     /// Whether a late reader also gets messages that were written before it came.
     pub is_transient_local: bool,
-    /// Whether all samples arrive, and a writer waits for its readers.
+    /// Whether all samples arrive, and a writer waits for the readers.
     pub is_reliable: bool,
     /// The messages that a writer keeps for late readers, and that may wait in a reader.
     pub depth: u32,

@@ -15,7 +15,7 @@ pub fn check_descriptors(library: &str, needed: usize) -> Result<()> {
 }
 
 /// Checks that `needed` descriptors are free for a library that waits with `select`, and that their
-/// numbers have a place in its sets. Without a place, the library would end the process.
+/// numbers fit into the sets of `select`. Otherwise, the library would end the process.
 ///
 /// # Errors
 /// Fewer descriptors are free, or the numbers are too high. The error names the remedy.

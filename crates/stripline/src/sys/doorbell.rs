@@ -35,7 +35,7 @@ enum DoorbellEnd {
 pub(crate) type DoorbellFactory = fn() -> Result<[Doorbell; 2]>;
 
 impl Doorbell {
-    /// Returns a doorbell for this process. Both of its ends are the same descriptor.
+    /// Returns a doorbell for this process. Both ends are the same descriptor.
     pub fn new() -> Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         fork::open_one(|| eventfd(0, flags))

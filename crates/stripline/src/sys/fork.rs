@@ -210,7 +210,8 @@ impl<F: AsFd> Descriptor<F> {
 /// The number of watched descriptors that have been closed.
 static CLOSED_WATCHED: AtomicU64 = AtomicU64::new(0);
 
-/// Makes the drop of each descriptor with one of these numbers change [`closed_watched`] once.
+/// Makes [`closed_watched`] change when a descriptor with any of these numbers is dropped, once for
+/// each number.
 pub(crate) fn watch(numbers: impl Iterator<Item = RawFd>) {
     let mut table = table();
     for number in numbers {

@@ -6,8 +6,8 @@
 //! have found each other. After a kill before that, the names stay, so the next process removes the
 //! names of dead processes.
 //!
-//! No function here panics. iceoryx2 panics if it finds its memory damaged, which any process of
-//! the same user can cause.
+//! No function here panics. iceoryx2 panics if it finds damaged memory, which any process of the
+//! same user can cause.
 
 use std::fmt::Debug;
 use std::io;
@@ -165,9 +165,9 @@ pub(crate) fn remove_dead() {
 /// The sizes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PathSizes {
-    /// The most messages that wait.
+    /// The maximum number of waiting messages.
     pub messages: usize,
-    /// The most cache lines of a message.
+    /// The maximum number of cache lines in a message.
     pub lines: usize,
 }
 
@@ -205,7 +205,7 @@ unsafe impl Send for PublisherEnd {}
 type LentPlace = SampleMutUninit<Service, [std::mem::MaybeUninit<CacheLine>], ()>;
 
 impl SubscriberEnd {
-    /// Makes the service and its subscriber.
+    /// Makes the service and the subscriber.
     ///
     /// # Errors
     /// An error of iceoryx2, such as a lack of resources.
@@ -257,12 +257,12 @@ impl SubscriberEnd {
         guarded(|| self.subscriber.has_samples().map_err(text("the subscriber"))).unwrap_or(true)
     }
 
-    /// Receives a message in place of the last one, and returns its lines; `None`: no message has
+    /// Receives a message in place of the last one, and returns the lines; `None`: no message has
     /// arrived, and the last one stays. The lines are not written meanwhile, and stay until the
     /// next call.
     ///
     /// # Errors
-    /// iceoryx2 has found its memory damaged.
+    /// iceoryx2 has found damaged memory.
     #[inline]
     pub(crate) fn receive(&mut self) -> Result<Option<&[CacheLine]>, String> {
         let received = guarded(|| self.subscriber.receive().map_err(text("the subscriber")))?;
@@ -365,7 +365,7 @@ fn lend(publisher: &Publisher<Service, [CacheLine], ()>, lines: usize) -> Result
 }
 
 fn node(names: &ConnectionNames) -> Result<Node<Service>, String> {
-    // iceoryx2 logs nothing, as its errors contain the causes.
+    // iceoryx2 logs nothing, as the errors contain the causes.
     set_log_level(LogLevel::Fatal);
     NodeBuilder::new()
         .config(&names.config()?)

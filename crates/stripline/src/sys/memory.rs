@@ -27,7 +27,7 @@ const SEALS_OF_RING: SealFlags = SEALS_ALWAYS.union(SealFlags::FUTURE_WRITE);
 pub(crate) struct SharedMemory {
     fd: Descriptor,
     bytes: usize,
-    /// The size of its pages, in bytes.
+    /// The size of a page of this memory, in bytes.
     page: usize,
 }
 
@@ -72,7 +72,7 @@ impl SharedMemory {
     }
 
     /// Returns the size of the memory's pages in bytes, which is also the offset of a ring behind
-    /// its control page.
+    /// the control page.
     pub(crate) fn page(&self) -> usize {
         self.page
     }

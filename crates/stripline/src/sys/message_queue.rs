@@ -16,10 +16,10 @@ use rustix::fs::{Mode, OFlags};
 
 use super::fork::{self, Descriptor};
 
-/// The most bytes of a message. It is the system's default, and it keeps nine queues of ten
-/// messages within a user's limit.
+/// The maximum size of a message, in bytes. It is the system's default, and it keeps nine queues of
+/// ten messages within a user's limit.
 const MESSAGE_MAX: usize = 8192;
-/// The memory that the kernel counts for a message beside its bytes (`ipc/mqueue.c`): a record, and
+/// The memory that the kernel counts for a message beside the bytes (`ipc/mqueue.c`): a record, and
 /// a node of the tree of priorities.
 const MESSAGE_OVERHEAD: usize = 48 + 56;
 
@@ -74,7 +74,7 @@ impl MessageQueue {
         Ok(Self { fd: Descriptor::new(fd), at_once, message_max: message_max.min(MESSAGE_MAX) })
     }
 
-    /// Returns the most bytes of a message.
+    /// Returns the maximum size of a message, in bytes.
     pub(crate) fn message_max(&self) -> usize {
         self.message_max
     }
@@ -195,7 +195,7 @@ fn create_as(name: &CStr, attributes: &libc::mq_attr) -> io::Result<Option<[Owne
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Check that this is the same queue, and not another one that a process has created meanwhile.
+    // Check that both ends are of the same queue: another process may have created one meanwhile.
     let is_same = |a: rustix::fs::Stat, b: rustix::fs::Stat| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);
     let is_whole = is_same(rustix::fs::fstat(&receiving)?, rustix::fs::fstat(&sending)?);
     Ok(is_whole.then_some([receiving, sending]))

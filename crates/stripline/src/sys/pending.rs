@@ -7,7 +7,7 @@
 //! process that has the most.
 //!
 //! Until a first message is complete, it stays in the kernel, with the descriptors that come with
-//! it. A pending peer therefore costs a descriptor, and no memory for its bytes.
+//! it. A pending peer therefore costs a descriptor, but no memory for received bytes.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -35,7 +35,7 @@ const BATCH: usize = 64;
 /// How long a listener pauses when the process has no descriptor left.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The first token of the poller that belongs to this module, as do all greater ones.
+/// The smallest token of the poller that belongs to this module. All greater tokens do as well.
 const FIRST_TOKEN: u64 = 1 << 63;
 const LISTENER: u64 = FIRST_TOKEN;
 
@@ -74,7 +74,7 @@ type FirstMessage = (Vec<u8>, Vec<OwnedFd>);
 
 /// The outcome of an accepted connection.
 pub(crate) enum Admission {
-    /// The peer sent its first message.
+    /// The peer sent the first message.
     Message { socket: Socket, process: Option<u32>, message: Vec<u8>, fds: Vec<OwnedFd> },
     /// The peer belongs to another user, has gone, or broke the protocol.
     Rejected { socket: Socket, process: Option<u32>, refusal: PeerRefusal },
@@ -82,7 +82,7 @@ pub(crate) enum Admission {
     Late { socket: Socket, process: Option<u32>, bytes: usize },
 }
 
-/// Returns a name for a peer before its first message: its process, or its address.
+/// Returns a name for a peer before the first message: the process, or the address.
 pub(crate) fn name_of(socket: &Socket, process: Option<u32>) -> String {
     match (process, socket.addresses()) {
         (Some(process), _) => format!("process {process}"),
@@ -102,7 +102,7 @@ impl PendingPeers {
     /// Takes over a listener.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// The process has no descriptor left.
     pub(crate) fn new(listener: Listener, message_length: MessageLength) -> Result<Self> {
         let poller = Poller::new()?;
         poller.add(listener.as_fd(), LISTENER, Interest::Readable)?;
@@ -121,7 +121,7 @@ impl PendingPeers {
     /// `until` has passed.
     ///
     /// # Errors
-    /// When the kernel refuses to wait.
+    /// The kernel refuses to wait.
     pub(crate) fn wait(&mut self, until: Option<Instant>) -> Result<Woken> {
         let own = self.peers.front().map(|peer| peer.deadline);
         let deadline = own.into_iter().chain(self.paused).chain(until).min();
@@ -211,7 +211,7 @@ impl PendingPeers {
         oldest_of_most(self.peers.iter().map(|peer| peer.process)).unwrap_or(0)
     }
 
-    /// Removes a peer. The peer is admitted if its message has arrived by now.
+    /// Removes a peer. The peer is admitted if the message has arrived by now.
     fn give_up(&mut self, index: usize) -> Option<Admission> {
         let token = self.peers.get(index)?.token;
         self.read(token).or_else(|| {
@@ -239,7 +239,7 @@ impl PendingPeers {
         Some(peer)
     }
 
-    /// Receives the first message and its descriptors once the whole message has arrived, and not a
+    /// Receives the first message and the descriptors once the whole message has arrived, and not a
     /// byte more.
     fn receive(&self, socket: &Socket) -> Result<Option<FirstMessage>, PeerRefusal> {
         let broke = |e: io::Error| match e.kind() {

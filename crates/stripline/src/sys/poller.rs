@@ -9,7 +9,7 @@ use super::doorbell::timespec;
 use super::fork::{self, Descriptor};
 use crate::error::{Error, Result};
 
-/// The most descriptors that a wait reports. The next wait reports the others.
+/// The maximum number of descriptors that a wait reports. The next wait reports the others.
 const EVENTS_MAX: usize = 64;
 
 /// A set of descriptors to wait for, each with a token of the caller.

@@ -50,7 +50,7 @@ fn schedule(policy: i32, priority: i32) -> std::io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Removes a real-time priority that the calling thread has inherited from its parent. A failure is
+/// Removes a real-time priority that the calling thread has inherited from the parent. A failure is
 /// ignored: keeping the priority is harmless.
 pub fn clear_priority() {
     let _ = schedule(libc::SCHED_OTHER, 0);
@@ -105,8 +105,8 @@ pub fn prepare_for_limits() -> Result<()> {
     })
 }
 
-/// Returns the given signals without the ones that this process ignores. A program that is started
-/// with a signal ignored, as by `nohup` or in the background of a shell, should keep ignoring it.
+/// Returns the given signals, except those ignored by this process. A program that is started with
+/// a signal ignored, as by `nohup` or in the background of a shell, should keep ignoring it.
 pub fn not_ignored(signals: &[i32]) -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = ignored_signals(&status);
@@ -120,7 +120,7 @@ fn ignored_signals(status: &str) -> u64 {
     line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Returns the process's state, as one letter, and its parent.
+/// Returns the state of a process, as one letter, and the parent.
 pub fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
     let stat = stat_behind_command(pid);
     let mut words = stat.split_ascii_whitespace();

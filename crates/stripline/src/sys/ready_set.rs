@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    // A process that is being started has copies of all descriptors, until it runs its program.
+    // A process that is being started has copies of all descriptors, until it runs the program.
     #[test]
     fn a_copy_of_what_was_replaced_does_not_make_it_ready() {
         let set = ReadySet::new().unwrap();
@@ -254,7 +254,7 @@ mod tests {
         assert!(!is_ready(&set));
     }
 
-    // Each set replaces its own epoll instance, which does not make the other set do so.
+    // A set that replaces an epoll instance leaves the instance of the other set in place.
     #[test]
     fn sets_that_change_leave_others_as_they_are() {
         let (set, other, doorbells) = (
@@ -271,7 +271,7 @@ mod tests {
                 set_to(&other, &doorbells[..count]);
                 set_to(&set, &doorbells);
                 // Tests that run in parallel may close a watched descriptor, which makes every set
-                // replace its instance.
+                // replace the instance.
                 if fork::closed_watched() == closed {
                     assert_eq!(inner(&set), before);
                     break;

@@ -77,10 +77,10 @@ pub(crate) struct ViolationLog {
 }
 
 impl ViolationLog {
-    /// The most lines of a period.
+    /// The maximum number of lines in a period.
     const LINES_MAX: u32 = 32;
     const PERIOD: Duration = Duration::from_secs(60);
-    /// The most characters of a line.
+    /// The maximum number of characters in a line.
     const LINE_MAX: usize = 1000;
 
     /// Returns the log of a place, such as `port levels`.
@@ -88,7 +88,8 @@ impl ViolationLog {
         Self { target, place, ..Self::default() }
     }
 
-    /// Logs the refusal of the peer `peer`, unless the peer only does not fit.
+    /// Logs the refusal of the peer `peer`, unless the peer merely does not fit or a resource is
+    /// missing.
     pub(crate) fn refused(&mut self, peer: &str, refusal: &PeerRefusal) {
         match refusal {
             PeerRefusal::Unfit(_) | PeerRefusal::Lack(_) => {}

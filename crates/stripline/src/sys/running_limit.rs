@@ -33,7 +33,7 @@ impl RunningLimit {
 mod tests {
     use super::*;
 
-    /// Returns the number of waits until the limit, when each wait takes its longest time and
+    /// Returns the number of waits until the limit, when each wait takes the longest time and
     /// `pause` more.
     fn waits(limit: Duration, pause: Duration) -> usize {
         let mut limit = RunningLimit::new(limit);

@@ -42,7 +42,8 @@ impl RuntimeFolder {
         Self { path: path.into() }
     }
 
-    /// Opens the folder and checks that no other user can change it, except members of its group.
+    /// Opens the folder and checks that no other user can change it, except members of the folder's
+    /// group.
     ///
     /// # Errors
     /// The fault of the folder, and the remedy.
@@ -228,7 +229,7 @@ impl OpenFolder {
         }
     }
 
-    /// Opens the socket file just made, and not another file that took its name.
+    /// Opens the socket file just made, and not another file that took the name.
     fn own_file(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?);
@@ -241,7 +242,7 @@ impl OpenFolder {
     fn sweep(&self) {
         for name in self.names().unwrap_or_default() {
             if matches!(self.find(&name), Ok(FolderEntry::Debris)) {
-                // A file that cannot be removed disturbs only the process that needs its name.
+                // A file that cannot be removed disturbs only the process that needs the name.
                 let _ = self.unlink(&name);
             }
         }

@@ -27,7 +27,7 @@ use super::runtime_folder::SocketFile;
 use super::socket_place::{SocketPlace, SocketTarget};
 use crate::terms::Group;
 
-/// The most descriptors in one message.
+/// The maximum number of descriptors in a message.
 pub(crate) const FDS_MAX: usize = 8;
 /// `SIOCOUTQ`.
 const UNACKNOWLEDGED: ioctl::Opcode = 0x5411;

@@ -10,8 +10,8 @@ pub fn unique_suffix() -> Result<String> {
     Ok(format!("{}-{random:016x}", std::process::id()))
 }
 
-/// Returns whether a text from a peer may be the last part of a name. A peer cannot name anything
-/// else by it.
+/// Returns whether a text from a peer may be the last part of a name, so that the peer cannot name
+/// anything else by it.
 #[cfg(any(feature = "zeromq", feature = "zenoh", feature = "corba"))]
 pub(crate) fn is_suffix(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';

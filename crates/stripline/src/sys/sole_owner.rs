@@ -1,4 +1,4 @@
-//! A value with a single owner. Others can only keep the value alive, so its use needs no lock.
+//! A value with a single owner. Others can only keep the value alive, so the owner needs no lock.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;

@@ -4,9 +4,9 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::error::{Error, Result};
 
-/// A running thread. The drop of a `JoinedThread` waits until the thread ends, so the owner must
-/// request the end first. The `JoinedThread` is the owner's first field: the thread ends before the
-/// rest of the owner is dropped.
+/// A running thread. The owner's drop must request the end of the thread, and the drop of the
+/// `JoinedThread` then waits for it. The `JoinedThread` must be the owner's first field, so that
+/// the thread ends before the rest of the owner is dropped.
 pub(crate) struct JoinedThread(Option<JoinHandle<()>>);
 
 impl JoinedThread {

@@ -254,7 +254,7 @@ impl TransitPage {
         self.words().sleep.connected.load(Ordering::Acquire) != 0
     }
 
-    /// Stores the number of the sender's end on the network, before its first message.
+    /// Stores the number of the sender's end on the network, before the first message.
     pub(crate) fn set_writer(&self, number: &[u8; 16]) {
         let halves: [u64; 2] = bytemuck::cast(*number);
         // Release: the message that follows arrives another way.

@@ -18,8 +18,8 @@ use super::fork::{self, Descriptor};
 /// overload.
 const RECEIVE_BUFFER: usize = 512 << 10;
 
-/// The most bytes of a datagram that are copied together first: `send` takes 100 to 150 ns less
-/// than `sendmsg`, which first reads the addresses of the parts.
+/// The maximum size of a datagram that is copied together first, in bytes: `send` takes 100 to 150
+/// ns less than `sendmsg`, which first reads the addresses of the parts.
 const JOINED_MAX: usize = 1536;
 
 /// Bytes of the header of UDP.
@@ -62,7 +62,7 @@ pub(crate) struct UdpEnd {
 }
 
 impl UdpEnd {
-    /// The most bytes of a datagram (IPv4).
+    /// The maximum size of a datagram in bytes (IPv4).
     pub(crate) const DATAGRAM_MAX: usize = 65_507;
 
     /// Opens an end on a free port of an address of this host.
@@ -147,8 +147,9 @@ impl UdpEnd {
         self.set_option(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_second)
     }
 
-    /// Returns the most bytes of a datagram that is not fragmented on the way. The interface that a
-    /// connected end sends over sets the limit. The loopback interface takes the largest datagram.
+    /// Returns the maximum size of a datagram that is not fragmented on the way, in bytes. The
+    /// interface that a connected end sends over sets the limit. The loopback interface takes the
+    /// largest datagram.
     pub(crate) fn datagram_max(&self) -> io::Result<usize> {
         if self.socket.peer_addr().is_ok_and(|peer| peer.ip().is_loopback()) {
             return Ok(Self::DATAGRAM_MAX);

@@ -10,13 +10,13 @@ use std::sync::atomic::Ordering;
 
 use super::udp::UdpEnd;
 
-/// A datagram in two parts: its header and its payload.
+/// A datagram in two parts: the header and the payload.
 pub(crate) type DatagramParts<'a> = [IoSlice<'a>; 2];
 
-/// The most datagrams of one call. The kernel cuts at most as many out of one send.
+/// The maximum number of datagrams in a call. The kernel cuts no more out of one send.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// The most datagrams of a `recvmmsg`: each needs room for the largest datagram.
+/// The maximum number of datagrams in a `recvmmsg`: each needs room for the largest datagram.
 const RECEIVED_MAX: usize = 8;
 
 /// Words for a control message with a number: a header of 16 bytes, and 8 bytes for the number.
@@ -76,7 +76,7 @@ impl UdpEnd {
         Ok(sent)
     }
 
-    /// Receives a datagram in two parts, and returns its size in bytes. Further datagrams that came
+    /// Receives a datagram in two parts, and returns the size in bytes. Further datagrams that came
     /// with it are whole in `payload`, at the places in `more`.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ unsafe fn set_segment(message: &mut libc::msghdr, each: u16) {
 /// Returns the size of each datagram but the last, if the kernel has joined several.
 ///
 /// # Safety
-/// The caller must pass a message that the kernel has filled in, with its control buffer.
+/// The caller must pass a message that the kernel has filled in, together with the control buffer.
 unsafe fn joined_bytes(message: &libc::msghdr) -> Option<usize> {
     // SAFETY: the caller guarantees it; a control message with a number has all its bytes.
     let each = unsafe {

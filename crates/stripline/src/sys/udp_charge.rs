@@ -31,7 +31,7 @@ impl UdpEnd {
     }
 }
 
-/// Returns the most memory that a datagram of each of these sizes takes over the loopback
+/// Returns the maximum memory that a datagram of each of these sizes takes over the loopback
 /// interface, sent alone or cut out of one send. Empty: the kernel does not report it.
 pub(crate) fn loopback_charges(sizes: impl Iterator<Item = usize>) -> Vec<u32> {
     measure(sizes).unwrap_or_default()

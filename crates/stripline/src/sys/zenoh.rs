@@ -39,13 +39,13 @@ const PORT_ATTEMPTS: usize = 8;
 /// The number of batches of 64 KiB in the queue of a link. It is zenoh's maximum.
 const BATCHES: usize = 16;
 
-/// The most bytes of a message that fit in a batch, beside the frames of zenoh.
+/// The maximum size of a message that fits in a batch, in bytes, beside the frames of zenoh.
 pub(crate) const MESSAGE_MAX: usize = 60 * 1024;
 /// The bytes that a link accepts, in messages of any sizes, without waiting for the other end. Two
 /// messages in a row may need a batch each, even if they have little more bytes than one batch
 /// holds.
 pub(crate) const LINK_BYTES: u64 = (BATCHES as u64 - 3) * 32 * 1024 - MESSAGE_MAX as u64;
-/// The most bytes that zenoh adds to a message: a header, and the key in full.
+/// The maximum number of bytes that zenoh adds to a message: a header, and the key in full.
 pub(crate) const MESSAGE_OVERHEAD: u64 = 96;
 
 /// Returns the version of zenoh in this program.

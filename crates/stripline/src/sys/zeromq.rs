@@ -1,6 +1,6 @@
 //! Sockets of ZeroMQ, each with a monitor. A process has one context, made when it is first needed.
-//! libzmq aborts the process when it runs out of descriptors, so free descriptors are counted
-//! first.
+//! The free descriptors are counted beforehand, because libzmq aborts the process when it runs out
+//! of descriptors.
 
 use std::ffi::c_void;
 use std::io;
@@ -16,9 +16,9 @@ use super::fork::{Local, PerProcess};
 use super::mutex::lock;
 use crate::error::{Error, Result};
 
-/// Descriptors that a context takes with its first socket.
+/// Descriptors that a context takes with the first socket.
 const FOR_CONTEXT: usize = 8;
-/// Descriptors that a socket takes with its monitor, its listener and its connection.
+/// Descriptors that a socket takes with a monitor, a listener and a connection.
 const FOR_SOCKET: usize = 8;
 
 static LIBRARY: PerProcess<Mutex<Library>> = PerProcess::new(Mutex::default);
@@ -75,7 +75,7 @@ pub(crate) struct Monitored<S> {
     /// `None`: closed.
     socket: Option<zmq::Socket>,
     /// The monitor is read until the socket is destroyed. Otherwise ZeroMQ's thread would wait for
-    /// a reader, with all its other work. `None`: the monitor lingers.
+    /// a reader, and delay all other work. `None`: the monitor lingers.
     monitor: Option<zmq::Socket>,
     pub state: S,
     /// Dropped after the sockets.

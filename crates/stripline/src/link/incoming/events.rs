@@ -59,7 +59,7 @@ impl Incoming {
                 PortEvent::Expect(name) => drop(self.connection_mut(name)),
                 PortEvent::Abandoned(name) => {
                     let connection = self.connection_mut(name);
-                    // A connection made earlier reports its own end, at the latest when its sender
+                    // A connection made earlier reports its own end, at the latest when the sender
                     // is gone.
                     connection.abandoned = true;
                     connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
@@ -119,9 +119,9 @@ impl Incoming {
         }
     }
 
-    /// Returns the connection that a new one replaces, because its sender is gone. Ports with
-    /// senders that come and go under ever new names need it. Of two dead senders, the earlier one
-    /// is replaced first.
+    /// Returns the connection that a new one replaces, because the sender of the old one is gone.
+    /// This is for ports with senders that come and go under ever new names. Of two dead senders,
+    /// the earlier one is replaced first.
     fn replaced_connection(&mut self, name: &str) -> Option<usize> {
         if !self.open || self.connections.iter().any(|connection| connection.name == name) {
             return None;

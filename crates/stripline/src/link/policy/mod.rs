@@ -12,8 +12,8 @@ use crate::error::Result;
 use crate::transport::handshake::is_late;
 use crate::transport::{self, AnyInlet, AnyOutlet, BindRequest, ConnectRequest, Endpoint};
 
-/// The most hellos that a receiver sends if the sender finds them late. A late hello takes a
-/// second, and a late path two seconds.
+/// The maximum number of hellos that a receiver sends if the sender finds them late. A late hello
+/// takes a second, and a late path two seconds.
 const HELLOS_MAX: usize = 5;
 
 /// Opens the sending side of a port over a transport. Receivers may connect from now on.
@@ -22,7 +22,7 @@ pub(crate) fn bind(transport: &str, request: BindRequest) -> Result<AnyOutlet> {
 }
 
 /// Connects a receiving port. Blocks for a few seconds at most. On an overloaded machine, a hello
-/// may arrive late, or its path may not be found in time. Then the hello is sent again.
+/// may arrive late, or the path may not be found in time. Then the hello is sent again.
 pub(crate) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
     let transport = transport::find(&endpoint.transport)?;
     let mut hellos = 1;

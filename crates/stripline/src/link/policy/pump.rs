@@ -234,7 +234,7 @@ impl CalledPump<'_> {
             if self.pump.is_over() {
                 self.end = Some(Ok(()));
             } else if !self.pump.shared.has_space() {
-                // The middleware waits meanwhile, and keeps its frames.
+                // The middleware waits meanwhile, and keeps the frames.
                 self.is_blocked = true;
                 return true;
             } else {

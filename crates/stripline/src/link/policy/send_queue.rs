@@ -25,10 +25,10 @@ const STOP_POLL: Duration = Duration::from_millis(20);
 /// The interval at which a wait outside the port requests the number of receivers from the thread.
 /// The doorbell of new receivers belongs to the thread.
 const RECEIVERS_POLL: Duration = Duration::from_millis(5);
-/// The most bytes of frames that are sent together. A larger frame is sent alone.
+/// The maximum number of bytes of frames that are sent together. A larger frame is sent alone.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// Opens the sending side of a port. The side gets a queue if its strongest scope is `none` and a
+/// Opens the sending side of a port. The side gets a queue if the strongest scope is `none` and a
 /// send of the transport may block in the system.
 pub(super) fn with_scope(transport: &dyn Transport, request: BindRequest) -> Result<AnyOutlet> {
     if request.options.scope != Scope::None || transport.capabilities().ring {

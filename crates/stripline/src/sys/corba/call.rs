@@ -75,8 +75,8 @@ pub(crate) trait CallReceiver: Send + Sync + 'static {
 /// A servant.
 pub(crate) struct CallServer(NonNull<c_void>);
 
-// SAFETY: the C++ side counts references to the servant atomically, and its functions may be called
-// on any thread.
+// SAFETY: the C++ side counts references to the servant atomically, and any thread may call the
+// functions.
 unsafe impl Send for CallServer {}
 // SAFETY: as above.
 unsafe impl Sync for CallServer {}

@@ -11,7 +11,7 @@ use crate::sys::mutex::lock;
 
 /// The spellings in use, and the number of the next one to try.
 static IN_USE: Mutex<(BTreeSet<(SocketAddr, u32)>, u32)> = Mutex::new((BTreeSet::new(), 0));
-/// The most spellings of an address.
+/// The maximum number of spellings of an address.
 const SPELLINGS_MAX: u32 = 4096;
 /// The number of choices for the zeros before a part of an IPv4 address: 0 to 7 zeros.
 const ZEROS_MAX: u32 = 8;
