@@ -10,7 +10,7 @@ pub(super) struct Fragmenter {
     is_active: bool,
 }
 
-/// A range of a packet's bytes, and the flags of the fragment's header.
+/// A range of a packet's bytes, and the flags for the fragment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fragment {
     pub offset: usize,

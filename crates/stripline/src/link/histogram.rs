@@ -1,6 +1,6 @@
 //! Log-linear histograms of times. A thread records while others read, without a lock or an
-//! allocation, in a few instructions per value. (The buckets are the buckets of HdrHistogram, a
-//! crate without a type that can be read concurrently.)
+//! allocation, in a few instructions per value. (The buckets are as in HdrHistogram. The crate of
+//! that name has no type that can be read concurrently.)
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

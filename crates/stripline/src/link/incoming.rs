@@ -27,9 +27,9 @@ use super::{ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PacketSou
 use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::terms::WaitStrategy;
 
-/// The number of polls after which one of them also checks for new, closed and ended connections.
+/// One poll in this many also checks for new, closed and ended connections.
 const POLLS_PER_FULL_POLL: u32 = 8;
-/// The number of empty polls after which the clock is read.
+/// One empty poll in this many reads the clock.
 const POLLS_PER_CLOCK: u32 = 4;
 /// The number of polls in a wait that reads no clock.
 const POLLS_SPINNING: u32 = 128;

@@ -276,7 +276,7 @@ pub(crate) type Guid = [u8; 16];
 
 /// Events of an end, on a thread of Cyclone DDS or the thread of a writer of this process.
 pub(crate) trait EndEvents: Send + Sync {
-    /// Handles the event that the end has found another end, or lost it.
+    /// Handles the event that the end has found or lost another end.
     fn matched(&self);
 
     /// Takes the samples that may have arrived.

@@ -93,8 +93,8 @@ impl Doorbell {
                 self.drain_counted();
                 true
             }
-            // The buffer is larger than the rings that fit a socket as separate bytes. If a peer
-            // sent more, the doorbell rings once more.
+            // The buffer takes more rings than a socket holds as separate bytes. If a peer sent
+            // more, the doorbell rings once more.
             DoorbellEnd::Socket(fd) => !matches!(recv(fd, &mut [0u8; 512], RecvFlags::DONTWAIT), Ok((0, _))),
         }
     }

@@ -167,8 +167,8 @@ impl<S> Monitored<S> {
         self.socket.as_ref().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Returns whether a message can be received. If not, the socket's descriptor becomes readable
-    /// when one arrives.
+    /// Returns whether a message can be received. After this call, the socket's descriptor becomes
+    /// readable when a message arrives.
     pub(crate) fn has_message(&self) -> bool {
         self.socket
             .as_ref()

@@ -117,8 +117,8 @@ impl Pump {
 
     /// Returns whether the queue is dropped.
     fn is_over(&self) -> bool {
-        // Acquire: `says_goodbye` was stored before. A late read costs one more frame, and the
-        // doorbell wakes a sleeping thread.
+        // Acquire: `says_goodbye` was stored before `over`. A late read costs one more frame, and
+        // the doorbell wakes a sleeping thread.
         self.shared.over.load(Ordering::Acquire)
     }
 
