@@ -1,12 +1,12 @@
-//! Work on several items side by side.
+//! Runs a function on several items in parallel.
 
 use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::thread::{Builder, scope};
 
-/// Does work on each item on a thread of its own, and returns the results in the same order. Where
-/// a thread cannot start, its work is done here, after the others have started. A panic of a thread
-/// goes on here.
+/// Runs a function on each item in a thread per item, and returns the results in the order of the
+/// items. If a thread cannot start, the calling thread does the work of that thread, after the
+/// others have started. A panic in a thread is resumed in the caller.
 pub fn at_once<I: Send, R: Send>(items: Vec<I>, work: impl Fn(I) -> R + Sync) -> Vec<R> {
     let items: Vec<Mutex<Option<I>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
     let work_on = |item: &Mutex<Option<I>>| {

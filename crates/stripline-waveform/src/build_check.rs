@@ -1,5 +1,5 @@
-//! The check of types without a layout: only programs of one build exchange them, unless the
-//! connection allows others. The link applies the same rule when it connects.
+//! The check of types without a layout. Only programs of the same build may exchange such types,
+//! unless the connection allows others. The link applies the same rule when it connects.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,8 @@ use super::components::CheckedComponent;
 use super::connections::{ConnectionEnd, ResolvedConnection};
 use super::diagnostics::{Code, Diagnostic, Diagnostics};
 
-/// Applies the allowances of every connection, and reports a type that needs one and has none.
+/// Applies `types-without-layout` of every connection, and reports a type that needs an allowance
+/// and has none.
 pub(super) fn check(
     links: &mut [ResolvedConnection],
     components: &[CheckedComponent],
@@ -19,7 +20,7 @@ pub(super) fn check(
     found: &mut Diagnostics,
 ) {
     for link in links {
-        // What is missing has been reported.
+        // A missing end has been reported.
         let (Some(from), Some(to)) = (link.from, link.to) else { continue };
         let Some(name) = types.get(&from) else { continue };
         link.draft.options.any_build = link.draft.types_without_layout.iter().any(|at| at.value == *name);
@@ -40,7 +41,7 @@ pub(super) fn check(
     }
 }
 
-/// Warns of allowances without effect.
+/// Warns of allowances that have no effect.
 fn report_idle(link: &ResolvedConnection, name: &TypeName, found: &mut Diagnostics) {
     for at in link.draft.types_without_layout.iter().filter(|at| at.value != *name) {
         let message =
@@ -53,7 +54,7 @@ fn report_idle(link: &ResolvedConnection, name: &TypeName, found: &mut Diagnosti
     }
 }
 
-/// Returns the file with the code of a component; `None`: the launcher's.
+/// Returns the executable of a component; `None` stands for the launcher's own.
 fn file<'c>(of: &'c CheckedComponent) -> Option<&'c Path> {
     of.executable.as_ref().map(|command| command.program.as_path())
 }

@@ -36,15 +36,16 @@ use super::{build_check, components, connections, files_check, order_check, rate
 pub struct Catalog<'a> {
     /// The stock components by type name.
     pub components: &'a BTreeMap<String, ComponentSpec>,
-    /// The stock components that the program lacks: type name, and what brings each in.
+    /// The stock components that this program was built without: the type name, and how to get
+    /// each.
     pub absent: &'a [(&'a str, &'a str)],
     /// The names of the transports.
     pub transports: &'a [&'a str],
-    /// Returns the specifications of an executable. [`Catalog::new`] sets a function that runs it
-    /// with `--describe`.
+    /// Returns the specifications of an executable. [`Catalog::new`] sets a function that runs the
+    /// executable with `--describe`.
     pub describe: fn(&ProgramCommand) -> Result<ExecutableSpecs, DescribeError>,
-    /// Lets an executable check the properties of one of its types. [`Catalog::new`] sets a
-    /// function that runs it with `--check`.
+    /// Lets an executable check the properties of a component type. [`Catalog::new`] sets a
+    /// function that runs the executable with `--check`.
     pub ask_validity:
         fn(&ProgramCommand, &str, &Properties) -> Result<Option<InvalidProperties>, DescribeError>,
 }
@@ -56,11 +57,11 @@ impl<'a> Catalog<'a> {
     }
 }
 
-/// Reads and checks a waveform file. Returns the waveform with the warnings, if any.
+/// Reads and checks a waveform file. Returns the waveform together with any warnings.
 ///
-/// Runs the executables that the file names with `--describe`, and with `--check` if their
-/// specification has [`validates`](ComponentSpec::validates). No other program starts. Files named
-/// by properties are checked.
+/// Runs the executables that the file names with `--describe`. Executables that have
+/// [`validates`](ComponentSpec::validates) in their specification are also run with `--check`. No
+/// other program starts. Files that properties name are checked too.
 ///
 /// # Errors
 /// All problems of the file, not only the first.
@@ -85,7 +86,7 @@ pub fn load(
 /// Checks a waveform file that has already been read; `path` is its nominal path.
 ///
 /// # Errors
-/// As [`load`].
+/// The same as for [`load`].
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes};
@@ -128,7 +129,7 @@ pub fn parse_bytes(
     let folder = folder_of(path);
     let components = components::check(draft.components, &options, catalog, &folder, &mut found);
     if components.is_empty() {
-        // Already reported; that the connections have no ends adds no information.
+        // The cause has been reported; that the connections have no ends adds no information.
         found.sort();
         return Err(found);
     }
@@ -158,11 +159,11 @@ pub fn parse_bytes(
 fn folder_of(path: &Path) -> PathBuf {
     let folder = path.parent().unwrap_or(Path::new(""));
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    // Without a current folder paths stay relative, and opening them reports the problem.
+    // Without a current folder the path stays relative, and opening the file reports the problem.
     std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf())
 }
 
-/// Returns the file's stem as a name: characters that names cannot have become `-`.
+/// Returns the stem of the file as a name. A character that a name cannot have becomes `-`.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let letter = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
@@ -177,7 +178,7 @@ fn connection_plans(
     links: Vec<ResolvedConnection>,
     types: &PortTypesFound,
 ) -> Vec<ConnectionPlan> {
-    // Every link has both ends and a type here: all other cases were errors.
+    // Every link has both ends and a type here; all other cases were errors.
     let plan = |link: ResolvedConnection| {
         let (from, to) = (link.from?, link.to?);
         let port = |end: connections::ConnectionEnd| {

@@ -1,4 +1,4 @@
-//! The check of each component: its program, its placement, its properties.
+//! The check of each component: the program, the placement and the properties.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,48 +23,51 @@ use super::synonyms::did_you_mean_key;
 use super::text::{did_you_mean, listed, quoted};
 use super::{Placement, Restart, RestartWhen};
 
-/// A component after its own checks.
+/// A component that has passed through the checks of components.
 pub(super) struct CheckedComponent<'c> {
     pub name: At<String>,
-    /// `None` when the component's specification is unavailable, which has been reported.
+    /// `None` if the specification is unavailable, which has been reported.
     pub spec: Option<Cow<'c, ComponentSpec>>,
     pub executable: Option<ProgramCommand>,
-    /// The transports of its executable; `None`: those of the launcher.
+    /// The transports of the executable; `None` stands for the launcher's transports.
     pub transports: Option<Vec<String>>,
     pub placement: Placement,
     pub restart: Restart,
     pub priority: Option<u8>,
     pub cpus: Vec<usize>,
     pub dispatch: Dispatch,
-    /// `None` when one of them is wrong, which has been reported.
+    /// `None` if a property is wrong, which has been reported.
     pub properties: Option<CheckedProperties>,
 }
 
 impl CheckedComponent<'_> {
-    /// Returns whether its program has a transport.
+    /// Returns whether the component's program has a transport.
     pub(super) fn has_transport(&self, name: &str) -> bool {
         self.transports.as_ref().is_none_or(|its| its.iter().any(|known| known == name))
     }
 
-    /// Returns whether both are threads of one process: of the launcher's, or of one executable.
+    /// Returns whether both components are threads of one process, either the launcher's or a
+    /// process of one executable.
     pub(super) fn shares_process(&self, other: &Self) -> bool {
         let are_threads = [self, other].iter().all(|it| it.placement == Placement::Thread);
         are_threads && self.executable == other.executable
     }
 }
 
-/// The properties of a component, valid one by one.
+/// The properties of a component. Each value is valid by itself.
 pub(super) struct CheckedProperties {
     pub values: Properties,
     /// The place in the source where each property was set.
     pub places: BTreeMap<String, Place>,
     pub facts: PropertyFacts,
-    /// The property that the component has refused, which is reported; empty: several together.
+    /// The property that the component has refused, which has been reported; empty if it refused
+    /// several together.
     pub refused: Option<String>,
 }
 
 impl CheckedProperties {
-    /// Returns the properties with another value; `None`: the component does not take it.
+    /// Returns the properties with one value replaced; `None` if the component does not accept the
+    /// value.
     pub(super) fn with(&self, spec: &ComponentSpec, name: &str, value: Value) -> Option<Properties> {
         let kept = spec.properties.iter().filter_map(|property| {
             let value = self.values.value(&property.name)?.clone();
@@ -150,8 +153,8 @@ fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> 
     described
 }
 
-/// Returns whether a component may be a thread: a stock component, or one of an executable with
-/// components that share a process. One without a description has been reported.
+/// Returns whether a component may be a thread: a stock component may, and so may a component of an
+/// executable that lets several share a process. A missing description has been reported.
 fn may_be_thread(draft: &ComponentDraft, folder: &Path, described: &Described) -> bool {
     let command = draft.executable.as_ref().map(|at| at.value.command(folder));
     let specs = command.and_then(|command| described.get(&command)?.as_ref().ok());
@@ -189,7 +192,8 @@ struct ComponentChecker<'d, 'c> {
 }
 
 impl<'c> ComponentChecker<'_, 'c> {
-    /// Returns its specification. An executable without one is reported with its first component.
+    /// Returns the specification of the component. An executable without a specification is
+    /// reported with the first component that names it.
     fn spec(
         &mut self,
         described: &Described,
@@ -293,7 +297,7 @@ impl<'c> ComponentChecker<'_, 'c> {
     fn placement(&mut self, may_be_thread: bool) -> Placement {
         let draft = self.draft;
         if let Some(option) = &self.options.placement {
-            // That an executable cannot follow the option has been reported once for all.
+            // Executables that cannot follow the option have been reported once for all components.
             return if may_be_thread { option.value } else { Placement::Process };
         }
         let placement = draft.placement.unwrap_or(Placement::Process);
@@ -340,8 +344,8 @@ impl<'c> ComponentChecker<'_, 'c> {
         }
     }
 
-    /// Returns what runs the component's code: the `dispatch`, or the component itself if it owns
-    /// its loop.
+    /// Returns the dispatch of the component. Reports a dispatch that a component with a loop of
+    /// its own cannot have.
     fn dispatch(&mut self, spec: Option<&ComponentSpec>) -> Dispatch {
         let draft = self.draft;
         let dispatch = draft.dispatch.unwrap_or(Dispatch::Queue);
@@ -399,7 +403,8 @@ impl<'c> ComponentChecker<'_, 'c> {
         if !all_fit {
             return None;
         }
-        // All given values have been checked; a remaining error is a fault of the component itself.
+        // All given values have been checked, so a remaining error is a fault of the component
+        // itself.
         let wrong = |errors: Vec<String>| {
             let message = format!("`{}` describes itself wrongly: {}", spec.name, errors.join("; "));
             let remedy = "correct the ComponentSpec in its source";
@@ -410,8 +415,8 @@ impl<'c> ComponentChecker<'_, 'c> {
         Some(CheckedProperties { values, places, facts, refused: None })
     }
 
-    /// Lets the component check its properties together, before it is created. Returns the
-    /// property that it has refused; empty: several together.
+    /// Lets the component check all properties together, before it is created. Returns the property
+    /// that the component has refused, or an empty name if it refused several together.
     fn validate(&mut self, spec: &ComponentSpec, properties: &CheckedProperties) -> Option<String> {
         let (name, executable) = (&self.draft.name, self.executable);
         let invalid = match executable.filter(|_| spec.validates) {
@@ -451,7 +456,7 @@ impl<'c> ComponentChecker<'_, 'c> {
         Some(invalid.property.unwrap_or_default())
     }
 
-    /// Checks one given property; returns its checked value.
+    /// Checks one property of the file, and returns the checked value.
     fn property(
         &mut self,
         spec: &ComponentSpec,
@@ -502,13 +507,13 @@ impl<'c> ComponentChecker<'_, 'c> {
     }
 }
 
-/// Returns an absolute path; the empty path, which means no file, stays empty.
+/// Returns an absolute path. An empty path, which means no file, stays empty.
 pub(super) fn absolute_path(path: String, folder: Option<&Path>) -> Option<String> {
     if path.is_empty() || path == "-" || Path::new(&path).is_absolute() {
         return Some(path);
     }
     let path = folder?.join(path);
-    // Resolves `.` but not `..`, which may lead elsewhere behind a symbolic link.
+    // `absolute` resolves `.` but not `..`, which may lead elsewhere behind a symbolic link.
     let path = std::path::absolute(&path).unwrap_or(path);
     path.into_os_string().into_string().ok()
 }

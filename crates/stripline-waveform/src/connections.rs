@@ -1,5 +1,5 @@
-//! The check of each connection: its ends, its transport, its rules; and that every mandatory port
-//! has one.
+//! The check of each connection (ends, transport, rules), and the check that every mandatory port
+//! is connected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,15 +19,15 @@ use super::resequence_check;
 use super::text::{count, did_you_mean, listed, quoted, suggestion};
 use super::transport_choice::{ChosenBy, FIRST, SAME_PROCESS, TransportChoice, Wanted, split_rule};
 
-/// A port of a component, both by index.
+/// A port of a component. Both are indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ConnectionEnd {
     pub component: usize,
     pub port: usize,
 }
 
-/// A connection after its own checks. An end is `None` when its port could not be determined, which
-/// has been reported.
+/// A connection that has passed through the checks of connections. An end is `None` if the port
+/// could not be determined, which has been reported.
 pub(super) struct ResolvedConnection {
     pub draft: ConnectionDraft,
     pub from: Option<ConnectionEnd>,
@@ -59,7 +59,7 @@ pub(super) fn check(
     let mut links: Vec<ResolvedConnection> = drafts.into_iter().map(|draft| checker.resolve(draft)).collect();
     checker.repeated(&links);
     if let Some(option) = options.transport.as_ref().filter(|_| !checker.processes.is_empty()) {
-        // Once for all connections.
+        // Report once for all connections.
         let processes = std::mem::take(&mut checker.processes);
         checker.cannot_join(&option.place, processes);
     }
@@ -75,8 +75,8 @@ pub(super) fn check(
     links
 }
 
-/// Gives the receivers of an output on one transport, which share a ring, the largest buffer that
-/// any of them requires.
+/// Gives the largest buffer that any receiver requires to all receivers of an output on one
+/// transport, because they share a ring.
 fn share_buffers(links: &mut [ResolvedConnection]) {
     let mut largest: BTreeMap<(ConnectionEnd, String), u32> = BTreeMap::new();
     for link in links.iter().filter(|link| link.draft.places.contains_key("buffer")) {
@@ -94,8 +94,8 @@ fn share_buffers(links: &mut [ResolvedConnection]) {
     }
 }
 
-/// Reports connections of one output over one transport with different options of its sending side,
-/// which is one for all of them.
+/// Reports connections of one output over one transport that differ in the sender's options. The
+/// sending side exists once for all of them.
 fn one_sender(links: &[ResolvedConnection], found: &mut Diagnostics) {
     let mut first: BTreeMap<(ConnectionEnd, &str), &ResolvedConnection> = BTreeMap::new();
     for link in links {
@@ -129,11 +129,11 @@ fn one_sender(links: &[ResolvedConnection], found: &mut Diagnostics) {
     }
 }
 
-/// The port that the text of an end names; without one, that has been reported.
+/// The port that the text of an end names. A missing port has been reported.
 #[derive(Clone, Copy, Default)]
 struct Named {
     end: Option<ConnectionEnd>,
-    /// It is a port of the other direction, or a component that has only such ports.
+    /// The text names a port of the other direction, or a component that has only such ports.
     is_backwards: bool,
 }
 
@@ -143,14 +143,15 @@ struct ConnectionChecker<'c> {
     options: &'c Options,
     catalog: &'c Catalog<'c>,
     found: &'c mut Diagnostics,
-    /// Ports that a connection names, rightly or not.
+    /// Ports that a connection names, correctly or not.
     used: BTreeSet<ConnectionEnd>,
-    /// Components with a wrongly named port, and whether it is an output; their missing ports
-    /// cannot be determined. `None`: an end that cannot be read might mean any port.
+    /// Components with a misspelt port, and whether the port is an output. Their unconnected
+    /// ports cannot be determined. `None` stands for an unreadable end, which might name any port.
     excused: BTreeSet<(Option<usize>, bool)>,
-    /// Components that the transport given as an option cannot join, because each is a process.
+    /// Components that the transport of the command line cannot join, because each runs in its own
+    /// process.
     processes: BTreeSet<usize>,
-    /// Components with executables that do not have the transport given as an option.
+    /// Components of executables that lack the transport of the command line.
     lacking: BTreeSet<usize>,
 }
 
@@ -285,7 +286,7 @@ impl<'c> ConnectionChecker<'c> {
         self.found.error(Code::PortDirection, &at.place, message, remedy);
     }
 
-    /// Returns the transport of a connection, and checks that it can join the two ends.
+    /// Returns the transport of a connection, and checks that the transport can join the two ends.
     fn transport(
         &mut self,
         draft: &ConnectionDraft,
@@ -313,7 +314,7 @@ impl<'c> ConnectionChecker<'c> {
         };
         let choice = wanted.choose(self.catalog.transports);
         if let Some((named, _)) = named {
-            // An unresolved end is not an error here.
+            // An unresolved end has been reported and is no error here.
             let is_split = ends.len() == 2 && !is_one_process;
             let processes = if processes.is_empty() { ends.clone() } else { processes };
             if named.value == SAME_PROCESS && is_split {
@@ -339,7 +340,7 @@ impl<'c> ConnectionChecker<'c> {
         (AUTO.into(), choice)
     }
 
-    /// Reports executables without the transport that is named.
+    /// Reports executables that lack the named transport.
     fn lacks(&mut self, named: &At<String>, lacking: impl IntoIterator<Item = usize>) {
         let lacking: Vec<_> = lacking.into_iter().map(|n| &self.components[n]).collect();
         let names = listed(lacking.iter().map(|component| component.name.value.as_str()), "and");
@@ -370,7 +371,7 @@ impl<'c> ConnectionChecker<'c> {
         self.found.error(Code::TransportUnfit, draft.place("transport"), message, remedy);
     }
 
-    /// Checks the transports that a connection allows by name.
+    /// Checks the transports in the `allow` of a connection.
     fn check_allowed(&mut self, draft: &ConnectionDraft) {
         if let Some(named) = draft.transport.as_ref().filter(|at| at.value != AUTO)
             && draft.places.contains_key("allow")
@@ -410,7 +411,7 @@ impl<'c> ConnectionChecker<'c> {
         }
     }
 
-    /// Reports components that `inproc` cannot join, because each is a process.
+    /// Reports components that `inproc` cannot join, because each runs in its own process.
     fn cannot_join(&mut self, inproc: &Place, processes: impl IntoIterator<Item = usize>) {
         let processes: Vec<_> = processes.into_iter().map(|n| &self.components[n]).collect();
         let names = listed(processes.iter().map(|c| c.name.value.as_str()), "and");
@@ -451,7 +452,7 @@ impl<'c> ConnectionChecker<'c> {
         listed(others, "or")
     }
 
-    /// Checks where the sender blocks and resumes.
+    /// Checks the marks at which the sender blocks and resumes.
     fn watermarks(&mut self, draft: &ConnectionDraft) {
         let LinkOptions { depth, overflow, high_watermark: high, low_watermark: low, .. } = draft.options;
         if overflow != Overflow::Block {
@@ -473,7 +474,8 @@ impl<'c> ConnectionChecker<'c> {
         self.found.error(Code::BadValue, draft.place(key), message, remedy);
     }
 
-    /// Reports flow-control keys for a receiver that drops packets, which never blocks its sender.
+    /// Reports flow-control keys of a receiver that drops packets; such a receiver never blocks the
+    /// sender.
     fn flow_of_a_dropping_receiver(&mut self, draft: &ConnectionDraft) {
         let LinkOptions { overflow, high_watermark, low_watermark, flow, .. } = draft.options;
         let keys = [
@@ -488,7 +490,8 @@ impl<'c> ConnectionChecker<'c> {
         }
     }
 
-    /// Checks that the transport has a ring where the memory of one has requirements.
+    /// Checks that the transport has a ring if the connection sets requirements on the memory of
+    /// the ring.
     fn memory(&mut self, draft: &ConnectionDraft, transport: &str) {
         let LinkOptions { huge_pages, locked, .. } = draft.options;
         for (key, options) in [
@@ -506,7 +509,8 @@ impl<'c> ConnectionChecker<'c> {
         }
     }
 
-    /// Checks that the transport, with its own options, keeps what the connection promises.
+    /// Checks that the transport can keep the promises of the connection, with the options of the
+    /// connection.
     fn promises(&mut self, draft: &ConnectionDraft, transport: &str) {
         let LinkOptions { scope, flow, transport_options, .. } = draft.options;
         let options = LinkOptions { scope, flow, transport_options, ..LinkOptions::default() };
@@ -533,7 +537,7 @@ impl<'c> ConnectionChecker<'c> {
         }
     }
 
-    /// Reports the same connection twice, and several writers where one is allowed.
+    /// Reports repeated connections, and several writers on an input that allows one.
     fn repeated(&mut self, links: &[ResolvedConnection]) {
         let mut connections: BTreeMap<(ConnectionEnd, ConnectionEnd), &Place> = BTreeMap::new();
         let mut writers: BTreeMap<ConnectionEnd, &Place> = BTreeMap::new();
@@ -587,7 +591,7 @@ impl<'c> ConnectionChecker<'c> {
         }
     }
 
-    /// Returns a component's name and one of its ports.
+    /// Returns the name of a component and one of the ports.
     fn port(&self, end: ConnectionEnd) -> Option<(&'c str, &'c PortSpec)> {
         let component = &self.components[end.component];
         let port = &component.spec.as_deref()?.ports[end.port];

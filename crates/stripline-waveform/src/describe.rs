@@ -24,24 +24,24 @@ use super::program_command::ProgramCommand;
 use super::spec_check::check_spec;
 use super::text::{quoted, quoted_line};
 
-/// Time limit of an executable for its description.
+/// Time limit within which an executable must describe itself.
 const TIME_MAX: Duration = Duration::from_secs(20);
-/// Limit of its output.
+/// Limit of the output of the executable.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// Lines of a panic that are quoted.
+/// Lines of a panic message that are quoted.
 const PANIC_LINES_MAX: usize = 10;
 /// Exit code of a Rust program that panicked.
 const PANIC_CODE: i32 = 101;
-/// The most transports of an executable.
+/// The maximum number of transports of an executable.
 const TRANSPORTS_MAX: usize = 64;
-/// Limit of the standard error that is kept.
+/// Bytes of the standard error that are kept.
 const STDERR_BYTES_MAX: usize = 16 << 10;
 
-/// Runs `executable --describe`, without standard input and for at most 5 seconds, and reads the
+/// Runs `executable --describe`, without standard input and for at most 20 seconds, and reads the
 /// description that it prints.
 ///
 /// # Errors
-/// The reason that the executable gives no description, with the remedy.
+/// The reason why the executable gives no description, with the remedy.
 ///
 /// ```
 /// let error = stripline_waveform::internal::describe(&"no/such/program".into()).unwrap_err();
@@ -62,11 +62,12 @@ pub fn describe(executable: &ProgramCommand) -> Result<ExecutableSpecs, Describe
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExecutableSpecs {
-    /// The types, with different names.
+    /// The component types. Each has a different name.
     pub specs: Vec<ComponentSpec>,
-    /// Whether its components may share a process as threads: it describes itself by a list.
+    /// Whether the components may share a process as threads. This is so if the executable
+    /// describes itself by a list.
     pub shares_process: bool,
-    /// The transports that it has; `None`: its description does not list them.
+    /// The transports of the executable; `None` if the description does not list them.
     pub transports: Option<Vec<String>>,
 }
 
@@ -84,7 +85,7 @@ impl From<ComponentSpec> for ExecutableSpecs {
 
 impl ExecutableSpecs {
     fn parse(text: &[u8]) -> serde_json::Result<Self> {
-        // A list and a single description have errors of their own.
+        // A list and a single description are parsed separately, so that the error messages fit.
         match text.trim_ascii_start().first() {
             Some(b'[') => {
                 let specs = serde_json::from_slice(text)?;
@@ -124,12 +125,12 @@ impl ExecutableSpecs {
     }
 }
 
-/// Runs `executable --check TYPE` with these properties on its standard input, for at most 5
-/// seconds, and reads the problem with the set. Only for an executable with
-/// [`validates`](ComponentSpec::validates) in its description.
+/// Runs `executable --check TYPE` with these properties on standard input, and reads the problem
+/// with the properties as a set. Use it only for an executable that has
+/// [`validates`](ComponentSpec::validates) in the description.
 ///
 /// # Errors
-/// As [`describe`].
+/// The same as for [`describe`].
 pub(super) fn ask_validity(
     executable: &ProgramCommand,
     type_name: &str,
@@ -140,8 +141,8 @@ pub(super) fn ask_validity(
     serde_json::from_slice(&answer).map_err(|error| nonsense(executable, &answer, &error))
 }
 
-/// The reason that an executable could not be queried. `Display` is one sentence;
-/// [`DescribeError::remedy`] is the remedy.
+/// The reason why an executable could not be queried. `Display` prints one sentence;
+/// [`DescribeError::remedy`] returns the remedy.
 ///
 /// ```
 /// use stripline_waveform::DescribeError;
@@ -155,28 +156,29 @@ pub(super) fn ask_validity(
 pub enum DescribeError {
     /// There is no such file, or no such program in the folders of `PATH`.
     Missing(ProgramCommand),
-    /// It could not be started: a folder, without permission, of another machine.
+    /// The executable could not be started: it is a folder, has no execute permission, or is for
+    /// another machine.
     NotStarted(ProgramCommand, String),
-    /// It could not be started because this process or the system has run out of something; the
-    /// number of the system's error.
+    /// The executable could not be started because this process or the system has run out of a
+    /// resource. The number is the error number of the system.
     Exhausted(ProgramCommand, i32),
-    /// It ended with another exit code than 0; the last line of its standard error, or a panic in
-    /// up to ten lines.
+    /// The executable ended with an exit code other than 0. The text is the last line of the
+    /// standard error, or a panic message in up to ten lines.
     Failed(ProgramCommand, i32, String),
-    /// A signal ended it.
+    /// A signal ended the executable.
     Killed(ProgramCommand, i32),
-    /// It did not end in time.
+    /// The executable did not end in time.
     TooLong(ProgramCommand, Duration),
-    /// It printed more than 1 MiB.
+    /// The executable printed more than 1 MiB.
     TooMuch(ProgramCommand),
-    /// Its output is not a description.
+    /// The output is not a description.
     Nonsense(ProgramCommand, String),
-    /// The description breaks the rules; a sentence for each.
+    /// The description breaks the rules. There is a sentence for each fault.
     BadSpec(ProgramCommand, Vec<String>),
 }
 
 impl DescribeError {
-    /// Returns the problem when it was run with this option.
+    /// Returns the problem that occurred when the executable was run with this option.
     pub(super) fn of_option(&self, option: &str) -> String {
         let (Self::Missing(path)
         | Self::NotStarted(path, _)
@@ -266,7 +268,7 @@ impl DescribeError {
 }
 
 impl DescribeError {
-    /// Returns what it printed, where that has several lines.
+    /// Returns the printed text if it has several lines.
     pub(super) fn printed(&self) -> Option<&str> {
         match self {
             Self::Failed(_, _, said) => Some(said.as_str()).filter(|said| said.contains('\n')),
@@ -283,10 +285,11 @@ impl fmt::Display for DescribeError {
 
 impl std::error::Error for DescribeError {}
 
-/// The words with which a Rust program reports a panic.
+/// The words by which a Rust program reports a panic.
 const PANIC_WORDS: &str = "panicked at";
 
-/// Returns the lines of standard error to quote: a panic, or the last one.
+/// Returns the lines of standard error to quote: the panic message if there is one, otherwise the
+/// last line.
 fn quotable(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines = || text.lines().map(str::trim_end).filter(|line| !line.is_empty());
@@ -296,7 +299,7 @@ fn quotable(stderr: &[u8]) -> String {
     if panic.is_empty() { lines().next_back().unwrap_or_default().into() } else { panic.join("\n") }
 }
 
-/// Returns the error about an output that cannot be read, with the beginning of the output.
+/// Returns the error for output that cannot be parsed, with the beginning of the output.
 fn nonsense(command: &ProgramCommand, output: &[u8], error: &serde_json::Error) -> DescribeError {
     let (error, text) = (quoted_line(&error.to_string()), String::from_utf8_lossy(output));
     let why = match text.lines().find(|line| !line.trim().is_empty()) {
@@ -311,7 +314,8 @@ fn is_executable(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the interpreter that the first line of a script names, if it is not there.
+/// Returns the interpreter that the first line of a script names, if the interpreter does not
+/// exist.
 fn missing_interpreter(path: &Path) -> Option<String> {
     let mut start = [0; 128];
     let read = File::open(path).and_then(|mut file| file.read(&mut start)).ok()?;
@@ -321,7 +325,8 @@ fn missing_interpreter(path: &Path) -> Option<String> {
     (!Path::new(interpreter).exists()).then(|| interpreter.to_string())
 }
 
-/// Returns the remedy for a start that failed for want of something, by the error's number.
+/// Returns the remedy for a start that failed because a resource ran out, by the number of the
+/// error.
 fn exhausted_remedy(number: i32) -> String {
     let error = io::Error::from_raw_os_error(number);
     if let Some(limit) = SystemLimit::of(&error).or_else(|| SystemLimit::of_thread(&error)) {
@@ -335,7 +340,7 @@ fn exhausted_remedy(number: i32) -> String {
     .into()
 }
 
-/// Returns the error about a program that did not start.
+/// Returns the error for a program that did not start.
 fn not_started(command: &ProgramCommand, error: &io::Error) -> DescribeError {
     match error.raw_os_error() {
         Some(number)
@@ -361,7 +366,7 @@ fn missing_remedy(path: &Path) -> String {
         ("target", "release") => " --release",
         _ => return "build it first, or correct the path: it is relative to the waveform file".into(),
     };
-    // The whole workspace: the program may be any package's.
+    // `--workspace`, because the program may belong to any package.
     format!("build it first: cargo build{profile} --workspace --{kind} {name}")
 }
 
@@ -372,7 +377,7 @@ fn describe_within(path: &ProgramCommand, time_max: Duration) -> Result<Executab
     if errors.is_empty() { Ok(specs) } else { Err(DescribeError::BadSpec(path.clone(), errors)) }
 }
 
-/// Runs an executable with an option; returns its output.
+/// Runs an executable with an option, and returns the output.
 fn run(
     command: &ProgramCommand,
     arguments: &[&str],
@@ -397,7 +402,7 @@ fn run(
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A process group of its own, so that all its children end with it.
+        // A separate process group, so that all children of the process end with it.
         .process_group(0)
         .spawn()
         .map_err(not_started)?;
@@ -418,7 +423,7 @@ fn run(
     Ok(std::mem::take(&mut asked.stdout))
 }
 
-/// Creates a file in memory with this text; a pipe would have to be filled while the output is
+/// Creates a file in memory that holds the text. A pipe would have to be filled while the output is
 /// read.
 fn holding(text: &[u8]) -> io::Result<File> {
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
@@ -428,7 +433,8 @@ fn holding(text: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// A running `--describe` or `--check`; ended, with all that it started, when dropped.
+/// A running `--describe` or `--check`. Dropping it ends the process and all processes that it has
+/// started.
 struct DescribeProcess {
     child: Child,
     stdout: Vec<u8>,
@@ -436,14 +442,15 @@ struct DescribeProcess {
 }
 
 impl DescribeProcess {
-    /// Reads until the child ends; `None` when it took too long or printed too much.
+    /// Reads until the child ends; `None` if it took too long or printed too much.
     fn wait(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
-        // The interval between checks for the child's end while it prints nothing.
+        // The interval between checks for the end of a child that prints nothing.
         const INTERVAL: Duration = Duration::from_millis(10);
         let (mut stdout, mut stderr) = (self.child.stdout.take(), self.child.stderr.take());
         loop {
             let ended = self.has_ended()?;
-            // After its end its output is still in the pipes, but later output is not awaited.
+            // After the end of the child, the output may still be in the pipes. Later output is not
+            // awaited.
             let interval = if ended { Duration::ZERO } else { INTERVAL };
             let [out_ready, err_ready] = readable(stdout.as_ref(), stderr.as_ref(), interval)?;
             if out_ready {
@@ -466,7 +473,8 @@ impl DescribeProcess {
         }
     }
 
-    /// Returns whether the child has ended; it is not reaped, so that its process id is not reused.
+    /// Returns whether the child has ended. The child is not reaped, so that the process id is not
+    /// reused.
     fn has_ended(&self) -> io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(Pid::from_child(&self.child)), options) {
@@ -476,8 +484,8 @@ impl DescribeProcess {
         }
     }
 
-    /// Ends the child, if it still runs, and all processes that it started. Only before the child
-    /// is reaped.
+    /// Ends the child if it is still running, and all processes that it has started. Call this only
+    /// before the child is reaped.
     fn kill_group(&self) {
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
     }
@@ -485,7 +493,7 @@ impl DescribeProcess {
 
 impl Drop for DescribeProcess {
     fn drop(&mut self) {
-        // An error means that it has been reaped already, and its group ended before.
+        // An error means that the child has been reaped, after the end of the group.
         if self.has_ended().is_ok() {
             self.kill_group();
         }
@@ -493,7 +501,7 @@ impl Drop for DescribeProcess {
     }
 }
 
-/// Waits at most `time`; returns which of the two pipes has data, or its end.
+/// Waits at most `time`, and returns which of the two pipes has data or has ended.
 fn readable(
     stdout: Option<&ChildStdout>,
     stderr: Option<&ChildStderr>,
@@ -507,7 +515,7 @@ fn readable(
     Ok(fds.map(|fd| fd.is_some() && index.next().is_some_and(|index| polled.is_ready(index))))
 }
 
-/// Reads once; keeps up to `max` bytes of all, and closes the pipe at its end.
+/// Reads once. Keeps up to `max` bytes in total, and closes the pipe at its end.
 fn read_some(pipe: &mut Option<impl Read>, into: &mut Vec<u8>, max: usize) -> io::Result<()> {
     let mut buffer = [0; 16 << 10];
     let Some(reader) = pipe else { return Ok(()) };
@@ -534,7 +542,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/waveforms/programs")
     }
 
-    /// Returns a script behind an interpreter, as `exec = ["sh", "NAME"]`.
+    /// Returns a script that an interpreter runs, as `exec = ["sh", "NAME"]`.
     fn script(name: &str) -> ProgramCommand {
         ProgramCommand::find("sh", &[name.into()], &folder())
     }

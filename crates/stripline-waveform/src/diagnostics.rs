@@ -1,4 +1,4 @@
-//! The findings of a check: each with its place in the source, a label there and the remedy.
+//! The findings of a check. Each has a place in the source, a label at the place, and a remedy.
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -12,8 +12,8 @@ use super::text::count;
 
 /// All findings of a check, errors and warnings, in the order of the source.
 ///
-/// Its `Display` is plain text. [`Diagnostics::render`] can add colour; [`Diagnostics::print`] does
-/// so on a terminal.
+/// `Display` prints plain text. [`Diagnostics::render`] can add colour; [`Diagnostics::print`] adds
+/// colour on a terminal.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -29,14 +29,14 @@ use super::text::count;
 #[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     list: Vec<Diagnostic>,
-    /// The number of all errors, kept or not.
+    /// The number of all errors, whether kept or not.
     errors: usize,
     warnings: usize,
 }
 
 impl Diagnostics {
-    /// The most findings that one check keeps, errors rather than warnings; further ones are
-    /// counted.
+    /// The maximum number of findings that one check keeps; errors have precedence over warnings.
+    /// Further findings are only counted.
     pub const LENGTH_MAX: usize = 500;
 
     /// Returns the findings, in the order of the source.
@@ -65,8 +65,7 @@ impl Diagnostics {
         self.errors > 0
     }
 
-    /// Renders all findings as text for users, with a last line that counts them if there are
-    /// errors.
+    /// Renders all findings as text for users. If there are errors, the last line counts them.
     pub fn render(&self, coloured: bool) -> String {
         let mut text = String::new();
         for diagnostic in &self.list {
@@ -88,16 +87,16 @@ impl Diagnostics {
         text
     }
 
-    /// Prints everything on standard error, in colour when that is a terminal and `NO_COLOR` is not
-    /// set.
+    /// Prints everything on standard error, in colour if standard error is a terminal and
+    /// `NO_COLOR` is not set.
     pub fn print(&self) {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let mut stderr = std::io::stderr().lock();
-        // With standard error closed there is no reader left.
+        // If standard error is closed, there is no reader.
         let _ = stderr.write_all(self.render(stderr.is_terminal() && !no_colour).as_bytes());
     }
 
-    /// Adds an error with its remedy.
+    /// Adds an error and the remedy.
     pub(super) fn error(
         &mut self,
         code: Code,
@@ -108,7 +107,7 @@ impl Diagnostics {
         self.push(Diagnostic::error(code, place, message).help(remedy));
     }
 
-    /// Drops the errors of a kind at a place, which another error replaces.
+    /// Drops the errors of a kind at a place, because another error replaces them.
     pub(super) fn drop_at(&mut self, place: &Place, code: Code) {
         let is_other = |kept: &Diagnostic| {
             kept.code != code
@@ -134,8 +133,8 @@ impl Diagnostics {
         }
     }
 
-    /// Brings the findings into the order of the file; those about options follow as they were
-    /// found.
+    /// Sorts the findings by the order of the file. Findings about options follow in the order in
+    /// which they were found.
     pub(super) fn sort(&mut self) {
         self.list.sort_by_key(|d| match d.place.source.is_option {
             false => (false, d.place.span.start),
@@ -174,13 +173,14 @@ impl std::error::Error for Diagnostics {}
 pub enum Level {
     /// The waveform is not started.
     Error,
-    /// The waveform is started, but probably not as meant.
+    /// The waveform is started, but is probably not what the user meant.
     Warning,
 }
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident => $text:literal,)*) => {
-        /// The kind of a finding. Its text, as `unknown-key`, stays the same between versions.
+        /// The kind of a finding. The text of a code, for example `unknown-key`, stays the same
+        /// between versions.
         ///
         /// ```
         /// use stripline_waveform::Code;
@@ -212,8 +212,8 @@ codes! {
     Syntax => "syntax",
     /// A name or key appears twice.
     Duplicate => "duplicate",
-    /// The file, or something in it, is too large or too many. Also more than the limits of the
-    /// system allow here (warning).
+    /// The file is too large, or something in it is too large or occurs too often. Also a use of
+    /// more resources than the limits of the system allow (warning).
     Limit => "limit",
     /// A key that has no meaning here.
     UnknownKey => "unknown-key",
@@ -241,19 +241,19 @@ codes! {
     MissingProperty => "missing-property",
     /// A property's value of the wrong kind or out of range.
     BadProperty => "bad-property",
-    /// Properties that are valid one by one but rejected as a set, or a file that the component
-    /// cannot use.
+    /// Properties that are valid one by one but not together, or a file that the component cannot
+    /// use.
     PropertiesUnfit => "properties-unfit",
-    /// A file that one component or option writes and another one writes or reads.
+    /// A file that one component or option writes, and that another one also writes or reads.
     FileShared => "file-shared",
-    /// A file with the name of another type of samples than it would get.
+    /// A file with a name that stands for another type of samples than the file would get.
     FileMisnamed => "file-misnamed",
-    /// Streams of different sample rates at the inputs of a component that takes one rate, or
-    /// another rate than the only one that it takes.
+    /// Streams of different sample rates at the inputs of a component that takes one rate, or a
+    /// rate that the component does not take.
     RateMismatch => "rate-mismatch",
-    /// A component that needs a sample rate, behind a source that has none.
+    /// A component that needs a sample rate, behind a source without one.
     NoRate => "no-rate",
-    /// A stream of channels or rows at a component that cannot take it.
+    /// A stream of channels or rows at a component that cannot process it.
     OrderMismatch => "order-mismatch",
     /// A component that the waveform does not have.
     UnknownComponent => "unknown-component",
@@ -265,7 +265,7 @@ codes! {
     PortDirection => "port-direction",
     /// A mandatory port without a connection.
     Unconnected => "unconnected",
-    /// Several writers on an input for one.
+    /// Several writers on an input that allows one.
     TwoWriters => "two-writers",
     /// The same connection twice.
     SameConnection => "same-connection",
@@ -287,9 +287,9 @@ codes! {
     TransportUnfit => "transport-unfit",
     /// An executable placed in a thread.
     PlacementUnfit => "placement-unfit",
-    /// A thread that is to be started again when it fails.
+    /// A thread with a rule to restart it when it fails.
     RestartUnfit => "restart-unfit",
-    /// A component that owns its loop and is to be run otherwise.
+    /// A component with a loop of its own, and with another dispatch than `queue`.
     DispatchUnfit => "dispatch-unfit",
     /// Flow control on a connection that never blocks its sender.
     FlowUnfit => "flow-unfit",
@@ -301,12 +301,12 @@ codes! {
     RestartIgnored => "restart-ignored",
     /// A `resequence` where the order cannot change (warning).
     ResequenceIdle => "resequence-idle",
-    /// An option that the others of its connection leave without effect (warning).
+    /// An option that other options of the connection leave without effect (warning).
     OptionIdle => "option-idle",
     /// A receiver that drops packets, behind an output with a scope that waits for it (warning).
     ScopeUnfit => "scope-unfit",
-    /// A component that spins on the processor of the other end of its connection, with a real-time
-    /// priority that leaves it no time (warning).
+    /// A component that spins on the processor of the other end of the connection, at a real-time
+    /// priority that leaves the other end no time (warning).
     SpinUnfit => "spin-unfit",
     /// A `resequence` window smaller than the pool before it (warning).
     WindowSmall => "window-small",
@@ -318,7 +318,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// One finding.
+/// A finding.
 ///
 /// ```
 /// # use stripline_waveform::{Catalog, Code, Overrides, parse_bytes};
@@ -371,7 +371,7 @@ impl Diagnostic {
         self
     }
 
-    /// Adds a second place that the reader needs to see.
+    /// Adds a second place that is relevant to the finding.
     pub(super) fn also(mut self, place: &Place, label: impl Into<String>) -> Self {
         self.also = Some((place.clone(), printable(&label.into())));
         self
@@ -403,7 +403,7 @@ impl Diagnostic {
         &self.remedy
     }
 
-    /// Returns the file's path, or `command line`.
+    /// Returns the path of the file, or `command line`.
     pub fn source(&self) -> &str {
         &self.place.source.name
     }
@@ -431,7 +431,8 @@ impl Diagnostic {
         let mut group = if source.text.is_empty() {
             title.element(Origin::path(&source.name))
         } else {
-            // Only the lines concerned are passed on: a file may be long and have many findings.
+            // Only the relevant lines are passed to the renderer, because a file may be long and
+            // have many findings.
             let also = self.also.as_ref().filter(|(place, _)| self.place.is_near(place));
             let spans = [Some(&self.place), also.map(|(place, _)| place)];
             let start = spans.iter().flatten().map(|p| p.span.start).min().unwrap_or(0);
@@ -444,7 +445,8 @@ impl Diagnostic {
             if !self.label.is_empty() {
                 annotation = annotation.label(&self.label);
             }
-            // The renderer replaces other control characters, but not these; `·` has as many bytes.
+            // The renderer replaces all control characters except these. `·` has the same number of
+            // bytes.
             let lines = source.text[first..last].replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "·");
             let mut snippet =
                 Snippet::source(lines).line_start(line).path(&source.name).annotation(annotation);
@@ -479,7 +481,8 @@ pub(super) struct Source {
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every finding refers to its source, and the text of a source may be long.
+        // Print only the name: every finding refers to a source, and the text of a source may be
+        // long.
         f.write_str(&self.name)
     }
 }
@@ -506,8 +509,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Creates a place; the span is cut to the first line it covers, and to whole characters of the
-    /// text.
+    /// Creates a place. The span is cut to the first line that it covers, and to whole characters
+    /// of the text.
     pub(super) fn new(source: &Arc<Source>, span: Range<usize>) -> Self {
         let text = &source.text;
         let start = floor(text, span.start);
@@ -521,7 +524,7 @@ impl Place {
         &self.source.text[self.span.clone()]
     }
 
-    /// Returns whether it is in an option of the command line.
+    /// Returns whether the place is in an option of the command line.
     pub(super) fn is_option(&self) -> bool {
         self.source.is_option
     }
@@ -539,7 +542,7 @@ fn floor(text: &str, mut index: usize) -> usize {
     index
 }
 
-/// A value and its place in the source.
+/// A value and the place in the source.
 #[derive(Clone, Debug)]
 pub(super) struct At<T> {
     pub value: T,

@@ -1,5 +1,5 @@
-//! Reads a waveform file: from bytes to tables with valid keys and kinds of value. `check` then
-//! decides whether they fit together.
+//! Reads a waveform file, from bytes to tables with valid keys and values of the right kind.
+//! `check` then decides whether the parts fit together.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -22,20 +22,21 @@ use super::toml_reader::TableReader;
 use super::toml_reader::program::ProgramText;
 use super::{Placement, Restart};
 
-/// The largest waveform file, in bytes.
+/// The maximum size of a waveform file in bytes.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
-/// The longest line of a waveform file, in bytes.
+/// The maximum length of a line in bytes.
 const LINE_BYTES_MAX: usize = 1 << 16;
-/// The most components of a waveform.
+/// The maximum number of components of a waveform.
 pub(super) const COMPONENTS_MAX: usize = 1024;
-/// The most connections of a waveform.
+/// The maximum number of connections of a waveform.
 pub(super) const CONNECTIONS_MAX: usize = 4096;
-/// The longest name of a component or waveform, in bytes.
+/// The maximum length of the name of a component or waveform in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 64;
-/// The most repeated names that are shown with the place of the first: each needs a search.
+/// The maximum number of repeated names that are reported with the place of the first occurrence.
+/// Each needs a search.
 const FIRSTS_MAX: usize = 100;
 
-/// The content of the file, before names are resolved.
+/// The content of the file, before the names are resolved.
 pub(super) struct Draft {
     pub name: Option<String>,
     pub description: String,
@@ -48,7 +49,7 @@ pub(super) struct ComponentDraft {
     pub name: At<String>,
     pub stock: Option<At<String>>,
     pub executable: Option<At<ProgramText>>,
-    /// Whether one of the two is present, readable or not.
+    /// Whether `type` or `exec` is present, even if it is unreadable.
     pub has_program: bool,
     pub placement: Option<Placement>,
     pub restart: Option<Restart>,
@@ -59,41 +60,42 @@ pub(super) struct ComponentDraft {
     pub unknown_keys: Vec<At<String>>,
     /// All keys that the table may have.
     pub keys: Vec<&'static str>,
-    /// The place of each key's value.
+    /// The place of the value of each key.
     pub places: BTreeMap<&'static str, Place>,
 }
 
 impl ComponentDraft {
-    /// Returns the place of a key's value.
+    /// Returns the place of the value of a key.
     pub(super) fn place(&self, key: &str) -> &Place {
         self.places.get(key).unwrap_or(&self.name.place)
     }
 }
 
-/// One property as written; without a value where it is an array or another kind that no property
-/// takes.
+/// A property as written. The value is `None` if it is an array or has another kind that no
+/// property takes.
 pub(super) struct Property {
     pub name: At<String>,
     pub value: At<Option<Value>>,
 }
 
-/// One `[[connection]]`. `None` is a key left out or, in `from` and `to`, one already found wrong.
+/// One `[[connection]]`. `None` stands for a missing key. In `from` and `to` it also stands for a
+/// value that has been found wrong.
 pub(super) struct ConnectionDraft {
     pub place: Place,
     pub from: Option<At<String>>,
     pub to: Option<At<String>>,
     pub transport: Option<At<String>>,
-    /// The transports that `auto` may take beyond its first ones.
+    /// The transports that `auto` may choose in addition to the default candidates.
     pub allow: Vec<At<String>>,
     pub options: LinkOptions,
     /// The types without a layout that are allowed between programs built differently.
     pub types_without_layout: Vec<At<TypeName>>,
-    /// The place of each key's value.
+    /// The place of the value of each key.
     pub places: BTreeMap<&'static str, Place>,
 }
 
 impl ConnectionDraft {
-    /// Returns the place of a key's value.
+    /// Returns the place of the value of a key.
     pub(super) fn place(&self, key: &str) -> &Place {
         self.places.get(key).unwrap_or(&self.place)
     }
@@ -102,7 +104,8 @@ impl ConnectionDraft {
 /// Reads the bytes of the file, at most [`FILE_BYTES_MAX`].
 ///
 /// # Errors
-/// The reason, with the remedy: of a misspelt path, the nearest file.
+/// The reason why the file cannot be read, with the remedy. For a misspelt path the remedy names
+/// the nearest file.
 ///
 /// ```
 /// let found = stripline_waveform::internal::read_bytes("no-such-file.toml".as_ref()).unwrap_err();
@@ -139,8 +142,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
     }
 }
 
-/// Opens a file, and does not wait for a process at the other end of a named pipe. Reads of a pipe
-/// that has one wait.
+/// Opens a file without waiting for the other end of a named pipe. Later reads of the pipe block.
 fn open_at_once(path: &Path) -> std::io::Result<std::fs::File> {
     let at_once = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = std::fs::OpenOptions::new().read(true).custom_flags(at_once).open(path)?;
@@ -148,14 +150,14 @@ fn open_at_once(path: &Path) -> std::io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// Returns the TOML file that a path without a file probably means. It is the path with the ending,
-/// or a file of a similar name in its folder.
+/// Returns the TOML file that a path to no file probably means: the path with the ending `.toml`,
+/// or a file of a similar name in the folder.
 ///
 /// ```
 /// assert_eq!(stripline_waveform::internal::nearest("no/such/folder/x".as_ref()), None);
 /// ```
 pub fn nearest(path: &Path) -> Option<PathBuf> {
-    // A folder with more files is not searched further.
+    // The search ends after this number of files.
     const FILES_MAX: usize = 10_000;
     let with_ending = PathBuf::from(format!("{}.toml", path.to_str()?));
     if with_ending.is_file() {
@@ -181,7 +183,8 @@ pub(super) fn source(bytes: &[u8], path: &Path) -> Result<Arc<Source>, Diagnosti
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
         Err(error) => {
-            // Only the part before is printed: the rest may be arbitrary bytes.
+            // Only the part before the invalid byte is printed, because the rest may be arbitrary
+            // bytes.
             let at = error.valid_up_to();
             let mut text = String::from_utf8_lossy(&bytes[..at]).into_owned();
             text.push('\u{fffd}');
@@ -208,13 +211,13 @@ fn unreadable(path: &Path, text: String, at: usize, code: Code, message: &str, r
     found
 }
 
-/// Reads the tables of the file; `None` when it is not TOML, or far too large.
+/// Reads the tables of the file; `None` if the file is not TOML, or far too large.
 pub(super) fn read(source: &Arc<Source>, found: &mut Diagnostics) -> Option<Draft> {
     let root = tables(source, found)?;
     TableReader::new(source, found, root.get_ref()).draft()
 }
 
-/// Returns the tables of the file; `None` when it is not TOML.
+/// Returns the tables of the file; `None` if the file is not TOML.
 pub(super) fn tables<'s>(source: &'s Arc<Source>, found: &mut Diagnostics) -> Option<Spanned<DeTable<'s>>> {
     let (root, errors) = DeTable::parse_recoverable(source.text());
     if errors.is_empty() {
@@ -227,7 +230,8 @@ pub(super) fn tables<'s>(source: &'s Arc<Source>, found: &mut Diagnostics) -> Op
 
 fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut Diagnostics) {
     let text = source.text();
-    // The end of a table with a repeated header: its repeated keys are not reported.
+    // The end of a table with a repeated header. The keys in that table are not reported as
+    // repeated.
     let mut repeated_until = 0;
     for (number, error) in errors.iter().enumerate() {
         let span = error.span().unwrap_or(0..0);
@@ -262,11 +266,12 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
     }
 }
 
-/// Returns the first place of a repeated key, or name of a table; `None`: it does not begin a line.
+/// Returns the first place of a repeated key or table name; `None` if the first place does not
+/// begin a line.
 fn first_of(text: &str, repeated: Range<usize>) -> Option<Range<usize>> {
     let name = text.get(repeated.clone())?;
     let line_start = text[..repeated.start].rfind('\n').map_or(0, |n| n + 1);
-    // The name of a table is behind those of the tables around it.
+    // The name of a table follows the names of the enclosing tables.
     let before = text[line_start..repeated.start].trim_start();
     let is_table = before.starts_with('[');
     let mut first = None;
@@ -276,7 +281,7 @@ fn first_of(text: &str, repeated: Range<usize>) -> Option<Range<usize>> {
         let (at, is_header) = (start + line.len() - written.len(), written.starts_with('['));
         start += line.len();
         if is_header && !is_table {
-            // A key is repeated in its own table.
+            // The first occurrence must be in the same table.
             first = None;
         }
         let rest = written.strip_prefix(before).and_then(|rest| rest.strip_prefix(name));

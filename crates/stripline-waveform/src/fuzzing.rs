@@ -1,4 +1,4 @@
-//! Access to private code for the fuzz targets, compiled only under `cfg(fuzzing)` and not part of
+//! Access to private code for the fuzz targets. Compiled only under `cfg(fuzzing)`, and not part of
 //! the interface.
 
 use stripline::call::Payload;
@@ -6,8 +6,8 @@ use stripline::component::{ComponentSpec, Properties, PropertySpec, Value};
 
 use crate::control::Setting;
 
-/// Parses the bytes as a request to a launcher or as one of its replies, depending on `kind`.
-/// Returns equivalent bytes, and the text for display.
+/// Parses the bytes as a request to a launcher or as a reply, depending on `kind`. Returns
+/// equivalent bytes and the text for display.
 pub fn control_words(kind: u8, bytes: &[u8]) -> Option<(Vec<u8>, String)> {
     use crate::control as c;
     fn word<T: Payload + std::fmt::Debug>(bytes: &[u8]) -> Option<(Vec<u8>, String)> {
@@ -30,8 +30,8 @@ pub fn control_words(kind: u8, bytes: &[u8]) -> Option<(Vec<u8>, String)> {
     }
 }
 
-/// Parses an argument of `stripline set`. Returns it as it would be written, and the value for a
-/// property of each kind, where it is valid.
+/// Parses an argument of `stripline set`. Returns the argument as it would be written, and the
+/// value for a property of each kind for which it is valid.
 pub fn setting(text: &str) -> Option<(String, Vec<Result<Value, String>>)> {
     let setting: Setting = text.parse().ok()?;
     let kinds = [

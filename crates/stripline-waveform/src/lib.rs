@@ -1,9 +1,10 @@
-//! Waveforms: components of [`stripline`] joined by connections, described in a file.
+//! Waveforms: components of [`stripline`] that are joined by connections, as described in a file.
 //!
-//! [`load`] reads and checks a file completely before anything starts. Its result is a plan, a
-//! [`Waveform`]. [`run`] launches and supervises it, and returns a [`RunReport`]. [`control`]
-//! reads and changes a waveform that another process runs. The `stripline` command is made of
-//! these. A component needs none of them: it needs the crate [`stripline`] alone.
+//! [`load`] reads a file and checks it completely before anything starts. The result is a plan, a
+//! [`Waveform`]. [`run`] launches and supervises the waveform, and returns a [`RunReport`].
+//! [`control`] reads and changes a waveform that another process runs. The `stripline` command is
+//! built from these parts. A component does not depend on them: a component depends on the crate
+//! [`stripline`] alone.
 //!
 //! ```
 //! use stripline::component::Registry;
@@ -63,7 +64,8 @@ pub use program_command::ProgramCommand;
 pub use restart::{AfterGivingUp, GiveUp, InvalidRestart, Restart, RestartWhen};
 pub use transport_choice::{Candidate, ChosenBy, TransportChoice};
 
-/// What the command and tests use beyond the public interface. Any release may change or remove it.
+/// Functions beyond the public interface for the command and for tests. Any release may change or
+/// remove them.
 #[doc(hidden)]
 pub mod internal {
     pub use crate::at_once::at_once;
@@ -78,7 +80,7 @@ pub mod internal {
     pub use crate::topics::{TopicChoice, check_topics, topic_choices};
 }
 
-// The examples of the README compile, and run where they can.
+// Compiles the examples of the README, and runs those that can run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

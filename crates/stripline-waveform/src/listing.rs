@@ -1,4 +1,4 @@
-//! The output of `stripline components`: a component's specification as plain text.
+//! The output of `stripline components`: the specification of a component as plain text.
 
 use std::fmt::Write;
 
@@ -9,8 +9,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::text::wrapped;
 
-/// Formats one component as aligned plain text: its ports, its properties, and an example for a
-/// waveform file. In a narrower width than a list needs, each of its rows is a block.
+/// Formats one component as aligned plain text: the ports, the properties, and an example for a
+/// waveform file. If the width is too small for a list, each row of the list becomes a block.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes, PropertySpec};
@@ -51,8 +51,8 @@ pub fn render_component(spec: &ComponentSpec, width: Option<usize>) -> String {
     text
 }
 
-/// Formats one line for each component: its name, the types of its inputs and outputs, its summary.
-/// In a width that is too narrow for it, a block for each.
+/// Formats one line for each component: the name, the types of the inputs and outputs, and the
+/// summary. If the width is too small for the lines, each component becomes a block.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes};
@@ -82,7 +82,7 @@ pub fn render_component_list<'a>(
         [spec.name.clone(), flow, spec.summary.clone()]
     };
     let indented = aligned(specs.into_iter().map(row), width.map(|width| width + 2));
-    // In the narrowest widths, a line may be empty.
+    // At the smallest widths, a line may be empty.
     indented.lines().map(|line| format!("{}\n", line.strip_prefix("  ").unwrap_or(line))).collect()
 }
 
@@ -122,8 +122,8 @@ fn property_row(property: &PropertySpec) -> [String; 6] {
     [name, kind, default, allowed, access.into(), property.summary.clone()]
 }
 
-/// Formats rows as lines, each column as wide as its widest text, indented by two. Where that is
-/// too wide, each row is a block: its last text stands below the others.
+/// Formats rows as lines indented by two. Each column is as wide as the longest text in it. If the
+/// lines would be too wide, each row becomes a block with the last text below the others.
 fn aligned<const N: usize>(rows: impl Iterator<Item = [String; N]>, width: Option<usize>) -> String {
     let rows: Vec<[String; N]> = rows.collect();
     let widest = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
@@ -149,7 +149,8 @@ fn aligned<const N: usize>(rows: impl Iterator<Item = [String; N]>, width: Optio
     text
 }
 
-/// Formats a table to copy: required properties as lines to fill in, the rest as comments.
+/// Formats a table for users to copy: required properties are lines to fill in, and the others are
+/// comments.
 fn example(spec: &ComponentSpec) -> String {
     let mut text = format!("[component.{}]\ntype = \"{}\"\n", spec.name, spec.name);
     let mut settable = spec.properties.iter().filter(|p| p.access != Access::ReadOnly).peekable();
@@ -163,8 +164,8 @@ fn example(spec: &ComponentSpec) -> String {
     text
 }
 
-/// Returns a value that a waveform file could give a property, in TOML: its default or an allowed
-/// value.
+/// Returns a value that a waveform file could give to a property, in TOML: the example, the
+/// default, or an allowed value.
 pub(super) fn example_value(property: &PropertySpec) -> String {
     let value = match (property.example.as_ref().or(property.default.as_ref()), &property.kind) {
         (Some(value), _) => value.clone(),

@@ -1,4 +1,5 @@
-//! The check against this machine: processors that spinning threads keep, and limits of the system.
+//! The check against this machine: processors that spinning threads occupy, and limits of the
+//! system.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +11,21 @@ use super::connections::{ConnectionEnd, ResolvedConnection};
 use super::diagnostics::{Code, Diagnostic, Diagnostics};
 use super::text::count;
 
-/// Descriptors of a launcher, and for each of its components, as counted on runs.
+/// Descriptors of a launcher, and additional ones for each component, as counted on runs.
 const LAUNCHER_DESCRIPTORS: (u64, u64) = (21, 3);
-/// Descriptors of a component process, for each of its components and for each output port.
+/// Descriptors of a component process, and additional ones for each component and each output port
+/// in it.
 const PROCESS_DESCRIPTORS: (u64, u64, u64) = (8, 1, 5);
-/// The bytes of a message queue for each message, and the most messages without other settings of
-/// the system.
+/// The bytes that each message takes in a message queue, and the maximum number of messages under
+/// the default settings of the system.
 const MESSAGE_BYTES: u64 = 8192 + 104;
 const MESSAGES_MAX: u64 = 10;
-/// The address space that each process needs besides its executable and its rings: its start checks
-/// it.
+/// The address space that each process needs besides the executable and the rings. The process
+/// checks it at the start.
 const PROCESS_BYTES: u64 = 64 << 20;
 
-/// The limits of this process; `None`: unlimited. Only the soft limit of descriptors is raised.
+/// The limits of this process; `None` is unlimited. At the start of a process only the soft limit
+/// of descriptors is raised.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Limits {
     descriptors: Option<u64>,
@@ -30,7 +33,7 @@ pub(super) struct Limits {
     locked_bytes: Option<u64>,
     queue_bytes: Option<u64>,
     memory_bytes: Option<u64>,
-    /// The address space of this process, of the same executable as stock components.
+    /// The address space of this process, which runs the same executable as the stock components.
     own_bytes: u64,
 }
 
@@ -48,7 +51,7 @@ impl Limits {
     }
 }
 
-/// Returns the address space of this process; 0: unknown.
+/// Returns the address space of this process; 0 if it is unknown.
 fn own_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
@@ -65,7 +68,7 @@ fn may_lock_everything() -> bool {
         .is_some_and(|set| set >> CAP_IPC_LOCK & 1 == 1)
 }
 
-/// The processors of a component and its real-time priority.
+/// The processors and the real-time priority of a component.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schedule<'a> {
     pub priority: Option<u8>,
@@ -73,15 +76,16 @@ pub(super) struct Schedule<'a> {
 }
 
 impl Schedule<'_> {
-    /// Returns whether a component with this schedule that spins leaves another one no time. Its
-    /// priority is then as high, and the other one has no processor of its own.
+    /// Returns whether a component with this schedule that spins leaves the other component no
+    /// time. This is so if the priority is at least as high and covers every processor that the
+    /// other component may use.
     pub(super) fn starves(self, other: Self) -> bool {
         let is_above = self.priority.is_some_and(|priority| other.priority.unwrap_or(0) <= priority);
         is_above && !other.cpus.is_empty() && other.cpus.iter().all(|cpu| self.cpus.contains(cpu))
     }
 }
 
-/// Warns of threads that keep the processor from the other end of their connection, and of limits
+/// Warns about threads that occupy the processor of the other end of a connection, and about limits
 /// of the system that a run would reach.
 pub(super) fn check(
     links: &[ResolvedConnection],
@@ -117,7 +121,7 @@ fn spins(link: &ResolvedConnection, [sender, receiver]: [&CheckedComponent; 2], 
     }
 }
 
-/// Warns of a ring that is larger than a file may be: shared memory is a file.
+/// Warns about a ring that is larger than the limit for files, because shared memory is a file.
 fn link_limits(link: &ResolvedConnection, limits: Limits, found: &mut Diagnostics) {
     let bytes = u64::from(link.draft.options.buffer);
     let Some(limit) = limits.file_bytes.filter(|limit| link.transport == "shm" && bytes >= *limit) else {
@@ -131,7 +135,7 @@ fn link_limits(link: &ResolvedConnection, limits: Limits, found: &mut Diagnostic
     found.push(Diagnostic::warning(Code::Limit, place, message).help(remedy));
 }
 
-/// Warns of limits that all connections of a process, or of the user, reach together.
+/// Warns about limits that all connections of a process, or of the user, reach together.
 fn sums(
     links: &[ResolvedConnection],
     components: &[CheckedComponent],
@@ -223,7 +227,7 @@ fn processes(components: &[CheckedComponent]) -> Vec<Vec<usize>> {
     processes
 }
 
-/// Returns the descriptors of an end of a connection, as counted on runs.
+/// Returns the number of descriptors at one end of a connection, as counted on runs.
 fn link_descriptors(transport: &str) -> u64 {
     match transport {
         "inproc" => 0,
@@ -233,8 +237,8 @@ fn link_descriptors(transport: &str) -> u64 {
     }
 }
 
-/// Returns the bytes that these connections' rings take in a process: each is mapped twice. The
-/// receivers of an output share its ring.
+/// Returns the address space that the rings of these connections take in a process. Each ring is
+/// mapped twice. The receivers of an output share a ring.
 fn ring_bytes<'l>(links: impl Iterator<Item = &'l ResolvedConnection>) -> u64 {
     let rings = links.filter(|link| link.transport == "shm");
     let rings: BTreeSet<_> = rings.map(|link| (link.from, link.draft.options.buffer)).collect();

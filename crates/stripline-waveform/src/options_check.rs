@@ -1,4 +1,4 @@
-//! The check that the options of a connection fit each other, and the scope of its output.
+//! The check that the options of a connection fit each other and the scope of the output.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use stripline::terms::{LinkOptions, Overflow, Scope};
 use super::connections::{ConnectionEnd, ResolvedConnection};
 use super::diagnostics::{Code, Diagnostic, Diagnostics};
 
-/// Warns of every option that has no effect beside the others. Warns also of a receiver that drops
-/// packets, where its sender waits for it all the same.
+/// Warns about every option that has no effect beside the others, and about a receiver that drops
+/// packets while the sender waits for it anyway.
 pub(super) fn check(links: &[ResolvedConnection], found: &mut Diagnostics) {
     if found.has_errors() {
-        // An option that cannot be read has its default here.
+        // An option that could not be read has the default value here.
         return;
     }
-    // An output has the strongest scope of its connections, for all of them.
+    // An output uses the strongest scope of its connections for all of them.
     let mut strongest: BTreeMap<ConnectionEnd, &ResolvedConnection> = BTreeMap::new();
     for link in links {
         if let Some(from) = link.from {
@@ -65,7 +65,7 @@ fn drops_and_is_awaited(link: &ResolvedConnection, strongest: &ResolvedConnectio
             ),
             "write overflow = \"block\"",
         ),
-        // The dropped packet was in the queue before, so that its send has succeeded.
+        // The dropped packet was in the queue before, so the send of that packet had succeeded.
         _ if overflow == Overflow::DropOldest => return,
         _ => (
             format!("with overflow = \"{overflow}\" and scope = \"server\", a full queue fails the send"),

@@ -1,4 +1,4 @@
-//! The check of channels and rows against the components that they arrive at.
+//! The check of channels and rows against the components at which they arrive.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl fmt::Display for Order {
 }
 
 /// Reports streams of channels or rows that a component cannot take. Returns the number of channels
-/// that arrive at each component; `None`: unknown.
+/// that arrive at each component; `None` if it is unknown.
 pub(super) fn check(
     links: &[ResolvedConnection],
     components: &[CheckedComponent],
@@ -47,7 +47,7 @@ pub(super) fn check(
     (0..components.len()).map(channels).collect()
 }
 
-/// Reports the components with inputs of different orders that take one order only.
+/// Reports components that take only one order of samples but have inputs of different orders.
 fn check_alike(
     links: &[ResolvedConnection],
     components: &[CheckedComponent],
@@ -73,7 +73,7 @@ fn check_alike(
     }
 }
 
-/// Returns what is wrong with an order at a component, and the remedy.
+/// Returns the reason why an order does not fit a component, and the remedy.
 fn unfit(rule: &OrderRule, order: Order, properties: &Properties) -> Option<(String, String)> {
     let Order { channels, has_rows } = order;
     if channels > 1 && !rule.takes_channels {
@@ -115,7 +115,7 @@ fn unfit(rule: &OrderRule, order: Order, properties: &Properties) -> Option<(Str
     })
 }
 
-/// Returns the order of what each component sends, as far as it follows from the file.
+/// Returns the order of the samples that each component sends, as far as it follows from the file.
 fn sent_by_all(links: &[ResolvedConnection], components: &[CheckedComponent]) -> Vec<Option<Order>> {
     carried_on(components.len(), |index, sent| sent_by(index, links, components, sent))
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::Placement;
 use super::diagnostics::{At, Code, Diagnostics, Place, Source};
 
-/// The command-line options that replace settings of the file, and the files that options name.
+/// The command-line options that replace settings of the file, and the files that other options
+/// name.
 ///
 /// ```
 /// use stripline_waveform::{Overrides, Placement};
@@ -19,19 +20,19 @@ use super::diagnostics::{At, Code, Diagnostics, Place, Source};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// `--set`: `component.property=value` each; of two for one property the later counts. A path
-    /// is relative to the current folder.
+    /// `--set`: each is `component.property=value`. If two set the same property, the later one
+    /// counts. A relative path is resolved against the current folder.
     pub set: Vec<String>,
     /// `--transport`: the transport of every connection, or `auto`.
     pub transport: Option<String>,
     /// `--placement threads|processes`: the placement of every component.
     pub placement: Option<Placement>,
-    /// The files that the launcher writes, each with its option: none of them may be a file of the
-    /// waveform.
+    /// The files that the launcher writes, each with the option that names it. None of them may be
+    /// a file of the waveform.
     pub writes: Vec<(String, PathBuf)>,
 }
 
-/// Parsed [`Overrides`], each part with its place in the option's text.
+/// Parsed [`Overrides`]. Each part has a place in the text of the option.
 pub(super) struct Options {
     pub set: Vec<SetOption>,
     pub transport: Option<At<String>>,
@@ -75,7 +76,7 @@ pub(super) fn read(overrides: &Overrides, found: &mut Diagnostics) -> Options {
 fn read_set(text: &str, found: &mut Diagnostics) -> Option<SetOption> {
     const OPTION: &str = "--set ";
     let source = Source::option(format!("{OPTION}{text}"));
-    // No name has a dot or an equals sign, but the value may.
+    // Names have no dot and no equals sign, but the value may have them.
     let parts = text.split_once('=').and_then(|(path, value)| Some((path.split_once('.')?, value)));
     let Some(((component, property), value)) = parts else {
         let place = Place::new(&source, OPTION.len()..source.text().len());

@@ -1,4 +1,4 @@
-//! A checked waveform: all its parts exist and fit together.
+//! A checked waveform: all parts exist and fit together.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::program_command::ProgramCommand;
 use crate::restart::Restart;
 use crate::transport_choice::TransportChoice;
 
-/// A waveform that passed every check and can be started.
+/// A waveform that has passed every check and can be started.
 ///
 /// ```
 /// use stripline_waveform::Waveform;
@@ -28,19 +28,19 @@ use crate::transport_choice::TransportChoice;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Waveform {
-    /// Its name; the file's stem when the file gives none.
+    /// The name, or the stem of the file if the file gives no name.
     pub name: String,
-    /// One sentence for users; may be empty.
+    /// A sentence for users; may be empty.
     pub description: String,
-    /// The file that it was read from.
+    /// The file from which the waveform was read.
     pub path: PathBuf,
-    /// The components in the file's order.
+    /// The components, in the order of the file.
     pub components: Vec<ComponentPlan>,
-    /// The connections in the file's order.
+    /// The connections, in the order of the file.
     pub connections: Vec<ConnectionPlan>,
 }
 
-/// One component of a waveform.
+/// A component of a waveform.
 ///
 /// ```
 /// use stripline_waveform::{ComponentPlan, Program};
@@ -54,23 +54,23 @@ pub struct Waveform {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ComponentPlan {
-    /// Its name in the waveform.
+    /// The name in the waveform.
     pub name: String,
-    /// A stock type, or the user's executable.
+    /// A stock type or an executable of the user.
     pub program: Program,
-    /// Its specification.
+    /// The specification.
     pub spec: ComponentSpec,
-    /// Its checked properties.
+    /// The checked properties.
     pub properties: Properties,
-    /// Its placement.
+    /// The placement.
     pub placement: Placement,
-    /// What follows its end.
+    /// The rule for restarts.
     pub restart: Restart,
     /// Real-time priority (`SCHED_FIFO`), 1 to 99.
     pub priority: Option<u8>,
-    /// The processors it may run on; empty: any.
+    /// The processors on which the component may run; empty if it may run on any.
     pub cpus: Vec<usize>,
-    /// The dispatch of its code.
+    /// The dispatch of the component's code.
     pub dispatch: Dispatch,
     /// The payload type of every connected port.
     pub port_types: BTreeMap<String, TypeName>,
@@ -87,7 +87,7 @@ pub struct ComponentPlan {
 pub enum Program {
     /// A type from the launcher's own registry.
     Stock,
-    /// An executable that links the library, or a script in a language with a binding of it.
+    /// An executable that links the library, or a script in a language that has a binding.
     Executable(ProgramCommand),
 }
 
@@ -100,9 +100,10 @@ pub enum Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// A thread of the one process that all thread-placed components of its program share.
+    /// A thread of the process that all components of the program share if they are placed in
+    /// threads.
     Thread,
-    /// A process of its own.
+    /// A separate process.
     Process,
 }
 
@@ -118,7 +119,7 @@ impl Placement {
     }
 }
 
-/// One connection of a waveform.
+/// A connection of a waveform.
 ///
 /// ```
 /// use stripline::terms::LinkOptions;
@@ -143,11 +144,11 @@ pub struct ConnectionPlan {
     pub to: PortRef,
     /// The transport's name in the registry.
     pub transport: String,
-    /// The candidates that it was chosen from.
+    /// The candidates from which the transport was chosen.
     pub choice: TransportChoice,
-    /// Its rules.
+    /// The options of the link.
     pub options: LinkOptions,
-    /// Its payload type.
+    /// The payload type.
     pub payload: TypeName,
 }
 
@@ -159,9 +160,9 @@ pub struct ConnectionPlan {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PortRef {
-    /// The component's name in the waveform.
+    /// The name of the component in the waveform.
     pub component: String,
-    /// The port's name.
+    /// The name of the port.
     pub port: String,
 }
 

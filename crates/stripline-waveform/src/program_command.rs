@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::text::quoted;
 
-/// A program of the user, and the arguments before those that the launcher adds.
+/// A program of the user, with the arguments that stand before the launcher's arguments.
 ///
 /// ```
 /// use stripline_waveform::ProgramCommand;
@@ -16,9 +16,10 @@ use super::text::quoted;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProgramCommand {
-    /// The file that is started. A name without a folder is one that no folder of `PATH` has.
+    /// The file to start. A name without a folder stands for a program that was not found in
+    /// `PATH`.
     pub program: PathBuf,
-    /// Its first arguments, as the path of a script.
+    /// The first arguments, for example the path of a script.
     pub arguments: Vec<PathBuf>,
 }
 
@@ -29,12 +30,12 @@ impl<P: Into<PathBuf>> From<P> for ProgramCommand {
     }
 }
 
-/// For people: the names without their folders.
+/// Prints for users: names are printed without their folders.
 impl fmt::Display for ProgramCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         f.write_str(&name(&self.program))?;
-        // Only a file that was found is absolute: an option may have slashes too.
+        // Only a file that was found has an absolute path here. An option may contain slashes too.
         self.arguments.iter().try_for_each(|argument| match argument.is_absolute() {
             true => write!(f, " {}", name(argument)),
             false => write!(f, " {}", argument.display()),
@@ -43,8 +44,9 @@ impl fmt::Display for ProgramCommand {
 }
 
 impl ProgramCommand {
-    /// Finds a list as `exec` has it. A first text without `/` is a program in a folder of `PATH`.
-    /// An argument that is a file in `folder`, that of the waveform file, becomes its path.
+    /// Resolves a list of the form that `exec` has. A first text without `/` is a program in a
+    /// folder of `PATH`. An argument that is a file in `folder`, the folder of the waveform file,
+    /// is replaced by the absolute path.
     pub(super) fn find(program: &str, arguments: &[String], folder: &Path) -> Self {
         let found = if program.contains('/') {
             folder.join(program)
@@ -58,37 +60,36 @@ impl ProgramCommand {
         Self { program: found, arguments: arguments.iter().map(argument).collect() }
     }
 
-    /// Returns whether no folder of `PATH` has the program.
+    /// Returns whether the program was not found in any folder of `PATH`.
     pub(super) fn is_not_in_path(&self) -> bool {
         !self.program.as_os_str().is_empty() && self.program.parent() == Some(Path::new(""))
     }
 
-    /// Returns whether an interpreter runs it.
+    /// Returns whether an interpreter runs the program.
     pub(super) fn is_list(&self) -> bool {
         !self.arguments.is_empty()
     }
 
-    /// Returns a command that starts it, with its first arguments.
+    /// Returns a command that starts the program, with the first arguments.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments);
         command
     }
 
-    /// Returns it with all paths, as for a shell.
+    /// Returns the program with all paths, as in a shell.
     pub(super) fn line(&self) -> String {
         let arguments = self.arguments.iter().map(|argument| format!(" {}", argument.display()));
         format!("{}{}", self.program.display(), arguments.collect::<String>())
     }
 
-    /// Returns it between quotes, for messages.
+    /// Returns the program in quotes, for messages.
     pub(super) fn quoted(&self) -> String {
         quoted(&self.to_string())
     }
 }
 
-/// Returns the path of a program in the folders of `PATH`, the first one with an executable file of
-/// the name.
+/// Returns the path of a program: the first executable file of this name in the folders of `PATH`.
 fn in_path(name: &str, folders: Option<&std::ffi::OsStr>) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let is_program = |path: &PathBuf| {

@@ -1,4 +1,4 @@
-//! The check of properties against the sample rates that arrive.
+//! The check of properties against the sample rates of the arriving streams.
 
 use stripline::component::{ComponentSpec, Properties, RateRule, Value};
 
@@ -11,15 +11,15 @@ use super::diagnostics::{Code, Diagnostic, Diagnostics};
 struct Rates<'c> {
     links: &'c [ResolvedConnection],
     components: &'c [CheckedComponent<'c>],
-    /// The number of channels that arrive at each component; `None`: unknown.
+    /// The number of channels that arrive at each component; `None` if it is unknown.
     channels: &'c [Option<usize>],
     /// The rate at which each component works.
     rates: Vec<Option<f64>>,
 }
 
-/// Lets every component that takes its rate from an input check its properties again, with the rate
+/// Lets every component that takes the rate from an input check its properties again, with the rate
 /// of each channel that arrives there. `channels` has the number of channels that arrive at each
-/// component; `None`: unknown.
+/// component; `None` if it is unknown.
 pub(super) fn check(
     links: &[ResolvedConnection],
     components: &[CheckedComponent],
@@ -36,7 +36,7 @@ pub(super) fn check(
 }
 
 impl Rates<'_> {
-    /// Reports the components with inputs of different rates that take one rate only.
+    /// Reports components that take only one rate but have inputs of different rates.
     fn check_inputs(&self, found: &mut Diagnostics) {
         for (index, component) in self.components.iter().enumerate() {
             let Some((spec, properties)) = checked(component) else { continue };
@@ -56,7 +56,7 @@ impl Rates<'_> {
         }
     }
 
-    /// Reports the components that need a sample rate, behind a source that has none.
+    /// Reports components that need a sample rate but follow a source without one.
     fn check_needed(&self, found: &mut Diagnostics) {
         for (index, component) in self.components.iter().enumerate() {
             let Some((spec, _)) = checked(component) else { continue };
@@ -72,13 +72,13 @@ impl Rates<'_> {
         }
     }
 
-    /// Reports the components that take one rate only, behind a source with another one.
+    /// Reports components that take only a particular rate but follow a source with another rate.
     fn check_only(&self, found: &mut Diagnostics) {
         for (index, component) in self.components.iter().enumerate() {
             let Some((spec, _)) = checked(component) else { continue };
             let only = spec.rate.as_ref().and_then(|rule| rule.only);
             let (Some(only), Some(all)) = (only, self.rates[index]) else { continue };
-            // That it takes one channel is another mistake.
+            // More than one channel at this component is reported as another mistake.
             let rate = all / self.channels[index].unwrap_or(1) as f64;
             let Some(link) = inputs(index, self.links).next().filter(|_| rate != only as f64) else {
                 continue;
@@ -90,7 +90,7 @@ impl Rates<'_> {
         }
     }
 
-    /// Reports properties that do not fit the rate that arrives.
+    /// Reports properties that do not fit the rate of the arriving stream.
     fn check_properties(&self, catalog: &Catalog, found: &mut Diagnostics) {
         for (index, component) in self.components.iter().enumerate() {
             let Some((spec, properties)) = checked(component) else { continue };
@@ -100,7 +100,7 @@ impl Rates<'_> {
             let channels = self.channels[index].unwrap_or(1);
             let is_checked = is_set(&properties.values, property) && channels == 1;
             let Some(rate) = self.rates[index].filter(|_| !is_checked) else { continue };
-            // Each channel is processed at its own rate.
+            // Each channel is processed at the rate of one channel.
             let rate = rate / channels as f64;
             let Some(values) = properties.with(spec, property, Value::Float(rate)) else { continue };
             let invalid = match component.executable.as_ref().filter(|_| spec.validates) {
@@ -120,7 +120,7 @@ impl Rates<'_> {
     }
 
     /// Returns the component, at most `far` connections before this one, that sends samples without
-    /// a rate. `None`: there may be a rate.
+    /// a rate; `None` if there may be a rate.
     fn without_rate(&self, index: usize, far: usize) -> Option<usize> {
         let (spec, _) =
             checked(&self.components[index]).filter(|(_, properties)| properties.refused.is_none())?;
@@ -139,8 +139,8 @@ impl Rates<'_> {
         senders.find_map(|from| self.without_rate(from.component, far - 1))
     }
 
-    /// Returns the rate at which a component works, as far as it follows from the file and the
-    /// rates that are found already.
+    /// Returns the rate at which a component works, as far as it follows from the file and from the
+    /// rates already found.
     fn rate(&self, index: usize, rates: &[Option<f64>]) -> Option<f64> {
         let (spec, properties) = checked(&self.components[index])?;
         let rule = spec.rate.as_ref();
@@ -160,7 +160,7 @@ impl Rates<'_> {
         let input = rule.input.as_deref()?;
         let port = spec.ports.iter().position(|port| port.name == input)?;
         let link = inputs(index, self.links).find(|link| link.to.is_some_and(|to| to.port == port))?;
-        // The rate of what the sender sends, which may differ from the one at which it works.
+        // The rate of the sent stream may differ from the rate at which the sender works.
         self.sent(link, rates)
     }
 
@@ -184,7 +184,7 @@ impl Rates<'_> {
     }
 }
 
-/// Returns whether the streams at all inputs must have the same rate, and the same order.
+/// Returns whether the streams at all inputs must have the same rate and the same order.
 pub(super) fn takes_one_rate(spec: &ComponentSpec, properties: &CheckedProperties) -> bool {
     let takes_one = |rule: &RateRule| {
         rule.inputs && (rule.interleaves.is_none() || is_interleaved(rule, &properties.values))
@@ -192,14 +192,14 @@ pub(super) fn takes_one_rate(spec: &ComponentSpec, properties: &CheckedPropertie
     spec.rate.as_ref().is_some_and(takes_one)
 }
 
-/// Returns a fact about each of `count` components, as far as it follows from the facts about those
-/// before it: `fact` gets the index of a component and all facts that are found already.
+/// Returns a fact about each of `count` components, as far as it follows from facts about the
+/// components before. `fact` gets the index of a component and all facts already found.
 pub(super) fn carried_on<T: Clone>(
     count: usize,
     fact: impl Fn(usize, &[Option<T>]) -> Option<T>,
 ) -> Vec<Option<T>> {
     let mut facts = vec![None; count];
-    // Each turn carries the facts one connection further.
+    // Each pass carries the facts one connection further.
     for _ in 0..count {
         for index in 0..count {
             if facts[index].is_none() {

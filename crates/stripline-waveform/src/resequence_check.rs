@@ -1,4 +1,4 @@
-//! The check that resequencing has an effect, and a sufficient window.
+//! The check that resequencing has an effect and that the window is sufficient.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use super::text::listed;
 
 /// The components that may have changed the order of the packets of a connection.
 enum Before<'c> {
-    /// These pools, each by its component's name and its threads.
+    /// These pools. Each has the name of a component and the number of threads.
     Pools(Vec<(&'c str, usize)>),
-    /// A user's executable with unknown threads.
+    /// An executable of the user with an unknown number of threads.
     Unknown,
 }
 
-/// Warns of every `resequence` without effect, or with a smaller window than the pools before it
-/// need.
+/// Warns about every `resequence` that has no effect, or has a smaller window than the pools before
+/// it need.
 pub(super) fn check(links: &[ResolvedConnection], components: &[CheckedComponent], found: &mut Diagnostics) {
     for link in links {
         let (Some(resequence), Some(from)) = (link.draft.options.resequence, link.from) else { continue };
@@ -48,8 +48,8 @@ pub(super) fn check(links: &[ResolvedConnection], components: &[CheckedComponent
     }
 }
 
-/// Returns the pools between a component's outputs and the last point where its packets were in
-/// sequence.
+/// Returns the pools between the outputs of a component and the last point at which the packets
+/// were in sequence.
 fn before<'c>(
     component: usize,
     links: &[ResolvedConnection],

@@ -1,4 +1,4 @@
-//! What follows the end of a component: whether, when and how often it is started again.
+//! Restart rules: whether, when and how often a component is restarted after it has ended.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// The pause before the first restart. It doubles with each further one.
+/// The pause before the first restart. The pause doubles with each further restart.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// A component that ran for so long starts with the shortest pause again.
+/// A component that has run for at least this time starts with the shortest pause again.
 const RECOVERY_TIME: Duration = Duration::from_secs(10);
 
-/// A rule for what follows the end of a component. It is always valid: a restart that could repeat
-/// for ever has pauses of a second or more.
+/// A rule for restarting a component after it has ended. A rule is always valid: restarts that
+/// could repeat for ever have pauses of a second or more.
 ///
 /// ```
 /// use std::time::Duration;
@@ -35,7 +35,7 @@ pub struct Restart {
     then: AfterGivingUp,
 }
 
-/// The ends of a component after which it is started again.
+/// The ends of a component after which it is restarted.
 ///
 /// ```
 /// let word = serde_json::to_string(&stripline_waveform::RestartWhen::OnFailure).unwrap();
@@ -44,15 +44,15 @@ pub struct Restart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartWhen {
-    /// None.
+    /// The component is never restarted.
     Never,
-    /// Failures.
+    /// The component is restarted after a failure.
     OnFailure,
-    /// Failures, and ends of its own work.
+    /// The component is restarted after a failure and when it ends by itself.
     Always,
 }
 
-/// The failures after which a component is not started again.
+/// The number of failures after which a component is no longer restarted.
 ///
 /// ```
 /// use stripline_waveform::GiveUp;
@@ -66,7 +66,7 @@ pub enum RestartWhen {
 pub enum GiveUp {
     /// Every failure is followed by a restart.
     Never,
-    /// The next failure after so many restarts within this time.
+    /// The component is given up at the next failure after `restarts` restarts within this time.
     After {
         /// Restarts, 1 to 1000.
         restarts: u16,
@@ -75,7 +75,7 @@ pub enum GiveUp {
     },
 }
 
-/// The reaction to a failure without a restart.
+/// The reaction to a failure that is not followed by a restart.
 ///
 /// ```
 /// let word = serde_json::to_string(&stripline_waveform::AfterGivingUp::GoOn).unwrap();
@@ -86,11 +86,11 @@ pub enum GiveUp {
 pub enum AfterGivingUp {
     /// The waveform ends with exit code 1.
     End,
-    /// The other components go on. For its receivers, its streams have ended.
+    /// The other components go on. For receivers, the streams of the failed component have ended.
     GoOn,
 }
 
-/// The reason that a restart rule is invalid, with the remedy.
+/// The reason why a restart rule is invalid, with the remedy.
 ///
 /// ```
 /// let error = "5 in 10h".parse::<stripline_waveform::GiveUp>().unwrap_err();
@@ -133,18 +133,18 @@ impl Default for Restart {
 }
 
 impl Restart {
-    /// The longest pause where none is given.
+    /// The longest pause if the rule gives none.
     pub const PAUSE_MAX_DEFAULT: Duration = Duration::from_millis(1280);
     /// The limits of the longest pause, in milliseconds.
     pub const PAUSE_MAX_MS: std::ops::RangeInclusive<u32> = 100..=3_600_000;
-    /// The least that the longest pause may be with [`GiveUp::Never`].
+    /// The smallest allowed value of the longest pause with [`GiveUp::Never`].
     pub const ENDLESS_PAUSE_MAX: Duration = Duration::from_secs(1);
 
     /// Creates a rule.
     ///
     /// # Errors
-    /// When the pause is out of range, or too short for a rule that never gives up. When it is so
-    /// long that the limit of `give_up` is never reached.
+    /// When the pause is out of range or too short for a rule that never gives up, or when it is
+    /// too long for the limit of `give_up` to be ever reached.
     pub fn new(when: RestartWhen, pause_max: Duration, give_up: GiveUp) -> Result<Self, InvalidRestart> {
         let ms = pause_max.as_millis();
         let (min, max) = (*Self::PAUSE_MAX_MS.start(), *Self::PAUSE_MAX_MS.end());
@@ -174,17 +174,17 @@ impl Restart {
         }
     }
 
-    /// Sets what follows when it is not started again.
+    /// Sets the reaction to a failure that is not followed by a restart.
     pub fn then(self, then: AfterGivingUp) -> Self {
         Self { then, ..self }
     }
 
-    /// Returns the rule of a single word of a waveform file.
+    /// Returns the rule for a single word in a waveform file.
     pub fn of(when: RestartWhen) -> Self {
         Self { when, ..Self::default() }
     }
 
-    /// Returns the ends after which it is started again.
+    /// Returns the ends after which the component is restarted.
     pub fn when(&self) -> RestartWhen {
         self.when
     }
@@ -194,17 +194,17 @@ impl Restart {
         self.pause_max
     }
 
-    /// Returns the failures after which it is not started again.
+    /// Returns the number of failures after which the component is no longer restarted.
     pub fn give_up(&self) -> GiveUp {
         self.give_up
     }
 
-    /// Returns what follows then.
+    /// Returns the reaction to a failure that is not followed by a restart.
     pub fn after_giving_up(&self) -> AfterGivingUp {
         self.then
     }
 
-    /// Returns the pause after so many restarts.
+    /// Returns the pause after `restarts` restarts.
     fn pause(&self, restarts: u32) -> Duration {
         PAUSE_MIN.saturating_mul(1 << restarts.min(20)).min(self.pause_max)
     }
@@ -286,14 +286,14 @@ impl FromStr for GiveUp {
     }
 }
 
-/// The restarts of one process, and whether another one may follow.
+/// The restarts of one process. Decides whether another one may follow.
 #[derive(Default)]
 pub(crate) struct RestartHistory {
-    /// When it was last started.
+    /// The time of the last start.
     started: Option<Instant>,
     /// The failures that count for giving up.
     failures: VecDeque<Instant>,
-    /// The restarts since it last ran long enough.
+    /// The restarts since the process last ran long enough.
     in_a_row: u32,
     /// All restarts.
     pub total: u32,
@@ -314,7 +314,7 @@ impl RestartHistory {
         self.failures.len() < restarts.into()
     }
 
-    /// Records a restart at this time. Returns the pause before it.
+    /// Records a restart at this time. Returns the pause before the restart.
     pub(crate) fn restart(&mut self, rule: &Restart, has_failed: bool, now: Instant) -> Duration {
         if self.started.is_some_and(|start| now.duration_since(start) >= RECOVERY_TIME) {
             self.in_a_row = 0;
@@ -328,7 +328,7 @@ impl RestartHistory {
         pause
     }
 
-    /// Describes the last restart for users: which one it is, and of how many.
+    /// Describes the last restart for users: the number of the restart, and the maximum.
     pub(crate) fn count(&self, rule: &Restart) -> String {
         match rule.give_up {
             GiveUp::After { restarts, .. } if !self.failures.is_empty() => {
@@ -338,7 +338,7 @@ impl RestartHistory {
         }
     }
 
-    /// Returns the addition to the last failure of a component that was started too often.
+    /// Returns the suffix for the last failure of a component that has failed too often.
     pub(crate) fn given_up(&self, rule: &Restart) -> String {
         match (rule.give_up, self.failures.len()) {
             (GiveUp::Never, _) | (_, 0) => String::new(),
@@ -359,8 +359,8 @@ mod tests {
         Restart::new(RestartWhen::OnFailure, MS * pause_max_ms, give_up.parse()?)
     }
 
-    /// Lets a process fail `run` after each start, until it is given up or for `count` failures.
-    /// Returns the pauses.
+    /// Lets a process fail `run` after each start, until it is given up or has failed `count`
+    /// times. Returns the pauses.
     fn pauses(rule: &Restart, run: Duration, count: usize) -> Vec<u128> {
         let (mut history, mut now) = (RestartHistory::default(), Instant::now());
         let mut pauses = Vec::new();

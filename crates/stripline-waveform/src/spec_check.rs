@@ -1,5 +1,5 @@
-//! The check of a component's specification, which is untrusted if it comes from a user's
-//! executable.
+//! The check of a component's specification. A specification from an executable of the user is
+//! untrusted.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,17 @@ use stripline::component::{
 use super::file::is_name;
 use super::text::quoted;
 
-/// The most ports, and the most properties, of one component.
+/// The maximum number of ports, and of properties, of one component.
 const MEMBERS_MAX: usize = 256;
-/// The most payload types of a port, and words of a choice.
+/// The maximum number of payload types of a port, and of words of a choice.
 const CHOICES_MAX: usize = 256;
-/// The longest summary, in bytes.
+/// The maximum length of a summary in bytes.
 const SUMMARY_BYTES_MAX: usize = 1000;
-/// The longest unit, in bytes.
+/// The maximum length of a unit in bytes.
 const UNIT_BYTES_MAX: usize = 32;
 
-/// Checks a component's specification: names, duplicates, ranges, references between ports and
-/// properties. Returns one sentence for each fault.
+/// Checks the specification of a component: names, duplicates, ranges, and references between ports
+/// and properties. Returns one sentence for each fault.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes};
@@ -36,7 +36,7 @@ pub fn check_spec(spec: &ComponentSpec) -> Vec<String> {
     check_members("ports", spec.ports.iter().map(|p| p.name.as_str()), &mut faults);
     check_members("properties", spec.properties.iter().map(|p| p.name.as_str()), &mut faults);
     check_members("self-tests", spec.tests.iter().map(|test| test.name.as_str()), &mut faults);
-    // A specification that is too long is not checked further, because that could take long.
+    // A specification that is too long is not checked further, because the check could take long.
     let lengths = [spec.ports.len(), spec.properties.len(), spec.tests.len()];
     if lengths.iter().all(|length| *length <= MEMBERS_MAX) {
         for port in &spec.ports {
@@ -126,7 +126,7 @@ fn check_property(property: &PropertySpec, faults: &mut Vec<String>) {
     check_line(&format!("the unit of property {name}"), &property.unit, UNIT_BYTES_MAX, faults);
     let empty = match &property.kind {
         PropertyKind::Integer { min, max } => min > max,
-        // Not `min > max`: that would let NaN pass.
+        // `min > max` would let NaN pass.
         PropertyKind::Float { min, max } => !matches!(min.partial_cmp(max), Some(order) if order.is_le()),
         PropertyKind::Choice { choices } => {
             if choices.len() > CHOICES_MAX {

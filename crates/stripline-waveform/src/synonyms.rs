@@ -1,9 +1,9 @@
-//! Keys that mean the same: a key of one component or file is often written for that of another.
+//! Synonyms of keys: users often write a key of one component or file in place of a key of another.
 
 use super::text::{listed, suggestion};
 
-/// Names for one thing. In each group the names of keys and properties come first, the likeliest
-/// ahead; the others are those of other programs.
+/// Names for the same thing. In each group the names of keys and properties come first, the most
+/// likely ones at the front. The names that other programs use come after them.
 const SYNONYMS: [&[&str]; 22] = [
     &[
         "sample_rate",
@@ -63,8 +63,8 @@ const SYNONYMS: [&[&str]; 22] = [
     &["overflow", "policy", "on_full", "drop", "reliability"],
 ];
 
-/// Returns the key that was meant by one that is not there, if one of those that are means the same
-/// or is written alike.
+/// Returns the key that an unknown key probably means: an existing key with the same meaning or a
+/// similar spelling.
 ///
 /// ```
 /// use stripline_waveform::internal::meant_key;
@@ -76,7 +76,7 @@ const SYNONYMS: [&[&str]; 22] = [
 pub fn meant_key<'a>(name: &str, keys: impl IntoIterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace('-', "_");
     let wanted = plain(name);
-    // The key itself in another way of writing comes before another key of its meaning.
+    // The same key in another notation has precedence over another key of the same meaning.
     let alike = keys.clone().into_iter().find(|key| plain(key) == wanted);
     let groups = SYNONYMS.iter().filter(|group| group.contains(&wanted.as_str()));
     let same = || groups.flat_map(|group| group.iter());
@@ -84,7 +84,7 @@ pub fn meant_key<'a>(name: &str, keys: impl IntoIterator<Item = &'a str> + Clone
     alike.or_else(meaning).or_else(|| suggestion(name, keys.clone()))
 }
 
-/// Returns the remedy for an unknown key: the one that was probably meant, or all that there are.
+/// Returns the remedy for an unknown key: the key that was probably meant, or a list of all keys.
 pub fn did_you_mean_key<'a>(
     name: &str,
     keys: impl IntoIterator<Item = &'a str> + Clone,
@@ -108,7 +108,7 @@ mod tests {
             ("rate", &["low", "sample_rate"], Some("sample_rate")),
             ("samp_rate", &["rate", "sample_rate"], Some("sample_rate")),
             ("Sample-Rate", &["rate", "sample_rate"], Some("sample_rate")),
-            // Not the pace, which is written alike.
+            // `rate` is the pace here, although it is spelt more like `srate`.
             ("srate", &["rate", "sample_rate"], Some("sample_rate")),
             ("sampling-frequency", &["frequency", "rate", "sample_rate"], Some("sample_rate")),
             ("cutoff", &["low", "high"], Some("high")),

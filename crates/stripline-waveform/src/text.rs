@@ -1,14 +1,14 @@
-//! Text helpers for findings and errors: quoted names, lists, suggestions, and lines of a width.
+//! Text helpers for findings and errors: quoted names, lists, suggestions, and wrapped lines.
 
 use stripline::internal::printable;
 use unicode_width::UnicodeWidthStr;
 
-/// Quotes a user's text for a sentence: on one line, and not too long.
+/// Quotes a text of the user within a sentence: on one line and shortened.
 pub(super) fn quoted(text: &str) -> String {
     quoted_up_to(60, text)
 }
 
-/// Quotes a line that a program printed: a whole sentence with its remedy has room.
+/// Quotes a line that a program printed. The limit has room for a whole sentence with a remedy.
 pub(super) fn quoted_line(text: &str) -> String {
     quoted_up_to(500, text)
 }
@@ -21,7 +21,7 @@ fn quoted_up_to(length_max: usize, text: &str) -> String {
     format!("`{registered}`")
 }
 
-/// Formats `a`, `a or b`, `a, b or c`, each quoted.
+/// Formats `a`, `a or b`, `a, b or c`, with each name in quotes.
 pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
     const SHOWN_MAX: usize = 12;
     let mut names: Vec<String> = names.into_iter().map(quoted).collect();
@@ -77,8 +77,8 @@ pub(super) fn did_you_mean<'a>(
     }
 }
 
-/// Breaks lines at spaces so that they fit into `width` columns; the further lines are indented. A
-/// word that is longer has a line of its own. `None`: no limit.
+/// Wraps lines at spaces so that they fit into `width` columns, and indents the continuation lines.
+/// A word that is longer than a line stands alone on a line. `None` sets no limit.
 ///
 /// ```
 /// use stripline_waveform::internal::wrapped;
@@ -90,7 +90,7 @@ pub fn wrapped(text: &str, width: Option<usize>, indent: usize) -> String {
     let Some(width) = width else { return text.into() };
     let mut lines = Vec::new();
     for line in text.split('\n') {
-        // The spaces before the first word stay; so do several between two words.
+        // Spaces before the first word are kept; so are several spaces between two words.
         let start = line.len() - line.trim_start().len();
         let (mut current, mut is_begun) = (line[..start].to_string(), false);
         for word in line[start..].split(' ') {

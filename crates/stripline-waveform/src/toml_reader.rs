@@ -1,4 +1,5 @@
-//! The tables of a waveform file: which keys each has, and which kind of value each key takes.
+//! The tables of a waveform file: the keys of each table, and the kind of value that each key
+//! takes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,16 +27,16 @@ use super::{AfterGivingUp, GiveUp, Placement, Restart, RestartWhen};
 pub(super) mod program;
 mod transport_tables;
 
-/// The longest description, in bytes.
+/// The maximum length of a description in bytes.
 const DESCRIPTION_BYTES_MAX: usize = 1000;
-/// The largest processor number, which `sched_setaffinity` shares.
+/// The largest processor number; `sched_setaffinity` has the same limit.
 const CPU_MAX: i64 = 1023;
 
-/// The most transports that a connection allows.
+/// The maximum number of transports in `allow` of a connection.
 const ALLOWED_MAX: usize = 16;
 
-/// The ends and the transport, the transports that are allowed by name, the options, and the types
-/// that are.
+/// The ends and the transport, the transports in `allow`, the options, and the types in
+/// `types-without-layout`.
 type ConnectionKeys = ([Option<At<String>>; 3], Vec<At<String>>, LinkOptions, Vec<At<TypeName>>);
 
 type Key<'i> = Spanned<DeString<'i>>;
@@ -43,7 +44,7 @@ type Item<'i> = Spanned<DeValue<'i>>;
 /// The values of `when`, `pause-max-ms`, `give-up-after` and `then`.
 type RestartKeys = (Option<RestartWhen>, Option<u32>, Option<At<String>>, Option<AfterGivingUp>);
 
-/// Returns the entries in the file's order; the parser sorts them by name.
+/// Returns the entries in the order of the file. The parser sorts them by name.
 fn in_order<'t>(table: &'t DeTable<'t>) -> Vec<(&'t Key<'t>, &'t Item<'t>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
@@ -55,11 +56,11 @@ pub(super) struct TableReader<'r, 't> {
     source: &'r Arc<Source>,
     found: &'r mut Diagnostics,
     entries: &'t DeTable<'t>,
-    /// The keys that the table may have, in the order read.
+    /// The keys that the table may have, in the order in which they were read.
     keys: Vec<&'static str>,
     /// The place of each value.
     places: BTreeMap<&'static str, Place>,
-    /// What each key takes, as JSON schema: only while a schema is made.
+    /// The values that each key takes, as JSON schema. `None` unless a schema is being made.
     shapes: Option<Map<String, serde_json::Value>>,
 }
 
@@ -79,7 +80,7 @@ pub(super) fn topics_shape() -> serde_json::Value {
     schema
 }
 
-/// Returns the JSON schema of a table, from the keys that its reader asks for.
+/// Returns the JSON schema of a table, made from the keys that the reader asks for.
 fn shape<T>(required: &[&str], read: impl FnOnce(&mut TableReader) -> T) -> serde_json::Value {
     let source = Source::file(String::new(), String::new());
     let (mut found, entries) = (Diagnostics::default(), DeTable::new());
@@ -99,12 +100,12 @@ impl<'r, 't> TableReader<'r, 't> {
         Self { source, found, entries, keys: Vec::new(), places: BTreeMap::new(), shapes: None }
     }
 
-    /// Reads the whole file; `None` when it is far too large.
+    /// Reads the whole file; `None` if it is far too large.
     pub(super) fn draft(&mut self) -> Option<Draft> {
         let waveform = self.value("waveform", || shape(&[], |table| table.waveform()));
         let component = self.value("component", || {
             let mut component = shape(&[], |table| table.component_draft(table.no_name()));
-            // With both, the type is one of the executable.
+            // With both keys, the type is a type of the executable.
             component["anyOf"] = json!([{ "required": ["type"] }, { "required": ["exec"] }]);
             json!({
                 "type": "object",
@@ -147,7 +148,7 @@ impl<'r, 't> TableReader<'r, 't> {
         let name = self.text("name");
         name.iter().for_each(|name| self.check_name(name));
         let description = self.text("description");
-        // It is printed on terminals.
+        // The description is printed on terminals.
         let is_long = |text: &str| text.len() > DESCRIPTION_BYTES_MAX || text.chars().any(char::is_control);
         if let Some(at) = description.as_ref().filter(|at| is_long(&at.value)) {
             let remedy = format!("write one line of at most {DESCRIPTION_BYTES_MAX} bytes");
@@ -189,7 +190,7 @@ impl<'r, 't> TableReader<'r, 't> {
             cpus: self.cpus(),
             dispatch: self.dispatch(),
             properties: self.properties(),
-            // Last: all other keys have been read.
+            // This is last, because all other keys have been read by now.
             unknown_keys: self.unknown(),
             keys: std::mem::take(&mut self.keys),
             places: std::mem::take(&mut self.places),
@@ -212,7 +213,7 @@ impl<'r, 't> TableReader<'r, 't> {
         match item.get_ref() {
             DeValue::Boolean(value) => Some(Value::Boolean(*value)),
             DeValue::Integer(_) => self.whole(item).map(Value::Integer),
-            // A number too large for its type becomes infinite, which no property accepts.
+            // A number that is too large for the type becomes infinite, which no property accepts.
             DeValue::Float(value) => value.as_str().parse().ok().map(Value::Float),
             DeValue::String(text) => Some(Value::Text(text.to_string())),
             other => {
@@ -253,7 +254,7 @@ impl<'r, 't> TableReader<'r, 't> {
                 let message = format!("`connection` is {}", noun(other));
                 let remedy = "write [[connection]], with two brackets, for each connection";
                 self.error(Code::WrongKind, item, message, remedy);
-                // A table in single brackets is meant as a connection.
+                // A table in single brackets is probably meant as a connection.
                 if other.is_table() { one } else { &[] }
             }
         };
@@ -281,7 +282,7 @@ impl<'r, 't> TableReader<'r, 't> {
         (names, self.allow(), self.options(), self.types_without_layout())
     }
 
-    /// Reads the transports that `auto` may take.
+    /// Reads the transports that `auto` may choose in addition.
     fn allow(&mut self) -> Vec<At<String>> {
         const KEY: &str = "allow";
         let shape = || json!({ "type": "array", "items": { "type": "string" }, "maxItems": ALLOWED_MAX, "uniqueItems": true });
@@ -367,7 +368,7 @@ impl<'r, 't> TableReader<'r, 't> {
         }
     }
 
-    /// Reads a topics file. What belongs together is left to its parser.
+    /// Reads a topics file. The parser of topics checks that the values fit together.
     pub(super) fn topics(&mut self) {
         let domain = self.value("domain", || shape(&[], |table| table.domain()));
         let default = self.value("default", || shape(&[], |table| table.topic()));
@@ -414,7 +415,7 @@ impl<'r, 't> TableReader<'r, 't> {
             Sampling::Off => "off",
         });
         self.unknown_keys();
-        // Here `buffer` is a number of bytes only.
+        // In this table `buffer` is only a number of bytes.
         if let Some(shapes) = &mut self.shapes {
             shapes["buffer"] = shapes["buffer"]["anyOf"][0].take();
         }
@@ -447,7 +448,7 @@ impl<'r, 't> TableReader<'r, 't> {
         text.value.parse().map_err(wrong).ok()
     }
 
-    /// Reads a word, or a table with the same word in `when`.
+    /// Reads a word, or a table that has the word in `when`.
     fn restart(&mut self) -> Option<Restart> {
         let shape = || {
             let words = RestartWhen::ALL.map(RestartWhen::as_str);
@@ -516,7 +517,7 @@ impl<'r, 't> TableReader<'r, 't> {
             }
         }
         table.unknown_keys();
-        // Both are in range here.
+        // Both values are in range here.
         Resequence::new(window?, Duration::from_millis(skip_after_ms?)).ok()
     }
 
@@ -559,8 +560,8 @@ impl<'r, 't> TableReader<'r, 't> {
 
     // The following functions read one value of one kind.
 
-    /// Returns the value of a key, which the table may have. `shape` is the JSON schema of the
-    /// values that it takes.
+    /// Returns the value of a key, and records that the table may have this key. `shape` is the
+    /// JSON schema of the allowed values.
     fn value(
         &mut self,
         key: &'static str,
@@ -600,7 +601,7 @@ impl<'r, 't> TableReader<'r, 't> {
         text.map(|text| At { value: text.to_string(), place: self.place(item.span()) })
     }
 
-    /// Reads a boolean, which is false when it is left out.
+    /// Reads a boolean; a missing key is false.
     fn truth(&mut self, key: &'static str) -> bool {
         let Some(item) = self.value(key, || json!({ "type": "boolean" })) else { return false };
         let value = item.get_ref().as_bool();
@@ -661,12 +662,12 @@ impl<'r, 't> TableReader<'r, 't> {
         known
     }
 
-    /// Returns a key of the user's own.
+    /// Returns a key that is a name chosen by the user.
     fn name(&self, key: &Key) -> At<String> {
         At { value: key.get_ref().to_string(), place: self.place(key.span()) }
     }
 
-    /// Returns the name of a table that is read only for its schema.
+    /// Returns the name of a table that is read only for the schema.
     fn no_name(&self) -> At<String> {
         At { value: String::new(), place: self.place(0..0) }
     }
@@ -695,7 +696,7 @@ impl<'r, 't> TableReader<'r, 't> {
         unknown.map(|key| self.name(key)).collect()
     }
 
-    /// Reports the keys that the table may not have; all that it may have were read before.
+    /// Reports keys that the table may not have. All allowed keys must have been read before.
     fn unknown_keys(&mut self) {
         for key in self.unknown() {
             if key.value == "group" && self.keys.contains(&"from") {
@@ -712,7 +713,7 @@ impl<'r, 't> TableReader<'r, 't> {
         }
     }
 
-    /// Returns where a key belongs that stands in the wrong table.
+    /// Returns the right place for a key that stands in the wrong table.
     fn other_place(&self, key: &str) -> Option<String> {
         let is_here = |table: &str| self.keys.contains(&table);
         let place = match key {

@@ -1,4 +1,4 @@
-//! Checks a topics file, with all findings at their places.
+//! Checks a topics file and reports each finding with a place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,7 +20,7 @@ use super::transport_choice::{TransportChoice, of_topic};
 /// Checks a topics file that has already been read; `path` is its nominal path.
 ///
 /// # Errors
-/// All problems of its keys and values; without those, all problems of what belongs together.
+/// All problems of the keys and values. If there are none, all values that do not fit together.
 ///
 /// ```
 /// use stripline_waveform::internal::check_topics;
@@ -50,17 +50,18 @@ pub fn check_topics(bytes: &[u8], path: &Path) -> Result<Topics, Diagnostics> {
 /// The choice of a topic's transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicChoice {
-    /// The topic's name; `None`: every topic without a table of its own.
+    /// The name of the topic; `None` stands for every topic without a table.
     pub topic: Option<String>,
-    /// The transport's name.
+    /// The name of the transport.
     pub transport: String,
-    /// How its ports wait.
+    /// The wait strategy of the ports.
     pub wait: WaitStrategy,
-    /// The candidates that it was chosen from.
+    /// The candidates from which the transport was chosen.
     pub choice: TransportChoice,
 }
 
-/// Returns the choice of each topic of a file that has passed [`check_topics`], and of all others.
+/// Returns the choice for each topic of a file that has passed [`check_topics`], and the choice for
+/// all other topics.
 ///
 /// ```
 /// use stripline_waveform::internal::{check_topics, topic_choices};
@@ -84,11 +85,11 @@ pub fn topic_choices(bytes: &[u8], topics: &Topics, transports: &[&str]) -> Vec<
         #[serde(default)]
         topic: BTreeMap<String, TopicTransport>,
     }
-    // The check has read the same bytes.
+    // The same bytes have passed the check.
     let file: File = toml::from_slice(bytes).unwrap_or_default();
     let base = file.default.transport.as_deref().unwrap_or(AUTO);
     let choice = |topic: Option<&str>, named: &str| {
-        // A name that no table can have has the options of all others.
+        // This name cannot have a table, so it has the options of all other topics.
         let options = topics.of(topic.unwrap_or("\0"));
         TopicChoice {
             topic: topic.map(String::from),
@@ -110,7 +111,7 @@ fn report(problem: &TopicsProblem, root: &DeTable, source: &Arc<Source>, found: 
     found.error(Code::BadValue, &place, message, remedy);
 }
 
-/// Returns the place of the value that the message names, or of the table's name.
+/// Returns the place of the value that the message names, or else the place of the table's name.
 fn span_of(problem: &TopicsProblem, message: &str, root: &DeTable) -> Range<usize> {
     let (mut table, mut span) = (root, 0..0);
     for key in &problem.path {
@@ -119,9 +120,9 @@ fn span_of(problem: &TopicsProblem, message: &str, root: &DeTable) -> Range<usiz
         let Some(inner) = item.get_ref().as_table() else { break };
         table = inner;
     }
-    // The topic's own name is no key of its table.
+    // The name of the topic is not a key of its table.
     let message = message.split_once("`: ").map_or(message, |(_, rest)| rest);
-    // `overflow` is named, and not the `flow` in it.
+    // The longest key that occurs in the message is the one meant: `overflow` also contains `flow`.
     let named = table.iter().filter(|(key, _)| message.contains(key.get_ref().as_ref()));
     named.max_by_key(|(key, _)| key.get_ref().len()).map_or(span, |(_, item)| item.span())
 }
@@ -161,7 +162,7 @@ mod tests {
             ("topic = 3", &[(1, "a table")]),
             ("[topic.a]\n[topic.a]\n", &[(2, "already taken")]),
             ("[topic.a\n", &[(1, "this is not TOML")]),
-            // What belongs together.
+            // Values that do not fit together.
             (
                 "[topic.a]\ndepth = 4\nhigh-watermark = 65\n[topic.b]\nhuge-pages = true\ntransport = 'uds'",
                 &[(3, "high-watermark is 65"), (5, "use inproc or shm")],

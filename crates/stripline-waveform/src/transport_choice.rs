@@ -1,5 +1,5 @@
-//! The choice of a connection's transport: the candidates in their order, each with the rule that
-//! struck it out.
+//! The choice of a connection's transport: the candidates in order, with the rule that ruled out
+//! each rejected one.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use super::components::CheckedComponent;
 use super::diagnostics::At;
 use super::text::{listed, quoted};
 
-/// The transport that joins components of one process only.
+/// The transport that only joins components of the same process.
 pub(super) const SAME_PROCESS: &str = "inproc";
-/// The transports that `auto` tries first, in this order; those of `allow` follow.
+/// The transports that `auto` tries first, in this order. The transports of `allow` follow.
 pub(super) const FIRST: [&str; 2] = [SAME_PROCESS, "shm"];
 
 /// The choice of a connection's transport, made before anything starts.
@@ -53,7 +53,7 @@ pub enum ChosenBy {
     File,
     /// A name in `--transport`.
     Option,
-    /// A name in `stripline set`, while the waveform ran.
+    /// A name in `stripline set`, during the run.
     Set,
 }
 
@@ -79,15 +79,16 @@ impl fmt::Display for ChosenBy {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Its name.
+    /// The name of the transport.
     pub transport: String,
-    /// The rule that struck it out. `None`: it was taken, or came after the one that was.
+    /// The rule that ruled the transport out; `None` for the chosen transport and for transports
+    /// after it.
     pub struck_out: Option<String>,
 }
 
 impl TransportChoice {
-    /// Returns why `auto` passed over the candidates before the one that it took; `None` where it
-    /// took the first, or did not choose.
+    /// Returns why `auto` passed over the candidates before the chosen one; `None` if `auto` chose
+    /// the first, or did not choose.
     ///
     /// ```
     /// use stripline_waveform::{Candidate, ChosenBy, TransportChoice};
@@ -112,28 +113,28 @@ impl TransportChoice {
         (!before.is_empty()).then(|| before.join("; "))
     }
 
-    /// Returns the first candidate that no rule struck out.
+    /// Returns the first candidate that no rule has ruled out.
     pub(super) fn taken(&self) -> Option<&str> {
         let taken = self.candidates.iter().find(|candidate| candidate.struck_out.is_none());
         taken.map(|candidate| candidate.transport.as_str())
     }
 }
 
-/// The parts of a connection that its transport must suit.
+/// The parts of a connection that the transport must suit.
 pub(super) struct Wanted<'w> {
-    /// The components at its ends.
+    /// The components at the ends.
     pub ends: &'w [&'w CheckedComponent<'w>],
-    /// The rule that strikes `inproc` out, if the ends share no process.
+    /// The rule that rules out `inproc`, if the ends are in different processes.
     pub split: Option<String>,
     pub options: &'w LinkOptions,
-    /// The transport that is named, and where.
+    /// The transport that is named, and where it is named.
     pub named: Option<(&'w At<String>, ChosenBy)>,
-    /// What `auto` may take beyond its first candidates.
+    /// The transports that `auto` may choose in addition to the first candidates.
     pub allowed: &'w [At<String>],
 }
 
 impl Wanted<'_> {
-    /// Strikes out all transports of the program that a rule forbids.
+    /// Rules out the transports of the program that a rule forbids.
     pub(super) fn choose(&self, transports: &[&str]) -> TransportChoice {
         let allowed = || self.allowed.iter().map(|at| at.value.as_str());
         let mut names: Vec<&str> = match self.named {
@@ -169,7 +170,7 @@ impl Wanted<'_> {
         cannot_keep(name, self.options)
     }
 
-    /// Returns the rule that strikes out what nothing names.
+    /// Returns the rule that rules out transports that are not named.
     fn not_meant(&self) -> String {
         match self.named {
             Some((at, ChosenBy::Option)) => format!("--transport names {}", quoted(&at.value)),
@@ -179,17 +180,17 @@ impl Wanted<'_> {
     }
 }
 
-/// Returns the rule of the options that a transport cannot keep.
+/// Returns the rule among the options that a transport cannot keep.
 fn cannot_keep(name: &str, options: &LinkOptions) -> Option<String> {
     match transport::check(name, options) {
         Err(Error::Unsupported { rule, .. }) => Some(format!("it cannot keep {rule}")),
-        // A name that the library does not have is the caller's own.
+        // A name that the library does not have comes from the caller.
         _ => None,
     }
 }
 
-/// Returns the choice of a topic's transport, which the file names, or leaves to `auto`. All
-/// transports of the program are considered.
+/// Returns the choice of the transport of a topic; `named` is the transport in the file, or `auto`.
+/// All transports of the program are considered.
 pub(super) fn of_topic(named: &str, options: &LinkOptions, transports: &[&str]) -> TransportChoice {
     let is_auto = named == AUTO;
     let candidate = |name: &str| {
@@ -212,7 +213,8 @@ pub(super) fn of_topic(named: &str, options: &LinkOptions, transports: &[&str]) 
     }
 }
 
-/// Returns the rule that strikes `inproc` out between these components, which share no process.
+/// Returns the rule that rules out `inproc` between these components, which are in different
+/// processes.
 pub(super) fn split_rule(processes: &[&str]) -> String {
     let names = listed(processes.iter().copied(), "and");
     match processes.len() {

@@ -1,9 +1,9 @@
 //! The inference of the payload type of every connection.
 //!
-//! The two ends of a connection have the same type, as do ports of a component that take their type
-//! from each other. Types spread from these ports until no domain changes. They spread first in the
-//! direction of the packets, then against it. A mismatch is therefore reported at the port that
-//! receives the wrong type.
+//! The two ends of a connection have the same type, and so do ports of a component that take their
+//! type from each other. Types spread from port to port until no set of possible types changes:
+//! first in the direction of the packets, then against it. A mismatch is therefore reported at the
+//! port that receives the wrong type.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ use super::connections::{ConnectionEnd, ResolvedConnection};
 use super::diagnostics::{Code, Diagnostic, Diagnostics, Place};
 use super::text::{listed, quoted};
 
-/// Returns the payload type of every connected port, and reports those that stay undetermined.
+/// Returns the payload type of every connected port, and reports ports with an undetermined type.
 pub(super) fn resolve(
     components: &[CheckedComponent],
     links: &[ResolvedConnection],
@@ -31,7 +31,8 @@ pub(super) fn resolve(
     graph.types(links)
 }
 
-/// A connection between two groups of ports, each named by the port that its types come from.
+/// A connection between two groups of ports. The port that determines the types of a group
+/// identifies the group.
 struct Edge {
     from: ConnectionEnd,
     to: ConnectionEnd,
@@ -44,9 +45,10 @@ struct Graph<'g> {
     components: &'g [CheckedComponent<'g>],
     catalog: &'g Catalog<'g>,
     found: &'g mut Diagnostics,
-    /// The payload types possible for a group of ports; `None`: any.
+    /// The possible payload types of a group of ports; `None` stands for any type.
     type_sets: BTreeMap<ConnectionEnd, Option<Vec<TypeName>>>,
-    /// Groups of ports with a reported problem: an undetermined type is not reported.
+    /// Groups of ports for which a problem was reported. Their undetermined type is not reported
+    /// again.
     excused: BTreeSet<ConnectionEnd>,
     edges: Vec<Edge>,
 }
@@ -65,7 +67,7 @@ impl Graph<'_> {
                     place: link.draft.place("to").clone(),
                     broken: false,
                 }),
-                // The other end is unresolved: it might have determined the type.
+                // The other end is unresolved, but might have determined the type.
                 (Some(end), None) | (None, Some(end)) => {
                     self.excused.insert(self.root(end));
                 }
@@ -78,7 +80,8 @@ impl Graph<'_> {
         self.components[end.component].spec.as_deref()
     }
 
-    /// Returns the port that a port's types come from, through any number of [`PortTypes::SameAs`].
+    /// Returns the port that determines the types of a port, through any number of
+    /// [`PortTypes::SameAs`].
     fn root(&self, end: ConnectionEnd) -> ConnectionEnd {
         let Some(spec) = self.spec(end) else { return end };
         let mut port = end.port;
@@ -119,7 +122,7 @@ impl Graph<'_> {
         }
         let Some(Value::Text(text)) = properties.values.value(name) else { return None };
         if text.is_empty() && component.spec.as_ref().is_some_and(|spec| spec.has_facts()) {
-            // Without the fact, the component has refused its properties.
+            // If the fact is missing, the component has refused its properties.
             return properties.facts.payload.clone();
         }
         let mut wrong = || {
@@ -144,13 +147,13 @@ impl Graph<'_> {
     }
 
     /// Returns whether a property names the type of a group of ports. A name without a layout then
-    /// stands for the type of that name at the other end.
+    /// stands for the type of the same name at the other end.
     fn is_named_by_property(&self, root: ConnectionEnd) -> bool {
         let types = self.spec(root).map(|spec| &spec.ports[root.port].types);
         matches!(types, Some(PortTypes::Property(_)))
     }
 
-    /// Narrows the domains along the edges until nothing changes.
+    /// Narrows the sets of types along the edges until nothing changes.
     fn spread(&mut self) {
         let mut leaving: BTreeMap<ConnectionEnd, Vec<usize>> = BTreeMap::new();
         let mut arriving: BTreeMap<ConnectionEnd, Vec<usize>> = BTreeMap::new();
@@ -158,7 +161,7 @@ impl Graph<'_> {
             leaving.entry(edge.from).or_default().push(index);
             arriving.entry(edge.to).or_default().push(index);
         }
-        // An edge is checked again only when one of its ends got narrower, so this terminates.
+        // An edge is checked again only if one of the ends became narrower, so the loop terminates.
         let mut forward: VecDeque<usize> = (0..self.edges.len()).collect();
         let mut backward: VecDeque<usize> = forward.clone();
         loop {
@@ -171,7 +174,8 @@ impl Graph<'_> {
         }
     }
 
-    /// Narrows one end of an edge to the types of the other; returns the end if it became narrower.
+    /// Narrows one end of an edge to the types of the other end. Returns the end if it became
+    /// narrower.
     fn narrow(&mut self, index: usize, forward: bool) -> Option<ConnectionEnd> {
         let edge = &self.edges[index];
         if edge.broken {
@@ -245,8 +249,8 @@ impl Graph<'_> {
         self.found.push(error.label(label).help(remedies.join(", or ")));
     }
 
-    /// Suggests a value for a property that determines a port's type, so that the port gets a
-    /// wanted type.
+    /// Suggests a value for the property that determines the type of a port, so that the port gets
+    /// a wanted type.
     fn property_remedy(&self, end: ConnectionEnd, wanted: &[TypeName]) -> Option<String> {
         let spec = self.spec(end)?;
         let PortTypes::Property(name) = &spec.ports[end.port].types else { return None };
@@ -261,7 +265,7 @@ impl Graph<'_> {
         Some(format!("set the property `{name}` of `{component}` to \"{fitting}\""))
     }
 
-    /// Reports undetermined types, once for ports that depend on each other.
+    /// Reports undetermined types, once for all ports that depend on each other.
     fn report_undecided(&mut self) {
         let mut neighbours: BTreeMap<ConnectionEnd, Vec<ConnectionEnd>> = BTreeMap::new();
         for edge in &self.edges {
@@ -314,7 +318,7 @@ impl Graph<'_> {
         ends.filter_map(|end| Some((end, self.type_of(self.root(end))?.clone()))).collect()
     }
 
-    /// Returns the type of a group of ports, if there is only one left.
+    /// Returns the type of a group of ports, if only one is left.
     fn type_of(&self, root: ConnectionEnd) -> Option<&TypeName> {
         match self.type_sets[&root].as_deref() {
             Some([name]) => Some(name),
@@ -328,10 +332,10 @@ impl Graph<'_> {
     }
 }
 
-/// Returns whether a component that accepts its properties would refuse them with this value. A
-/// recording, for example, is sent as the type that it holds.
+/// Returns whether a component that accepts its properties would refuse them with this value. For
+/// example, a recording is always sent with the type that it holds.
 fn is_refused(component: &CheckedComponent, spec: &ComponentSpec, property: &str, value: Value) -> bool {
-    // Another program is not started once more for a remedy.
+    // Another program is not started again just for a remedy.
     let asks = spec.validates && component.executable.is_some();
     let Some(properties) = component.properties.as_ref().filter(|_| !asks) else { return false };
     let changed = properties.with(spec, property, value);
@@ -348,8 +352,8 @@ fn or(types: &[TypeName]) -> String {
     listed(texts.iter().map(String::as_str), "or").replace('`', "")
 }
 
-/// Returns the fields from the first difference on, of the texts of two types of one name that are
-/// too long to be printed whole.
+/// Returns the fields of two types of the same name, from the first difference on, if the texts of
+/// the types are too long to print completely.
 fn difference(one: &str, other: &str) -> Option<(String, String)> {
     let is_long = one.len().max(other.len()) > 60;
     let same = one.char_indices().zip(other.chars()).take_while(|((_, a), b)| a == b).last();
@@ -358,7 +362,7 @@ fn difference(one: &str, other: &str) -> Option<(String, String)> {
     Some((quoted(&one[start..]), quoted(&other[start..])))
 }
 
-/// Returns the stock components that take one of the first types and send one of the second.
+/// Returns the stock components that take one of the given types and send one of the wanted types.
 fn converters<'c>(catalog: &Catalog<'c>, given: &[TypeName], taken: &[TypeName]) -> Vec<&'c str> {
     let has = |spec: &ComponentSpec, direction: Direction, wanted: &[TypeName]| {
         let mut ports = spec.ports.iter().filter(|port| port.direction == direction);

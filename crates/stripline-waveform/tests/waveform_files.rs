@@ -1,7 +1,6 @@
-//! The check of waveform files, against a corpus. The first lines of every file below
-//! `waveforms/invalid` list its expected findings, and there must be no others. Files below
-//! `waveforms/valid` have at most warnings. `UPDATE_SNAPSHOTS=1` writes the rendered texts to
-//! `waveforms/rendered`.
+//! Checks waveform files of a corpus. The first lines of every file below `waveforms/invalid` list
+//! the expected findings, and there must be no others. Files below `waveforms/valid` have at most
+//! warnings. `UPDATE_SNAPSHOTS=1` writes the rendered texts to `waveforms/rendered`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -148,7 +147,7 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
     specs.into_iter().map(|spec| (spec.name.clone(), spec)).collect()
 }
 
-/// Returns those of the files on layouts, beside the others.
+/// Returns the components for the files about layouts, in addition to the stock components.
 fn with_layouts() -> BTreeMap<String, ComponentSpec> {
     let specs = [
         ComponentSpec::new("detector", "Sends detections.").output(
@@ -227,8 +226,7 @@ fn check_text(text: &str, overrides: &Overrides) -> Checked {
     parse_bytes(text.as_bytes(), Path::new("test.toml"), overrides, &Catalog::new(&stock(), &TRANSPORTS))
 }
 
-/// Checks that every expectation is met by a finding of its own, and that every finding is
-/// expected.
+/// Checks that every expectation is met by a different finding, and that every finding is expected.
 fn assert_expected(path: &Path, text: &str, found: &Diagnostics) {
     let mut left: Vec<_> = found.iter().collect();
     for expected in said(text, "expect") {
@@ -269,7 +267,8 @@ fn valid_files_pass() {
 
 #[test]
 fn invalid_files_have_exactly_the_expected_findings() {
-    // One file is about a transport that this program may have.
+    // The file `absent-transport.toml` is skipped if this program has the transport that it calls
+    // absent.
     let has_zenoh = transport::all().any(|transport| transport.name == "zenoh");
     for path in corpus("invalid") {
         let (text, checked) = check_file(&path);
@@ -310,7 +309,7 @@ fn every_error_has_a_place_and_nearly_every_error_a_remedy() {
     assert_eq!(without, ["bad-property", "syntax", "wrong-kind"], "their messages contain the remedy");
 }
 
-/// Compares with a file below `waveforms/rendered`, or writes it.
+/// Compares a text with a file below `waveforms/rendered`, or writes the file.
 fn assert_snapshot(name: &str, text: &str) {
     let path = Path::new("tests/waveforms/rendered").join(name);
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
@@ -387,7 +386,7 @@ fn the_example_of_a_component_is_a_valid_table() {
         let text = render_component(spec, None);
         let example = text.split("In a waveform file\n").nth(1).unwrap();
         for example in [example.to_owned(), example.replace("# ", "")] {
-            // Alone its ports are not connected; all other checks must pass.
+            // The ports of a single component are not connected; all other checks must pass.
             if let Err(found) = check_text(&example, &Overrides::default()) {
                 assert!(found.iter().all(|d| d.code() == Code::Unconnected), "{example}\n{found}");
             }
@@ -594,7 +593,7 @@ fn auto_reports_what_it_considered() {
     let rules = named([("tcp", ""), ("inproc", apart), ("shm", other), ("unix", other)]);
     let tcp = text("transport = \"tcp\"\n");
     assert_eq!(choice(&tcp, &Overrides::default()), ("tcp".into(), ChosenBy::File, rules));
-    // An option replaces the file's, in both directions.
+    // An option replaces the setting of the file, in both directions.
     let option = |name: &str| Overrides { transport: Some(name.into()), ..Overrides::default() };
     assert_eq!(choice(&tcp, &option("auto")).0, "shm");
     let (transport, by, _) = choice(&allowed, &option("unix"));
@@ -628,7 +627,7 @@ fn a_byte_order_mark_and_windows_line_ends_are_accepted() {
     assert_eq!(found.iter().next().unwrap().line_column(), (11, 1));
 }
 
-/// Checks that a user's text is quoted in remedies too.
+/// Checks that texts of the user are quoted in remedies too.
 #[test]
 fn findings_contain_no_terminal_controls() {
     for bad in ["type = a\u{1b}[2Jb", "a\u{7}b = 1", "type = \"a\u{202e}b\"", "type = \"\\u001b[2J\""] {
@@ -718,7 +717,7 @@ fn no_executables(command: &ProgramCommand) -> Result<ExecutableSpecs, DescribeE
     Err(DescribeError::Missing(command.clone()))
 }
 
-/// Checks any bytes and renders the findings; the limits hold.
+/// Checks arbitrary bytes and renders the findings. The limits must hold.
 fn never_panics(bytes: &[u8], overrides: &Overrides) {
     let stock = stock();
     let catalog = Catalog { describe: no_executables, ..Catalog::new(&stock, &TRANSPORTS) };
@@ -756,7 +755,8 @@ proptest! {
         never_panics(text.as_bytes(), &overrides);
     }
 
-    /// Generates files of the corpus with parts replaced by other parts of theirs, or by any bytes.
+    /// Generates files of the corpus in which parts are replaced by other parts of the same file,
+    /// or by arbitrary bytes.
     #[test]
     fn mutated_files(
         file in any::<prop::sample::Index>(),

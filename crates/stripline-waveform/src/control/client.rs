@@ -1,4 +1,4 @@
-//! Finds the running waveforms of this user, and calls them.
+//! The client side: finds the running waveforms of this user and calls their launchers.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -20,17 +20,17 @@ use super::{
 };
 use crate::at_once::at_once;
 
-/// Time limit of a launcher for requests that need no component.
+/// Time limit for requests that a launcher answers without a component.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
-/// Calls at a time over one connection: `stripline web` has one for each client and spectrum.
+/// Concurrent calls on one connection: `stripline web` has one call for each client and spectrum.
 const OUTSTANDING: u32 = 256;
-/// Launchers queried at a time.
+/// Launchers that are queried at the same time.
 const AT_ONCE: usize = 32;
-/// How long launchers with full queues may take to accept, all together.
+/// Time limit, for all launchers together, until launchers with full queues accept a connection.
 const QUEUE_TIME: Duration = Duration::from_millis(300);
-/// The interval between two attempts to connect to them.
+/// The interval between two attempts to connect to launchers with full queues.
 const QUEUE_INTERVAL: Duration = Duration::from_millis(10);
-/// The most attempts to find a waveform that is listed.
+/// The maximum number of attempts to find a waveform that is listed.
 const ATTEMPTS: u32 = 3;
 /// The interval between progress reports of a stop.
 const PROGRESS_TIME: Duration = Duration::from_millis(250);
@@ -45,12 +45,13 @@ const PROGRESS_TIME: Duration = Duration::from_millis(250);
 pub struct Running {
     /// The waveforms, by name and process.
     pub waveforms: Vec<RunningWaveform>,
-    /// Processes that hold a launcher's name but do not respond as one, and the reason.
+    /// Processes that hold the name of a launcher's socket but do not respond as a launcher, and
+    /// the reason.
     pub problems: Vec<(u32, String)>,
 }
 
-/// Finds the running waveforms of this user. Takes as long as the slowest response, at most three
-/// seconds.
+/// Finds the running waveforms of this user. The call takes as long as the slowest response, at
+/// most three seconds.
 ///
 /// # Errors
 /// When the kernel's list of sockets cannot be read.
@@ -66,7 +67,7 @@ pub fn running() -> Result<Running> {
     for (pid, answer) in launchers(socket_names::listening(&prefix(VERSION), true)?, "?") {
         match answer {
             Ok((_, waveform)) => found.waveforms.push(waveform),
-            // It has just ended.
+            // The launcher has just ended.
             Err(ControlError::Gone { .. }) => {}
             Err(error) => found.problems.push((pid, error.to_string())),
         }
@@ -76,7 +77,7 @@ pub fn running() -> Result<Running> {
     Ok(found)
 }
 
-/// A client of a running waveform. If the launcher ends meanwhile, the call returns an error.
+/// A client of a running waveform. If the launcher ends during a call, the call returns an error.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -100,7 +101,7 @@ pub struct ControlClient {
 /// The connection to one launcher.
 struct ServiceConnection {
     calls: ServiceClient,
-    /// The launcher's domain, joined.
+    /// Keeps the launcher's domain joined.
     _node: Node,
 }
 
@@ -114,8 +115,8 @@ impl fmt::Debug for ControlClient {
 }
 
 impl ControlClient {
-    /// Finds a running waveform of this user by its name; where several have it, by its launcher's
-    /// process.
+    /// Finds a running waveform of this user by name. The process of the launcher selects between
+    /// waveforms of the same name.
     ///
     /// # Errors
     /// [`ControlError::NoSuchWaveform`], [`ControlError::Several`], or when sockets cannot be
@@ -130,7 +131,7 @@ impl ControlClient {
             let all = running()?;
             let mut running: Vec<(String, u32)> =
                 all.waveforms.into_iter().map(|waveform| (waveform.name, waveform.pid)).collect();
-            // It has just started, or a busy launcher had closed the first connection.
+            // The waveform has just started, or a busy launcher closed the first connection.
             let is_there =
                 running.iter().any(|(name, its)| name == waveform && pid.is_none_or(|p| p == *its));
             if is_there && attempts < ATTEMPTS {
@@ -152,7 +153,8 @@ impl ControlClient {
             match answer {
                 Ok((client, registered)) if registered.name == waveform => found.push(client),
                 Ok(_) | Err(ControlError::Gone { .. }) => {}
-                // The domain gives its name, although it did not respond.
+                // The name of the domain identifies the waveform, although the launcher did not
+                // respond.
                 Err(error) => silent_one = Some(error),
             }
         }
@@ -168,12 +170,12 @@ impl ControlClient {
         }
     }
 
-    /// Returns the waveform's name.
+    /// Returns the name of the waveform.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the launcher's process.
+    /// Returns the process of the launcher.
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -181,17 +183,18 @@ impl ControlClient {
     /// Returns the components and the phase of the waveform.
     ///
     /// # Errors
-    /// When the launcher has ended or does not respond within three seconds, as for all calls.
+    /// When the launcher has ended or does not respond within three seconds. All calls have this
+    /// error.
     pub fn show(&self) -> Result<RunningWaveform, ControlError> {
         self.call("show", &(), PATIENCE)
     }
 
-    /// Returns the present values of properties: of all components, of one component, or a single
-    /// one. This neither disturbs a component nor waits for it. The values of a process that is
-    /// stopped are reported as unknown after a second.
+    /// Returns the current values of properties: of all components, of one component, or of a
+    /// single property. The call neither disturbs a component nor waits for one. Values of a
+    /// process that is stopped are reported as unknown after a second.
     ///
     /// # Errors
-    /// [`ControlError::Wrong`] when no component or property has that name.
+    /// [`ControlError::Wrong`] if no component or property has that name.
     pub fn get(
         &self,
         component: Option<&str>,
@@ -201,15 +204,15 @@ impl ControlClient {
         self.call("get", &request, PATIENCE)
     }
 
-    /// Sets properties; those of one component are taken all or none. If one of them is unknown,
-    /// invalid or not changeable at run time, none is set.
+    /// Sets properties. A component accepts either all new values or none of them. If a property is
+    /// unknown, invalid or not changeable at run time, nothing is set at any component.
     ///
-    /// Waits until the components have taken or refused them, at most for `timeout` (an hour at
-    /// most). Components that have not polled for requests by then take them later. A path is
-    /// relative to the current folder.
+    /// Blocks until the components have accepted or refused the values, at most for `timeout` (an
+    /// hour at most). Components that have not polled for requests by then apply the values later.
+    /// A relative path is resolved against the current folder.
     ///
     /// # Errors
-    /// [`ControlError::Wrong`] with all their problems.
+    /// [`ControlError::Wrong`] with all problems of the request.
     pub fn set(&self, settings: &[Setting], timeout: Duration) -> Result<Vec<ComponentChange>, ControlError> {
         let folder = std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
         let timeout_ms = milliseconds(timeout);
@@ -217,11 +220,11 @@ impl ControlClient {
         self.call("set", &request, timeout.saturating_add(PATIENCE))
     }
 
-    /// Runs self-tests of a component, those named or all that it has, between its packets. Tests
-    /// that have not started within `timeout` are not run.
+    /// Runs the named self-tests of a component, or all of them, between two packets. A test that
+    /// has not started within `timeout` is not run.
     ///
     /// # Errors
-    /// [`ControlError::Wrong`] when the component has no self-tests, or none of that name.
+    /// [`ControlError::Wrong`] if the component has no self-tests, or no self-test of that name.
     pub fn test(
         &self,
         component: &str,
@@ -233,16 +236,16 @@ impl ControlClient {
         self.call("test", &request, timeout.saturating_add(PATIENCE))
     }
 
-    /// Stops the waveform and waits for its end.
+    /// Stops the waveform and waits until it has ended.
     ///
     /// By default the sources stop first, so that all packets in transit still arrive. With `now`
-    /// everything stops at once, and packets in transit are lost. With a component's name only that
-    /// component stops, and the rest goes on as far as it can. `progress` gets the state of the run
-    /// every quarter of a second.
+    /// everything stops at once, and packets in transit are lost. With the name of a component only
+    /// that component stops, and the other components go on as far as they can. `progress` receives
+    /// the state of the run every quarter of a second.
     ///
     /// # Errors
-    /// [`ControlError::Wrong`] when there is no such component; [`ControlError::Cannot`] when it
-    /// does not stop.
+    /// [`ControlError::Wrong`] if there is no such component; [`ControlError::Cannot`] if the
+    /// component does not stop.
     pub fn stop(
         &self,
         component: Option<&str>,
@@ -251,7 +254,7 @@ impl ControlClient {
     ) -> Result<Stopped, ControlError> {
         let request = StopRequest { component: component.map(Into::into), now };
         let stop = self.link.calls.operation::<StopRequest, Stopped, RequestFault>("stop")?;
-        // The launcher bounds the time: it ends components that do not stop.
+        // No deadline here: the launcher kills components that do not stop in time.
         let mut stopping = stop.start(&request).map_err(|error| self.failed(error))?;
         let stopped = loop {
             match stopping.wait_timeout(PROGRESS_TIME) {
@@ -265,14 +268,14 @@ impl ControlClient {
             }
         };
         if component.is_none() {
-            // The launcher waits for this acknowledgement, so that it does not exit before its
-            // reply arrives.
+            // The launcher waits for this acknowledgement, so that it does not exit before the
+            // reply has arrived.
             let _ = self.call::<(), ()>("heard", &(), PATIENCE);
         }
         Ok(stopped)
     }
 
-    /// Calls an operation, for an hour at most.
+    /// Calls an operation, with a deadline of an hour at most.
     pub(super) fn call<Req: Payload, Rep: Payload>(
         &self,
         operation: &str,
@@ -284,7 +287,7 @@ impl ControlClient {
         limited.call(request).map_err(|error| self.failed(error))
     }
 
-    /// Converts the error of a call without a reply.
+    /// Converts the error of a call that got no reply.
     fn failed(&self, error: CallError<RequestFault>) -> ControlError {
         let (name, pid) = (self.name.clone(), self.pid);
         match error {
@@ -307,13 +310,14 @@ impl ControlClient {
     }
 }
 
-/// The process of a launcher; its client and its description of itself, or the reason why both are
-/// missing.
+/// The process of a launcher, with the client and the description of the waveform, or the reason
+/// why both are missing.
 type Launcher = (u32, Result<(ControlClient, RunningWaveform), ControlError>);
 
 /// Finds launchers of other protocol versions, which this client cannot query.
 fn others() -> Result<Vec<(u32, String)>> {
-    // One version before and the next few; later ones come with another `stripline` command.
+    // Covers one earlier version and the next few. Later versions come with another `stripline`
+    // command.
     let mut found = Vec::new();
     for version in (0..VERSION + 8).filter(|version| *version != VERSION) {
         for (_, pid) in socket_names::listening(&prefix(version), true)? {
@@ -329,21 +333,21 @@ fn others() -> Result<Vec<(u32, String)>> {
     Ok(found)
 }
 
-/// Returns the prefix of the names of this user's domains.
+/// Returns the prefix of the names of all domains of this user.
 fn user() -> String {
     format!("stripline-{}-", rustix::process::geteuid().as_raw())
 }
 
-/// Returns the prefix of the names of launchers' domains.
+/// Returns the prefix of the names of all launchers' domains.
 fn prefix(version: u32) -> String {
     format!("{}run-{version}-", user())
 }
 
-/// Queries launchers for their descriptions. `waveform` is the name in errors of launchers that do
-/// not give a name.
+/// Queries launchers for descriptions of their waveforms. `waveform` is the name in errors of
+/// launchers that do not send a name.
 ///
-/// Any user may listen under such names. A connection shows the user at once. All names with full
-/// queues share one time limit.
+/// Any user may listen under such a name, but a connection shows the user of the other end at once.
+/// All names with full queues share one time limit.
 fn launchers(mut names: Vec<(String, u32)>, waveform: &str) -> Vec<Launcher> {
     let (user, until) = (user(), Instant::now() + QUEUE_TIME);
     let mut found = Vec::new();
@@ -357,7 +361,7 @@ fn launchers(mut names: Vec<(String, u32)>, waveform: &str) -> Vec<Launcher> {
                     Err(Error::System { source, .. }) if source.kind() == ErrorKind::WouldBlock => {
                         full.push((name.clone(), *pid));
                     }
-                    // It has just ended, or is of another user.
+                    // The launcher has just ended, or another user runs it.
                     Err(Error::System { source, .. }) if source.kind() == ErrorKind::ConnectionRefused => {}
                     Err(Error::PeerMisbehaved { .. }) => {}
                     Err(error) => found.push((*pid, Err(error.into()))),

@@ -18,7 +18,7 @@ use crate::text::{listed, quoted, suggestion};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// No waveform of that name runs as this user.
+    /// No waveform of that name runs under this user.
     NoSuchWaveform {
         /// The requested name.
         name: String,
@@ -29,18 +29,18 @@ pub enum ControlError {
         /// Launchers that do not respond.
         silent: Vec<u32>,
     },
-    /// Several waveforms of that name run.
+    /// Several waveforms of that name are running.
     Several {
-        /// Their name.
+        /// The name.
         name: String,
-        /// Their launchers' processes.
+        /// The processes of the launchers.
         pids: Vec<u32>,
     },
-    /// The launcher does not respond, or not in time.
+    /// The launcher does not respond at all, or does not respond in time.
     Silent {
         /// The waveform.
         name: String,
-        /// The launcher's process.
+        /// The process of the launcher.
         pid: u32,
         /// The probable reason.
         how: String,
@@ -49,10 +49,10 @@ pub enum ControlError {
     Gone {
         /// The waveform.
         name: String,
-        /// The launcher's former process.
+        /// The former process of the launcher.
         pid: u32,
     },
-    /// The request is wrong, and had no effect: a sentence for each fault.
+    /// The request is wrong and had no effect. There is a sentence for each fault.
     Wrong(Vec<String>),
     /// The request cannot be served now.
     Cannot(String),

@@ -1,11 +1,12 @@
-//! Requests to a running waveform: to describe it, to read and change properties, to test
-//! components, to stop, to receive copies of packets.
+//! Requests to a running waveform: describe it, read and change properties, run self-tests, stop,
+//! and receive copies of packets.
 //!
-//! Each launcher is a server of [calls](stripline::call) in a domain of its own. The domain's name
-//! contains user, version and process (`stripline-UID-run-VERSION-PID-RANDOM`). Only processes of
-//! the same user can connect. There is no daemon, and no name or file remains after the launcher,
-//! however it ended. The `stripline` command uses [`ControlClient`];
-//! [`ControlRequests`](stripline::component::ControlRequests) is the component's side.
+//! Each launcher serves [calls](stripline::call) in a domain of the launcher. The name of the
+//! domain contains the user, the version and the process (`stripline-UID-run-VERSION-PID-RANDOM`).
+//! Only processes of the same user can connect. There is no daemon, and no name or file remains
+//! after the launcher has ended, by whichever cause. The `stripline` command uses
+//! [`ControlClient`]; [`ControlRequests`](stripline::component::ControlRequests) is the component's
+//! side.
 
 mod client;
 mod error;

@@ -1,4 +1,4 @@
-//! The inbox where requests from clients wait for the launcher's one loop.
+//! The inbox in which requests of clients wait for the launcher's loop.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,10 +10,10 @@ use stripline::internal::Doorbell;
 
 use super::{ReplySender, RequestFault, WaveformRequest};
 
-/// The most requests that wait for the loop to take them.
+/// The maximum number of requests that wait for the loop.
 const WAITING_MAX: usize = 64;
 
-/// The inbox of requests from the service threads, for the launcher's loop.
+/// The inbox through which the service threads pass requests to the launcher's loop.
 #[derive(Clone)]
 pub(crate) struct RequestInbox {
     shared: Arc<(Mutex<InboxQueue>, Condvar)>,
@@ -39,16 +39,16 @@ impl RequestInbox {
         std::mem::take(&mut self.queue().waiting)
     }
 
-    /// Closes the inbox for new requests; returns those still queued. They get an error unless they
-    /// are answered.
+    /// Closes the inbox for new requests, and returns the requests that are still queued. A queued
+    /// request that is not answered gets an error.
     pub(crate) fn close(&self) -> VecDeque<WaveformRequest> {
         let mut queue = self.queue();
         queue.closed = true;
         std::mem::take(&mut queue.waiting)
     }
 
-    /// Blocks until `count` clients have acknowledged the end of the waveform, or the time is over,
-    /// as clients may have left.
+    /// Blocks until `count` clients have acknowledged the end of the waveform, or until the time is
+    /// over, because clients may have left.
     pub(crate) fn wait_until_acknowledged(&self, count: usize, time: Duration) {
         let _queue = self.shared.1.wait_timeout_while(self.queue(), time, |queue| queue.acknowledged < count);
     }
@@ -59,8 +59,8 @@ impl RequestInbox {
         self.shared.1.notify_all();
     }
 
-    /// Queues a request and waits for the answer, which comes within the time that the request
-    /// gives, or with the end of the waveform.
+    /// Queues a request and waits for the answer. The answer comes within the time that the request
+    /// gives, or when the waveform ends.
     pub(super) fn call<T>(
         &self,
         request: impl FnOnce(ReplySender<T>) -> WaveformRequest,
@@ -83,7 +83,7 @@ impl RequestInbox {
     }
 
     fn queue(&self) -> MutexGuard<'_, InboxQueue> {
-        // Consistent even if the last holder panicked.
+        // The queue is consistent even if the last holder of the lock panicked.
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

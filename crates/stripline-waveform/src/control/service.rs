@@ -1,4 +1,4 @@
-//! The service that a launcher offers to its clients.
+//! The service that a launcher offers to clients.
 
 use std::thread::JoinHandle;
 
@@ -11,20 +11,20 @@ use stripline::{Error, Result};
 
 use super::{ReplySender, RequestFault, RequestInbox, WaveformRequest};
 
-/// The version of the operations and their types, part of the domain's name.
+/// The version of the operations and of the types. It is part of the domain's name.
 pub(super) const VERSION: u32 = 2;
-/// The name of the service that every launcher offers in its domain.
+/// The name of the service that every launcher offers in the launcher's domain.
 ///
 /// ```
 /// assert_eq!(stripline_waveform::control::SERVICE, "waveform-control");
 /// ```
 pub const SERVICE: &str = "waveform-control";
-/// Calls served at a time: most of them wait for a component, or for the waveform's end.
+/// Concurrent calls. Most of them wait for a component or for the end of the waveform.
 const CALLS_MAX: usize = 16;
-/// Clients at a time.
+/// Concurrent clients.
 const CLIENTS_MAX: u32 = 128;
 
-/// The server in its domain; both end when this is dropped.
+/// The server and the domain that it has joined. Both end when this value is dropped.
 pub(crate) struct ControlService {
     node: Node,
     thread: Local<Option<JoinHandle<()>>>,
@@ -35,7 +35,7 @@ impl ControlService {
         let domain = format!("run-{VERSION}-{}-{}", tag(waveform), socket_names::unique_suffix()?);
         let node = Node::join(&domain, Topics::default())?;
         let options = ServerOptions {
-            // No memory of its own, so a client with a single request need not map any.
+            // `uds` has no shared memory, so a client with a single request need not map any.
             transport: Some("uds".into()),
             wait: WaitStrategy::Block,
             clients: CLIENTS_MAX,
@@ -58,7 +58,7 @@ impl ControlService {
             .name("stripline-ctl".into())
             .spawn(move || {
                 process::clear_priority();
-                // It ends when the node is stopped; without threads, no call is served.
+                // `serve` returns when the node is stopped. Without threads, no call is served.
                 if let Err(error) = server.serve(pool) {
                     log::error!(target: "stripline::waveform", "the waveform serves no more requests: {error}");
                 }
@@ -80,9 +80,9 @@ impl Drop for ControlService {
     }
 }
 
-/// Returns a short hash that the domains of all waveforms of that name share. A client that
-/// searches for one name then queries only those launchers; a domain's own name is too short for
-/// theirs. FNV-1a (Fowler, Noll, Vo).
+/// Returns a short hash that the domains of all waveforms of one name share. A client that searches
+/// for a name then queries only these launchers. The name of a domain is too short to contain the
+/// name of the waveform. The hash is FNV-1a (Fowler, Noll, Vo).
 pub(super) fn tag(waveform: &str) -> String {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     format!("{:016x}", waveform.bytes().fold(0xcbf2_9ce4_8422_2325, step))

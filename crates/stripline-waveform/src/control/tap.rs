@@ -10,17 +10,17 @@ use stripline::{Error, Received};
 use super::client::PATIENCE;
 use super::{ControlClient, ControlError, TapReply, TapRequest};
 
-/// How long a component may be missing, as between two runs of it.
+/// The time for which a component may be missing, for example between two runs of it.
 const MISSING_TIME: Duration = Duration::from_secs(10);
-/// The interval between two requests to a component that is missing.
+/// The interval between two requests to a missing component.
 const RETRY_TIME: Duration = Duration::from_millis(50);
-/// The most attempts to connect to a tap that was open a moment ago.
+/// The maximum number of attempts to connect to a tap that was open a moment ago.
 const ATTEMPTS: u32 = 5;
 
-/// A tap: receives copies of what a port of a running waveform sends, as bytes.
+/// A tap: receives copies of the packets that a port of a running waveform sends, as bytes.
 ///
-/// The sender never waits for it, and it counts towards nothing that the sender waits for. Packets
-/// that it does not take in time are dropped, the oldest first, and reported as a gap.
+/// The sender never waits for a tap, and a tap counts towards nothing that the sender waits for. If
+/// a tap does not take packets in time, the oldest packets are dropped and reported as a gap.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -63,7 +63,7 @@ pub struct Tap {
 pub enum Tapped {
     /// The tap.
     Open(Box<Tap>),
-    /// The port has sent its end of stream, or its component has ended.
+    /// The port has ended the stream, or the component has ended.
     Ended {
         /// The sending port, as `component.port`.
         port: String,
@@ -76,14 +76,14 @@ impl Tap {
         &self.port
     }
 
-    /// Returns its payload type.
+    /// Returns the payload type of the port.
     pub fn payload(&self) -> &TypeName {
         &self.payload
     }
 
-    /// Blocks until the next packet, but not longer than `timeout`. After [`Received::Ended`] the
-    /// sender has ended its stream, or died. [`ControlClient::tap`] then returns which: another tap
-    /// once a component was started again, or [`Tapped::Ended`].
+    /// Blocks until the next packet arrives, but not longer than `timeout`. [`Received::Ended`]
+    /// means that the sender has ended the stream or died. Call [`ControlClient::tap`] to find out
+    /// which: it returns another tap once the component was started again, or [`Tapped::Ended`].
     ///
     /// # Errors
     /// [`Error::PeerMisbehaved`].
@@ -94,7 +94,7 @@ impl Tap {
         self.subscriber.receive_timeout(timeout)
     }
 
-    /// Returns the receiving side itself.
+    /// Returns the subscriber that receives the packets.
     pub fn into_subscriber(self) -> Subscriber<u8> {
         self.subscriber
     }
@@ -110,15 +110,15 @@ impl std::fmt::Debug for Tap {
 }
 
 impl ControlClient {
-    /// Attaches a tap to a component's output, or to the sender of an input. Up to `depth` packets
-    /// wait for it, at most 65,536.
+    /// Attaches a tap to an output of a component, or to the sender of an input. Up to `depth`
+    /// packets are queued for the tap, at most 65,536.
     ///
-    /// A component that is being started (again) is waited for, up to ten seconds. The first packet
-    /// that the tap gets is one that the port begins after this returns.
+    /// The call waits for a component that is being started (or restarted), up to ten seconds. The
+    /// tap begins with the first packet that the port begins after this call returns.
     ///
     /// # Errors
-    /// [`ControlError::Wrong`] when there is no such component or port, or when an input has
-    /// several senders. [`ControlError::Cannot`] when the component's process does not answer.
+    /// [`ControlError::Wrong`] if there is no such component or port, or if an input has several
+    /// senders. [`ControlError::Cannot`] if the process of the component does not answer.
     pub fn tap(&self, component: &str, port: &str, depth: u32) -> Result<Tapped, ControlError> {
         let request = TapRequest { component: component.into(), port: port.into() };
         let give_up = Instant::now() + MISSING_TIME;
@@ -130,7 +130,7 @@ impl ControlClient {
                         Ok(subscriber) => {
                             return Ok(Tapped::Open(Box::new(Tap { port, payload, subscriber })));
                         }
-                        // The tap was closed meanwhile, or the process has just died.
+                        // The tap was closed in the meantime, or the process has just died.
                         Err(Error::System { .. }) if attempts < ATTEMPTS => attempts += 1,
                         Err(error) => return Err(error.into()),
                     }
@@ -140,7 +140,7 @@ impl ControlClient {
                 TapReply::NotYet(why) | TapReply::Refused(why) => return Err(ControlError::Cannot(why)),
                 TapReply::Late => return Err(ControlError::Cannot("it has no answer".into())),
             }
-            // Another request is the only way to learn that the component is there.
+            // Only another request shows whether the component is present.
             std::thread::sleep(RETRY_TIME);
         }
     }

@@ -20,21 +20,21 @@ use crate::{Placement, RunReport};
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunningWaveform {
-    /// Its name.
+    /// The name of the waveform.
     pub name: String,
-    /// The launcher's process.
+    /// The process of the launcher.
     pub pid: u32,
-    /// The absolute path of its file.
+    /// The absolute path of the waveform file.
     pub file: String,
-    /// The phase of its run.
+    /// The phase of the run.
     pub phase: RunPhase,
-    /// Seconds since all components run.
+    /// Seconds since all components have been running.
     pub elapsed_s: f64,
-    /// Its components, in the file's order.
+    /// The components, in the order of the file.
     pub components: Vec<RunningComponent>,
-    /// Packets carried by its connections.
+    /// Packets carried by all connections.
     pub packets: u64,
-    /// Packets lost by them.
+    /// Packets lost by all connections.
     pub lost: u64,
 }
 
@@ -46,11 +46,12 @@ pub struct RunningWaveform {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPhase {
-    /// Its components are being created and connected.
+    /// The components are being created and connected.
     Starting,
-    /// All of them have been started.
+    /// All components have been started.
     Running,
-    /// The sources must stop while the rest finishes; or all must stop.
+    /// The sources were ordered to stop while the other components finish, or all components were
+    /// ordered to stop.
     Stopping,
 }
 
@@ -75,35 +76,36 @@ impl std::fmt::Display for RunPhase {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunningComponent {
-    /// Its name in the waveform.
+    /// The name in the waveform.
     pub name: String,
-    /// Its type.
+    /// The component type.
     #[serde(rename = "type")]
     pub type_name: String,
-    /// Its placement.
+    /// The placement.
     pub placement: Placement,
-    /// Its process; `None` while it has no process.
+    /// The process; `None` while the component has no process.
     pub pid: Option<u32>,
     /// `starting`, `ready`, `running`, `suspended` (SIGSTOP, or by a debugger), `ended` or
     /// `failed`.
     pub state: String,
-    /// The seconds by which a running source is behind its pace, if it is.
+    /// The seconds by which a running source is behind its pace; `None` if it is not behind.
     #[serde(default)]
     pub behind_s: Option<f64>,
     /// Number of restarts.
     pub restarts: u32,
-    /// Milliseconds until it is started again; `None`: it does not wait for that.
+    /// Milliseconds until the component is restarted; `None` if no restart is pending.
     #[serde(default)]
     pub next_restart_ms: Option<u64>,
-    /// The reason of its last restart, or of its failure if the waveform goes on without it.
+    /// The reason for the last restart, or for the failure if the waveform goes on without the
+    /// component.
     #[serde(default)]
     pub problem: Option<String>,
-    /// The names of its self-tests.
+    /// The names of the self-tests.
     pub tests: Vec<String>,
 }
 
 impl RunningComponent {
-    /// The state of a component with a process that a signal or a debugger has halted.
+    /// The state of a component while a signal or a debugger has halted the process.
     pub const SUSPENDED: &str = "suspended";
 }
 
@@ -119,25 +121,25 @@ impl RunningComponent {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PropertyReading {
-    /// The component's name in the waveform.
+    /// The name of the component in the waveform.
     pub component: String,
-    /// The property's name.
+    /// The name of the property.
     pub property: String,
-    /// Its value; `None`: unknown, and `problem` gives the reason.
+    /// The value; `None` if it is unknown, and `problem` gives the reason.
     pub value: Option<Value>,
-    /// The value that was set, if the component has not taken it yet.
+    /// The value that was set and that the component has not accepted yet.
     pub waiting: Option<Value>,
-    /// Whether it was changed since the start.
+    /// Whether the value was changed since the start.
     pub changed: bool,
-    /// The source of the value, and the time at which it is set.
+    /// Where the value comes from, and when it can be set.
     pub access: Access,
-    /// Unit for users; may be empty.
+    /// The unit for users; may be empty.
     pub unit: String,
-    /// The allowed values as a phrase; empty where any value of its kind is allowed.
+    /// The allowed values as a phrase; empty if any value of the property's kind is allowed.
     pub allowed: String,
-    /// One line for users.
+    /// A summary in one line for users.
     pub summary: String,
-    /// The reason that the value is unknown.
+    /// The reason why the value is unknown.
     pub problem: Option<String>,
 }
 
@@ -152,13 +154,13 @@ pub struct PropertyReading {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComponentChange {
-    /// The component's name in the waveform.
+    /// The name of the component in the waveform.
     pub component: String,
     /// The properties, by name.
     pub values: BTreeMap<String, NewValue>,
-    /// Whether they are in effect.
+    /// Whether the values are in effect.
     pub taken: ChangeState,
-    /// The reason if they are not; else empty.
+    /// The reason if the values are not in effect; otherwise empty.
     pub reason: String,
 }
 
@@ -175,9 +177,9 @@ pub struct ComponentChange {
 pub struct NewValue {
     /// The new value.
     pub value: Value,
-    /// The value before.
+    /// The previous value.
     pub before: Value,
-    /// Unit for users; may be empty.
+    /// The unit for users; may be empty.
     pub unit: String,
 }
 
@@ -190,18 +192,18 @@ pub struct NewValue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeState {
-    /// They are in effect.
+    /// The values are in effect.
     Applied,
-    /// The component has not polled for requests; the values are queued and take effect when it
-    /// does.
+    /// The component has not polled for requests. The values are queued, and take effect when it
+    /// polls.
     NotYet,
     /// The component keeps the old values.
     Refused,
-    /// The component has ended, or is being started again; the values have no effect.
+    /// The component has ended or is being restarted. The values have no effect.
     Ended,
 }
 
-/// A self-test and its result.
+/// A self-test and the result.
 ///
 /// ```
 /// use stripline_waveform::control::TestRun;
@@ -212,15 +214,15 @@ pub enum ChangeState {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TestRun {
-    /// The component's name in the waveform.
+    /// The name of the component in the waveform.
     pub component: String,
-    /// The test's name.
+    /// The name of the test.
     pub test: String,
     /// The subject of the test.
     pub summary: String,
-    /// The result; `None`: it was not run, and `problem` gives the reason.
+    /// The result; `None` if the test was not run, and `problem` gives the reason.
     pub result: Option<TestResult>,
-    /// The reason that it was not run.
+    /// The reason why the test was not run.
     pub problem: Option<String>,
 }
 
@@ -239,18 +241,18 @@ pub struct TestRun {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stopped {
-    /// The waveform has ended: its report.
+    /// The waveform has ended. The variant holds the report of the run.
     Waveform(Box<RunReport>),
-    /// One component has ended; the waveform goes on as far as it can without it.
+    /// A component has ended. The waveform goes on as far as it can without this component.
     Component {
-        /// Its name in the waveform.
+        /// The name in the waveform.
         component: String,
         /// `ended` or `failed`.
         state: String,
     },
 }
 
-/// The most properties that one request sets.
+/// The maximum number of properties that one request may set.
 pub(crate) const SET_MAX: usize = 256;
 /// The longest value in a request, in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -262,7 +264,7 @@ pub(crate) struct GetRequest {
     pub property: Option<String>,
 }
 
-/// A request to set these. A path is relative to the folder.
+/// A request to set properties. A relative path is resolved against the folder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SetRequest {
     pub folder: Option<String>,
@@ -270,7 +272,7 @@ pub(crate) struct SetRequest {
     pub timeout_ms: u64,
 }
 
-/// A request to run these self-tests of a component, or all that it has.
+/// A request to run the named self-tests of a component, or all of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TestRequest {
     pub component: String,
@@ -278,7 +280,7 @@ pub(crate) struct TestRequest {
     pub timeout_ms: u64,
 }
 
-/// A request to stop; the reply comes at the end.
+/// A request to stop. The reply is sent when the waveform or the component has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StopRequest {
     pub component: Option<String>,
@@ -296,24 +298,24 @@ pub(crate) struct TapRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum TapReply {
-    /// It is open.
+    /// The tap is open.
     Open {
         /// The sending port, as `component.port`.
         port: String,
         payload: TypeName,
         endpoint: Endpoint,
     },
-    /// The port has sent its end of stream, or its component has ended.
+    /// The port has ended the stream, or the component has ended.
     Ended { port: String },
-    /// The component is not there now; it will be, or it will have ended.
+    /// The component is not present now. Later it will be present or will have ended.
     NotYet(String),
-    /// Its process opens none, or does not answer.
+    /// The process of the component opens no tap, or does not answer.
     Refused(String),
     /// There is no answer yet.
     Late,
 }
 
-/// The way to the reply to one request.
+/// The channel for the reply to one request.
 pub(crate) type ReplySender<T> = Sender<Result<T, RequestFault>>;
 
 /// A request to a launcher.
@@ -326,7 +328,7 @@ pub(crate) enum WaveformRequest {
     Stop(StopRequest, ReplySender<Stopped>),
 }
 
-/// One value for one property, as text.
+/// A value for one property, as text.
 ///
 /// ```
 /// use stripline_waveform::control::Setting;
@@ -339,11 +341,11 @@ pub(crate) enum WaveformRequest {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The component's name in the waveform.
+    /// The name of the component in the waveform.
     pub component: String,
-    /// The property's name.
+    /// The name of the property.
     pub property: String,
-    /// The value, written as its type requires.
+    /// The value, in the notation of the property's type.
     pub value: String,
 }
 
@@ -362,7 +364,7 @@ impl std::str::FromStr for Setting {
     }
 }
 
-/// Returns the form that a setting has, or that of a transport if one is meant.
+/// Returns the form of a setting, or the form for a transport if the text seems to mean one.
 fn expected(text: &str) -> &'static str {
     let before_value = text.split('=').next().unwrap_or_default();
     match before_value.contains(":transport") {
@@ -371,11 +373,11 @@ fn expected(text: &str) -> &'static str {
     }
 }
 
-/// The reason that a launcher refuses a request.
+/// The reason why a launcher refuses a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RequestFault {
-    /// The request is wrong, and had no effect: a sentence for each fault.
+    /// The request is wrong and had no effect. There is a sentence for each fault.
     Wrong(Vec<String>),
     /// The request is valid but cannot be served now.
     Cannot(String),

@@ -1,17 +1,17 @@
-//! The search for the receiver that holds a source up.
+//! The search for the receiver that holds up a source.
 
 use super::connection_state::ConnectionState;
 use super::report::HeldUp;
 
-/// With fewer readings of the queues, the time that receivers took counts instead.
+/// With fewer readings of the queues than this, the processing time of the receivers decides.
 const READINGS_MIN: u32 = 4;
-/// The least share of the readings, or of the run, that makes a receiver the reason.
+/// The smallest share of the readings, or of the run, at which a receiver counts as the reason.
 const SHARE_MIN: f64 = 0.1;
-/// The least share of a connection that follows, of that of the one before it.
+/// The share of the next connection in a chain must be at least this part of the share before it.
 const FOLLOWS_MIN: f64 = 0.5;
 
-/// Returns the connection behind this component with the receiver that holds it up: the last one in
-/// a chain of full queues. `None`: the component takes the time itself.
+/// Returns the connection with the receiver that holds this component up: the last one in a chain
+/// of full queues. `None` means that the component itself takes the time.
 pub(super) fn held_up_by(
     component: usize,
     connections: &[ConnectionState<'_>],
@@ -19,7 +19,7 @@ pub(super) fn held_up_by(
 ) -> Option<HeldUp> {
     let mut at = component;
     let mut found: Option<(&ConnectionState<'_>, f64)> = None;
-    // A component is passed once: a circle has no last connection.
+    // Each component is passed at most once, because a circle has no last connection.
     let mut passed = vec![at];
     loop {
         let least = found.map_or(SHARE_MIN, |(_, share)| SHARE_MIN.max(share * FOLLOWS_MIN));
@@ -41,7 +41,7 @@ pub(super) fn held_up_by(
     })
 }
 
-/// Returns how much of the time the receiver was the one to wait for, 0 to 1.
+/// Returns the share of the time in which the receiver was the one to wait for, from 0 to 1.
 fn share(link: &ConnectionState<'_>, duration_s: f64) -> f64 {
     if let Some(share) = link.full_share().filter(|_| link.readings >= READINGS_MIN) {
         return share;

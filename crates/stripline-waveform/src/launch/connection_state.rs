@@ -1,4 +1,4 @@
-//! The launcher's state of one connection.
+//! The state of one connection in the launcher.
 
 use std::collections::VecDeque;
 
@@ -11,49 +11,49 @@ use stripline::terms::Overflow;
 use crate::plan::ConnectionPlan;
 use crate::transport_choice::ChosenBy;
 
-/// The subject of a report on an order to connect.
+/// The meaning of a receiver's report about an order to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectReport {
-    /// The connection: it was the last order.
+    /// The report is about the connection: the order was the last one.
     Connection,
-    /// The move with this number.
+    /// The report is about the move with this number.
     Move(u64),
-    /// An order that another one has followed, or that is void.
+    /// The report is about an order that was replaced by a later one, or is void.
     Earlier,
 }
 
-/// One connection's state.
+/// The state of one connection.
 pub(super) struct ConnectionState<'a> {
     pub plan: &'a ConnectionPlan,
-    /// Its transport: that of the plan, or the one that it was moved to.
+    /// The transport of the plan, or the transport to which the connection was moved.
     pub transport: String,
-    /// Whether it was moved.
+    /// Whether the connection was moved.
     pub was_moved: bool,
-    /// Its name in all reports.
+    /// The name in all reports.
     pub name: String,
-    /// The sending and the receiving component, by their places in the waveform.
+    /// The sending and the receiving component, as indices into the components of the waveform.
     pub from: usize,
     pub to: usize,
-    /// Packets sent by all incarnations of the sender; `None`: one died without a report.
+    /// Packets sent by all incarnations of the sender; `None` if one died without a report.
     pub sent: Option<u64>,
-    /// The receiver was commanded to connect.
+    /// The receiver was ordered to connect.
     pub ordered: bool,
     pub connected: bool,
-    /// Orders to connect that the receiver has not reported on, in their order. Each has the number
-    /// of the move that it is for, if it is for one.
+    /// Orders to connect that the receiver has not reported on, oldest first. An order for a move
+    /// has the number of the move.
     unanswered: VecDeque<Option<u64>>,
-    /// Failures in a row to connect.
+    /// Consecutive failures to connect.
     pub attempts: u32,
     /// The measurements of earlier incarnations of the receiver.
     before: FullReport,
-    /// The counters of the present one so far.
+    /// The counters of the present incarnation so far.
     pub counters: ConnectionReport,
-    /// Its measurements, once it has ended.
+    /// The measurements of the present incarnation, once it has ended.
     pub last: Option<FullReport>,
-    /// Figures of a receiver that died are missing.
+    /// The figures of a receiver that died are missing.
     pub partial: bool,
-    /// How often the sender's process has reported. How often the queue was full then, and how
-    /// often the sender waited for an acknowledgement.
+    /// The number of reports from the sender's process. `full` counts the reports with a full
+    /// queue, and `unacknowledged` those in which the sender waited for an acknowledgement.
     pub readings: u32,
     pub full: u32,
     pub unacknowledged: u32,
@@ -83,13 +83,13 @@ impl<'a> ConnectionState<'a> {
         }
     }
 
-    /// Returns the origin of its transport.
+    /// Returns the origin of the current transport.
     pub(super) fn chosen_by(&self) -> ChosenBy {
         if self.was_moved { ChosenBy::Set } else { self.plan.choice.by }
     }
 
-    /// Returns the command to connect to the sender's port. `moves`: beside the present path, which
-    /// the sender will leave.
+    /// Returns the command to connect to the sender's port. With `moves`, the new path is made
+    /// beside the present one, which the sender will leave.
     pub(super) fn connect(&self, endpoint: Endpoint, moves: bool) -> LauncherCommand {
         LauncherCommand::Connect(Box::new(ConnectionAssignment {
             component: self.plan.to.component.clone(),
@@ -102,7 +102,7 @@ impl<'a> ConnectionState<'a> {
         }))
     }
 
-    /// Returns the command not to wait for the connection, after its sender has ended.
+    /// Returns the command not to wait for the connection. It is sent after the sender has ended.
     pub(super) fn abandon(&self) -> LauncherCommand {
         LauncherCommand::Abandon {
             component: self.plan.to.component.clone(),
@@ -111,19 +111,20 @@ impl<'a> ConnectionState<'a> {
         }
     }
 
-    /// Records that the receiver was ordered to connect, which it reports on.
+    /// Records that the receiver was ordered to connect. The receiver will report the result.
     pub(super) fn order(&mut self) {
         self.ordered = true;
         self.unanswered.push_back(None);
     }
 
-    /// Records that the receiver was ordered to connect on the other path of a move.
+    /// Records that the receiver was ordered to connect to the new path of a move.
     pub(super) fn order_move(&mut self, number: u64) {
         self.unanswered.push_back(Some(number));
     }
 
-    /// Records a report on an order to connect, and returns what it is for. Receivers report in the
-    /// order of the orders. The sender or the move of an earlier one may be gone meanwhile.
+    /// Records a report about an order to connect, and returns the meaning of the report. Receivers
+    /// report in the order in which they got the orders. The sender or the move of an earlier order
+    /// may be gone by now.
     pub(super) fn answer(&mut self) -> ConnectReport {
         match self.unanswered.pop_front().flatten() {
             Some(number) => ConnectReport::Move(number),
@@ -132,7 +133,7 @@ impl<'a> ConnectionState<'a> {
         }
     }
 
-    /// Records that one end is gone: the connection is to be made again.
+    /// Records that one end is gone, so that the connection will be made again.
     pub(super) fn disconnect(&mut self) {
         (self.ordered, self.connected) = (false, false);
     }
@@ -147,13 +148,14 @@ impl<'a> ConnectionState<'a> {
         total
     }
 
-    /// Returns how many packets the receivers have taken so far.
+    /// Returns the number of packets that the receivers have taken so far.
     pub(super) fn taken(&self) -> u64 {
         let now = self.last.as_ref().map_or(&self.counters, |last| &last.counters);
         self.before.counters.packets.saturating_add(now.packets)
     }
 
-    /// Counts a reading: the reason for which the sender waited, if it did.
+    /// Counts a report of the sender's process, with the reason for which the sender waited, if it
+    /// did.
     pub(super) fn count_reading(&mut self, reason: Option<WaitReason>) {
         let counts = |one: WaitReason| u32::from(reason == Some(one));
         self.readings = self.readings.saturating_add(1);
@@ -161,18 +163,18 @@ impl<'a> ConnectionState<'a> {
         self.unacknowledged = self.unacknowledged.saturating_add(counts(WaitReason::Answer));
     }
 
-    /// Returns whether a sender may wait for its receiver. A policy that drops is waited for only
-    /// for acknowledgements.
+    /// Returns whether the sender may wait for the receiver. With a policy that drops packets, a
+    /// sender waits only for acknowledgements.
     pub(super) fn may_hold_up(&self) -> bool {
         self.plan.options.overflow == Overflow::Block || self.unacknowledged > 0
     }
 
-    /// Returns the share of the readings at which the sender waited; `None` without a reading.
+    /// Returns the share of the reports in which the sender waited; `None` without a report.
     pub(super) fn full_share(&self) -> Option<f64> {
         self.share_of(self.full.saturating_add(self.unacknowledged))
     }
 
-    /// Returns the share of the readings at which the sender waited for an acknowledgement.
+    /// Returns the share of the reports in which the sender waited for an acknowledgement.
     pub(super) fn unacknowledged_share(&self) -> Option<f64> {
         self.share_of(self.unacknowledged)
     }
@@ -181,8 +183,8 @@ impl<'a> ConnectionState<'a> {
         (self.readings > 0).then(|| f64::from(count) / f64::from(self.readings))
     }
 
-    /// Adds the figures of the receiver's incarnation, which is over, to the earlier ones. One that
-    /// never ran has none.
+    /// Adds the figures of the incarnation of the receiver that has ended to the figures of earlier
+    /// ones. An incarnation that never ran has no figures.
     pub(super) fn settle(&mut self, has_run: bool) {
         self.partial |= has_run && self.last.is_none();
         self.before = self.total();
@@ -219,7 +221,7 @@ mod tests {
         let mut link = ConnectionState::new(&plan, 0, 1);
         link.order();
         assert_eq!(link.answer(), ConnectReport::Connection);
-        // Two moves, the first of them cancelled meanwhile.
+        // Two moves; the first was cancelled in the meantime.
         link.order_move(7);
         link.order_move(8);
         assert_eq!([link.answer(), link.answer()], [ConnectReport::Move(7), ConnectReport::Move(8)]);
@@ -246,7 +248,7 @@ mod tests {
         assert_eq!(link.answer(), ConnectReport::Connection);
         link.order();
         link.disconnect();
-        // A receiver that was started again does not report on orders for the one before it.
+        // A restarted receiver does not report on orders to the previous incarnation.
         link.settle(true);
         link.order();
         assert_eq!(link.answer(), ConnectReport::Connection);

@@ -6,13 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use stripline::internal::parse_launched;
 
-/// Bytes of a line that are kept together.
+/// The maximum length of a line; a longer line is split.
 const LINE_MAX: usize = 4096;
-/// Bytes read in one call, so that a component that prints all the time does not keep the launcher
-/// from its other work.
+/// Bytes read per call, so that a component that prints continuously does not block the launcher.
 const READ_MAX: usize = 1 << 20;
 
-/// One end of a pipe that is split into lines.
+/// The read end of a pipe, split into lines.
 pub(super) struct LineReader {
     pipe: File,
     is_open: bool,
@@ -30,7 +29,8 @@ impl LineReader {
         self.is_open
     }
 
-    /// Returns complete lines since the last call. A line that is too long comes in pieces.
+    /// Returns the complete lines since the last call. A line that is too long is returned in
+    /// pieces.
     pub(super) fn lines(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut piece = [0; 4096];
@@ -67,7 +67,7 @@ impl AsFd for LineReader {
     }
 }
 
-/// Returns a line as it is shown to users: a record without its level and target.
+/// Returns a line as users see it: a log record without the level and the target.
 pub(super) fn plain(line: &str) -> String {
     parse_launched(line).map_or_else(|| line.into(), |(_, _, message)| format!("stripline: {message}"))
 }

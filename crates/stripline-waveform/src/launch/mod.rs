@@ -1,5 +1,6 @@
-//! Launching and supervision. There is one process per component, or one for all thread-placed
-//! ones of a program, each with a control socket. One loop waits for all of them.
+//! Launching and supervision. Each component has a process, except that all components placed in
+//! threads share one process for each program. Each process has a control socket. A single loop
+//! waits for all of them.
 
 mod bottleneck;
 mod connection_state;
@@ -38,14 +39,13 @@ use stripline::link::Sampling;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// The executable with the stock components, which must first call
-    /// [`host_if_launched`].
+    /// The executable with the stock components. It must call [`host_if_launched`] first.
     pub host: PathBuf,
-    /// Stops the waveform in order after this time.
+    /// The time after which the waveform is stopped in order.
     pub duration: Option<Duration>,
     /// Which packets are measured.
     pub sampling: Sampling,
-    /// Whether components print warnings and errors only.
+    /// Whether components print only warnings and errors.
     pub quiet: bool,
     /// The log and the output of components.
     pub output: ComponentOutput,
@@ -61,10 +61,10 @@ pub struct RunOptions {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComponentOutput {
-    /// The value of `STRIPLINE_LOG` in component processes; `None`: that of the launcher.
+    /// The value of `STRIPLINE_LOG` in component processes; `None` keeps the launcher's value.
     pub log: Option<String>,
-    /// Whether [`Observer::output`] gets the lines of standard output. Otherwise components write
-    /// to the launcher's standard output themselves, byte by byte.
+    /// Whether [`Observer::output`] receives the lines of standard output. Otherwise the components
+    /// write directly to the launcher's standard output.
     pub captured: bool,
 }
 
@@ -79,26 +79,26 @@ pub struct ComponentOutput {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// Its process was started.
+    /// The process was started.
     Spawned {
         /// The process number.
         pid: u32,
     },
-    /// It is created, and its outputs are open.
+    /// The component has been created, and the outputs are open.
     Ready,
-    /// It was commanded to run.
+    /// The component was ordered to run.
     Running,
-    /// It was commanded to stop.
+    /// The component was ordered to stop.
     Stopping,
-    /// It has ended its work.
+    /// The component has ended by itself.
     Ended,
-    /// It has failed, for this reason.
+    /// The component has failed, for this reason.
     Failed(String),
-    /// Its process has ended before its work was done, in this way.
+    /// The process has ended before its work was done, in this way.
     Exited(String),
-    /// It is started again.
+    /// The component is being restarted.
     Restarting {
-        /// Number of restarts so far, with this one.
+        /// Number of restarts so far, including this one.
         count: u32,
     },
 }
@@ -137,7 +137,7 @@ impl std::fmt::Display for Step {
 /// assert_eq!(log.0, ["source: runs at normal priority"]);
 /// ```
 pub trait Observer {
-    /// Receives the notice that all components run.
+    /// Receives the notice that all components are running.
     fn started(&mut self) {}
 
     /// Receives the progress, about four times a second.
@@ -145,17 +145,18 @@ pub trait Observer {
         let _ = progress;
     }
 
-    /// Receives a problem that does not stop the waveform; `component` names its subject.
+    /// Receives a problem that does not stop the waveform. `component` names the subject of the
+    /// problem.
     fn warning(&mut self, component: &str, text: &str) {
         let _ = (component, text);
     }
 
-    /// Receives a line that a component wrote on its standard error.
+    /// Receives a line that a component wrote on standard error.
     fn line(&mut self, component: &str, text: &str) {
         let _ = (component, text);
     }
 
-    /// Receives a line that a component wrote on its standard output, if that is
+    /// Receives a line that a component wrote on standard output, if the output is
     /// [captured](ComponentOutput::captured).
     fn output(&mut self, component: &str, text: &str) {
         let _ = (component, text);
@@ -183,7 +184,7 @@ pub trait Observer {
     }
 }
 
-/// Runs the components that a launcher assigns and returns the exit code. Returns `None` in a
+/// Runs the components that a launcher assigns, and returns the exit code. Returns `None` in a
 /// process that no launcher started. For programs that are the [`host`](RunOptions::host) of a run.
 ///
 /// ```no_run
@@ -210,13 +211,13 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     stripline::internal::host_if_launched(registry)
 }
 
-/// Runs a waveform and blocks until it has ended. It ends when all its components have ended, when
-/// one has failed, when the duration is over, or on SIGINT, SIGTERM or SIGHUP. A second signal ends
-/// it at once. Afterwards no process, socket, shared memory or file of the run is left.
+/// Runs a waveform and blocks until it has ended. The waveform ends when all components have ended,
+/// when one has failed, when the duration is over, or on SIGINT, SIGTERM or SIGHUP. A second signal
+/// ends it at once. Afterwards no process, socket, shared memory or file of the run is left.
 ///
 /// # Errors
-/// When the system lacks a resource for the run. A waveform that starts and fails is a
-/// [`RunReport`] with a failure.
+/// When the system lacks a resource for the run. If the waveform starts and then fails, the result
+/// is a [`RunReport`] with a failure.
 ///
 /// ```standalone_crate
 /// use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! One component process, from the launcher's side.
+//! A component process, from the launcher's side.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,22 +23,23 @@ use crate::program_command::ProgramCommand;
 /// Lines of standard error kept for the report of a failure.
 const STDERR_TAIL: usize = 12;
 
-/// Bytes that may wait for a process to read them, before it gets no further requests.
+/// The maximum number of bytes that wait for a process to read them. Beyond that, the process gets
+/// no further requests.
 const UNSENT_MAX: usize = 1 << 20;
 
-/// A running process with its control socket and its standard error.
+/// A running process with the control socket and the standard error.
 pub(super) struct ComponentProcess {
     child: Child,
     /// Becomes readable when the process has ended.
     pidfd: Option<OwnedFd>,
-    /// `None` once the other end closed it.
+    /// `None` once the other end has closed the socket.
     channel: Option<ControlChannel<LauncherCommand, Report>>,
     stderr: Option<LineReader>,
-    /// `None` as well where the component writes to the launcher's standard output itself.
+    /// Also `None` if the component writes directly to the launcher's standard output.
     stdout: Option<LineReader>,
-    /// Bytes that its socket has not accepted yet: a stopped process must not block the launcher.
+    /// Bytes that the socket has not accepted yet: a stopped process must not block the launcher.
     unsent: Vec<u8>,
-    /// Its last lines of standard error.
+    /// The last lines of standard error.
     pub stderr_tail: VecDeque<String>,
     pub exit: Option<ExitStatus>,
 }
@@ -47,8 +48,7 @@ impl ComponentProcess {
     pub(super) fn spawn(program: &ProgramCommand, names: &str, output: &ComponentOutput) -> Result<Self> {
         let spawn = || -> io::Result<Self> {
             let (ours, theirs) = UnixStream::pair()?;
-            // Only this thread starts processes, so no other child inherits the descriptor in
-            // between.
+            // Only this thread starts processes, so no other child can inherit the descriptor here.
             rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())?;
             let mut command = program.command();
             if let Some(log) = &output.log {
@@ -58,17 +58,19 @@ impl ComponentProcess {
                 command.stdout(Stdio::piped());
             }
             let mut child = command
-                // For users that list the processes; the program does not read them.
+                // The arguments are for users that list the processes. The program does not read
+                // them.
                 .args(["component", names])
                 .env(CONTROL_VARIABLE, theirs.as_raw_fd().to_string())
                 .env(LAUNCHER_VARIABLE, std::process::id().to_string())
                 .stderr(Stdio::piped())
-                // Ctrl-C reaches the launcher alone, which stops the components in order.
+                // With a separate process group, Ctrl-C reaches only the launcher, which stops the
+                // components in order.
                 .process_group(0)
                 .spawn()?;
             let stderr = child.stderr.take().map(OwnedFd::from);
             let stdout = child.stdout.take().map(OwnedFd::from);
-            // Dropped, and the child killed, if one of the following fails.
+            // If a step below fails, this value is dropped and the child is killed.
             let mut process = Self {
                 child,
                 pidfd: None,
@@ -100,10 +102,10 @@ impl ComponentProcess {
         }
     }
 
-    /// Sends a command, without blocking; the exit of a process that no longer reads is detected
-    /// separately.
+    /// Sends a command without blocking. The exit of a process that no longer reads is detected
+    /// elsewhere.
     pub(super) fn order(&mut self, order: &LauncherCommand) {
-        // A process that does not even read this needs no further requests for counters.
+        // A process that has not read earlier commands needs no further requests for counters.
         if matches!(order, LauncherCommand::Poll) && !self.unsent.is_empty() {
             return;
         }
@@ -115,7 +117,7 @@ impl ComponentProcess {
         }
     }
 
-    /// Sends queued bytes as far as its socket accepts them.
+    /// Sends queued bytes, as far as the socket accepts them.
     pub(super) fn flush(&mut self) {
         while let Some(channel) = self.channel.as_ref().filter(|_| !self.unsent.is_empty()) {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -123,23 +125,23 @@ impl ComponentProcess {
                 Ok(sent) => drop(self.unsent.drain(..sent)),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return,
-                // It has ended; its exit is detected separately.
+                // The process has ended; the exit is detected elsewhere.
                 Err(_) => self.unsent.clear(),
             }
         }
     }
 
-    /// Returns whether it may get more requests: not while many bytes wait for it.
+    /// Returns whether the process may get more requests. It may not while many bytes wait for it.
     pub(super) fn reads_commands(&self) -> bool {
         self.channel.is_some() && self.unsent.len() < UNSENT_MAX
     }
 
-    /// Returns its process number.
+    /// Returns the process id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Returns the probable reason that it sends no reports.
+    /// Returns the probable reason why the process sends no reports.
     pub(super) fn silence(&self) -> String {
         let pid = self.pid();
         match self.is_stopped() {
@@ -148,7 +150,7 @@ impl ComponentProcess {
         }
     }
 
-    /// Returns whether it is stopped, as by a debugger or SIGSTOP.
+    /// Returns whether the process is stopped, for example by a debugger or SIGSTOP.
     pub(super) fn is_stopped(&self) -> bool {
         matches!(process::state_and_parent(self.pid()).0, Some('T' | 't'))
     }
@@ -156,7 +158,7 @@ impl ComponentProcess {
     /// Returns the reports received since the last call, without blocking.
     ///
     /// # Errors
-    /// The invalid message that it sent.
+    /// The text describes the invalid message that the process sent.
     pub(super) fn reports(&mut self) -> Result<VecDeque<Report>, String> {
         self.flush();
         let mut reports = VecDeque::new();
@@ -179,7 +181,7 @@ impl ComponentProcess {
         Ok(reports)
     }
 
-    /// Returns complete lines of its standard error since the last call.
+    /// Returns the complete lines of standard error since the last call.
     pub(super) fn lines(&mut self) -> Vec<String> {
         let lines = self.stderr.as_mut().map(LineReader::lines).unwrap_or_default();
         self.stderr_tail.extend(lines.iter().map(|line| plain(line)));
@@ -187,12 +189,12 @@ impl ComponentProcess {
         lines
     }
 
-    /// Returns complete lines of its standard output since the last call, if that is captured.
+    /// Returns the complete lines of standard output since the last call, if it is captured.
     pub(super) fn output(&mut self) -> Vec<String> {
         self.stdout.as_mut().map(LineReader::lines).unwrap_or_default()
     }
 
-    /// Checks for its exit; true the first time.
+    /// Checks whether the process has exited. Returns true only the first time.
     pub(super) fn has_exited(&mut self) -> bool {
         if self.exit.is_some() {
             return false;
@@ -203,7 +205,7 @@ impl ComponentProcess {
 
     pub(super) fn kill(&mut self) {
         if self.exit.is_none() {
-            // Its whole process group: a component's own children end with it.
+            // The whole process group is killed, so that children of the component end too.
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             let _ = self.child.kill();
         }

@@ -23,21 +23,21 @@ use crate::transport_choice::ChosenBy;
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunReport {
-    /// The waveform's name.
+    /// The name of the waveform.
     pub waveform: String,
-    /// Seconds from the start of all components to the end of the last.
+    /// Seconds from the start of all components to the end of the last one.
     pub duration_s: f64,
-    /// The reason of the failure; `None`: it ended cleanly.
+    /// The reason for the failure; `None` if the waveform ended cleanly.
     pub failure: Option<String>,
-    /// The reason that it was stopped before its own end, if it was.
+    /// The reason why the waveform was stopped early; `None` if it ended by itself.
     pub stopped: Option<String>,
-    /// The components, in the waveform's order.
+    /// The components, in the order of the waveform.
     pub components: Vec<ComponentResult>,
-    /// The connections, in the waveform's order.
+    /// The connections, in the order of the waveform.
     pub connections: Vec<ConnectionResult>,
 }
 
-/// One component of a run.
+/// A component of a run.
 ///
 /// ```
 /// use stripline_waveform::ComponentResult;
@@ -48,35 +48,35 @@ pub struct RunReport {
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ComponentResult {
-    /// Its name in the waveform.
+    /// The name in the waveform.
     pub name: String,
-    /// Its type.
+    /// The component type.
     #[serde(rename = "type")]
     pub type_name: String,
     /// `thread` or `process`.
     pub placement: String,
     /// Number of restarts.
     pub restarts: u32,
-    /// The reason of the last restart, if there was one.
+    /// The reason for the last restart, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_restart: Option<String>,
     /// `ended`, `failed` or `stopped`.
     pub outcome: String,
-    /// The reason that it is `failed`, if the waveform went on without it.
+    /// The reason why the component failed, if the waveform went on without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// How it kept its pace, if it is a source with one.
+    /// How well the component kept the pace, if it is a source with a pace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<PaceResult>,
-    /// The files that it has written, with what they lack.
+    /// The files that the component has written, and what is missing from them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileReport>,
-    /// The values set while it ran, by property.
+    /// The values that were set during the run, by property.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, Value>,
 }
 
-/// The pace of a source: its schedule, and what became of it.
+/// The pace of a source: the scheduled rate and the achieved rate.
 ///
 /// ```
 /// use stripline_waveform::PaceResult;
@@ -87,42 +87,44 @@ pub struct ComponentResult {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaceResult {
-    /// The rate that its properties ask for, in samples/s.
+    /// The rate that the properties of the source ask for, in samples/s.
     pub rate: f64,
-    /// The rate that it reached over its whole time.
+    /// The rate that the source reached over the whole time.
     pub achieved_rate: f64,
-    /// The time by which it was behind its schedule at its end, in seconds.
+    /// The time by which the source was behind the schedule at the end, in seconds.
     pub behind_s: f64,
-    /// The longest such time.
+    /// The longest time by which the source was behind the schedule, in seconds.
     pub behind_max_s: f64,
-    /// The reason that it was behind, if a receiver was.
+    /// The receiver that held the source up, if the source was behind because of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_up_by: Option<HeldUp>,
-    /// The component that left it no time: it spins on the same processor at a real-time priority.
+    /// The component that left the source no time, because it spins on the same processor at a
+    /// real-time priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starved_by: Option<String>,
 }
 
 impl PaceResult {
-    /// The shortest time behind the schedule that is not the system's own delays, in seconds.
+    /// The shortest time behind the schedule that counts as more than the system's own delays, in
+    /// seconds.
     const BEHIND_S_MIN: f64 = 0.1;
-    /// The same as a part of the run.
+    /// The same limit as a part of the run.
     const BEHIND_SHARE_MIN: f64 = 0.01;
 
-    /// Returns whether the source has missed its schedule in a run of so many seconds. That is by
-    /// 0.1 s and 1 % of the run, at its end or before.
+    /// Returns whether the source has missed the schedule in a run of `duration_s` seconds: whether
+    /// it was, at the end or before, behind by at least 0.1 s and 1 % of the run.
     pub fn is_behind(&self, duration_s: f64) -> bool {
         Self::is_delay(self.behind_max_s, duration_s)
     }
 
-    /// Returns whether so many seconds behind are more than the system's own delays, after a run of
-    /// `duration_s`.
+    /// Returns whether `behind_s` is more than the system's own delays, in a run of `duration_s`
+    /// seconds.
     pub(super) fn is_delay(behind_s: f64, duration_s: f64) -> bool {
         behind_s >= Self::BEHIND_S_MIN.max(duration_s * Self::BEHIND_SHARE_MIN)
     }
 }
 
-/// The connection with the receiver that held a source up.
+/// The connection of the receiver that held a source up.
 ///
 /// ```
 /// use stripline_waveform::HeldUp;
@@ -133,19 +135,19 @@ impl PaceResult {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeldUp {
-    /// The connection: that behind the source, or one further on.
+    /// The connection behind the source, or one further on.
     pub connection: String,
-    /// The share of the readings, four a second, at which its queue was full or its sender waited
+    /// The share of the readings, four a second, at which the queue was full or the sender waited
     /// for an acknowledgement; `None` without a reading.
     pub full: Option<f64>,
-    /// The part of `full` at which its sender waited for an acknowledgement.
+    /// The part of `full` in which the sender waited for an acknowledgement.
     #[serde(default)]
     pub unacknowledged: Option<f64>,
-    /// The mean time for which its receiver kept a packet; `None` if nothing was measured.
+    /// The mean time for which the receiver kept a packet; `None` if nothing was measured.
     pub service_mean_ns: Option<f64>,
 }
 
-/// One connection of a run.
+/// A connection of a run.
 ///
 /// ```
 /// use stripline_waveform::ConnectionResult;
@@ -171,31 +173,31 @@ pub struct ConnectionResult {
     pub passed_over: Option<String>,
     /// The payload type.
     pub payload: String,
-    /// Packets sent by the sending port; `None`: its component died without a report.
+    /// Packets sent by the sending port; `None` if the component died without a report.
     pub sent: Option<u64>,
     /// Packets received.
     pub packets: u64,
     /// Payload bytes received.
     pub bytes: u64,
-    /// Payload bytes a second over the run.
+    /// Payload bytes per second over the run.
     pub bytes_per_s: f64,
     /// Packets lost.
     pub lost: u64,
-    /// Packets sent that are neither received nor counted as lost: their receiver ended or died
-    /// before it took them, or with its last figures.
+    /// Packets that were sent but are neither received nor counted as lost. The receiver ended or
+    /// died before it took them, or died before it reported them.
     pub unaccounted: Option<u64>,
     /// Samples lost, except those lost by a restart, which cannot be counted.
     pub lost_samples: u64,
     /// Gaps reported to the receiver.
     pub gaps: u64,
-    /// Packets that arrived after a later one; with `resequence` they were put back in sequence.
+    /// Packets that arrived after a later one. With `resequence` they were put back in sequence.
     pub reordered: u64,
     /// Whether the connection has `resequence`.
     #[serde(default)]
     pub resequenced: bool,
     /// Number of times that the sender disappeared.
     pub peer_deaths: u64,
-    /// The share of the readings, four a second, at which its queue was full or its sender waited
+    /// The share of the readings, four a second, at which the queue was full or the sender waited
     /// for an acknowledgement; `None` without a reading.
     #[serde(default)]
     pub full: Option<f64>,
@@ -205,10 +207,10 @@ pub struct ConnectionResult {
     pub queued_ns: LatencyReport,
     /// Time from taken to finished, in nanoseconds.
     pub service_ns: LatencyReport,
-    /// Whether a receiver died with its last figures.
+    /// Whether a receiver died before it reported the last figures.
     #[serde(default)]
     pub receiver_died: bool,
-    /// `complete`, or `partial` when the receiver died with its last figures.
+    /// `complete`, or `partial` if the receiver died before it reported the last figures.
     pub statistics: String,
 }
 
@@ -222,11 +224,11 @@ pub struct ConnectionResult {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// Seconds since all components run.
+    /// Seconds since all components have been running.
     pub elapsed_s: f64,
-    /// The counters of every connection, in the waveform's order.
+    /// The counters of every connection, in the order of the waveform.
     pub connections: Vec<ConnectionReport>,
-    /// Components that have ended, and the number of all.
+    /// The number of components that have ended, and the number of all components.
     pub ended: (usize, usize),
 }
 

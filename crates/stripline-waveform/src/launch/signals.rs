@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP as readable descriptors.
+//! SIGINT, SIGTERM and SIGHUP as readable file descriptors.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -10,8 +10,8 @@ use signal_hook::low_level;
 use stripline::internal::{PollSet, process};
 use stripline::{Error, Result};
 
-/// A handler of the signals that stop a waveform, from its creation until it is dropped. SIGHUP
-/// comes when its terminal is closed. A signal that is ignored at the start stays ignored.
+/// A handler of the signals that stop a waveform. It is active until it is dropped. SIGHUP is sent
+/// when the terminal is closed. A signal that is ignored at the start stays ignored.
 #[derive(Default)]
 pub(super) struct Signals {
     caught: Vec<CaughtSignal>,
@@ -19,7 +19,7 @@ pub(super) struct Signals {
 
 struct CaughtSignal {
     signal: i32,
-    /// Gets a byte each time.
+    /// Gets a byte for each signal.
     stream: UnixStream,
     id: SigId,
 }

@@ -33,19 +33,20 @@ use crate::restart::RestartHistory;
 use moves::MoveState;
 use requests::Requests;
 
-/// A process must have registered within this time, if none of its program has before. It only ends
-/// the wait for a program that never does: on an overloaded machine, others have taken 10 s.
+/// Time limit for a process to register, if no process of the same program has registered before.
+/// The limit only ends the wait for a program that never registers. On an overloaded machine,
+/// registration has taken 10 s.
 const REGISTER_TIME: Duration = Duration::from_secs(30);
-/// All components must be created and connected within this time. A process that is started again
-/// must have registered by then.
+/// Time limit for all components to be created and connected. A restarted process must register
+/// within it.
 const CONNECT_TIME: Duration = Duration::from_secs(60);
-/// After the sources were commanded to stop, the rest is too once no receiver has taken a packet
-/// for this time. It is killed after another such time.
+/// After the sources were ordered to stop, the other components are ordered to stop once no
+/// receiver has taken a packet for this time. After the same time again, they are killed.
 const STOP_TIME: Duration = Duration::from_secs(5);
-/// The longest wait for receivers that take packets after the stop of the sources.
+/// The longest wait, after the stop of the sources, for receivers that still take packets.
 const DRAIN_TIME: Duration = Duration::from_secs(60);
-/// After a failure, the others have this time to end. After that of a component that had sent
-/// packets, they have had `STOP_TIME` to receive them.
+/// The time that the other components have to end after a failure. After the failure of a component
+/// that had sent packets, they have first had `STOP_TIME` to receive these.
 const FAILURE_TIME: Duration = Duration::from_secs(2);
 /// The interval between requests for counters.
 const POLL_TIME: Duration = Duration::from_millis(250);
@@ -59,7 +60,7 @@ pub(super) struct Supervisor<'a> {
     connections: Vec<ConnectionState<'a>>,
     signals: Signals,
     phase: Phase,
-    /// While starting: the time by which all components must be created and connected.
+    /// While starting: the time limit for all components to be created and connected.
     connect_by: Instant,
     started: Option<Instant>,
     ended: Option<Instant>,
@@ -73,21 +74,22 @@ pub(super) struct Supervisor<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Until every component is created and every connection made.
+    /// Lasts until every component is created and every connection is made.
     Starting,
     Running,
-    /// The sources were commanded to stop.
+    /// The sources were ordered to stop.
     Draining(Drain),
-    /// All components were commanded to stop; those that have not by this time are killed.
+    /// All components were ordered to stop. Components that have not stopped by this time are
+    /// killed.
     Stopping(Instant),
 }
 
 /// The wait for packets in transit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Drain {
-    /// The time at which all components must stop, although packets are taken.
+    /// The time at which all components must stop, even if packets are still taken.
     until: Instant,
-    /// The last time at which packets were taken, and their number.
+    /// The last time at which a packet was taken, and the number of packets taken by then.
     taken: (Instant, u64),
 }
 
@@ -97,16 +99,17 @@ struct ProcessGroup {
     program: ProgramCommand,
     members: Vec<usize>,
     process: Option<ComponentProcess>,
-    /// Whether a process of it has registered: its program is one that does.
+    /// Whether a process of this program has registered before.
     has_registered: bool,
-    /// The time by which it must have registered, until it has.
+    /// The time limit for registration; `None` once the process has registered.
     register_by: Option<Instant>,
-    /// The time at which it is started again.
+    /// The time of the next restart.
     restart_at: Option<Instant>,
     history: RestartHistory,
-    /// Its report of its end, before it was killed to be started again.
+    /// The result that the component reported, before the process was killed in order to restart
+    /// it.
     reported: Option<Result<(), String>>,
-    /// The reason of the last restart.
+    /// The reason for the last restart.
     last_end: Option<String>,
 }
 
@@ -115,19 +118,19 @@ struct LaunchedComponent<'a> {
     group: usize,
     endpoints: BTreeMap<(String, String), Endpoint>,
     state: ComponentState,
-    /// It has reported the number of packets sent.
+    /// The component has reported the number of packets sent.
     counted: bool,
-    /// It was commanded to stop, and is not started again when it has ended.
+    /// The component was ordered to stop, and is not restarted when it has ended.
     is_stopping: bool,
-    /// Its failure, if the waveform goes on without it.
+    /// The failure of the component, if the waveform goes on without it.
     given_up: Option<String>,
-    /// Its properties from the file, or as they were set since.
+    /// The properties from the file, with the changes that were set since.
     properties: Properties,
-    /// Its pace so far.
+    /// The pace so far.
     pace: Option<PaceReport>,
-    /// A warning has been given that it is behind its pace.
+    /// The warning that the component is behind its pace has been given.
     is_delay_reported: bool,
-    /// The files of its process, and of those before it.
+    /// The files of the present process, and the files of earlier processes.
     files: Vec<FileReport>,
     earlier_files: Vec<FileReport>,
     /// The values set since the start.
@@ -135,14 +138,14 @@ struct LaunchedComponent<'a> {
 }
 
 impl ProcessGroup {
-    /// Returns how long it may take to register.
+    /// Returns the time limit for registration.
     fn register_time(&self) -> Duration {
         if self.has_registered { CONNECT_TIME } else { REGISTER_TIME }
     }
 }
 
 impl LaunchedComponent<'_> {
-    /// Records a pace. The longest delay is that of all its incarnations.
+    /// Records a pace. The longest delay is the maximum over all incarnations.
     fn set_pace(&mut self, pace: Option<PaceReport>) {
         let before = self.pace.map_or(0.0, |pace| pace.behind_max_s);
         let longest = |pace: PaceReport| pace.behind_max_s.max(before);
@@ -152,7 +155,7 @@ impl LaunchedComponent<'_> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ComponentState {
-    /// Its process is missing or has not created it yet.
+    /// The process is missing or has not created the component yet.
     Absent,
     Initialized,
     Running,
@@ -179,7 +182,7 @@ impl<'a> Supervisor<'a> {
     ) -> Result<Self> {
         let mut groups: Vec<ProcessGroup> = Vec::new();
         let mut members = Vec::new();
-        // The processes of the threads, by program.
+        // The shared processes of components placed in threads, by program.
         let mut threads: BTreeMap<&Program, usize> = BTreeMap::new();
         for plan in &waveform.components {
             let is_thread = plan.placement == Placement::Thread;
@@ -242,7 +245,7 @@ impl<'a> Supervisor<'a> {
     }
 
     pub(super) fn run(mut self) -> Result<RunReport> {
-        // A waveform without a control service works as well.
+        // A waveform also works without a control service.
         let service = ControlService::start(&self.waveform.name, self.inbox.clone()).map_err(|e| {
             self.observer.warning("stripline", &format!("it serves no requests while it runs: {e}"))
         });
@@ -262,7 +265,7 @@ impl<'a> Supervisor<'a> {
         self.stop_processes();
         self.release_processes();
         let report = self.final_report();
-        // Only after all clients have the final report.
+        // The service ends only after all clients have received the final report.
         drop(service);
         Ok(report)
     }
@@ -286,7 +289,7 @@ impl<'a> Supervisor<'a> {
                 entry.process = Some(process);
                 self.observe_group(group, &step);
             }
-            // Its file may just be being replaced.
+            // The file of the program may be in the middle of a replacement.
             Err(error) if is_again && self.may_restart(group, true) => {
                 self.prepare_restart(group, &names, &error.to_string(), true);
             }
@@ -297,7 +300,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Sleeps until a process reports or dies, a request arrives, or a time is reached.
+    /// Sleeps until a process reports or dies, a request arrives, or a time limit is reached.
     fn sleep(&self) -> Result<()> {
         let end = self.started.zip(self.options.duration).and_then(|(start, time)| start.checked_add(time));
         let times = self.groups.iter().filter_map(|group| group.restart_at);
@@ -398,8 +401,8 @@ impl<'a> Supervisor<'a> {
         self.members.iter().position(|member| member.plan.name == component)
     }
 
-    /// Finds a component by name, if it belongs to that group: a process reports for its own
-    /// components only.
+    /// Finds a component by name, if it belongs to that group. A process may not report on
+    /// components of other processes.
     fn index_in(&self, group: usize, component: &str) -> Option<usize> {
         self.member_of(component).filter(|index| self.members[*index].group == group)
     }
@@ -416,7 +419,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Returns how many packets all receivers have taken so far.
+    /// Returns the number of packets that all receivers have taken so far.
     fn taken(&self) -> u64 {
         self.connections.iter().map(ConnectionState::taken).sum()
     }
@@ -426,20 +429,22 @@ impl<'a> Supervisor<'a> {
             .map_or(Duration::ZERO, |started| self.ended.unwrap_or_else(Instant::now).duration_since(started))
     }
 
-    /// Returns the pace of a source so far. A component behind others has theirs.
+    /// Returns the pace of a source so far. Only sources have a pace here: a component behind
+    /// others follows their pace.
     fn source_pace(&self, index: usize) -> Option<PaceReport> {
         let is_source = !self.connections.iter().any(|link| link.to == index);
         self.members[index].pace.filter(|_| is_source)
     }
 
-    /// Returns the seconds by which a running source is behind its pace now, if it is.
+    /// Returns the seconds by which a running source is behind its pace now; `None` if it is not
+    /// behind.
     fn delay_of(&self, index: usize) -> Option<f64> {
         let is_running = self.members[index].state == ComponentState::Running;
         let behind_s = self.source_pace(index).filter(|_| is_running)?.behind_s;
         PaceResult::is_delay(behind_s, self.elapsed().as_secs_f64()).then_some(behind_s)
     }
 
-    /// Returns how a source kept its pace.
+    /// Returns how well a source kept its pace.
     fn pace_of(&self, index: usize, duration_s: f64) -> Option<PaceResult> {
         let pace = self.source_pace(index)?;
         let mut result = PaceResult {
@@ -457,7 +462,8 @@ impl<'a> Supervisor<'a> {
         Some(result)
     }
 
-    /// Returns the other end of a connection that spins and leaves this component no time.
+    /// Returns the component at the other end of a connection that spins and leaves this component
+    /// no time.
     fn starved_by(&self, index: usize) -> Option<String> {
         let schedule = |index: usize| {
             let plan = self.members[index].plan;

@@ -8,19 +8,19 @@ use super::{Item, TableReader};
 use crate::diagnostics::{At, Code};
 use crate::program_command::ProgramCommand;
 
-/// The most texts of a list.
+/// The maximum number of texts in a list.
 const TEXTS_MAX: usize = 64;
 
 /// A program as the file names it.
 pub(crate) struct ProgramText {
     /// The first or only text.
     pub program: String,
-    /// The texts behind the first of a list; `None`: it is no list.
+    /// The further texts of a list; `None` if the value is a single text.
     arguments: Option<Vec<String>>,
 }
 
 impl ProgramText {
-    /// Returns what the file has, as one text.
+    /// Returns the program as one text.
     pub(crate) fn text(&self) -> String {
         let arguments = self.arguments.iter().flatten();
         std::iter::once(&self.program).chain(arguments).map(String::as_str).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! The tables of single transports, as `[connection.udp]` and `[topic.NAME.udp]`.
+//! The tables of single transports, for example `[connection.udp]` and `[topic.NAME.udp]`.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use stripline::terms::{Interface, Repair, TcpOptions, TransportOptions, UdpOptio
 use super::{Code, TableReader, quoted, shape};
 
 impl TableReader<'_, '_> {
-    /// Reads all of them.
+    /// Reads the tables of all transports.
     pub(super) fn transport_options(&mut self) -> TransportOptions {
         TransportOptions {
             tcp: self.transport_table("tcp", |table| table.tcp(), TcpOptions::check),
@@ -18,7 +18,7 @@ impl TableReader<'_, '_> {
         }
     }
 
-    /// Reads the table of one transport, and has what belongs together checked.
+    /// Reads the table of one transport, and checks that the values fit together.
     fn transport_table<T>(
         &mut self,
         name: &'static str,

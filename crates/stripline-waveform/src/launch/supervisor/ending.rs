@@ -12,8 +12,8 @@ use super::{ComponentProcess, ComponentState, DRAIN_TIME, Drain, FAILURE_TIME, P
 use crate::restart::Restart;
 
 impl Supervisor<'_> {
-    /// Stops the waveform without losing packets, where it runs. Returns false if it is stopping
-    /// already.
+    /// Stops the waveform without losing packets in transit. Returns false if the waveform is
+    /// stopping already.
     pub(super) fn stop_in_order(&mut self, reason: &str) -> bool {
         if !matches!(self.phase, Phase::Starting | Phase::Running) {
             return false;
@@ -28,7 +28,7 @@ impl Supervisor<'_> {
         true
     }
 
-    /// Stops the sources; the rest ends when it has received everything.
+    /// Stops the sources. The other components end when they have received everything.
     fn drain(&mut self) {
         let now = Instant::now();
         self.phase = Phase::Draining(Drain { until: now + DRAIN_TIME, taken: (now, self.taken()) });
@@ -39,7 +39,7 @@ impl Supervisor<'_> {
         }
         for index in 0..self.members.len() {
             let member = &self.members[index];
-            // Also for one that waits for the other end of a pipe.
+            // Also wakes a component that waits for the other end of a pipe.
             let component = member.plan.name.clone();
             self.order(member.group, &LauncherCommand::EndStreams { component });
             if sources.contains(&index) {
@@ -69,8 +69,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Ends a component that waits for its restart, unless that is soon: then it ends its streams
-    /// itself, and its receivers miss nothing of them.
+    /// Ends a component that waits for a restart, unless the restart is soon. A component that is
+    /// restarted ends the streams itself, so that the receivers miss nothing.
     fn give_up_late_restart(&mut self, index: usize) {
         let group = self.members[index].group;
         let late = Instant::now() + Restart::PAUSE_MAX_DEFAULT;
@@ -109,8 +109,8 @@ impl Supervisor<'_> {
         process.filter(|_| !member.state.is_over())
     }
 
-    /// Distinguishes components that did not stop from those that only wait for them. A stopping
-    /// component still delivers its sent packets to receivers that take them.
+    /// Distinguishes components that did not stop from components that only wait for them. A
+    /// stopping component still delivers the packets that it has sent to receivers that take them.
     fn unstopped(&self, stuck: &[usize]) -> String {
         let name = |index: &usize| self.members[*index].plan.name.as_str();
         let is_stopped =
@@ -124,7 +124,7 @@ impl Supervisor<'_> {
         let (mut waiting, mut guilty): (Vec<usize>, Vec<usize>) =
             stuck.iter().partition(|index| !is_stopped(index) && waits(index));
         if guilty.is_empty() {
-            // In a circle any component may be the cause.
+            // In a circle, any component may be the cause.
             std::mem::swap(&mut waiting, &mut guilty);
         }
         let names = |list: &[usize]| list.iter().map(name).collect::<Vec<_>>().join(", ");
@@ -139,8 +139,8 @@ impl Supervisor<'_> {
         text
     }
 
-    /// Records the failure of a component, and stops the rest in order: what it has sent still
-    /// arrives.
+    /// Records the failure of a component and stops the others in order, so that packets that the
+    /// component has sent still arrive.
     pub(super) fn fail_in_order(&mut self, index: usize, what: String) {
         if self.phase != Phase::Running {
             return self.fail(what);
@@ -150,7 +150,7 @@ impl Supervisor<'_> {
         self.drain();
     }
 
-    /// Records the first failure and stops the rest.
+    /// Records the failure if it is the first, and stops the other components.
     pub(super) fn fail(&mut self, what: String) {
         if self.failure.is_none() {
             self.failure = Some(what);

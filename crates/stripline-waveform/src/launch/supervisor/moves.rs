@@ -1,7 +1,8 @@
 //! Moves of running connections to another transport: `set component.port:transport=NAME`.
 //!
-//! The sending port is opened over the transport, then its receivers connect there, then it moves
-//! before its next packet. Until that is ordered, any failure leaves everything as it was.
+//! The sending port is opened over the new transport, then the receivers connect to it, and then
+//! the sender moves before its next packet. Until the move itself is ordered, any failure leaves
+//! everything unchanged.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +17,10 @@ use crate::control::{ChangeState, ComponentChange, NewValue, Setting};
 use crate::text::{did_you_mean, listed, quoted};
 use crate::transport_choice::SAME_PROCESS;
 
-/// What follows a port's name in the setting of its transport.
+/// The suffix of a port's name in a setting of the transport.
 const TRANSPORT: &str = ":transport";
 
-/// A sending port, and the transport that it is to move to.
+/// A sending port, and the transport to which it is to move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PortMove {
     pub member: usize,
@@ -29,7 +30,7 @@ pub(super) struct PortMove {
 
 /// A move in progress.
 pub(super) struct MoveState {
-    /// The number of its part of a request.
+    /// The number of this part of a request.
     number: u64,
     wanted: PortMove,
     endpoint: Option<Endpoint>,
@@ -38,29 +39,29 @@ pub(super) struct MoveState {
 
 #[derive(PartialEq, Eq)]
 enum MoveStep {
-    /// The sender opens the transport.
+    /// The sender is opening the transport.
     Preparing,
-    /// These connections are being made there.
+    /// These connections are being made over the new transport.
     Connecting(BTreeSet<String>),
-    /// The sender moves before its next packet.
+    /// The sender will move before its next packet.
     Moving,
 }
 
 impl MoveState {
-    /// Returns whether it moves that connection.
+    /// Returns whether this move concerns the connection.
     pub(super) fn is_of(&self, link: &ConnectionState) -> bool {
         link.from == self.wanted.member && link.plan.from.port == self.wanted.port
     }
 }
 
 impl Supervisor<'_> {
-    /// Reads a setting of a port's transport; `None`: it sets a property.
+    /// Reads a setting of a port's transport; `None` if the setting is for a property.
     pub(super) fn read_move(&self, setting: &Setting) -> Option<Result<PortMove, String>> {
         let port = setting.property.strip_suffix(TRANSPORT)?;
         Some(self.checked_move(&setting.component, port, &setting.value))
     }
 
-    /// Checks that a port can move to a transport, and that its connections can be kept there.
+    /// Checks that a port can move to a transport that can keep the port's connections.
     fn checked_move(&self, component: &str, port: &str, name: &str) -> Result<PortMove, String> {
         let member = self.member_named(component)?;
         let spec = &self.members[member].plan.spec;
@@ -98,7 +99,7 @@ impl Supervisor<'_> {
         Ok(PortMove { member, port: port.into(), transport: name.into() })
     }
 
-    /// Begins a move. Returns its part of the answer.
+    /// Begins a move. Returns the part of the reply for this move.
     pub(super) fn begin_move(&mut self, wanted: PortMove) -> (Option<u64>, ComponentChange) {
         let change = |taken, reason: String| ComponentChange {
             component: self.members[wanted.member].plan.name.clone(),
@@ -135,7 +136,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns the setting of a move, with the transports before.
+    /// Returns the setting of a move, with the previous transports.
     fn news_of_move(&self, wanted: &PortMove) -> (String, NewValue) {
         let before = self.transports_of(wanted.member, &wanted.port).join(", ");
         let (value, before) = (Value::Text(wanted.transport.clone()), Value::Text(before));
@@ -149,12 +150,12 @@ impl Supervisor<'_> {
         names.into_iter().collect()
     }
 
-    /// Returns whether an output is being moved. Nothing is connected to it meanwhile.
+    /// Returns whether an output is being moved. During a move nothing else connects to it.
     pub(super) fn is_moving(&self, member: usize, port: &str) -> bool {
         self.moves.iter().any(|its| its.wanted.member == member && its.wanted.port == port)
     }
 
-    /// Handles a process's answer to a part of a move.
+    /// Handles the answer of a process to a step of a move.
     pub(super) fn move_answered(&mut self, member: usize, port: &str, answer: RequestAnswer) {
         let is_it = |its: &MoveState| its.wanted.member == member && its.wanted.port == port;
         let Some(index) = self.moves.iter().position(is_it) else { return };
@@ -171,7 +172,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Commands the receivers to connect to the transport that was prepared.
+    /// Orders the receivers to connect to the prepared transport.
     fn connect_there(&mut self, index: usize, endpoint: Endpoint) {
         let PortMove { member, port, .. } = self.moves[index].wanted.clone();
         let mut waiting = BTreeSet::new();
@@ -201,8 +202,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Handles a connection that was made for a move, or the reason that it was not. The move may
-    /// be cancelled by now.
+    /// Handles the result of a connection that was made for a move. The move may have been
+    /// cancelled by now.
     pub(super) fn connected_there(&mut self, number: u64, connection: &str, outcome: Result<(), &str>) {
         let waits = |its: &MoveState| {
             its.number == number && matches!(&its.step, MoveStep::Connecting(all) if all.contains(connection))
@@ -242,11 +243,12 @@ impl Supervisor<'_> {
         }
         self.observer.changed(&self.members[member].plan.name, &news);
         self.answer_move(number, ChangeState::Applied, String::new());
-        // Receivers that came back meanwhile.
+        // Connect receivers that came back during the move.
         self.connect_ready();
     }
 
-    /// Leaves everything as it was. Where the sender has ended, each receiver finds that by itself.
+    /// Leaves everything unchanged. If the sender has ended, each receiver detects the end by
+    /// itself.
     fn cancel_move(&mut self, index: usize, taken: ChangeState, why: String) {
         let MoveState { number, wanted, endpoint, .. } = self.moves.swap_remove(index);
         let PortMove { member, port, transport } = wanted;
@@ -264,18 +266,19 @@ impl Supervisor<'_> {
                     });
                 }
             }
-            // Nothing depends on the answer. A sender that is gone gives none.
+            // Nothing depends on the answer, and a sender that is gone gives none.
             let _ = self.ask(member, Some(Ask::CancelMove(port.clone())));
         }
         if !self.answer_move(number, taken, why.clone()) {
-            // The client was informed that it would move later.
+            // The client was informed that the port would move later.
             let name = &self.members[member].plan.name;
             self.observer.warning(name, &format!("`{port}` did not move to {transport}: {why}"));
         }
         self.connect_ready();
     }
 
-    /// Answers the part of a request that a move is; false: its client waits no longer.
+    /// Answers the part of a request that stands for a move. Returns false if the client no longer
+    /// waits.
     fn answer_move(&mut self, number: u64, taken: ChangeState, reason: String) -> bool {
         let change = self.requests.batches_mut().find_map(|kind| match kind {
             BatchKind::Set(_, changes) => part_for(changes, number),
@@ -288,8 +291,8 @@ impl Supervisor<'_> {
         is_awaited
     }
 
-    /// Cancels the moves that a component takes part in, because its process is gone. A receiver is
-    /// not needed any more where the sender has its order.
+    /// Cancels the moves that involve a component, because the process of the component is gone.
+    /// Once the sender has been ordered to move, a receiver is no longer needed.
     pub(super) fn forget_moves(&mut self, member: usize) {
         while let Some(index) = self.moves.iter().position(|its| {
             let receives = |link: &ConnectionState| link.to == member && its.is_of(link);
@@ -304,8 +307,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns the reason that a move has not been made within a time; `None`: it is
-    /// another request.
+    /// Returns the reason why a move has not been made within a time limit; `None` if the request
+    /// is not a move.
     pub(super) fn late_move(&self, number: u64, time: &str) -> Option<String> {
         let its = self.moves.iter().find(|its| its.number == number)?;
         Some(match &its.step {

@@ -1,4 +1,4 @@
-//! The reports of the processes.
+//! The handling of reports from component processes.
 
 use stripline::inspect::WaitReason;
 use stripline::internal::control::{self, LauncherCommand, Report};
@@ -9,10 +9,10 @@ use crate::launch::Step;
 use crate::launch::connection_state::ConnectReport;
 use crate::restart::RestartWhen;
 
-/// The least delay of a source that is a warning while it runs, in seconds.
+/// The smallest delay of a source that causes a warning during the run, in seconds.
 const WARNED_S_MIN: f64 = 1.0;
 
-/// The reason for counts that may differ from what is in a file.
+/// The reason why the counts may differ from the content of a file.
 const CUT: &str =
     "the process was killed or failed; the file may have more or fewer samples than its last report";
 
@@ -38,7 +38,7 @@ impl Supervisor<'_> {
 
     pub(super) fn read_reports(&mut self, group: usize) {
         let Some(process) = &mut self.groups[group].process else { return };
-        // The exit is checked first: all reports sent before it are then certainly readable.
+        // Check the exit first: all reports that were sent before it are then certainly readable.
         let exited = process.has_exited();
         let reports = process.reports();
         let names = self.names(group);
@@ -149,7 +149,7 @@ impl Supervisor<'_> {
                     member.counted = true;
                     member.set_pace(pace);
                     member.files = files;
-                    // One that could not be created has sent nothing.
+                    // A component that was never created has sent nothing.
                     let has_run = self.members[index].state == ComponentState::Running;
                     for link in self.connections.iter_mut().filter(|link| link.from == index && has_run) {
                         let count = sent.iter().find(|(port, _)| *port == link.plan.from.to_string());
@@ -168,7 +168,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Warns once of a source that is far behind its pace.
+    /// Warns once about a source that is far behind its pace.
     fn report_delay(&mut self, index: usize) {
         let delay = self.delay_of(index).filter(|behind_s| *behind_s >= WARNED_S_MIN);
         let member = &mut self.members[index];
@@ -182,7 +182,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Warns of what the files of a component lack.
+    /// Warns about data that the files of a component lack.
     fn report_files(&mut self, index: usize) {
         let member = &self.members[index];
         for text in member.files.iter().map(ToString::to_string).filter(|text| !text.is_empty()) {
@@ -190,7 +190,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Notes that the counts of a component's files are of a time before its process has ended.
+    /// Marks the counts of a component's files as older than the end of the process.
     pub(super) fn cut_files(&mut self, index: usize) {
         for file in self.members[index].files.iter_mut().filter(|file| !file.finished) {
             file.problem.get_or_insert_with(|| CUT.into());
@@ -220,11 +220,12 @@ impl Supervisor<'_> {
                 self.groups[group].reported = Some(reported);
                 self.kill(group);
             }
-            // It has not ended its streams, unless it was commanded to in time.
+            // The component has not ended the streams, unless it was ordered to stop in time.
             Ok(()) if component.restart.when() == RestartWhen::Always => self.end_for_good(index),
             Ok(()) => {
                 self.members[index].state = ComponentState::Ended;
-                // Its remaining connections will never be made; receivers need not wait for them.
+                // The remaining connections will never be made, so receivers need not wait for
+                // them.
                 self.connect_ready();
                 self.start_ready();
             }
@@ -233,7 +234,7 @@ impl Supervisor<'_> {
                 let text = format!("component {name} failed: {problem}{}", self.given_up(group));
                 if self.goes_on_without(index) {
                     self.go_on_without(index, &text);
-                    // Nothing else runs in a process of its own.
+                    // The process has no other component.
                     if self.groups[group].members.len() == 1 {
                         self.kill(group);
                     }

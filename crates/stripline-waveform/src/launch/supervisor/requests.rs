@@ -1,5 +1,5 @@
-//! Requests of clients to a running waveform. The launcher answers from its own state, or passes
-//! them on to the components.
+//! Requests of clients to a running waveform. The launcher answers a request itself, or passes it
+//! on to the components.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,36 +14,37 @@ use crate::control::{
     RunningWaveform, StopRequest, Stopped, TapReply, TestRun, WaveformRequest,
 };
 
-/// The most requests that are in progress.
+/// The maximum number of requests in progress.
 const BATCHES_MAX: usize = 64;
-/// The most requests that may be open at one component.
+/// The maximum number of open requests at one component.
 const OPEN_MAX: usize = 64;
-/// The longest that a request waits for a component.
+/// The longest time for which a request waits for a component.
 const TIME_MAX: Duration = Duration::from_secs(3600);
-/// Time limit of a process for its read-only properties, which it reads without its components.
+/// Time limit for the read-only properties of a process, which the process reads without asking the
+/// components.
 const QUERY_TIME: Duration = Duration::from_secs(1);
-/// Time limit of the clients that stopped a waveform, for acknowledging its report.
+/// Time limit for clients that stopped a waveform to acknowledge the report.
 const ACK_TIME: Duration = Duration::from_secs(1);
-/// Time limit of a single component that must stop.
+/// Time limit for a single component to stop.
 const END_TIME: Duration = Duration::from_secs(10);
 
 /// The requests in progress.
 #[derive(Default)]
 pub(super) struct Requests {
     next: u64,
-    /// Requests passed on without a final answer, by number.
+    /// Requests that were passed on and have no final answer yet, by number.
     open: BTreeMap<u64, Open>,
     batches: Vec<Batch>,
-    /// The clients that wait for the report of the waveform's end.
+    /// The clients that wait for the final report of the waveform.
     stoppers: Vec<ReplySender<Stopped>>,
 }
 
-/// A request passed on to a component.
+/// A request that was passed on to a component.
 struct Open {
     member: usize,
-    /// `None`: its read-only properties.
+    /// `None` is a request for the read-only properties.
     ask: Option<Ask>,
-    /// Whether the component polls for requests, if the request is queued there; `None`: its
+    /// Whether the component polls for requests, once the request is queued there; `None` if the
     /// process has not acknowledged the request.
     polls: Option<bool>,
 }
@@ -51,7 +52,7 @@ struct Open {
 /// A request that waits for components.
 struct Batch {
     deadline: Instant,
-    /// Its time limit.
+    /// The time limit of the request.
     time: Duration,
     kind: BatchKind,
 }
@@ -61,14 +62,14 @@ pub(super) enum BatchKind {
     Get(ReplySender<Vec<PropertyReading>>, Parts<Vec<PropertyReading>>),
     Set(ReplySender<Vec<ComponentChange>>, Parts<ComponentChange>),
     Test(ReplySender<Vec<TestRun>>, Parts<TestRun>),
-    /// One part.
+    /// Has one part.
     Tap(ReplySender<TapReply>, Parts<TapReply>),
-    /// Until this component has ended.
+    /// Waits until this component has ended.
     Stop(ReplySender<Stopped>, usize),
 }
 
-/// Parts of an answer, one for each component or self-test. A part has the number of the request
-/// passed on for it until that is answered.
+/// Parts of a reply, one for each component or self-test. An open part has the number of the
+/// request that was passed on for it.
 pub(super) type Parts<T> = Vec<(Option<u64>, T)>;
 
 impl Requests {
@@ -83,7 +84,7 @@ impl Supervisor<'_> {
         self.requests.batches.iter().map(|batch| batch.deadline).min()
     }
 
-    /// Serves new requests, and answers those that have reached their time limit.
+    /// Serves new requests, and answers requests that have reached their time limit.
     pub(super) fn handle_requests(&mut self) {
         self.inbox.take().into_iter().for_each(|request| self.serve(request));
         let now = Instant::now();
@@ -98,7 +99,7 @@ impl Supervisor<'_> {
         }
     }
 
-    // A client that closed its connection gets no answer.
+    // A client that has closed the connection gets no reply.
     fn serve(&mut self, request: WaveformRequest) {
         let time = Duration::from_millis;
         match request {
@@ -123,7 +124,7 @@ impl Supervisor<'_> {
                     self.fail(RunReport::ENDED_NOW.into());
                     self.stop_all(Duration::ZERO);
                 } else {
-                    // If it is stopping already, this client waits for the end as well.
+                    // If the waveform is stopping already, this client waits for the end too.
                     self.stop_in_order("stripline stop");
                 }
                 self.requests.stoppers.push(reply);
@@ -131,7 +132,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Begins a request to components, or answers with the reason against it.
+    /// Begins a request to components, or replies with the reason why it cannot begin.
     fn begin<T, P>(
         &mut self,
         reply: ReplySender<T>,
@@ -211,13 +212,14 @@ impl Supervisor<'_> {
         Ok(member)
     }
 
-    /// Passes a request on to a component, or without one requests its read-only properties from
-    /// its process. Returns the request's number, or the reason against it.
+    /// Passes a request on to a component. Without a request, asks the process for the read-only
+    /// properties of the component. Returns the number of the request, or the reason why it cannot
+    /// be passed on.
     pub(super) fn ask(&mut self, member: usize, ask: Option<Ask>) -> Result<u64, (ChangeState, String)> {
         let group = self.members[member].group;
         let ended = |how: &str| (ChangeState::Ended, format!("the component {how}"));
         match self.members[member].state {
-            // Its process still has the last values.
+            // The process still has the last values.
             ComponentState::Ended if ask.is_none() => {}
             ComponentState::Ended => return Err(ended("has ended")),
             ComponentState::Failed => return Err(ended("has failed")),
@@ -251,9 +253,9 @@ impl Supervisor<'_> {
         Ok(number)
     }
 
-    /// Handles a process's answer to a request.
+    /// Handles the answer of a process to a request.
     pub(super) fn answered(&mut self, member: usize, number: u64, answer: RequestAnswer) {
-        // The request was not cancelled meanwhile, and is the member's own.
+        // The request must not have been cancelled, and must belong to this component.
         let Some(open) = self.requests.open.get_mut(&number).filter(|open| open.member == member) else {
             return;
         };
@@ -295,14 +297,14 @@ impl Supervisor<'_> {
             Some(Ask::Move(port)) => self.move_answered(member, &port, answer),
             Some(Ask::CancelMove(_)) => {}
             None => {
-                // Values that it does not send stay unknown.
+                // Values that the process does not send stay unknown.
                 let values = if let RequestAnswer::Values(values) = answer { values } else { Vec::new() };
                 self.queried(member, number, &values);
             }
         }
     }
 
-    /// Handles a component's answer to new values.
+    /// Handles the answer of a component to new values.
     fn configured(
         &mut self,
         member: usize,
@@ -320,7 +322,7 @@ impl Supervisor<'_> {
             let news = self.members[member].take(values);
             self.observer.changed(&component.name, &news);
         } else if change.is_none() {
-            // The client was informed that they would be taken later.
+            // The client was informed that the component would apply the values later.
             let names: Vec<String> = values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
             self.observer.warning(&component.name, &format!("did not take {}: {reason}", names.join(", ")));
         }
@@ -351,7 +353,7 @@ impl Supervisor<'_> {
         for reading in readings.into_iter().flat_map(|readings| read_only(readings)) {
             let Some(property) = spec.find_property(&reading.property) else { continue };
             let said = values.iter().find(|(known, _)| *known == reading.property);
-            // The process is not trusted: a value that does not fit is left out.
+            // The process is not trusted, so a value that does not fit is left out.
             reading.value = said.and_then(|(_, value)| property.check(value.as_ref()?).ok());
             reading.problem = reading.value.is_none().then(|| "it is out of its range".into());
         }
@@ -364,10 +366,10 @@ impl Supervisor<'_> {
         numbers.into_iter().for_each(|number| self.settle(number, RequestAnswer::Ended));
     }
 
-    /// Answers a request, even if parts of the answer are missing.
+    /// Replies to a request, even if parts of the reply are missing.
     fn close(&mut self, batch: Batch) {
         let Batch { time, kind, .. } = batch;
-        // A client that closed its connection gets no answer.
+        // A client that has closed the connection gets no reply.
         match kind {
             BatchKind::Stop(reply, member) => drop(reply.send(self.stopped(member, time))),
             BatchKind::Get(reply, mut parts) => {
@@ -380,7 +382,7 @@ impl Supervisor<'_> {
             }
             BatchKind::Set(reply, mut changes) => {
                 for (number, change) in open_parts(&mut changes) {
-                    // It stays open: the component takes the values when it polls.
+                    // The request stays open: the component applies the values when it polls.
                     (change.taken, change.reason) = (ChangeState::NotYet, self.late(number, time));
                 }
                 drop(reply.send(Ok(changes.into_iter().map(|(_, change)| change).collect())));
@@ -424,7 +426,7 @@ impl Supervisor<'_> {
         )))
     }
 
-    /// Returns the reason that a request has no answer after its time limit.
+    /// Returns the reason why a request was not answered within the time limit.
     fn late(&self, number: u64, time: Duration) -> String {
         let time = format!("{} s", time.as_secs_f64());
         if let Some(reason) = self.late_move(number, &time) {
@@ -446,13 +448,14 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns the probable reason that a component's process sends no reports.
+    /// Returns the probable reason why the process of a component sends no reports.
     pub(super) fn silence(&self, member: usize) -> String {
         let process = self.groups[self.members[member].group].process.as_ref();
         process.map_or_else(|| "the component has no process now".into(), ComponentProcess::silence)
     }
 
-    /// Sends the final answers to all clients; those that stopped the waveform get its report.
+    /// Sends the final replies to all clients. Clients that stopped the waveform get the final
+    /// report.
     pub(super) fn stop_processes(&mut self) {
         let members = 0..self.members.len();
         members.for_each(|member| self.forget(member));
@@ -465,7 +468,7 @@ impl Supervisor<'_> {
     pub(super) fn final_report(mut self) -> RunReport {
         let (inbox, mut stoppers) = (self.inbox.clone(), std::mem::take(&mut self.requests.stoppers));
         let report = self.report();
-        // A request to stop that arrives now is already fulfilled.
+        // A request to stop that arrives now has already been fulfilled.
         stoppers.extend(inbox.close().into_iter().filter_map(|request| match request {
             WaveformRequest::Stop(StopRequest { component: None, .. }, reply) => Some(reply),
             _ => None,
@@ -479,13 +482,13 @@ impl Supervisor<'_> {
     pub(super) fn has_ended(&self, member: usize) -> bool {
         match self.members[member].state {
             ComponentState::Ended => true,
-            // A failed component may be started again.
+            // A failed component may be restarted.
             ComponentState::Failed => self.groups[self.members[member].group].restart_at.is_none(),
             ComponentState::Absent | ComponentState::Initialized | ComponentState::Running => false,
         }
     }
 
-    /// Returns the value that was set and that the component has not taken yet.
+    /// Returns a value that was set and that the component has not accepted yet.
     pub(super) fn waiting_for(&self, member: usize, property: &str) -> Option<&Value> {
         let open = self.requests.open.values().rev().filter(|open| open.member == member);
         let mut values = open.filter_map(|open| match &open.ask {
@@ -508,20 +511,20 @@ impl Batch {
     }
 }
 
-/// Returns the time to the next restart of a process that waits for one.
+/// Returns the time until the next restart of a process, if one is pending.
 fn next_restart(group: &ProcessGroup) -> Option<u64> {
     let rest = group.restart_at?.saturating_duration_since(Instant::now());
     u64::try_from(rest.as_millis()).ok()
 }
 
-/// Returns the part that waits for a request, which is answered now.
+/// Returns the part that waits for a request, and marks it as answered.
 pub(super) fn part_for<T>(parts: &mut Parts<T>, number: u64) -> Option<&mut T> {
     let (open, part) = parts.iter_mut().find(|(open, _)| *open == Some(number))?;
     *open = None;
     Some(part)
 }
 
-/// Returns the parts that wait for a request, with its number.
+/// Returns the parts that wait for a request, with the number of the request.
 fn open_parts<T>(parts: &mut Parts<T>) -> impl Iterator<Item = (u64, &mut T)> {
     parts.iter_mut().filter_map(|(open, part)| Some(((*open)?, part)))
 }

@@ -21,15 +21,15 @@ impl Supervisor<'_> {
             return;
         }
         let how = process.exit.map_or_else(|| "ended".into(), exit_text);
-        // One that reported its end was then killed from here, if at all.
+        // If a result was reported, the launcher itself killed the process, if anything did.
         if reported.is_none() {
             self.observe_group(group, &Step::Exited(how.clone()));
             unfinished.iter().for_each(|index| self.cut_files(*index));
         }
         let has_failed = reported != Some(Ok(()));
         if self.may_restart(group, has_failed) {
-            // A component that reported its end was then killed from here: that is not reported
-            // again.
+            // The reason is the result that the component reported: the launcher then killed the
+            // process itself.
             let how = match reported {
                 Some(Ok(())) => "ended".into(),
                 Some(Err(problem)) => problem,
@@ -59,7 +59,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns the rule for a process: that of its only component.
+    /// Returns the restart rule of a process, which is the rule of the only component in it.
     fn rule(&self, group: usize) -> Restart {
         match self.groups[group].members[..] {
             [only] => self.members[only].plan.restart,
@@ -67,7 +67,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns the addition to the last failure of a component that was started too often.
+    /// Returns the suffix for the last failure of a component that has failed too often.
     pub(super) fn given_up(&self, group: usize) -> String {
         self.groups[group].history.given_up(&self.rule(group))
     }
@@ -86,8 +86,8 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns whether a component that has ended its work would find more: as a source, or from a
-    /// sender that has not ended.
+    /// Returns whether a component that has ended its work would find more: it is a source, or has
+    /// a sender that has not ended.
     fn has_work(&self, index: usize) -> bool {
         let mut inputs = self.connections.iter().filter(|link| link.to == index).peekable();
         let is_source = inputs.peek().is_none();
@@ -104,7 +104,7 @@ impl Supervisor<'_> {
         self.connect_by = self.connect_by.max(now + pause + CONNECT_TIME);
         let (count, wait) = (entry.history.count(&rule), pause.as_millis());
         let mut again = format!("{how}; it is started again ({count}) in {wait} ms");
-        // A process that is started again has one component.
+        // A restarted process has exactly one component.
         for (name, value) in entry.members.iter().flat_map(|index| &self.members[*index].set) {
             again.push_str(&format!(", with {name} = {value} as it was set"));
         }
@@ -133,7 +133,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Records that a component that might have been started again has ended its work for good.
+    /// Records that a component with a restart rule has ended for good.
     pub(super) fn end_for_good(&mut self, index: usize) {
         self.members[index].state = ComponentState::Ended;
         self.abandon(index);
@@ -155,7 +155,7 @@ impl Supervisor<'_> {
         self.abandon(index);
     }
 
-    /// Ends the streams of a component that does not come back, for its receivers.
+    /// Ends the streams of a component that does not come back, on behalf of the receivers.
     pub(super) fn abandon(&mut self, index: usize) {
         for link in self.connections.iter_mut().filter(|link| link.from == index) {
             link.disconnect();

@@ -1,5 +1,5 @@
-//! Resolves the names and values of requests: to existing members and valid values, or to sentences
-//! for users.
+//! Resolves the names and values of requests to existing components and valid values, or to error
+//! sentences for users.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::plan::ComponentPlan;
 use crate::text::{did_you_mean, listed, quoted};
 
 impl LaunchedComponent<'_> {
-    /// Records values that are in effect; returns them with the values before.
+    /// Records values that are in effect. Returns them with the previous values.
     pub(super) fn take(&mut self, values: BTreeMap<String, Value>) -> BTreeMap<String, NewValue> {
         let news = self.new_values(&values);
-        // They were checked before they were passed on.
+        // The values were checked before they were passed on.
         if let Ok(properties) = self.properties.changed(&self.plan.spec, &values) {
             self.properties = properties;
             self.set.extend(values);
@@ -29,7 +29,7 @@ impl LaunchedComponent<'_> {
         news
     }
 
-    /// Returns the new values with the values before.
+    /// Returns the new values with the previous values.
     fn new_values(&self, values: &BTreeMap<String, Value>) -> BTreeMap<String, NewValue> {
         let new = |(name, value): (&String, &Value)| {
             let before = self.properties.value(name)?.clone();
@@ -41,7 +41,7 @@ impl LaunchedComponent<'_> {
 }
 
 impl Supervisor<'_> {
-    /// Finds a component by its name.
+    /// Finds a component by name.
     pub(super) fn member_named(&self, name: &str) -> Result<usize, String> {
         self.member_of(name).ok_or_else(|| {
             let names = self.members.iter().map(|member| member.plan.name.as_str());
@@ -108,7 +108,7 @@ impl Supervisor<'_> {
             return Err(why.into());
         }
         let mut faults = Vec::new();
-        // In the order in which the components are named.
+        // Sorted by the order in which the request names the components.
         let mut wanted: Vec<(usize, BTreeMap<String, Value>)> = Vec::new();
         let mut moves = Vec::new();
         for setting in settings {
@@ -148,7 +148,7 @@ impl Supervisor<'_> {
         Ok(parts)
     }
 
-    /// Reads one setting: its component, and the checked value.
+    /// Reads one setting. Returns the component and the checked value.
     fn read(&self, folder: Option<&str>, setting: &Setting) -> Result<(usize, Value), String> {
         let member = self.member_named(&setting.component)?;
         let plan = self.members[member].plan;
@@ -220,7 +220,7 @@ impl Supervisor<'_> {
 
 fn find<'p>(plan: &'p ComponentPlan, name: &str) -> Result<&'p PropertySpec, String> {
     plan.spec.find_property(name).ok_or_else(|| {
-        // An option of a connection, or the port alone.
+        // The name is an option of a connection, or a port alone.
         let (port, option) = name.split_once(':').unwrap_or((name, ""));
         if plan.spec.ports.iter().any(|known| known.name == port) {
             let subject = match option {

@@ -1,4 +1,5 @@
-//! Requests for a tap: the sending port of a connection, and what its process answers.
+//! Requests for a tap: finds the sending port of a connection, and handles the answer of the
+//! process.
 
 use stripline::component::Direction;
 use stripline::internal::control::{Ask, RequestAnswer};
@@ -10,7 +11,7 @@ use crate::plan::PortRef;
 use crate::text::{did_you_mean, listed, quoted};
 
 impl Supervisor<'_> {
-    /// Begins the request of a tap at an output, or at the sender of an input.
+    /// Begins a request for a tap on an output, or on the sender of an input.
     pub(super) fn tap(&mut self, request: &TapRequest) -> Result<Parts<TapReply>, RequestFault> {
         let from = self.sending_port(request)?;
         let member = self.member_named(&from.component)?;
@@ -56,7 +57,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Handles a process's answer to the request of a tap.
+    /// Handles the answer of a process to a request for a tap.
     pub(super) fn tapped(&mut self, member: usize, number: u64, port: &str, answer: RequestAnswer) {
         let port = format!("{}.{port}", self.members[member].plan.name);
         let reply = self.requests.batches_mut().find_map(|kind| match kind {

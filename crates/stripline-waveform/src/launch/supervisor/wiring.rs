@@ -1,4 +1,4 @@
-//! Connects components that exist and starts those that are connected.
+//! Connects components that have been created, and starts components that are connected.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,11 +10,12 @@ use super::{ComponentState, ConnectionState, LaunchedComponent, Phase, Superviso
 use crate::launch::Step;
 use crate::restart::RestartWhen;
 
-/// A connection is given up after this many failures in a row, a quarter of a second apart.
+/// The maximum number of consecutive failures, a quarter of a second apart, before a connection is
+/// given up.
 const ATTEMPTS_MAX: u32 = 20;
 
 impl Supervisor<'_> {
-    /// Returns the assignment for a component's process. Connections from components that have
+    /// Returns the assignment for the process of a component. Connections from components that have
     /// ended are left out.
     pub(super) fn assignment(&self, index: usize) -> Assignment {
         let member = &self.members[index];
@@ -23,7 +24,7 @@ impl Supervisor<'_> {
         for link in self.connections.iter().filter(|link| link.from == index) {
             let connection = link.plan;
             let options = SenderOptions::from(&connection.options);
-            // Several receivers share the port: it keeps the strongest options that any of them
+            // Several receivers share the port, which gets the strongest options that any of them
             // needs.
             outputs
                 .entry((&connection.from.port, &link.transport))
@@ -59,7 +60,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns whether a component's streams go on when it has ended its work.
+    /// Returns whether the streams of a component continue after it has ended its work.
     fn keeps_streams(&self, index: usize) -> bool {
         let member = &self.members[index];
         let is_running = matches!(self.phase, Phase::Starting | Phase::Running);
@@ -69,10 +70,10 @@ impl Supervisor<'_> {
     pub(super) fn connect_failed(&mut self, connection: &str, problem: &str) {
         let phase = self.phase;
         let Some(link) = self.connections.iter_mut().find(|link| link.name == connection) else { return };
-        // The end of a sender may not have been detected yet: the next attempt tries again, or
+        // The end of the sender may not have been detected yet. The next attempt tries again, or
         // gives up.
         let sender = &self.members[link.from];
-        // A sender that is stopped is late, and not gone.
+        // A stopped sender is late, but not gone.
         if !self.groups[sender.group].process.as_ref().is_some_and(|process| process.is_stopped()) {
             link.attempts += 1;
         }
@@ -85,10 +86,10 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Commands the receivers of every connection that has both ends.
+    /// Orders the receivers of all connections that have both ends to connect.
     pub(super) fn connect_ready(&mut self) {
         for link in &mut self.connections {
-            // A receiver that came back waits for the end of a move.
+            // A receiver that came back waits until the move has ended.
             if self.moves.iter().any(|its| its.is_of(link)) {
                 continue;
             }
@@ -114,10 +115,11 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Starts all components once everything is connected; later, restarted ones once their own
-    /// connections are made.
+    /// Starts all components once everything is connected. Later, starts each restarted component
+    /// once the receivers of its outputs are connected.
     pub(super) fn start_ready(&mut self) {
-        // Also while the sources finish: packets wait for restarted components.
+        // Components are also started while the sources finish, because packets wait for restarted
+        // components.
         if matches!(self.phase, Phase::Stopping(_)) {
             return;
         }
@@ -135,7 +137,9 @@ impl Supervisor<'_> {
         }
         for index in 0..self.members.len() {
             let member = &self.members[index];
-            // As a receiver, it reads what comes meanwhile: a sender may be stopped.
+            // A component waits only for its receivers to connect, not for its senders. As a
+            // receiver it can start and read what arrives in the meantime, since a sender may be
+            // stopped.
             let waits = self.connections.iter().any(|link| {
                 let receiver = self.members[link.to].state;
                 let exists = !receiver.is_over() && receiver != ComponentState::Absent;
@@ -147,7 +151,7 @@ impl Supervisor<'_> {
                 self.order(group, &order);
                 self.members[index].state = ComponentState::Running;
                 self.observer.step(&self.members[index].plan.name, &Step::Running);
-                // The command to stop came before the component was there.
+                // The order to stop came before the component was created.
                 if is_stopping {
                     self.stop(index);
                 }
