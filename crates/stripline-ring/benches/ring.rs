@@ -1,9 +1,9 @@
-//! One-way time and frames per second between two threads, each on its own processor. The ring is
+//! One-way time and frames per second between two threads on different processors. The ring is
 //! mapped twice.
 //!
-//! The writer writes every byte of a frame; the reader reads one word of each of its cache lines.
-//! Both sides spin. The figures are the median of several rounds and, in brackets, the best. `two
-//! words` is the same trip for two bare atomics: the limit.
+//! The writer writes every byte of a frame; the reader reads one word of each cache line of the
+//! frame. Both sides spin. The figures are the median of several rounds and, in brackets, the best
+//! round. `two words` is the same trip with two bare atomics, which is the limit.
 //!
 //! `cargo bench -p stripline-ring [-- one-way|rate]`
 
@@ -61,7 +61,7 @@ mod bench {
         }
     }
 
-    /// Prints one line. Values for which larger is better are passed negated.
+    /// Prints one line. Values for which larger is better must be passed negated.
     fn print(label: &str, unit: &str, values: impl Iterator<Item = f64>) {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);

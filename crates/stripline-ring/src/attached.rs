@@ -1,4 +1,4 @@
-//! The writer's record of each reader, and the checks of its cursor.
+//! The writer's record of each reader, and the checks of the reader's cursor.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -8,9 +8,10 @@ use crate::layout::{Cursor, LINE, Sleepers};
 use crate::mem::Ordering;
 use crate::{Mode, ReaderId, ReaderViolation};
 
-/// Returns the sleep word inside the cursor, for a reader that shares none.
+/// Returns the sleep word inside the cursor, for a reader that does not share a sleep word.
 pub(crate) fn own_sleepers(cursor: NonNull<Cursor>) -> NonNull<Sleepers> {
-    // SAFETY: a field's address, within what the cursor's pointer is valid for; nothing is read.
+    // SAFETY: this only computes the address of a field inside the memory for which the cursor's
+    // pointer is valid. Nothing is read.
     unsafe { NonNull::new_unchecked(&raw mut (*cursor.as_ptr()).sleepers) }
 }
 
@@ -22,8 +23,8 @@ pub(crate) struct Group {
 
 impl Group {
     pub(crate) fn sleepers(&self) -> &Sleepers {
-        // SAFETY: atomic, and valid as long as one reader of the group is attached (contract of
-        // `attach`).
+        // SAFETY: the word is atomic. The contract of `attach` keeps it valid as long as one reader
+        // of the group is attached.
         unsafe { self.sleepers.as_ref() }
     }
 }
@@ -34,11 +35,11 @@ pub(crate) struct ReaderSlot {
     pub cursor: NonNull<Cursor>,
     pub sleepers: NonNull<Sleepers>,
     pub mode: Mode,
-    /// The low watermark, if it has one.
+    /// The low watermark, if the reader has one.
     pub low: Option<u32>,
-    /// Whether the writer found no room and waits for the reader to reach its low watermark.
+    /// Whether the writer found no room and waits until the reader has reached the low watermark.
     pub is_held: bool,
-    /// The last position and count released that passed the checks.
+    /// The last released position and count that passed the checks.
     pub seen: Cell<(u64, u64)>,
     pub violation: Cell<Option<ReaderViolation>>,
     pub hold: Option<CursorHold>,
@@ -46,18 +47,21 @@ pub(crate) struct ReaderSlot {
 
 impl ReaderSlot {
     pub(crate) fn cursor(&self) -> &Cursor {
-        // SAFETY: valid until detached (contract of `attach`), and all its words are atomics.
+        // SAFETY: the contract of `attach` keeps the cursor valid until it is detached, and all its
+        // words are atomics.
         unsafe { self.cursor.as_ref() }
     }
 
-    /// Loads the cursor once and validates it. After one violation every call returns it again.
+    /// Loads the cursor once and validates it. After one violation, every call returns the same
+    /// violation again.
     pub(crate) fn poll(&self, head: u64, published: u64) -> Result<(u64, u64), ReaderViolation> {
         if let Some(violation) = self.violation.get() {
             return Err(violation);
         }
         let words = &self.cursor().released.0;
-        // Acquire: the reader's loads of the released frames end before the writer overwrites them.
-        // The count is stored before the position, so it is not older than the position.
+        // Acquire: the reader's loads of the released frames end before the writer overwrites these
+        // frames. The reader stores the count before the position, so the count is not older than
+        // the position.
         let released = words.position.load(Ordering::Acquire);
         let count = words.count.load(Ordering::Relaxed);
         let (position_before, count_before) = self.seen.get();
@@ -83,8 +87,9 @@ impl ReaderSlot {
 
     /// Returns whether the reader has reached the level at which a blocked writer resumes.
     ///
-    /// That level is its low watermark, or by default a quarter of its depth free. A quarter of the
-    /// ring must be free in either case. Uses the last validated values; loads nothing.
+    /// The level is the low watermark of the reader, or by default a quarter of the depth free. In
+    /// either case a quarter of the ring must be free too. Uses the last validated values and loads
+    /// nothing.
     pub(crate) fn is_low(&self, head: u64, published: u64, capacity: usize) -> bool {
         let Mode::Blocking { depth } = self.mode else { return true };
         let most = |whole: u64| whole - whole.div_ceil(4);

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::ReaderId;
 
-/// A reason why the writer got no space.
+/// The reason why the writer got no space.
 ///
 /// ```
 /// use stripline_ring::{HeapRing, ReserveError};
@@ -23,11 +23,11 @@ pub enum ReserveError {
     },
     /// A blocking reader has not released enough yet.
     Full {
-        /// The reader furthest behind, among those that the writer waits for.
+        /// The slowest reader among the blocking readers.
         slowest: ReaderId,
     },
-    /// A reader wrote to its cursor what no correct reader writes. It stays attached. The error is
-    /// returned again until the reader is detached.
+    /// A reader wrote a value to its cursor that no correct reader writes. The reader stays
+    /// attached, and the error is returned again until the reader is detached.
     Misbehaved {
         /// The reader.
         reader: ReaderId,
@@ -49,7 +49,7 @@ pub enum ReaderViolation {
     ReleasedBackwards {
         /// The position written.
         released: u64,
-        /// The position written before.
+        /// The position that was written before.
         before: u64,
     },
     /// The reader released frames that are not published.
@@ -63,10 +63,10 @@ pub enum ReaderViolation {
     CountBackwards {
         /// The count written.
         count: u64,
-        /// The count written before.
+        /// The count that was written before.
         before: u64,
     },
-    /// The count of released frames exceeds the published ones.
+    /// The count of released frames exceeds the number of published frames.
     CountUnpublished {
         /// The count written.
         count: u64,
@@ -75,7 +75,7 @@ pub enum ReaderViolation {
     },
 }
 
-/// A reason why a reader cannot use the memory it was given.
+/// The reason why a reader cannot use the memory that it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AttachError {
@@ -84,14 +84,14 @@ pub enum AttachError {
         /// The value found in place of the magic number.
         magic: u64,
     },
-    /// This reader does not support the ring's version.
+    /// This reader does not support the version of the ring.
     Version {
-        /// The ring's version.
+        /// The version of the ring.
         found: u32,
         /// The version that this build supports.
         known: u32,
     },
-    /// The ring's capacity is not a valid one, or differs from the memory's.
+    /// The capacity of the ring is invalid, or differs from the capacity of the memory.
     Capacity {
         /// The capacity in the ring's control page, in bytes.
         found: u64,
@@ -100,7 +100,7 @@ pub enum AttachError {
     },
 }
 
-/// A reason why a reader cannot continue.
+/// The reason why a reader cannot continue.
 ///
 /// ```
 /// use stripline_ring::{HeapRing, Mode, ReadError};
@@ -112,15 +112,16 @@ pub enum AttachError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The writer, or another process with write access to its memory, broke the protocol.
+    /// The writer broke the protocol, or another process with write access to the writer's memory
+    /// did.
     Corrupt {
         /// The part of the protocol that was broken.
         what: Corruption,
     },
     /// The writer has detached this reader.
     Detached,
-    /// The call does not fit the mode. A lossy reader copies
-    /// ([`Reader::try_copy`](crate::Reader::try_copy)). A blocking reader borrows
+    /// The call does not fit the mode. A lossy reader copies frames
+    /// ([`Reader::try_copy`](crate::Reader::try_copy)). A blocking reader borrows frames
     /// ([`Reader::try_next`](crate::Reader::try_next)).
     WrongMode,
 }
@@ -129,37 +130,38 @@ pub enum ReadError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Corruption {
-    /// A frame that the writer has counted, with a commit word that is not that of its position.
+    /// The writer has counted a frame with a commit word that does not match the position of the
+    /// frame.
     CommitWord {
-        /// The frame's position.
+        /// The position of the frame.
         position: u64,
         /// The word found.
         found: u64,
     },
-    /// A frame longer than the maximum.
+    /// The frame is longer than the maximum.
     Length {
-        /// The frame's position.
+        /// The position of the frame.
         position: u64,
-        /// The length in its header.
+        /// The length in the header.
         len: usize,
         /// The largest valid length.
         max: usize,
     },
-    /// A frame that is not the next one.
+    /// The frame is not the next one.
     FrameCount {
-        /// The frame's position.
+        /// The position of the frame.
         position: u64,
-        /// The low half of the count expected.
+        /// The low half of the expected count.
         expected: u32,
-        /// The low half of the count in its header.
+        /// The low half of the count in the header.
         found: u32,
     },
-    /// A position or count that is out of range or went backwards.
+    /// A position or count is out of range or went backwards.
     Progress {
         /// The value found.
         found: u64,
     },
-    /// The writer attached this reader in a mode other than the reader's.
+    /// The writer attached this reader in another mode than the reader's mode.
     Mode {
         /// The mode found.
         found: u32,

@@ -4,19 +4,20 @@ use crate::mem::{Ordering, compiler_fence, fence};
 
 /// The fence between a published word and the check for a sleeping peer.
 ///
-/// Each side stores its own word and then loads the other's. At least one side must see the other's
-/// store. Only a full fence between store and load, on both sides, guarantees that.
+/// Each side stores one word and then loads the word of the other side. At least one side must see
+/// the store of the other. Only a full fence between the store and the load, on both sides,
+/// guarantees this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fence {
-    /// A full fence on this side (about 5 ns), as on the side that goes to sleep.
+    /// This side runs a full fence (about 5 ns), like the side that goes to sleep.
     #[default]
     Full,
-    /// No fence instruction on this side. Every peer runs a barrier on all processors (Linux:
+    /// This side runs no fence instruction. Every peer runs a barrier on all processors (Linux:
     /// `membarrier`) before it sleeps.
     ///
-    /// Peers do so in [`Reader::prepare_sleep_with`](crate::Reader::prepare_sleep_with) and
-    /// [`Writer::wait_for_space_begin_with`](crate::Writer::wait_for_space_begin_with). If a peer
-    /// does not, wake-ups are lost.
+    /// Peers run the barrier in [`Reader::prepare_sleep_with`](crate::Reader::prepare_sleep_with)
+    /// and [`Writer::wait_for_space_begin_with`](crate::Writer::wait_for_space_begin_with). If a
+    /// peer does not run it, wake-ups are lost.
     Compiler,
 }
 

@@ -1,4 +1,4 @@
-//! A safe ring in this process's own memory, for tests, examples and links within one process.
+//! A safe ring in the memory of this process, for tests, examples and links within one process.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use crate::attached::own_sleepers;
 use crate::layout::{Control, Cursor, Sleepers};
 use crate::{Mode, Reader, ReaderId, ReaderMode, Writer};
 
-/// Heap memory for one ring. Its writer and readers keep it alive.
+/// Heap memory for one ring. The writer and the readers of the ring keep it alive.
 ///
-/// The memory is not mapped twice; it is twice as large as the ring.
+/// The memory is not mapped twice. Instead it is twice as large as the ring.
 #[derive(Debug)]
 pub struct HeapRing {
     memory: RingHold,
 }
 
 impl HeapRing {
-    /// Creates a ring of `capacity` bytes, and its writer.
+    /// Creates a ring of `capacity` bytes and the writer of the ring.
     ///
     /// # Panics
     /// If `capacity` is not [valid](crate::is_valid_capacity).
@@ -28,15 +28,16 @@ impl HeapRing {
     /// Creates a ring as [`HeapRing::new`] does, but starts at the given position and count.
     ///
     /// # Panics
-    /// As [`HeapRing::new`]. Also if `start_position` is not a multiple of 64, or either start is
-    /// above 2^62.
+    /// The same as for [`HeapRing::new`], and if `start_position` is not a multiple of 64, or
+    /// either start is above 2^62.
     pub fn with_start(capacity: usize, start_position: u64, start_count: u64) -> (Self, Writer) {
         assert!(crate::is_valid_capacity(capacity), "a ring cannot have a capacity of {capacity} bytes");
         #[cfg_attr(loom, allow(clippy::arc_with_non_send_sync))] // loom has no real threads
         let memory =
             RingHold(Arc::new(Memory { control: Control::default(), data: Bytes::new(capacity), capacity }));
         let control = NonNull::from(&memory.0.control);
-        // SAFETY: fresh memory of the right size. The writer keeps it alive and is the only one.
+        // SAFETY: the memory is fresh and has the right size. The writer keeps it alive and is the
+        // only writer.
         let mut writer = unsafe {
             Writer::with_start(control, memory.0.data.pointer(), capacity, start_position, start_count)
         };
@@ -44,7 +45,7 @@ impl HeapRing {
         (Self { memory }, writer)
     }
 
-    /// Attaches a reader. A blocking reader must be dropped before it is
+    /// Attaches a reader. A blocking reader must be dropped before it can be
     /// [detached](Writer::detach).
     ///
     /// # Panics
@@ -54,13 +55,13 @@ impl HeapRing {
         (self.attach_cursor(writer, cursor, mode), reader)
     }
 
-    /// Creates a sleep word for readers to [share](HeapRing::attach_sharing).
+    /// Creates a sleep word that readers can [share](HeapRing::attach_sharing).
     pub fn sleepers(&self) -> HeapSleepers {
         HeapSleepers(Arc::new(Sleepers::default()))
     }
 
     /// Attaches a reader as [`HeapRing::attach`] does, but with a shared sleep word. The writer
-    /// checks one word for all readers that share it.
+    /// checks one word for all readers that share the word.
     ///
     /// # Panics
     /// If `writer` belongs to another ring.
@@ -92,13 +93,13 @@ impl HeapRing {
         reader.hold_sleepers(sleepers.clone());
         let HeapCursor { mut cursor, .. } = cursor;
         cursor.1 = Some(sleepers.clone());
-        // SAFETY: the writer keeps cursor and word alive until the reader is detached. It detaches
-        // a blocking reader only after that reader is dropped.
+        // SAFETY: the writer keeps the cursor and the word alive until the reader is detached. The
+        // writer detaches a blocking reader only after the reader has been dropped.
         let id = unsafe { writer.attach_held(NonNull::from(&*cursor.0), word, mode, Some(cursor)) };
         (id, reader)
     }
 
-    /// Creates an unattached reader, and the cursor to [attach](HeapRing::attach_cursor) it by.
+    /// Creates an unattached reader, and the cursor for [attaching](HeapRing::attach_cursor) it.
     pub fn reader(&self, mode: Mode) -> (Reader, HeapCursor) {
         let cursor = CursorHold(Arc::new(Cursor::default()), None);
         let reader_mode = match mode {
@@ -106,7 +107,7 @@ impl HeapRing {
             Mode::Lossy => ReaderMode::Lossy,
         };
         let control = NonNull::from(&self.memory.0.control);
-        // SAFETY: the reader keeps the ring's memory and its own cursor alive. The writer keeps to
+        // SAFETY: the reader keeps the memory of the ring and the cursor alive. The writer keeps to
         // the protocol: `Writer::detach` checks that no borrower is left.
         let reader = unsafe {
             Reader::new(
@@ -141,8 +142,8 @@ impl HeapRing {
         assert!(writer.control_pointer() == control, "the writer is that of another ring");
         let HeapCursor { cursor, memory } = cursor;
         assert!(Arc::ptr_eq(&memory.0, &self.memory.0), "the cursor is that of another ring");
-        // SAFETY: the writer keeps the cursor alive until it is detached. It detaches a blocking
-        // reader only after that reader is dropped.
+        // SAFETY: the writer keeps the cursor alive until the reader is detached. The writer
+        // detaches a blocking reader only after the reader has been dropped.
         unsafe {
             writer.attach_held(
                 NonNull::from(&*cursor.0),
@@ -175,18 +176,18 @@ pub(crate) struct RingHold(Arc<Memory>);
 #[derive(Clone, Debug)]
 pub struct HeapSleepers(Arc<Sleepers>);
 
-/// A reference that keeps a cursor alive, and its reader's shared sleep word.
+/// A reference that keeps a cursor alive, together with the shared sleep word of the reader.
 #[derive(Clone, Debug)]
 pub(crate) struct CursorHold(Arc<Cursor>, Option<HeapSleepers>);
 
 impl CursorHold {
     /// Returns whether the reader has dropped its reference.
     pub(crate) fn is_last(&self) -> bool {
-        // Not `Arc::get_mut`: a unique reference would invalidate the writer's pointer to the
-        // cursor (Miri).
+        // `Arc::get_mut` cannot be used: a unique reference would invalidate the writer's pointer
+        // to the cursor (Miri).
         let is_last = Arc::strong_count(&self.0) == 1;
-        // Acquire, paired with the Release of the reader's drop: all its accesses to cursor and
-        // ring have ended.
+        // Acquire pairs with the Release in the reader's drop: all accesses of the reader to the
+        // cursor and the ring have ended.
         fence(Ordering::Acquire);
         is_last
     }
@@ -217,7 +218,7 @@ mod bytes {
                 Ok(layout) => layout,
                 Err(error) => unreachable!("a valid capacity fits the address space: {error}"),
             };
-            // SAFETY: the layout's size is not zero.
+            // SAFETY: the size of the layout is not zero.
             let start = NonNull::new(unsafe { alloc_zeroed(layout) });
             Self { start: start.unwrap_or_else(|| handle_alloc_error(layout)), layout }
         }
@@ -229,13 +230,14 @@ mod bytes {
 
     impl Drop for Bytes {
         fn drop(&mut self) {
-            // SAFETY: allocated with this layout. Writer and readers keep it alive, so none is
-            // left.
+            // SAFETY: the memory was allocated with this layout. The writer and the readers keep it
+            // alive, so none of them is left.
             unsafe { dealloc(self.start.as_ptr(), self.layout) }
         }
     }
 
-    // SAFETY: raw memory; the ring's protocol decides which thread accesses which part.
+    // SAFETY: this is raw memory. The protocol of the ring decides which thread accesses which
+    // part.
     unsafe impl Send for Bytes {}
     // SAFETY: as above.
     unsafe impl Sync for Bytes {}

@@ -1,4 +1,5 @@
-//! Frames that stay in use while their reader goes on: the cursor stays at the oldest of them.
+//! Frames that stay in use while the reader moves on. The cursor stays at the oldest of these
+//! frames.
 //!
 //! ```text
 //!          cursor                 position
@@ -6,8 +7,8 @@
 //!   | free | kept | passed | kept | next ...
 //! ```
 //!
-//! A frame behind the oldest one kept may be over already. Its room is given back with that of the
-//! oldest.
+//! A frame behind the oldest kept frame may already be over. The room of that frame is given back
+//! together with the room of the oldest one.
 
 use std::collections::VecDeque;
 use std::ptr::NonNull;
@@ -20,11 +21,11 @@ use crate::{Lag, Reader};
 #[derive(Default)]
 pub(crate) struct KeptFrames {
     frames: VecDeque<KeptFrame>,
-    /// The position and count stored last. Valid while frames are kept.
+    /// The position and count of the last store. Valid while frames are kept.
     stored: (u64, u64),
 }
 
-/// A frame that stays in use while its reader goes on.
+/// A frame that stays in use while the reader moves on.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptFrame {
     data: Data,
@@ -34,33 +35,36 @@ pub struct KeptFrame {
     token: u64,
 }
 
-// SAFETY: an address range. Each use of it is `unsafe`, and argued for there.
+// SAFETY: a `KeptFrame` is only an address range. Every use of the range is `unsafe` and has a
+// justification.
 unsafe impl Send for KeptFrame {}
 // SAFETY: as above; the bytes are only read.
 unsafe impl Sync for KeptFrame {}
 
 impl KeptFrame {
-    /// Returns the number that the frame was kept with.
+    /// Returns the number that was passed when the frame was kept.
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// Returns the frame's bytes.
+    /// Returns the bytes of the frame.
     ///
     /// # Safety
-    /// The memory of the ring is there, and no [`Reader::settle`] has been given that the frame is
-    /// over.
+    /// The caller must ensure that the memory of the ring is still mapped, and that no call of
+    /// [`Reader::settle`] has learned from `is_over` that the frame is over.
     pub unsafe fn bytes(&self) -> &[u8] {
-        // SAFETY: the writer does not write it before the cursor has passed it.
+        // SAFETY: the writer does not write these bytes before the cursor has passed the frame.
         unsafe { self.data.bytes(self.position, self.len) }
     }
 }
 
 impl Reader {
-    /// Goes on behind the borrowed frame, and keeps its memory. The cursor stays there until
-    /// [`Reader::settle`] is given that the frame is over. `None`: no frame is borrowed.
+    /// Moves on behind the borrowed frame, and keeps the memory of the frame. The cursor stays at
+    /// the frame until `is_over` in [`Reader::settle`] returns true for it. Returns `None` if no
+    /// frame is borrowed.
     ///
-    /// While frames are kept, [`Reader::pass`] releases others, and not [`Reader::release`].
+    /// While frames are kept, release further frames with [`Reader::pass`], not with
+    /// [`Reader::release`].
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Lag, Mode};
@@ -101,13 +105,13 @@ impl Reader {
         !self.kept.frames.is_empty()
     }
 
-    /// Returns the frames kept, the oldest first, with those that are over and have a kept one
-    /// before them.
+    /// Returns the kept frames, oldest first. A frame that is over is included if a kept frame
+    /// stands before it.
     pub fn kept_frames(&self) -> impl Iterator<Item = &KeptFrame> {
         self.kept.frames.iter()
     }
 
-    /// Returns the room between the oldest frame kept and the next frame to read.
+    /// Returns the distance between the oldest kept frame and the next frame to read.
     #[inline]
     pub fn kept_lag(&self) -> Lag {
         match self.kept.frames.front() {
@@ -116,8 +120,8 @@ impl Reader {
         }
     }
 
-    /// Releases the borrowed frame as [`Reader::release`] does. While frames are kept, its room is
-    /// given back with theirs.
+    /// Releases the borrowed frame as [`Reader::release`] does. While frames are kept, the room of
+    /// the frame is given back together with the room of the kept frames.
     pub fn pass(&mut self) -> bool {
         if !self.keeps_frames() {
             return self.release();
@@ -129,18 +133,20 @@ impl Reader {
     }
 
     /// Gives back the room before the oldest frame that is not over. Returns true if the writer
-    /// waits for space and should be woken now. `is_over` is called with the oldest frame until it
-    /// returns false. A frame for which it returns true is not read any more, by any thread.
+    /// waits for space and should be woken now. Calls `is_over` with the oldest frame until it
+    /// returns false. After it has returned true for a frame, no thread may read the frame any
+    /// more.
     ///
-    /// Call it while frames are kept, also if none is over: before this side sleeps, and before
-    /// [`Reader::kept_lag`] makes the writer wait. In between, frames may be read without it.
+    /// While frames are kept, call this function even if none is over: before this side sleeps, and
+    /// before [`Reader::kept_lag`] grows so large that the writer waits. In between, frames may be
+    /// read without it.
     ///
-    /// No wake-up is lost, as long as [`Reader::kept_lag`] stays below what makes the writer wait.
-    /// Let this be the last call before this side sleeps, and suppose that the writer sleeps, too.
-    /// All frames are read by now. So the writer has room by the cursor stored last, and must have
-    /// seen an older one. Then this side's check behind that store has seen the writer's flag, as
-    /// in [`Reader::release`], and so does every later check. This last one finds no further frame,
-    /// and returns true.
+    /// No wake-up is lost as long as [`Reader::kept_lag`] stays below the level at which the writer
+    /// waits. To see this, let this call be the last one before this side sleeps, and suppose that
+    /// the writer sleeps too. All frames have been read, so the cursor stored last leaves the
+    /// writer enough room. The writer sleeps, so it must have seen an older cursor. Then the check
+    /// that followed the last store has seen the writer's flag, as in [`Reader::release`], and so
+    /// does every later check. This last call finds no further frame and returns true.
     pub fn settle(&mut self, mut is_over: impl FnMut(&KeptFrame) -> bool) -> bool {
         let before = self.kept.stored;
         if !self.keeps_frames() {
@@ -152,16 +158,17 @@ impl Reader {
         self.store_kept(before)
     }
 
-    /// Goes on in another mapping of the same ring, and gives up the frames kept. The caller has
-    /// copied them, or uses their memory no more. A borrowed frame has to be borrowed again.
-    /// Returns as [`Reader::settle`] does.
+    /// Moves to another mapping of the same ring, and gives up the kept frames. The caller has
+    /// copied these frames or does not use their memory any more. A borrowed frame must be borrowed
+    /// again. The result is the same as that of [`Reader::settle`].
     ///
     /// # Safety
-    /// As for [`Reader::new`], for a mapping of the same ring. The writer overwrites the frames
-    /// that were kept, in every mapping of the ring's memory.
+    /// The caller must guarantee the same as for [`Reader::new`], for a mapping of the same ring.
+    /// The caller must not read the kept frames any more, because the writer overwrites them in
+    /// every mapping of the memory.
     pub unsafe fn remap(&mut self, control: NonNull<Control>, data: NonNull<u8>) -> bool {
         self.borrowed = 0;
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller guarantees that the memory is valid.
         self.data = unsafe { Data::new(data, self.data.capacity()) };
         self.control = control;
         let before = self.kept.stored;
@@ -169,7 +176,7 @@ impl Reader {
         self.store_kept(before)
     }
 
-    /// Moves on behind a frame of that length, and stores no cursor.
+    /// Moves on behind a frame of `len` bytes without storing the cursor.
     fn advance(&mut self, len: usize) {
         self.position += frame_stride(len) as u64;
         self.count += 1;
@@ -181,7 +188,7 @@ impl Reader {
         if now != before {
             self.kept.stored = now;
             self.store_cursor(now);
-            // The fence and the load are those of `release`.
+            // For the fence and the load, see `release`.
             self.fence.run();
         }
         if self.control().writer_waiting.0.load(Ordering::Relaxed) == 0 {

@@ -2,14 +2,14 @@
 
 use crate::mem::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Returns the largest frame, in bytes, of a ring of `capacity` bytes.
+/// Returns the largest frame of a ring of `capacity` bytes, in bytes.
 ///
-/// That is half the ring, less the frame's header and one line. The line holds the next frame's
-/// commit word.
+/// The size is half the ring, less the header of the frame and one line. The line holds the commit
+/// word of the next frame.
 ///
-/// With half the ring, the newest frame always survives the writing of the next one. A lossy reader
-/// can always catch up. A blocking reader can hold one frame of the largest size while the next is
-/// written.
+/// With half the ring, the newest frame always survives while the next one is written, so a lossy
+/// reader can always catch up. A blocking reader can hold one frame of the largest size while the
+/// next one is written.
 ///
 /// ```
 /// assert_eq!(stripline_ring::max_frame(4096), 1968);
@@ -29,8 +29,8 @@ pub const fn is_valid_capacity(capacity: usize) -> bool {
     capacity.is_power_of_two() && capacity >= CAPACITY_MIN && capacity <= CAPACITY_MAX
 }
 
-/// Returns the bytes that a frame of `len` bytes takes in the ring: header, bytes, and padding to
-/// the next line.
+/// Returns the number of bytes that a frame of `len` bytes takes in the ring: the header, the
+/// bytes, and the padding to the next line.
 ///
 /// ```
 /// assert_eq!([0, 48, 49].map(stripline_ring::frame_stride), [64, 64, 128]);
@@ -45,14 +45,14 @@ pub const CAPACITY_MIN: usize = if cfg!(loom) { 256 } else { 4096 };
 pub const CAPACITY_MAX: usize = 1 << 31;
 /// Frames start at multiples of this many bytes.
 pub const LINE: usize = 64;
-/// Bytes of a frame's header. The commit word is its first word.
+/// Bytes of the header of a frame. The first word of the header is the commit word.
 pub const HEADER: usize = 16;
 
 /// Positions and counts above this limit are refused, so that no sum of positions can overflow. At
-/// 100 GB/s a ring reaches it after more than a year.
+/// 100 GB/s a ring reaches the limit after more than a year.
 pub(crate) const POSITION_MAX: u64 = 1 << 62;
 
-/// `"STRPRING"`, as it is stored on a little-endian machine.
+/// `"STRPRING"` as stored on a little-endian machine.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"STRPRING");
 pub(crate) const VERSION: u32 = 4;
 
@@ -70,13 +70,14 @@ pub(crate) const LOSSY: u32 = 2;
 /// `AttachInfo::low_frames`: no low watermark; the writer resumes with any room.
 pub(crate) const ANY: u32 = u32::MAX;
 
-/// `Cursor::sleeping`: the reader sleeps by a means of the layer above.
+/// `Cursor::sleeping`: the reader sleeps, by a mechanism of the layer above.
 pub(crate) const ASLEEP: u32 = 1;
 /// `Cursor::sleeping`: the reader is parked on this word itself, as a futex.
 pub(crate) const PARKED: u32 = 2;
 
 /// The writer's page, at the start of the memory that only the writer can write. Zeroed memory is a
-/// valid `Control`; [`Writer::new`](crate::Writer::new) fills it in. Readers may map it read-only.
+/// valid `Control`, and [`Writer::new`](crate::Writer::new) fills it in. Readers may map the page
+/// read-only.
 ///
 /// Groups of words that the two sides access at different rates lie 128 bytes apart, because
 /// processors fetch cache lines in pairs.
@@ -90,18 +91,18 @@ pub struct Control {
     pub(crate) hints: CachePadded<WriterHints>,
 }
 
-/// Words that change rarely. Readers load them when there is no frame.
+/// Words that change rarely. Readers load them if there is no frame.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct WriterHints {
-    /// 1 once nothing more will be published.
+    /// 1 once the writer will publish nothing more.
     pub(crate) closed: AtomicU32,
     /// 1 while the writer runs a full fence with every frame. A reader then needs no barrier before
     /// it sleeps.
     pub(crate) fenced: AtomicU32,
 }
 
-/// Words that a reader validates once, before anything else.
+/// Words that a reader validates once, before it reads anything else.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
@@ -110,7 +111,8 @@ pub(crate) struct Identity {
     pub(crate) version: AtomicU32,
 }
 
-/// Words that change with every frame. Blocking readers never load them; they poll the commit word.
+/// Words that change with every frame. Blocking readers do not load them in the fast path but poll
+/// the commit word.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
@@ -120,35 +122,35 @@ pub(crate) struct Progress {
     pub(crate) count: AtomicU64,
     /// Position of the newest published frame.
     pub(crate) newest: AtomicU64,
-    /// Position of the oldest whole frame; kept only while there are lossy readers.
+    /// Position of the oldest complete frame. Maintained only while there are lossy readers.
     pub(crate) tail: AtomicU64,
-    /// Number of frames published before the one at `tail`. A hint: the frame itself carries the
-    /// low half.
+    /// Number of frames published before the frame at `tail`. This is a hint: the frame itself
+    /// carries the low half of the exact count.
     pub(crate) tail_count: AtomicU64,
-    /// The end of the region that the writer may be writing. Bytes a whole lap below are
-    /// overwritten. Kept only while there are lossy readers.
+    /// The end of the region that the writer may be writing. Bytes a whole lap below may be
+    /// overwritten. Maintained only while there are lossy readers.
     pub(crate) claim: AtomicU64,
 }
 
-/// A reader's page, writable by the reader and by the writer. The writer validates every word it
-/// loads from here. Zeroed memory is a valid `Cursor` that is not attached yet.
+/// A reader's page, writable by the reader and by the writer. The writer validates every word that
+/// it loads from this page. Zeroed memory is a valid `Cursor` that is not attached yet.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Cursor {
     /// Stored by the reader with every frame; loaded by the writer about once per lap.
     pub(crate) released: CachePadded<Released>,
-    /// [`ASLEEP`] or [`PARKED`] while the reader is asleep or about to be. The writer loads it
-    /// after every frame, so it is not on the line of `released`.
+    /// [`ASLEEP`] or [`PARKED`] while the reader is asleep or about to be. The writer loads this
+    /// word after every frame, so it is not on the cache line of `released`.
     pub(crate) sleeping: CachePadded<AtomicU32>,
     pub(crate) attach_info: CachePadded<AttachInfo>,
-    /// The sleep word of a reader that shares none.
+    /// The sleep word of a reader that does not share a sleep word.
     pub(crate) sleepers: Sleepers,
 }
 
 impl Cursor {
     /// Returns the word on which a reader parks (see
-    /// [`Reader::prepare_park_with`](crate::Reader::prepare_park_with)). It is [`Cursor::PARKED`]
-    /// until the reader is woken.
+    /// [`Reader::prepare_park_with`](crate::Reader::prepare_park_with)). The value is
+    /// [`Cursor::PARKED`] until the reader is woken.
     pub fn park_word(&self) -> &AtomicU32 {
         &self.sleeping.0
     }
@@ -164,10 +166,10 @@ impl Cursor {
     /// assert!(!cursor.unpark());
     /// ```
     pub fn unpark(&self) -> bool {
-        // Full fence, between the caller's store and this load. A reader that parks too late to be
-        // seen here checks again behind its own fence.
+        // A full fence between the caller's store and this load. A reader that parks too late for
+        // this load checks for work again behind a fence on the reader's side.
         fence(Ordering::SeqCst);
-        // Relaxed load first, then a swap, as in the writer's `poll_sleepers`.
+        // A relaxed load comes first and then a swap, as in the writer's `poll_sleepers`.
         self.sleeping.0.load(Ordering::Relaxed) == PARKED
             && self.sleeping.0.swap(0, Ordering::AcqRel) == PARKED
     }
@@ -176,16 +178,17 @@ impl Cursor {
 /// A flag for a group of readers: set while one of them may be asleep. The writer checks the whole
 /// group with one load.
 ///
-/// Readers of one process can share it, as they trust each other. They and the writer can write it.
-/// Zeroed memory is a valid `Sleepers`.
+/// Readers of one process can share the flag, because they trust each other. These readers and the
+/// writer can write it. Zeroed memory is a valid `Sleepers`.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Sleepers {
-    /// 1 from before a reader sleeps until the writer has checked every reader of the group.
+    /// 1 from the moment before a reader sleeps until the writer has checked every reader of the
+    /// group.
     pub(crate) any: CachePadded<AtomicU32>,
 }
 
-/// The reader's progress.
+/// The progress of the reader.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct Released {
@@ -193,7 +196,7 @@ pub(crate) struct Released {
     pub(crate) count: AtomicU64,
 }
 
-/// Values that the writer gives the reader when it attaches it.
+/// Values that the writer gives to a reader when the reader is attached.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct AttachInfo {
@@ -203,11 +206,12 @@ pub(crate) struct AttachInfo {
     pub(crate) mode: AtomicU32,
     /// Number of released frames after which a waiting writer should be woken.
     pub(crate) wake_frames: AtomicU32,
-    /// The most unread frames at which a waiting writer should be woken. [`ANY`]: no limit.
+    /// A waiting writer should be woken when at most this many frames are unread; [`ANY`] sets no
+    /// limit.
     pub(crate) low_frames: AtomicU32,
 }
 
-/// A value on cache lines of its own.
+/// A value alone on a pair of cache lines.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct CachePadded<T>(pub(crate) T);
@@ -218,8 +222,8 @@ pub(crate) const fn commit_word(position: u64) -> u64 {
     position | 1
 }
 
-/// Returns a frame's second header word: its length, and the low half of the number of frames
-/// published before it.
+/// Returns the second header word of a frame: the length of the frame, and the low half of the
+/// number of frames published before it.
 pub(crate) const fn header_word(len: usize, count: u64) -> u64 {
     len as u64 | (count << 32)
 }
@@ -239,8 +243,8 @@ const _: () = {
     use std::mem::{align_of, offset_of, size_of};
     assert!(size_of::<Control>() <= 4096 && align_of::<Control>() == 128);
     assert!(size_of::<Cursor>() <= 4096 && align_of::<Cursor>() == 128);
-    // The two processes may be separate builds. The layout is part of the protocol and changes only
-    // with `VERSION`.
+    // The two processes may be separate builds. The layout is part of the protocol, and changes
+    // only together with `VERSION`.
     assert!(offset_of!(Control, progress) == 128);
     assert!(offset_of!(Control, writer_waiting) == 256);
     assert!(offset_of!(Control, hints) == 384 && offset_of!(WriterHints, fenced) == 4);

@@ -4,13 +4,13 @@
 //! reference counts or system calls. A small frame costs the transfer of one cache line. The cost
 //! of a write does not grow with the number of readers.
 //!
-//! A reader is attached in one of two modes. The writer waits for **blocking** readers: a frame's
-//! space is free once all of them have released it. The writer overtakes **lossy** readers. They
-//! copy a frame out, check that it was not overwritten meanwhile, and count exactly the frames
-//! missed.
+//! A reader is attached in one of two modes. The writer waits for **blocking** readers: the space
+//! of a frame is free once all of them have released it. The writer overtakes **lossy** readers. A
+//! lossy reader copies a frame out, checks that the frame was not overwritten in the meantime, and
+//! counts exactly the frames that it has missed.
 //!
-//! This crate is the algorithm alone. Mapping memory, passing it to another process, spinning,
-//! sleeping and waking belong to the layer above. The [`Writer`] reports the readers to wake
+//! This crate contains only the algorithm. The layer above maps memory, passes it to another
+//! process, spins, sleeps and wakes. The [`Writer`] reports the readers to wake
 //! ([`Writer::for_each_sleeper`]). The [`Reader`] reports that the writer should be woken
 //! ([`Reader::release`]).
 //!
@@ -65,40 +65,43 @@
 //! half of the number of frames published before. Words are little-endian: big-endian machines are
 //! refused at compile time.
 //!
-//! The data is mapped twice in a row, so a frame that crosses the end of the ring is still one
+//! The data is mapped twice in a row, so a frame that crosses the end of the ring is still a single
 //! slice. Headers are always accessed through the first mapping.
 //!
 //! # Protocol
 //!
-//! - **Publish.** The writer fills in a frame's bytes, then its header, and last the commit word. A
-//!   reader polls only the commit word at its own position. A commit word holds its position, so
-//!   that no commit word of another lap matches it. The bytes of an earlier frame may. So before
-//!   each commit word, the writer checks the place of the next one, and clears it if it matches.
-//! - **Space.** The writer caches the position up to which all blocking readers allow it to go. It
-//!   loads their cursors again only when that is not enough: about once per lap.
+//! - **Publish.** The writer fills in the bytes of a frame, then the header, and last the commit
+//!   word. A reader polls only the commit word at the reader's position. A commit word contains its
+//!   position, so no commit word of another lap matches it. However, the bytes of an earlier frame
+//!   may match. Therefore, before each commit word, the writer checks the place of the next commit
+//!   word, and clears the place if it matches.
+//! - **Space.** The writer caches the position up to which all blocking readers allow it to go. The
+//!   writer loads the cursors again only when the cached position is not enough, which is about
+//!   once per lap.
 //! - **Overtaking.** While there are lossy readers, the writer stores two positions before it
-//!   writes. `claim` is the end of the region it is about to write; `tail` is the oldest frame that
-//!   remains. A lossy reader copies a frame, and then loads the claim. If the claim is more than a
-//!   lap ahead of the frame, the reader discards the copy. It continues at the tail or at the
-//!   newest frame.
+//!   writes. `claim` is the end of the region that the writer is about to write; `tail` is the
+//!   oldest frame that remains. A lossy reader copies a frame and then loads the claim. If the
+//!   claim is more than a lap ahead of the frame, the reader discards the copy. The reader
+//!   continues at the tail or at the newest frame.
 //! - **Sleep.** The side that goes to sleep sets a flag and then checks for work again. The other
-//!   side publishes its work and then checks the flag. Full fences in between ensure that one side
-//!   sees the other ([`Fence`]). A reader sets two flags, its own and its group's ([`Sleepers`]).
-//!   The writer checks one word for each group.
+//!   side publishes work and then checks the flag. Full fences in between ensure that at least one
+//!   side sees the other ([`Fence`]). A reader sets two flags: one for itself and one for the group
+//!   of readers ([`Sleepers`]). The writer checks one word for each group.
 //!
 //! # Trust
 //!
 //! Every word that the peer can write is loaded once and validated before use. A value that no
-//! correct peer writes becomes an error that names it ([`ReaderViolation`], [`Corruption`]). There
-//! is no panic, no endless loop and no access out of bounds.
+//! correct peer writes becomes an error that names the value ([`ReaderViolation`], [`Corruption`]).
+//! There is no panic, no endless loop and no access out of bounds.
 //!
-//! One thing cannot be checked: the bytes that a blocking reader borrows lie in memory that the
-//! writer can write. Borrow only from a writer that is as trusted as the reader's own process (the
-//! same user's). From other writers, copy ([`Reader::try_next_copied`]).
+//! One property cannot be checked: the bytes that a blocking reader borrows lie in memory that the
+//! writer can write. Borrow only from a writer that is as trusted as the reader's process (a writer
+//! of the same user). From other writers, copy the frames ([`Reader::try_next_copied`]).
 //!
 //! For lossy readers, the writer's plain stores race with the readers' atomic loads. A torn copy is
-//! discarded. By the memory model it is still a race, as with every sequence lock over plain
-//! memory. The fences are placed so that neither compiler nor processor can exploit it.
+//! discarded. Under the memory model this is still a race, as with every sequence lock over plain
+//! memory. The fences are placed so that neither the compiler nor the processor can exploit the
+//! race.
 
 #[cfg(target_endian = "big")]
 compile_error!("Stripline runs on little-endian machines only: rings and packet headers are little-endian");
@@ -128,7 +131,7 @@ pub use reader::{Reader, ReaderMode};
 pub use snapshot::{CursorSnapshot, Snapshot};
 pub use writer::{Lag, Mode, ReaderId, Sleeper, Writer};
 
-// The examples of the README compile, and run where they can.
+// Compiles the examples of the README, and runs those that can run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,5 @@
-//! The reading side for lossy readers: copy a frame, then check that it was not overwritten.
+//! The reading side for lossy readers: copies a frame, then checks that the frame was not
+//! overwritten.
 
 use crate::layout::{POSITION_MAX, commit_word, frame_stride, is_valid_position};
 use crate::mem::{Ordering, fence};
@@ -7,18 +8,18 @@ use crate::{Corruption, ReadError, Reader, ReaderMode};
 /// The outcome of [`Reader::try_copy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyOutcome {
-    /// No frame. The writer may also have lapped the reader on every attempt.
+    /// There is no frame, or the writer lapped the reader on every attempt.
     Empty,
-    /// A frame.
+    /// A frame was copied.
     Frame {
-        /// Number of frames skipped since the last one: overwritten, or older than the newest
-        /// `depth`.
+        /// Number of frames skipped since the last one, because they were overwritten or older than
+        /// the newest `depth`.
         skipped: u64,
     },
 }
 
 impl Reader {
-    /// Copies the next frame's bytes to `into`, replacing its content.
+    /// Copies the bytes of the next frame to `into`, replacing the content of `into`.
     ///
     /// Skips frames that the writer has overwritten, and all but the newest `depth` frames (0: as
     /// many as the ring holds). Unless a frame is returned, the content of `into` is arbitrary.
@@ -57,8 +58,8 @@ impl Reader {
                     self.store_released();
                     return Ok(CopyOutcome::Frame { skipped });
                 }
-                // The oldest frame is also the next to be overwritten. After losing it twice, the
-                // reader takes the newest one, which lasts at least half a lap.
+                // The oldest frame is also the next one to be overwritten. After losing the oldest
+                // frame twice, the reader takes the newest one, which lasts at least half a lap.
                 Attempt::Overtaken if attempt < 2 => from = From::Tail,
                 Attempt::Overtaken | Attempt::Stale => from = From::Newest,
             }
@@ -66,13 +67,14 @@ impl Reader {
         if self.is_detached() { Err(ReadError::Detached) } else { Ok(CopyOutcome::Empty) }
     }
 
-    /// Returns whether the writer may have begun to overwrite the bytes at `position`. Call it
-    /// after loading them.
+    /// Returns whether the writer may have begun to overwrite the bytes at `position`. Call this
+    /// after loading the bytes.
     pub(crate) fn is_overtaken(&self, position: u64) -> bool {
-        // The loads before must not move behind the load of the claim. If one of them saw a store
-        // made after a claim (behind the writer's fence), this load sees that claim.
+        // The fence keeps earlier loads from moving behind the load of the claim. If one of these
+        // loads saw a store that followed a claim (and the writer's fence), this load sees that
+        // claim.
         fence(Ordering::Acquire);
-        // Acquire: the tail stored before the claim is visible with it.
+        // Acquire: the tail that was stored before the claim is visible with the claim.
         let claim = self.control().progress.0.claim.load(Ordering::Acquire);
         claim > position + self.data.capacity() as u64
     }
@@ -84,16 +86,16 @@ impl Reader {
             Probe::Nothing => return Ok(Attempt::Empty),
             Probe::Overtaken => return Ok(Attempt::Overtaken),
         };
-        // A jump ahead skips at least one frame per line, and never goes back.
+        // A jump ahead skips at least one frame and never goes back.
         let expected = if from == From::Own { frame.count == self.count } else { frame.count > self.count };
         if !expected {
             let found = frame.count as u32;
             return Err(corrupt(Corruption::FrameCount { position, expected: self.count as u32, found }));
         }
-        // A reader that has jumped to the newest frame takes it, even if more frames have come
-        // since.
+        // A reader that has jumped to the newest frame takes this frame, even if more frames have
+        // been published since.
         if depth > 0 && from != From::Newest {
-            // Acquire: every frame counted is committed.
+            // Acquire: every counted frame is committed.
             let published = self.control().progress.0.count.load(Ordering::Acquire);
             let surplus = published.saturating_sub(frame.count).saturating_sub(u64::from(depth));
             if surplus > 0 && depth == 1 {
@@ -119,12 +121,12 @@ impl Reader {
         Ok(if self.is_overtaken(frame.position) { Attempt::Overtaken } else { Attempt::Copied(frame) })
     }
 
-    /// Returns the position at which to search for a frame, and its approximate count.
+    /// Returns the position at which to search for a frame, and the approximate count of the frame.
     fn starting_point(&self, from: From) -> Result<(u64, u64), ReadError> {
         let progress = &self.control().progress.0;
-        // Acquire: the count stored before the tail is not older than the tail, and the frames are
-        // committed. Either count may be newer than the position. The frame itself has the exact
-        // one.
+        // Acquire: the count that was stored before the tail is not older than the tail, and the
+        // frames are committed. Either count may be newer than the position, but the frame itself
+        // has the exact count.
         let (position, hint) = match from {
             From::Own => return Ok((self.position, self.count)),
             From::Tail => {
@@ -141,7 +143,7 @@ impl Reader {
         Ok((position, hint))
     }
 
-    /// Loads and validates the frame at `position`, with a count near `hint`.
+    /// Loads and validates the frame at `position`. The count of the frame must be near `hint`.
     fn probe(&self, position: u64, hint: u64) -> Result<Probe, ReadError> {
         // Acquire: the header and the bytes are visible with the commit word.
         let commit = self.data.commit(position).load(Ordering::Acquire);
@@ -157,8 +159,8 @@ impl Reader {
     }
 }
 
-/// Number of attempts to get a frame in one call. A limit, so that a hostile writer cannot hold the
-/// reader for ever.
+/// Maximum number of attempts to get a frame in one call, so that a hostile writer cannot hold up
+/// the reader for ever.
 const ATTEMPTS: u32 = 8;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -172,7 +174,7 @@ enum Attempt {
     Empty,
     Copied(Frame),
     Overtaken,
-    /// The caller wants only the newest frame, and this is an older one.
+    /// The caller wants only the newest frame, and this frame is older.
     Stale,
 }
 
@@ -188,9 +190,9 @@ struct Frame {
     count: u64,
 }
 
-/// Returns the count nearest to `hint` with the low half `low`.
+/// Returns the count nearest to `hint` that has the low half `low`.
 ///
-/// Exact, because a hint is off by less than the frames that a ring can hold: 2^31 / 64.
+/// The result is exact, because a hint is off by fewer frames than a ring can hold: 2^31 / 64.
 fn nearest(hint: u64, low: u32) -> u64 {
     let ahead = low.wrapping_sub(hint as u32) as i32;
     hint.wrapping_add_signed(i64::from(ahead))

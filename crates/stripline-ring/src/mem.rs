@@ -1,5 +1,5 @@
-//! The memory under the ring: real shared memory, or loom's under `cfg(loom)`. All differences
-//! between the two are in this file.
+//! The memory under the ring: real shared memory, or the memory of loom under `cfg(loom)`. All
+//! differences between the two are in this file.
 
 #[cfg(not(loom))]
 pub(crate) use real::*;
@@ -13,12 +13,13 @@ mod real {
 
     use crate::layout::{HEADER, LINE, is_valid_capacity, max_frame};
 
-    /// Prefetches the cache line of an address for writing. A hint, so that several fetches can
-    /// overlap. Processors other than x86-64 do without.
+    /// Prefetches the cache line at an address for writing. This is a hint, so that several fetches
+    /// can overlap. On processors other than x86-64 it does nothing.
     #[inline]
     pub(crate) fn claim<T>(address: *const T) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: a prefetch hint, which does not change memory. Processors without it ignore it.
+        // SAFETY: the instruction is a prefetch hint and does not change memory. Processors without
+        // it ignore it.
         unsafe {
             std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
         }
@@ -26,27 +27,27 @@ mod real {
         let _ = address;
     }
 
-    /// The data area: `2 * capacity` bytes, where the second half aliases the first.
+    /// The data area: `2 * capacity` bytes. The second half aliases the first.
     ///
-    /// Headers are always accessed through the first half; only frame bytes extend into the second.
-    /// So the ring also works where the second half is separate memory (`HeapRing`). That allows
-    /// Miri to check it.
+    /// Headers are always accessed through the first half; only the bytes of a frame extend into
+    /// the second. So the ring also works if the second half is separate memory (`HeapRing`), which
+    /// allows Miri to check it.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Data {
         base: NonNull<u8>,
         capacity: usize,
-        /// The bits of a position that are the offset of its line.
+        /// The bits of a position that give the offset of the line.
         mask: usize,
         frame_max: usize,
     }
 
     impl Data {
-        /// Makes the data part of a ring from its memory.
+        /// Creates the data part of a ring from the memory of the ring.
         ///
         /// # Safety
-        /// `capacity` is valid. `base` is aligned to 64 bytes and valid for reads of `2 * capacity`
-        /// bytes (for the writer: also writes). It stays so while the `Data` or a copy of it is in
-        /// use.
+        /// The caller must ensure that `capacity` is valid, that `base` is aligned to 64 bytes, and
+        /// that `base` is valid for reads of `2 * capacity` bytes (for the writer: also for
+        /// writes). All this must hold while the `Data` or a copy of it is in use.
         pub(crate) unsafe fn new(base: NonNull<u8>, capacity: usize) -> Self {
             assert!(is_valid_capacity(capacity), "a ring cannot have a capacity of {capacity} bytes");
             assert!(
@@ -69,9 +70,9 @@ mod real {
         /// Returns the commit word of the frame at `position`.
         #[inline]
         pub(crate) fn commit(&self, position: u64) -> &AtomicU64 {
-            // SAFETY: `line` is in bounds, with 64 bytes behind it, and aligned to 64. Commit words
-            // are only accessed as atomics, except as part of frame bytes, and those the protocol
-            // orders.
+            // SAFETY: `line` is in bounds, is aligned to 64, and has 64 bytes behind it. Commit
+            // words are accessed only as atomics, except as a part of frame bytes. The protocol
+            // orders accesses to frame bytes.
             unsafe { self.cache_line(position).cast::<AtomicU64>().as_ref() }
         }
 
@@ -85,61 +86,64 @@ mod real {
         #[inline]
         pub(crate) fn words(&self, position: u64) -> (&AtomicU64, &AtomicU64) {
             let line = self.cache_line(position).cast::<AtomicU64>();
-            // SAFETY: as in `commit`; the second word is 8 bytes further on the same line.
+            // SAFETY: as in `commit`. The second word is 8 bytes further on the same line.
             unsafe { (line.as_ref(), line.add(1).as_ref()) }
         }
 
         /// Returns the bytes of the frame at `position`.
         ///
         /// # Safety
-        /// No thread writes them while the slice lives: the frame is committed and not released.
+        /// The caller must ensure that no thread writes the bytes while the slice lives: the frame
+        /// must be committed and not released.
         #[inline]
         pub(crate) unsafe fn bytes(&self, position: u64, len: usize) -> &[u8] {
             assert!(len <= self.frame_max, "frame bytes stay inside the data area");
-            // SAFETY: it starts below `capacity` and is shorter than half of it, so it ends below
-            // `2 * capacity`. The caller guarantees that no thread writes it.
+            // SAFETY: the range starts below `capacity` and is shorter than half of `capacity`, so
+            // it ends below `2 * capacity`. The caller guarantees that no thread writes the range.
             unsafe { std::slice::from_raw_parts(self.cache_line(position).add(HEADER).as_ptr(), len) }
         }
 
-        /// Returns the bytes of the frame at `position`, to fill in.
+        /// Returns the writable bytes of the frame at `position`.
         ///
         /// # Safety
-        /// The memory is writable, and no other borrow of these bytes exists while the slice lives:
-        /// the frame is reserved.
+        /// The caller must ensure that the memory is writable, and that no other borrow of these
+        /// bytes exists while the slice lives: the frame must be reserved.
         #[allow(clippy::mut_from_ref)] // the protocol ensures exclusive access, see above
         #[inline]
         pub(crate) unsafe fn bytes_mut(&self, position: u64, len: usize) -> &mut [u8] {
             debug_assert!(len <= self.frame_max);
-            // SAFETY: in bounds as in `bytes`; the caller guarantees exclusive access.
+            // SAFETY: in bounds as in `bytes`. The caller guarantees exclusive access.
             unsafe { std::slice::from_raw_parts_mut(self.cache_line(position).add(HEADER).as_ptr(), len) }
         }
 
-        /// Appends a copy of the frame's bytes to `into`, even while the writer overwrites them.
-        /// The copy is valid only if the claim, checked afterwards, permits it.
+        /// Appends a copy of the bytes of the frame to `into`, even while the writer overwrites
+        /// these bytes. The copy is valid only if the claim, which the caller must check
+        /// afterwards, permits it.
         pub(crate) fn copy_out(&self, position: u64, len: usize, into: &mut Vec<u8>) {
             assert!(len <= self.frame_max, "frame bytes stay inside the data area");
             let words = len.div_ceil(8);
             into.reserve(words * 8);
             // SAFETY: in bounds as in `bytes`. `HEADER` keeps the alignment to 8, and the padding
-            // to the next line covers the last word. Atomic loads, because the writer may be
-            // storing at the same time.
+            // to the next line covers the last word. The loads are atomic, because the writer may
+            // be storing at the same time.
             let source = unsafe { self.cache_line(position).add(HEADER).cast::<AtomicU64>() };
             let spare = &mut into.spare_capacity_mut()[..words * 8];
             for (index, place) in spare.chunks_exact_mut(8).enumerate() {
-                // SAFETY: `index` is below `words`, so it is in bounds as above.
+                // SAFETY: `index` is below `words`, so the word is in bounds, as above.
                 let word = unsafe { source.add(index).as_ref() }.load(Ordering::Relaxed);
-                // SAFETY: `place` is 8 bytes of the vector's own memory.
+                // SAFETY: `place` is 8 bytes of the vector's memory.
                 unsafe { place.as_mut_ptr().cast::<u64>().write_unaligned(word) };
             }
-            // SAFETY: the bytes up to here have just been written.
+            // SAFETY: the bytes up to the new length have just been written.
             unsafe { into.set_len(into.len() + len) };
         }
 
-        /// Does nothing. Only under loom must frame bytes be copied for lossy readers.
+        /// Does nothing here. Only under loom must the bytes of a frame be copied for lossy
+        /// readers.
         pub(crate) fn seal(&self, _position: u64) {}
 
-        /// Prefetches the second line of the frame at `position`. The reader needs it next once the
-        /// first is there.
+        /// Prefetches the second line of the frame at `position`, which the reader needs right
+        /// after the first line.
         #[inline]
         pub(crate) fn fetch_second_line(&self, position: u64) {
             self.fetch_line(position, 1);
@@ -151,8 +155,8 @@ mod real {
             {
                 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
                 let first = self.cache_line(position).as_ptr();
-                // SAFETY: a prefetch hint, which does not change memory. Every processor of this
-                // target has SSE.
+                // SAFETY: this is a prefetch hint and does not change memory. Every processor of
+                // this target has SSE.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(line * LINE).cast()) };
             }
             #[cfg(not(target_arch = "x86_64"))]
@@ -168,8 +172,8 @@ mod real {
         #[inline]
         fn cache_line(&self, position: u64) -> NonNull<u8> {
             let offset = position as usize & self.mask;
-            // SAFETY: below `capacity` and a multiple of 64, so at least 64 bytes before the end of
-            // the first half.
+            // SAFETY: the offset is below `capacity` and a multiple of 64, so it is at least 64
+            // bytes before the end of the first half.
             unsafe { self.base.add(offset) }
         }
     }
@@ -186,9 +190,10 @@ mod under_loom {
     pub(crate) struct LoomLine {
         commit: AtomicU64,
         header: AtomicU64,
-        /// The bytes that blocking readers borrow; loom reports unordered borrows.
+        /// The bytes that blocking readers borrow. loom reports unordered borrows.
         bytes: loom::cell::UnsafeCell<[u8; LINE - HEADER]>,
-        /// The first 8 bytes, for the loads of lossy readers, which race with the writer by design.
+        /// The first 8 bytes, for the loads of lossy readers. These loads race with the writer by
+        /// design.
         racy: AtomicU64,
     }
 
@@ -210,10 +215,11 @@ mod under_loom {
     }
 
     impl Data {
-        /// Makes the data part of a ring from its lines.
+        /// Creates the data part of a ring from its lines.
         ///
         /// # Safety
-        /// `base` points to `capacity / 64` `LoomLine`s that outlive the `Data` and its copies.
+        /// The caller must ensure that `base` points to `capacity / 64` `LoomLine`s that outlive
+        /// the `Data` and all copies of it.
         pub(crate) unsafe fn new(base: NonNull<u8>, capacity: usize) -> Self {
             assert!(is_valid_capacity(capacity) && capacity <= 256);
             Self { base: base.cast(), capacity }
@@ -246,21 +252,22 @@ mod under_loom {
         /// Returns the bytes at a position.
         ///
         /// # Safety
-        /// As in the real `bytes`; loom checks it.
+        /// The caller must ensure the same as for the real `bytes`; loom checks it.
         #[inline]
         pub(crate) unsafe fn bytes(&self, position: u64, len: usize) -> &[u8] {
-            // SAFETY: the caller guarantees it, and loom checks it here.
+            // SAFETY: the caller guarantees that no thread writes the bytes, and loom checks it
+            // here.
             self.line(position).bytes.with(|bytes| unsafe { &(&(*bytes))[..len] })
         }
 
         /// Returns the writable bytes at a position.
         ///
         /// # Safety
-        /// As in the real `bytes_mut`; loom checks it.
+        /// The caller must ensure the same as for the real `bytes_mut`; loom checks it.
         #[allow(clippy::mut_from_ref)]
         #[inline]
         pub(crate) unsafe fn bytes_mut(&self, position: u64, len: usize) -> &mut [u8] {
-            // SAFETY: the caller guarantees it, and loom checks it here.
+            // SAFETY: the caller guarantees exclusive access, and loom checks it here.
             self.line(position).bytes.with_mut(|bytes| unsafe { &mut (&mut (*bytes))[..len] })
         }
 

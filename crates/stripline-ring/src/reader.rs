@@ -1,4 +1,4 @@
-//! The reading side: borrow the next frame in place, then release it.
+//! The reading side: borrows the next frame in place, then releases it.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -15,7 +15,7 @@ use crate::{AttachError, Corruption, Fence, ReadError};
 
 /// A reader of a ring.
 ///
-/// It never writes to the writer's memory, and validates what it loads from there.
+/// A reader never writes to the writer's memory, and validates everything that it loads from there.
 ///
 /// ```
 /// use stripline_ring::{HeapRing, Mode};
@@ -38,53 +38,55 @@ pub struct Reader {
     sleepers: NonNull<Sleepers>,
     mode: ReaderMode,
     attached: bool,
-    /// Whether it is attached and borrows frames in place.
+    /// Whether the reader is attached and borrows frames in place.
     in_place: bool,
-    /// Position of the next frame, or of the one borrowed.
+    /// Position of the next frame, or of the borrowed frame.
     pub(crate) position: u64,
     pub(crate) count: u64,
-    /// The length of the borrowed frame plus 1; 0: no frame is borrowed.
+    /// The length of the borrowed frame plus 1, or 0 if no frame is borrowed.
     pub(crate) borrowed: usize,
-    /// Whether the next frame was counted without its commit word, when this side went to sleep.
+    /// Whether the next frame was counted but had no commit word when this side went to sleep.
     lacks_commit: bool,
-    /// The released position and count when the writer was first seen waiting, or last reported for
-    /// waking. `None` while it does not wait.
+    /// The released position and count when the writer was first seen waiting, or was last reported
+    /// for waking. `None` while the writer does not wait.
     pub(crate) woken: Option<(u64, u64)>,
-    /// Bytes and frames released by [`Reader::release_later`] and not stored yet.
+    /// Bytes and frames that [`Reader::release_later`] has released and not stored yet.
     unstored_bytes: u64,
     pub(crate) unstored_frames: u64,
     wake_frames: u64,
     pub(crate) fence: Fence,
-    /// Behind what the fast paths use.
+    /// Placed after the fields that the fast paths use.
     pub(crate) kept: KeptFrames,
     _hold: Option<(RingHold, CursorHold)>,
     _sleepers: Option<HeapSleepers>,
 }
 
-/// The way in which a reader takes frames. The writer must attach it in the same
+/// The way in which a reader takes frames. The writer must attach the reader in the same
 /// [`Mode`](crate::Mode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReaderMode {
-    /// The reader borrows each frame in place or copies it out. The writer waits for it.
+    /// The reader borrows each frame in place or copies it out. The writer waits for the reader.
     Blocking,
-    /// The reader copies frames out. The writer does not wait for it.
+    /// The reader copies frames out. The writer does not wait for the reader.
     Lossy,
 }
 
 impl Reader {
-    /// Creates a reader of the ring in this memory. It gets frames once the writer has attached its
-    /// cursor.
+    /// Creates a reader of the ring in this memory. The reader gets frames once the writer has
+    /// attached the reader's cursor.
     ///
     /// # Safety
+    /// The caller must ensure all of the following:
+    ///
     /// - `control` is valid for reads.
     /// - `data` is valid for reads of `2 * capacity` bytes, as in
     ///   [`Writer::new`](crate::Writer::new).
     /// - `cursor` is valid for reads and writes, zeroed or fresh from `Cursor::default`, and used
-    ///   by this reader alone.
+    ///   only by this reader.
     /// - All three stay valid as long as the `Reader` lives.
     /// - For a blocking reader, the writer keeps to the protocol while a frame is borrowed, because
-    ///   [`Reader::try_next`] returns bytes in the writer's memory. From a writer that may not keep
-    ///   to it, take frames only with [`Reader::try_next_copied`].
+    ///   [`Reader::try_next`] returns bytes in the writer's memory. If the writer may break the
+    ///   protocol, take frames only with [`Reader::try_next_copied`].
     ///
     /// # Errors
     /// If the memory holds no ring of this version and capacity.
@@ -95,9 +97,9 @@ impl Reader {
         cursor: NonNull<Cursor>,
         mode: ReaderMode,
     ) -> Result<Self, AttachError> {
-        // SAFETY: the caller guarantees validity, and all its words are atomics.
+        // SAFETY: the caller guarantees that the page is valid, and all its words are atomics.
         let identity = unsafe { &control.as_ref().identity.0 };
-        // Acquire: the ring made before the magic is visible with it.
+        // Acquire: the ring that was created before the magic is visible with the magic.
         let magic = identity.magic.load(Ordering::Acquire);
         if magic != MAGIC {
             return Err(AttachError::NotARing { magic });
@@ -111,7 +113,7 @@ impl Reader {
             return Err(AttachError::Capacity { found, expected: capacity });
         }
         Ok(Self {
-            // SAFETY: the caller guarantees it (`# Safety`).
+            // SAFETY: the caller guarantees that the memory is valid (`# Safety`).
             data: unsafe { Data::new(data, capacity) },
             control,
             cursor,
@@ -134,41 +136,43 @@ impl Reader {
         })
     }
 
-    /// Sets a sleep word shared with other readers of the process. The writer must
+    /// Sets a sleep word that this reader shares with other readers of the process. The writer must
     /// [attach](crate::Writer::attach_sharing) this reader with the same word.
     ///
     /// # Safety
-    /// `sleepers` is valid for reads and writes as long as the `Reader` lives.
+    /// The caller must ensure that `sleepers` is valid for reads and writes as long as the `Reader`
+    /// lives.
     pub unsafe fn share_sleepers(&mut self, sleepers: NonNull<Sleepers>) {
         self.sleepers = sleepers;
     }
 
-    /// Returns whether the writer has attached this reader. From then on it gets every frame.
+    /// Returns whether the writer has attached this reader. From then on the reader gets every
+    /// frame.
     pub fn is_attached(&mut self) -> bool {
         self.attached || self.try_attach().unwrap_or(false)
     }
 
-    /// Borrows the next frame's bytes, if there is one. Returns the same frame until it is
+    /// Borrows the bytes of the next frame, if there is one. Returns the same frame until it is
     /// released.
     ///
     /// # Errors
-    /// See [`ReadError`]. The reader's position does not change.
+    /// See [`ReadError`]. The position of the reader does not change.
     #[inline]
     pub fn try_next(&mut self) -> Result<Option<&[u8]>, ReadError> {
         Ok(if self.borrow_next()? { Some(self.current_frame()) } else { None })
     }
 
-    /// Copies the next frame's bytes to `into`, replacing its content. Returns false if there is no
-    /// frame.
+    /// Copies the bytes of the next frame to `into`, replacing the content of `into`. Returns false
+    /// if there is no frame.
     ///
-    /// For a writer that is not trusted to leave a published frame alone: nothing is ever borrowed.
-    /// The length is validated, so no writer can cause a read out of bounds. A writer that breaks
-    /// the protocol can still change what the copy holds.
+    /// This function is for a writer that is not trusted to leave a published frame alone: nothing
+    /// is ever borrowed. The length is validated, so no writer can cause a read out of bounds.
+    /// However, a writer that breaks the protocol can still change the content of the copy.
     ///
-    /// The frame still has to be released. Until then the same one is copied again.
+    /// The frame must still be released. Until then the same frame is copied again.
     ///
     /// # Errors
-    /// See [`ReadError`]. The reader's position does not change.
+    /// See [`ReadError`]. The position of the reader does not change.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -192,8 +196,8 @@ impl Reader {
         Ok(is_there)
     }
 
-    /// Returns the next frame if there is one and it is valid. After `None`, call
-    /// [`Reader::try_next`] for the reason.
+    /// Returns the next frame if it is present and valid. After `None`, call [`Reader::try_next`]
+    /// for the reason.
     #[inline(always)]
     pub fn try_next_fast(&mut self) -> Option<&[u8]> {
         if !self.in_place || self.borrowed != 0 {
@@ -201,7 +205,7 @@ impl Reader {
         }
         let position = self.position;
         let (commit, header) = self.data.words(position);
-        // The orderings are those of `find_next`.
+        // For the orderings, see `find_next`.
         if commit.load(Ordering::Acquire) != commit_word(position) {
             return None;
         }
@@ -214,17 +218,17 @@ impl Reader {
         Some(unsafe { self.data.bytes(position, len) })
     }
 
-    /// Prefetches the second cache line of the next frame, for a reader that polls, so that it
-    /// arrives with the first. Do not call it while frames follow each other closely: the writer
-    /// would have to fetch the line back.
+    /// Prefetches the second cache line of the next frame, so that it arrives together with the
+    /// first. This is for a reader that polls. Do not call this while frames follow each other
+    /// closely: the writer would have to fetch the line back.
     #[inline]
     pub fn prefetch(&self) {
         self.data.fetch_second_line(self.position);
     }
 
-    /// Polls up to `spins` times for a frame, with a processor pause before each. Returns whether
-    /// there is one. This costs less than repeated calls of [`Reader::try_next`]. If none comes,
-    /// [prefetches](Reader::prefetch).
+    /// Polls up to `spins` times for a frame, with a processor pause before each poll. Returns
+    /// whether there is a frame. This costs less than repeated calls of [`Reader::try_next`]. If no
+    /// frame arrives, it [prefetches](Reader::prefetch).
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -240,7 +244,7 @@ impl Reader {
     pub fn spin(&self, spins: u32) -> bool {
         for _ in 0..spins {
             std::hint::spin_loop();
-            // Relaxed: the caller polls again with ordering before it takes the frame.
+            // Relaxed: the caller polls again, with ordering, before it takes the frame.
             if self.is_committed(Ordering::Relaxed) {
                 return true;
             }
@@ -253,29 +257,30 @@ impl Reader {
     #[inline]
     pub fn current_frame(&self) -> &[u8] {
         match self.borrowed.checked_sub(1) {
-            // SAFETY: the frame is committed and not released; the writer waits for the release.
+            // SAFETY: the frame is committed and not released, and the writer waits for the
+            // release.
             Some(len) => unsafe { self.data.bytes(self.position, len) },
             None => &[],
         }
     }
 
-    /// Releases the frame that [`Reader::try_next`] returned last. Does nothing if no frame is
+    /// Releases the frame that [`Reader::try_next`] last returned. Does nothing if no frame is
     /// borrowed. Returns true if the writer waits for space and should be woken now.
     ///
-    /// It should be woken when every published frame is released. It should also be woken after
-    /// each quarter of the ring, or of the frames allowed unread. The quarter counts from when the
-    /// writer was first seen waiting, or last reported. With a [low
-    /// watermark](crate::Writer::set_low_watermark), it should be woken once no more frames are
-    /// unread than that.
+    /// The writer should be woken when every published frame has been released. It should also be
+    /// woken after each quarter of the ring, or of the allowed number of unread frames. A quarter
+    /// counts from the moment at which the writer was first seen waiting or was last reported. With
+    /// a [low watermark](crate::Writer::set_low_watermark), the writer should be woken once the
+    /// number of unread frames has fallen to the watermark.
     ///
-    /// No wake-up is lost. Before it sleeps, a writer sets its flag and then sees an unreleased
-    /// frame of this reader. It publishes nothing while asleep, so this reader comes to a release
-    /// with no frame behind it.
+    /// No wake-up is lost. Before the writer sleeps, it sets a flag and then sees an unreleased
+    /// frame of this reader. The writer publishes nothing while asleep, so this reader reaches a
+    /// release that has no frame behind it.
     ///
-    /// Suppose that this release did not see the flag. Then its store, made before this side's
-    /// fence, would have been visible to the writer behind its own fence. The writer would have
-    /// seen no unreleased frame: a contradiction. So the release sees the flag, finds no further
-    /// frame, and returns true.
+    /// Suppose that this release did not see the flag. Then the store of the release, made before
+    /// this side's fence, would have been visible to the writer behind the writer's fence. The
+    /// writer would have seen no unreleased frame, which is a contradiction. So the release sees
+    /// the flag, finds no further frame, and returns true.
     #[inline(always)]
     pub fn release(&mut self) -> bool {
         debug_assert_eq!(self.unstored_frames, 0, "earlier releases come first: `finish_releases`");
@@ -284,12 +289,13 @@ impl Reader {
         self.position += frame_stride(len) as u64;
         self.count += 1;
         self.store_released();
-        // The cursor's store must not pass the flag's load. The writer stores the flag and loads
-        // the cursor behind its own fence.
+        // The store of the cursor must not move behind the load of the flag. The writer stores the
+        // flag, and loads the cursor behind a fence on the writer's side.
         self.fence.run();
-        // Relaxed: the fence orders it. The flag is loaded first, and the next commit word only if
-        // the flag is set. The flag's cache line hardly ever changes. The commit word's line is
-        // about to be written, so fetching it now would delay this thread's next step.
+        // Relaxed: the fence orders the load. The flag is loaded first, and the next commit word
+        // only if the flag is set. The cache line of the flag hardly ever changes. The line of the
+        // commit word is about to be written, so fetching it now would delay the next step of this
+        // thread.
         if self.control().writer_waiting.0.load(Ordering::Relaxed) == 0 {
             self.woken = None;
             return false;
@@ -297,19 +303,20 @@ impl Reader {
         self.is_wake_due((position, count), (self.position, self.count))
     }
 
-    /// Releases as [`Reader::release`] does, but stores the cursor for many frames at once: for a
-    /// reader that takes all the frames that are there. Returns true if the writer waits for space
-    /// and should be woken now.
+    /// Releases as [`Reader::release`] does, but stores the cursor once for many frames. This is
+    /// for a reader that takes all available frames in a row. Returns true if the writer waits for
+    /// space and should be woken now.
     ///
-    /// The cursor is stored after each quarter of the ring, or of the frames allowed unread. So a
-    /// waiting writer is held up by a quarter at most. [`Reader::finish_releases`] stores the rest.
-    /// Call it when there is no further frame, and before any other way to release or to sleep.
+    /// The cursor is stored after each quarter of the ring, or of the allowed number of unread
+    /// frames, so a waiting writer is held up by a quarter at most. [`Reader::finish_releases`]
+    /// stores the rest. Call it when there is no further frame, and before any other way to release
+    /// or to sleep.
     ///
-    /// No wake-up is lost. The argument is that of [`Reader::release`], with the stores of the
-    /// cursor in place of the releases. A writer that sleeps has seen a stored cursor with frames
-    /// behind it. It publishes nothing while asleep, so this reader comes to a store with no frame
-    /// behind it. That store either was visible to the writer, or is followed by a check that sees
-    /// its flag.
+    /// No wake-up is lost. The argument is the same as for [`Reader::release`], with stores of the
+    /// cursor in place of releases. A writer that sleeps has seen a stored cursor with frames
+    /// behind it. The writer publishes nothing while asleep, so this reader reaches a store with no
+    /// frame behind it. Either this store was visible to the writer, or it is followed by a check
+    /// that sees the writer's flag.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Lag, Mode};
@@ -344,7 +351,7 @@ impl Reader {
         self.finish_releases()
     }
 
-    /// Stores the cursor if [`Reader::release_later`] has left that to do. Returns true if the
+    /// Stores the cursor if [`Reader::release_later`] has not stored it yet. Returns true if the
     /// writer waits for space and should be woken now.
     #[inline(never)]
     pub fn finish_releases(&mut self) -> bool {
@@ -354,7 +361,7 @@ impl Reader {
         }
         (self.unstored_bytes, self.unstored_frames) = (0, 0);
         self.store_released();
-        // The fence and the load are those of `release`.
+        // For the fence and the load, see `release`.
         self.fence.run();
         if self.control().writer_waiting.0.load(Ordering::Relaxed) == 0 {
             self.woken = None;
@@ -364,9 +371,9 @@ impl Reader {
         self.is_wake_due((now.0 - bytes, now.1 - frames), now)
     }
 
-    /// Marks the reader as going to sleep. Returns true if there is nothing for it: it may sleep,
-    /// and the writer will wake it. Otherwise (a frame, the end, an error) clears the mark and
-    /// returns false.
+    /// Marks the reader as going to sleep. Returns true if there is no work: the reader may sleep,
+    /// and the writer will wake it. If there is work (a frame, the end of the stream, an error),
+    /// clears the mark and returns false.
     pub fn prepare_sleep(&mut self) -> bool {
         self.prepare_sleep_with(|| fence(Ordering::SeqCst))
     }
@@ -377,8 +384,8 @@ impl Reader {
         self.announce_sleep(ASLEEP, barrier)
     }
 
-    /// Does the same as [`Reader::prepare_sleep_with`], to park on the cursor's own
-    /// [word](Cursor::park_word) (a futex) until it changes.
+    /// Does the same as [`Reader::prepare_sleep_with`], but for a reader that parks on the
+    /// [word](Cursor::park_word) of the cursor (a futex) until the word changes.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -397,20 +404,22 @@ impl Reader {
 
     fn announce_sleep(&mut self, how: u32, barrier: impl FnOnce()) -> bool {
         debug_assert_eq!(self.unstored_frames, 0, "a writer may wait for them: `finish_releases`");
-        // Relaxed: the barrier orders it before the loads that follow. The writer commits a frame
-        // (attaches, closes) and loads this flag behind its own fence. One of the two sees the
-        // other.
+        // Relaxed: the barrier orders the swap before the following loads. The writer commits a
+        // frame (or attaches, or closes), and loads this flag behind a fence on the writer's side.
+        // At least one side sees the other.
         //
-        // Every change of this flag is a swap, although stores would do. Swaps form one chain, so
-        // that loom, too, can determine the last one. The cost is small beside a sleep.
+        // Every change of this flag is a swap, although stores would suffice. Swaps form one chain,
+        // so loom can determine the last one too. The cost is small compared with a sleep.
         self.cursor().sleeping.0.swap(how, Ordering::Relaxed);
-        // Release: a writer that sees the group's flag sees this reader's own.
-        // SAFETY: atomic, and valid as long as the reader lives, see `new` and `share_sleepers`.
+        // Release: a writer that sees the group's flag also sees the flag of this reader. SAFETY:
+        // the word is atomic, and is valid as long as the reader lives; see `new` and
+        // `share_sleepers`.
         unsafe { self.sleepers.as_ref() }.any.0.swap(1, Ordering::Release);
-        // The writer sets `fenced` once every later frame has a full fence before the check for
-        // sleepers. It clears it with a full fence before the first frame without one. A reader
-        // that sees it set, behind its own fence, needs no barrier on the writer's side. Acquire:
-        // the frames published before it was set are visible.
+        // The writer sets `fenced` once every later frame is followed by a full fence before the
+        // check for sleepers. The writer clears `fenced`, and runs a full fence, before the first
+        // frame without such a fence. If a reader sees `fenced` set behind the reader's fence, no
+        // barrier is needed on the writer's side. Acquire: the frames published before `fenced` was
+        // set are visible.
         fence(Ordering::SeqCst);
         if self.control().hints.0.fenced.load(Ordering::Acquire) == 0 {
             barrier();
@@ -422,9 +431,10 @@ impl Reader {
         nothing
     }
 
-    /// Clears the mark of [`Reader::prepare_sleep`], also after a sleep that ended by itself.
+    /// Clears the mark of [`Reader::prepare_sleep`]. Call it also after a sleep that ended by
+    /// itself.
     pub fn cancel_sleep(&mut self) {
-        // Relaxed: seen late, it costs one needless wake-up.
+        // Relaxed: if the writer sees this store late, it costs only one needless wake-up.
         self.cursor().sleeping.0.swap(0, Ordering::Relaxed);
     }
 
@@ -433,22 +443,23 @@ impl Reader {
         self.fence = fence;
     }
 
-    /// Returns whether the writer has closed the ring. Frames published before may remain: the
-    /// stream ends when this is true and there is then no next frame.
+    /// Returns whether the writer has closed the ring. Frames that were published before may
+    /// remain: the stream has ended when this returns true and there is no next frame afterwards.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        // Acquire: all frames published before are visible with it.
+        // Acquire: all frames that were published before the ring was closed are visible.
         self.control().hints.0.closed.load(Ordering::Acquire) != 0
     }
 
-    /// Returns the position of the next frame, or of the one borrowed. It is 0 until
-    /// [`Reader::is_attached`], or any attempt to read, has found the reader attached.
+    /// Returns the position of the next frame, or of the borrowed frame. The position is 0 until
+    /// [`Reader::is_attached`], or an attempt to read, has found the reader attached.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Returns the number of frames of the ring before the next one (or the one borrowed), skipped
-    /// ones included. It is 0 until attached, as with [`Reader::position`].
+    /// Returns the number of frames of the ring before the next frame (or the borrowed frame),
+    /// including skipped frames. The number is 0 until the reader is attached, as with
+    /// [`Reader::position`].
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -462,7 +473,7 @@ impl Reader {
     }
 
     pub(crate) fn control(&self) -> &Control {
-        // SAFETY: valid as long as the reader lives, and all its words are atomics.
+        // SAFETY: the page is valid as long as the reader lives, and all its words are atomics.
         unsafe { self.control.as_ref() }
     }
 
@@ -476,14 +487,15 @@ impl Reader {
         if self.attached { Ok(true) } else { self.try_attach() }
     }
 
-    /// Returns whether frames may be borrowed: the first poll after the writer has attached it.
+    /// Returns whether frames may be borrowed. Called by polls until the reader has found itself
+    /// attached.
     #[cold]
     fn ready_in_place(&mut self) -> Result<bool, ReadError> {
         if self.mode == ReaderMode::Blocking { self.ready() } else { Err(ReadError::WrongMode) }
     }
 
     pub(crate) fn is_detached(&self) -> bool {
-        // Relaxed: no other data depends on it.
+        // Relaxed: no other data depends on the state.
         self.cursor().attach_info.0.state.load(Ordering::Relaxed) == DETACHED
     }
 
@@ -497,20 +509,20 @@ impl Reader {
     #[inline]
     pub(crate) fn store_cursor(&self, (position, count): (u64, u64)) {
         let released = &self.cursor().released.0;
-        // Relaxed: the Release of the position orders it.
+        // Relaxed: the Release of the position orders the store.
         released.count.store(count, Ordering::Relaxed);
-        // Release: the loads of the frames before it have ended when the writer sees it.
+        // Release: when the writer sees the position, the loads of the frames before it have ended.
         released.position.store(position, Ordering::Release);
     }
 
-    /// Returns whether the commit word of the next frame is there. Any other word, also one of an
-    /// earlier lap, means that it is not.
+    /// Returns whether the commit word of the next frame is present. Any other word, even one of an
+    /// earlier lap, means that the frame is not there.
     #[inline(always)]
     fn is_committed(&self, ordering: Ordering) -> bool {
         self.data.commit(self.position).load(ordering) == commit_word(self.position)
     }
 
-    /// Returns the length and count from a frame's header word, validated.
+    /// Returns the validated length and count from the header word of a frame.
     #[inline]
     pub(crate) fn checked_header(&self, position: u64, word: u64) -> Result<(usize, u32), ReadError> {
         let (len, count) = parse_header(word);
@@ -522,20 +534,21 @@ impl Reader {
     }
 
     fn cursor(&self) -> &Cursor {
-        // SAFETY: valid as long as the reader lives, and all its words are atomics.
+        // SAFETY: the page is valid as long as the reader lives, and all its words are atomics.
         unsafe { self.cursor.as_ref() }
     }
 
     #[cold]
     fn try_attach(&mut self) -> Result<bool, ReadError> {
         let attach_info = &self.cursor().attach_info.0;
-        // Acquire: the attach values, and the commit word at the start, are visible with the state.
+        // Acquire: the attach values, and the commit word at the start, are visible together with
+        // the state.
         match attach_info.state.load(Ordering::Acquire) {
             ATTACHED => {}
             DETACHED => return Err(ReadError::Detached),
             _ => return Ok(false),
         }
-        // Relaxed: ordered by the Acquire above.
+        // Relaxed: the Acquire above orders these loads.
         let start = attach_info.start.load(Ordering::Relaxed);
         let start_count = attach_info.start_count.load(Ordering::Relaxed);
         let mode = attach_info.mode.load(Ordering::Relaxed);
@@ -560,7 +573,8 @@ impl Reader {
         Ok(true)
     }
 
-    /// Borrows the next frame unless one is borrowed; false: it is not there yet.
+    /// Borrows the next frame unless a frame is borrowed already. Returns false if there is no
+    /// frame yet.
     #[inline]
     fn borrow_next(&mut self) -> Result<bool, ReadError> {
         if self.borrowed == 0 {
@@ -575,8 +589,8 @@ impl Reader {
             return Ok(None);
         }
         let position = self.position;
-        // Acquire: the header, the bytes, and the word that is not yet the next commit word are
-        // visible with the commit word.
+        // Acquire: the header, the bytes, and the cleared place of the next commit word are visible
+        // together with the commit word.
         if !self.is_committed(Ordering::Acquire) {
             // The state lies in a cache line that hardly ever changes.
             if self.is_detached() {
@@ -588,7 +602,7 @@ impl Reader {
             }
             return Ok(None);
         }
-        // Relaxed: ordered by the commit word.
+        // Relaxed: the commit word orders this load.
         let word = self.data.header(position).load(Ordering::Relaxed);
         let (len, found) = self.checked_header(position, word)?;
         let expected = self.count as u32;
@@ -598,24 +612,24 @@ impl Reader {
         Ok(Some(len))
     }
 
-    /// Returns whether enough is released to wake a waiting writer: the positions and counts stored
-    /// before and now.
+    /// Returns whether enough has been released to wake a waiting writer. `before` and `now` are
+    /// the stored positions and counts.
     #[cold]
     pub(crate) fn is_wake_due(&mut self, before: (u64, u64), now: (u64, u64)) -> bool {
         let frames = now.1 - before.1;
         let (position, count) = *self.woken.get_or_insert(before);
-        // Acquire: the writer's progress is visible with the flag that led here, and does not
-        // change while it waits.
+        // Acquire: the writer's progress is visible together with the flag that led here, and does
+        // not change while the writer waits.
         fence(Ordering::Acquire);
         let low = u64::from(self.cursor().attach_info.0.low_frames.load(Ordering::Relaxed));
-        // A faulty writer may store any value here. It is then woken too often, or only by the last
-        // release.
+        // A faulty writer may store any value here. Such a writer is woken too often, or only by
+        // the last release.
         let unread = self.control().progress.0.count.load(Ordering::Relaxed).saturating_sub(now.1);
-        // Relaxed: it only decides when to wake the writer. A frame not seen yet wakes it a little
-        // early. A frame seen means that another release follows.
+        // Relaxed: the result only decides when to wake the writer. If a frame is not seen yet, the
+        // writer is woken a little early. If a frame is seen, another release follows.
         let drained = !self.is_committed(Ordering::Relaxed);
         let worthwhile = drained
-            // The frames just released have passed the low watermark.
+            // The frames that were just released have passed the low watermark.
             || unread <= low && unread.saturating_add(frames) > low
             || unread < low
                 && (now.0 - position >= self.data.capacity() as u64 / WAKE_SHARE
@@ -643,18 +657,18 @@ impl Reader {
             }
     }
 
-    /// Returns whether the next frame is counted, but its commit word is not there. A poll cannot
-    /// detect that: the line of the count changes with every frame.
+    /// Returns whether the next frame is counted although its commit word is missing. Polls do not
+    /// check this, because the cache line of the count changes with every frame.
     fn lacks_commit(&mut self) -> bool {
-        // Acquire: a frame that is counted is committed.
+        // Acquire: a counted frame is committed.
         let is_counted = self.control().progress.0.count.load(Ordering::Acquire) > self.count;
         self.lacks_commit = is_counted && !self.is_committed(Ordering::Relaxed);
         is_counted
     }
 }
 
-/// A waiting writer is woken for this share of the ring: a quarter. Under loom, where three frames
-/// fill the ring, it is half.
+/// A waiting writer is woken each time this share of the ring has been released: a quarter. Under
+/// loom, where three frames fill the ring, the share is half.
 const WAKE_SHARE: u64 = if cfg!(loom) { 2 } else { 4 };
 
 impl fmt::Debug for Reader {
@@ -668,5 +682,6 @@ impl fmt::Debug for Reader {
     }
 }
 
-// SAFETY: a reader owns its side of the ring. Its pointers are to memory that any thread may use.
+// SAFETY: a reader owns one side of the ring. The pointers of the reader are to memory that any
+// thread may use.
 unsafe impl Send for Reader {}

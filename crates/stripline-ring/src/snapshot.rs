@@ -1,8 +1,8 @@
-//! Snapshots of a ring for tools, taken from neither the writer nor a reader.
+//! Snapshots of a ring for tools. A tool takes them without being the writer or a reader.
 //!
-//! A snapshot stores nothing, so it neither slows nor disturbs the two sides. Its values may be
-//! outdated at once. Every word is validated: if one is invalid, the result is `None` or no lag,
-//! not a wrong figure.
+//! A snapshot stores nothing, so it neither slows nor disturbs the two sides. The values may be
+//! outdated at once. Every word is validated: if one is invalid, the result is `None` instead of a
+//! wrong figure.
 
 use crate::layout::{ATTACHED, Control, Cursor, MAGIC, POSITION_MAX, is_valid_capacity, is_valid_position};
 use crate::mem::Ordering;
@@ -33,7 +33,7 @@ pub struct Snapshot {
     pub capacity: u64,
     /// Whether the writer waits for space, or is about to.
     pub writer_waiting: bool,
-    /// Whether the writer has closed the ring: it will publish nothing more.
+    /// Whether the writer has closed the ring and will publish nothing more.
     pub closed: bool,
 }
 
@@ -45,29 +45,29 @@ pub struct Snapshot {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorSnapshot {
-    /// Whether the writer respects the cursor.
+    /// Whether the reader is attached: the writer respects the cursor.
     pub attached: bool,
-    /// Whether the reader sleeps until there is a frame, or is about to.
+    /// Whether the reader sleeps until the next frame, or is about to sleep.
     pub sleeping: bool,
-    /// Position up to which the reader has released, not validated.
+    /// Position up to which the reader has released. The value is not validated.
     pub position: u64,
-    /// Number of frames that the reader has released, not validated.
+    /// Number of frames that the reader has released. The value is not validated.
     pub count: u64,
 }
 
 impl Control {
-    /// Takes a snapshot of the ring. Returns `None` if the page is no ring's, or holds invalid
-    /// values.
+    /// Takes a snapshot of the ring. Returns `None` if the page does not belong to a ring, or holds
+    /// invalid values.
     ///
     /// ```
     /// assert_eq!(stripline_ring::Control::default().snapshot(), None);
     /// ```
     pub fn snapshot(&self) -> Option<Snapshot> {
         let (identity, progress) = (&self.identity.0, &self.progress.0);
-        // Acquire: the capacity is visible with the magic.
+        // Acquire: the capacity is visible together with the magic.
         let magic = identity.magic.load(Ordering::Acquire);
         let capacity = identity.capacity.load(Ordering::Relaxed);
-        // Acquire, in the order of the stores: the newest frame lies below the head.
+        // Acquire, in the order of the stores: the newest frame is below the head.
         let newest = progress.newest.load(Ordering::Acquire);
         let position = progress.head.load(Ordering::Acquire);
         let count = progress.count.load(Ordering::Acquire);
@@ -92,7 +92,8 @@ impl Control {
 impl Cursor {
     /// Takes a snapshot of the reader's cursor.
     pub fn snapshot(&self) -> CursorSnapshot {
-        // Acquire: the start values are visible with the state, and the count with the position.
+        // Acquire: the start values are visible together with the state, and the count together
+        // with the position.
         let attached = self.attach_info.0.state.load(Ordering::Acquire) == ATTACHED;
         let position = self.released.0.position.load(Ordering::Acquire);
         CursorSnapshot {
@@ -106,8 +107,8 @@ impl Cursor {
 }
 
 impl CursorSnapshot {
-    /// Returns how far the reader was behind, given a snapshot of the ring taken after this one.
-    /// Returns `None` if the reader is not attached or its values are invalid.
+    /// Returns how far the reader was behind. `ring` must be a snapshot that was taken after this
+    /// one. Returns `None` if the reader is not attached or the values are invalid.
     ///
     /// ```
     /// use stripline_ring::{CursorSnapshot, HeapRing, Lag};
@@ -135,7 +136,7 @@ impl CursorSnapshot {
 }
 
 impl HeapRing {
-    /// Takes a snapshot of the ring. Returns `None` only if its memory was overwritten.
+    /// Takes a snapshot of the ring. Returns `None` only if the memory of the ring was overwritten.
     pub fn snapshot(&self) -> Option<Snapshot> {
         self.control().snapshot()
     }

@@ -1,4 +1,4 @@
-//! The writing side: reserve, fill in, publish.
+//! The writing side: reserves a frame, fills it in, and publishes it.
 
 mod sleepers;
 mod watermark;
@@ -16,23 +16,24 @@ use crate::layout::{
 use crate::mem::{AtomicU32, Data, Ordering, claim, compiler_fence, fence};
 use crate::{Fence, ReaderViolation, ReserveError};
 
-/// How far ahead of the next write lines are prefetched, in bytes: the distance written while one
-/// line arrives.
+/// The distance, in bytes, at which lines ahead of the next write are prefetched: the amount that
+/// is written while one line arrives.
 const AHEAD: u64 = 1024;
-/// The same as [`AHEAD`] for frames of one line. While a reader keeps up with those, its processor
-/// prefetches the following lines and takes them back from the writer. Measured where a line takes
-/// 250 ns: with six lines a frame takes twice as long as with five.
+/// The same as [`AHEAD`], but for frames of one line. While a reader keeps up with such frames, the
+/// reader's processor prefetches the following lines and takes them back from the writer. Measured
+/// on a machine where a line takes 250 ns: with six lines a frame takes twice as long as with five.
 const AHEAD_OF_LINES: u64 = 5 * LINE as u64;
-/// The smallest ring with lines prefetched ahead, in bytes. In a smaller ring the lines are still
-/// in the reader's caches from the lap before. More requests then delay those of the frame itself.
-/// Measured: a call of 64 bytes in rings of 256 KiB takes half as long without prefetching.
+/// The smallest ring, in bytes, in which lines are prefetched. In a smaller ring the lines are
+/// still in the reader's caches from the lap before, and more requests would delay the requests for
+/// the frame itself. Measured: in rings of 256 KiB, a call of 64 bytes takes half as long without
+/// prefetching.
 const CLAIMED_FROM: usize = 1 << 20;
 pub use sleepers::Sleeper;
 
 /// The writer of a ring.
 ///
-/// It keeps the state it depends on in its own memory. Words that readers can write are loaded once
-/// and validated.
+/// The writer keeps all state that it depends on in private memory. Words that readers can write
+/// are loaded once and validated.
 ///
 /// ```
 /// use stripline_ring::{HeapRing, Lag, Mode, ReserveError};
@@ -58,17 +59,18 @@ pub struct Writer {
     head: u64,
     count: u64,
     max: usize,
-    /// The bytes reserved, plus 1; 0: nothing is reserved.
+    /// The number of reserved bytes plus 1, or 0 if nothing is reserved.
     reserved: usize,
-    /// The newest frame published by [`Writer::publish_later_with`], if readers cannot yet see it
-    /// counted.
+    /// The newest frame that [`Writer::publish_later_with`] has published and that is not visible
+    /// to readers as counted yet.
     uncounted: Option<u64>,
-    /// Frames may end up to here (with the line beyond them) before any cursor must be loaded
-    /// again.
+    /// Frames may end up to this position (including the line beyond them) before any cursor must
+    /// be loaded again.
     space_until: u64,
-    /// The same where nothing else must be done before a frame is written; otherwise 0.
+    /// The same limit for the fast path, on which nothing else must be done before a frame is
+    /// written; otherwise 0.
     fast_until: u64,
-    /// Lines up to here may be prefetched ahead of the next write.
+    /// Lines up to this position may be prefetched ahead of the next write.
     claims_until: u64,
     /// Frames up to this count may be published before any cursor must be loaded again.
     count_until: u64,
@@ -78,26 +80,26 @@ pub struct Writer {
     lossy: usize,
     readers: Vec<ReaderSlot>,
     groups: Vec<Group>,
-    /// The flags of the group, where it is the only one.
+    /// The flag of the group, if there is only one group.
     only_group: Option<NonNull<Sleepers>>,
-    /// The sleep word of the reader that was asleep last.
+    /// The sleep word of the reader that was last found asleep.
     slept_on: Option<NonNull<AtomicU32>>,
     next_id: u64,
     /// The weakest fence that the readers require.
     fence: Fence,
-    /// The fence before the check for sleepers: that, or a full one where readers sleep so often
-    /// that their barriers cost more.
+    /// The fence before the check for sleepers. It is `fence`, or a full fence if readers sleep so
+    /// often that their barriers would cost more.
     fence_now: Fence,
-    /// Whether it is a full one for that reason.
+    /// Whether `fence_now` is a full fence because readers sleep often.
     fenced: bool,
-    /// The count at which a sleeper was last found. `sleeps` is the number found in close
-    /// succession.
+    /// The count at which a sleeper was last found. `sleeps` is the number of sleepers found in
+    /// close succession.
     slept_at: u64,
     sleeps: u32,
     _hold: Option<RingHold>,
 }
 
-/// The identifier of one attached reader. A writer never uses one twice.
+/// The identifier of an attached reader. A writer never uses an identifier twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReaderId(u64);
 
@@ -106,47 +108,50 @@ pub struct ReaderId(u64);
 pub enum Mode {
     /// The writer waits for the reader.
     Blocking {
-        /// The most frames that may be unread; 0: as many as the ring holds.
+        /// The maximum number of unread frames; 0 allows as many as the ring holds.
         depth: u32,
     },
-    /// The writer overtakes the reader. The reader detects it and counts the frames missed.
+    /// The writer overtakes the reader. The reader detects this and counts the missed frames.
     Lossy,
 }
 
-/// The distance of a reader behind the writer.
+/// The distance by which a reader is behind the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// Bytes of the ring, headers and padding included.
+    /// Bytes of the ring, including headers and padding.
     pub bytes: u64,
     /// Number of frames.
     pub frames: u64,
 }
 
 impl Writer {
-    /// Creates a ring in zeroed memory, and its writer.
+    /// Creates a ring in zeroed memory, and the writer of the ring.
     ///
     /// # Safety
+    /// The caller must ensure all of the following:
+    ///
     /// - `control` is valid, zeroed (or fresh from `Control::default`) and writable.
     /// - `data` is aligned to a page and valid for reads and writes of `2 * capacity` bytes.
     /// - The second half of `data` aliases the first, or is accessed only through this crate.
-    /// - All this holds as long as the `Writer` lives, and nothing else writes to either.
+    /// - All this holds as long as the `Writer` lives, and nothing else writes to `control` or
+    ///   `data`.
     ///
     /// # Panics
     /// If `capacity` is not [valid](crate::is_valid_capacity) or `data` is not aligned.
     pub unsafe fn new(control: NonNull<Control>, data: NonNull<u8>, capacity: usize) -> Self {
-        // SAFETY: the caller guarantees it (`# Safety`).
+        // SAFETY: the caller guarantees that the memory is valid (`# Safety`).
         unsafe { Self::with_start(control, data, capacity, 0, 0) }
     }
 
-    /// Creates a ring as [`Writer::new`] does, but at a given position and count: for tests, and
-    /// for rings that continue an earlier one.
+    /// Creates a ring as [`Writer::new`] does, but at a given position and count. This is for
+    /// tests, and for rings that continue an earlier ring.
     ///
     /// # Safety
-    /// As [`Writer::new`].
+    /// The caller must ensure the same as for [`Writer::new`].
     ///
     /// # Panics
-    /// As [`Writer::new`]. Also if `start_position` is not a multiple of 64, or either start is
-    /// above 2^62.
+    /// The same as for [`Writer::new`], and if `start_position` is not a multiple of 64, or either
+    /// start is above 2^62.
     pub unsafe fn with_start(
         control: NonNull<Control>,
         data: NonNull<u8>,
@@ -157,7 +162,7 @@ impl Writer {
         assert!(is_valid_position(start_position), "a ring cannot start at position {start_position}");
         assert!(start_count <= POSITION_MAX, "a ring cannot start at count {start_count}");
         let mut writer = Self {
-            // SAFETY: the caller guarantees it (`# Safety`).
+            // SAFETY: the caller guarantees that the memory is valid (`# Safety`).
             data: unsafe { Data::new(data, capacity) },
             control,
             head: start_position,
@@ -186,8 +191,8 @@ impl Writer {
             _hold: None,
         };
         writer.recompute_limits();
-        // Relaxed: no reader loads these before it sees the magic. The Release at the end orders
-        // them all before the magic.
+        // Relaxed: no reader loads these words before it sees the magic. The Release at the end
+        // orders all of them before the magic.
         writer.data.commit(start_position).store(0, Ordering::Relaxed);
         let control = writer.control();
         control.progress.0.head.store(start_position, Ordering::Relaxed);
@@ -203,42 +208,46 @@ impl Writer {
         writer
     }
 
-    /// Attaches a reader. It gets every frame published from now on, also one that is already
-    /// reserved. If it is asleep on this cursor, the next [`Writer::for_each_sleeper`] reports it.
+    /// Attaches a reader. The reader gets every frame that is published from now on, including a
+    /// frame that is already reserved. If the reader is asleep on this cursor, the next
+    /// [`Writer::for_each_sleeper`] reports it.
     ///
     /// # Safety
-    /// `cursor` is valid and writable until it is detached or the `Writer` is dropped.
+    /// The caller must ensure that `cursor` is valid and writable until the reader is detached or
+    /// the `Writer` is dropped.
     ///
-    /// A blocking reader borrows frames in place. While it may hold one, it must not be detached,
-    /// nor the memory reused after the `Writer` is dropped. A peer counts as holding none once it
-    /// is dead, or was notified to release its frame.
+    /// A blocking reader borrows frames in place. While the reader may hold a frame, the caller
+    /// must not detach it, and must not reuse the memory after the `Writer` is dropped. A peer
+    /// counts as holding no frame once it is dead, or was notified to release the frame.
     pub unsafe fn attach(&mut self, cursor: NonNull<Cursor>, mode: Mode) -> ReaderId {
         let own = own_sleepers(cursor);
-        // SAFETY: the caller guarantees it; the cursor's own sleep word lives as long as the
-        // cursor.
+        // SAFETY: the caller guarantees that the cursor is valid. The sleep word inside the cursor
+        // lives as long as the cursor.
         unsafe { self.attach_held(cursor, own, mode, None) }
     }
 
-    /// Attaches a reader with a sleep word [shared](crate::Reader::share_sleepers) among readers of
-    /// one process. The writer then checks one word for all of them.
+    /// Attaches a reader with a sleep word that readers of one process
+    /// [share](crate::Reader::share_sleepers). The writer then checks one word for all these
+    /// readers.
     ///
     /// # Safety
-    /// As for [`Writer::attach`], for `sleepers` as well as `cursor`.
+    /// The caller must ensure the same as for [`Writer::attach`], for `sleepers` as well as
+    /// `cursor`.
     pub unsafe fn attach_sharing(
         &mut self,
         cursor: NonNull<Cursor>,
         sleepers: NonNull<Sleepers>,
         mode: Mode,
     ) -> ReaderId {
-        // SAFETY: the caller guarantees it (`# Safety`).
+        // SAFETY: the caller guarantees that both words are valid (`# Safety`).
         unsafe { self.attach_held(cursor, sleepers, mode, None) }
     }
 
-    /// Detaches a reader. Does nothing if it is not attached.
+    /// Detaches a reader. Does nothing if the reader is not attached.
     ///
     /// # Panics
-    /// If it is a blocking reader of a [`HeapRing`](crate::HeapRing) that still exists: it might
-    /// hold a frame.
+    /// If the reader is a blocking reader of a [`HeapRing`](crate::HeapRing) that still exists,
+    /// because it might hold a frame.
     pub fn detach(&mut self, reader: ReaderId) {
         let Some(index) = self.readers.iter().position(|slot| slot.id == reader) else { return };
         if let ReaderSlot { mode: Mode::Blocking { .. }, hold: Some(hold), .. } = &self.readers[index] {
@@ -254,8 +263,8 @@ impl Writer {
         }
         self.groups.retain(|group| group.readers > 0);
         self.set_only_group();
-        // Release, although no data depends on it: it costs nothing here and keeps the stores to
-        // `terms` in order.
+        // Release, although no data depends on it: it costs nothing here, and keeps the stores to
+        // `attach_info` in order.
         slot.cursor().attach_info.0.state.store(DETACHED, Ordering::Release);
         self.recompute_limits();
     }
@@ -269,7 +278,7 @@ impl Writer {
     /// data of an earlier lap.
     ///
     /// # Errors
-    /// See [`ReserveError`]. A retry after `Full` loads the cursors again.
+    /// See [`ReserveError`]. After `Full`, the next attempt loads the cursors again.
     #[inline]
     pub fn try_reserve(&mut self, len: usize) -> Result<&mut [u8], ReserveError> {
         if self.try_reserve_fast(len).is_none() {
@@ -278,7 +287,7 @@ impl Writer {
         Ok(self.reserved())
     }
 
-    /// Reserves `len` bytes if that is possible without loading any cursor. After `None`, call
+    /// Reserves `len` bytes if this is possible without loading any cursor. After `None`, call
     /// [`Writer::try_reserve`].
     ///
     /// ```
@@ -293,7 +302,7 @@ impl Writer {
     /// ```
     #[inline(always)]
     pub fn try_reserve_fast(&mut self, len: usize) -> Option<&mut [u8]> {
-        // The line beyond the frame will hold the next commit word. It must not be there before
+        // The line beyond the frame will hold the next commit word, which must not be there before
         // this frame is published.
         let needed = self.head.wrapping_add((frame_stride(len) + LINE) as u64);
         if len > self.max || needed > self.fast_until || self.count >= self.count_until {
@@ -305,7 +314,7 @@ impl Writer {
         Some(unsafe { self.data.bytes_mut(self.head, len) })
     }
 
-    /// Reserves `len` bytes, and loads the readers' cursors where necessary.
+    /// Reserves `len` bytes, and loads the cursors of the readers if necessary.
     #[cold]
     fn make_room(&mut self, len: usize) -> Result<(), ReserveError> {
         if len > self.max {
@@ -331,8 +340,8 @@ impl Writer {
         self.publish_with(len, []);
     }
 
-    /// Does the same as [`Writer::publish`], and first writes those words to the start of the
-    /// frame, little-endian. They are six at most, and `len` bytes hold them.
+    /// Does the same as [`Writer::publish`], but first writes `words` to the start of the frame, in
+    /// little-endian order. There may be at most six words, and they must fit into `len` bytes.
     ///
     /// # Panics
     /// If fewer than `len` bytes are reserved.
@@ -353,17 +362,17 @@ impl Writer {
         self.store_progress(newest);
     }
 
-    /// Publishes as [`Writer::publish_with`] does, but counts many frames at once, for a writer
-    /// that publishes several in a row. A reader that polls gets each frame at once.
+    /// Publishes as [`Writer::publish_with`] does, but delays the count of frames, for a writer
+    /// that publishes several frames in a row. A reader that polls still gets each frame at once.
     ///
-    /// Call [`Writer::finish_publishing`] after the last one. Call it also before any other way to
-    /// publish, to wait, to attach or to close, and before [`Writer::for_each_sleeper`]. One fence
-    /// and one check for sleepers behind it are enough for all these frames. The argument there
-    /// holds for each of their commit words. No [lossy](Mode::Lossy) reader may be attached: it
-    /// loads the words that count.
+    /// Call [`Writer::finish_publishing`] after the last frame. Call it also before publishing in
+    /// any other way, before waiting, attaching or closing, and before
+    /// [`Writer::for_each_sleeper`]. One fence, followed by one check for sleepers, is enough for
+    /// all these frames: the argument there holds for the commit word of each frame. No
+    /// [lossy](Mode::Lossy) reader may be attached, because lossy readers load the count.
     ///
     /// # Panics
-    /// As [`Writer::publish_with`].
+    /// The same as for [`Writer::publish_with`].
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -384,57 +393,59 @@ impl Writer {
         self.uncounted = Some(self.commit(len, words));
     }
 
-    /// Counts the frames that [`Writer::publish_later_with`] has published; false: there are none.
+    /// Counts the frames that [`Writer::publish_later_with`] has published. Returns false if there
+    /// are none.
     pub fn finish_publishing(&mut self) -> bool {
         let newest = self.uncounted.take();
         newest.into_iter().for_each(|newest| self.store_progress(newest));
         newest.is_some()
     }
 
-    /// Commits the first `len` reserved bytes as one frame, and returns its position.
+    /// Commits the first `len` reserved bytes as one frame, and returns the position of the frame.
     #[inline(always)]
     fn commit<const WORDS: usize>(&mut self, len: usize, words: [u64; WORDS]) -> u64 {
         let reserved = std::mem::take(&mut self.reserved);
-        // What is written must be reserved, and every frame has its first line whole.
+        // The written words must be reserved, and the first line of a frame is always completely
+        // inside the frame.
         const { assert!(HEADER + WORDS * 8 <= LINE, "the words fit the first line") };
         debug_assert!(len >= WORDS * 8, "the words fit the frame");
         if len >= reserved {
             refuse_publish(len, reserved);
         }
-        // A copy, so that no store to the ring is followed by loading it again.
+        // A copy of `data`, so that it is not loaded again after each store to the ring.
         let data = self.data;
         let position = self.head;
         let stride = frame_stride(len) as u64;
         let next = position + stride;
-        // SAFETY: reserved until published, as in `reserved`.
+        // SAFETY: the bytes are reserved until they are published, as in `reserved`.
         let start = unsafe { data.bytes_mut(position, WORDS * 8) };
         for (place, word) in start.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
         data.seal(position);
-        // Where readers sleep, prefetch the words that the check for sleepers changes, while the
-        // frame is published.
+        // If readers sleep, prefetch the words that the check for sleepers changes while the frame
+        // is published.
         if let Some(word) = self.slept_on {
             claim(word.as_ptr());
             if let Some(sleepers) = self.only_group {
                 claim(sleepers.as_ptr());
             }
         }
-        // Bytes at the place of the next commit word may equal it. They come from an earlier lap,
-        // or from the unused end of this reservation. The fence keeps the load behind the caller's
-        // stores to the frame bytes. Near the end of the ring those reach the same memory by other
-        // addresses.
+        // The bytes at the place of the next commit word may equal that commit word. They come from
+        // an earlier lap, or from the unused end of this reservation. The fence keeps the load
+        // behind the caller's stores to the frame bytes. Near the end of the ring, these stores
+        // reach the same memory through other addresses.
         compiler_fence(Ordering::SeqCst);
         let next_commit = data.commit(next);
         if next_commit.load(Ordering::Relaxed) == commit_word(next) {
-            // Relaxed: ordered by this frame's commit word.
+            // Relaxed: the commit word of this frame orders the store.
             next_commit.store(0, Ordering::Relaxed);
         }
         let (commit, header) = data.words(position);
-        // Relaxed: ordered by the commit word.
+        // Relaxed: the commit word orders the store.
         header.store(header_word(len, self.count), Ordering::Relaxed);
-        // Release: a reader that sees the commit word sees the bytes, the header, and that the next
-        // frame is not there yet.
+        // Release: a reader that sees the commit word also sees the bytes, the header, and that the
+        // next frame is not there yet.
         commit.store(commit_word(position), Ordering::Release);
         // Prefetch as many lines as a small frame takes, some frames ahead, but only where no
         // reader can still be reading.
@@ -451,24 +462,23 @@ impl Writer {
         position
     }
 
-    /// Counts all frames committed so far. The newest one starts at that position.
+    /// Counts all frames committed so far. `newest` is the position of the newest frame.
     #[inline(always)]
     fn store_progress(&self, newest: u64) {
         let progress = &self.control().progress.0;
-        // Release, after the commit words: the frames counted by these words are visible as
-        // committed.
+        // Release, after the commit words: readers see all counted frames as committed.
         progress.newest.store(newest, Ordering::Release);
         progress.head.store(self.head, Ordering::Release);
         progress.count.store(self.count, Ordering::Release);
     }
 
-    /// Returns the reserved bytes; empty if there are none.
+    /// Returns the reserved bytes; empty if nothing is reserved.
     #[inline]
     pub fn reserved(&mut self) -> &mut [u8] {
         match self.reserved.checked_sub(1) {
-            // SAFETY: every blocking reader has released these bytes or never had them. Lossy
-            // readers load them atomically. Bytes that were free when reserved stay free until
-            // published.
+            // SAFETY: every blocking reader has released these bytes or never had them, and lossy
+            // readers load them atomically. Bytes that were free when they were reserved stay free
+            // until they are published.
             Some(len) => unsafe { self.data.bytes_mut(self.head, len) },
             None => &mut [],
         }
@@ -480,9 +490,9 @@ impl Writer {
     }
 
     /// Marks the writer as waiting for space. Afterwards try again ([`Writer::try_reserve`] or
-    /// [`Writer::released`]), and sleep only if that fails, too.
+    /// [`Writer::released`]), and sleep only if that attempt fails too.
     ///
-    /// The writer can also wait for a frame to be released. Readers check for a waiting writer
+    /// The writer can also wait until a frame is released. Readers check for a waiting writer
     /// whenever they have released all published frames.
     pub fn wait_for_space_begin(&mut self) {
         self.wait_for_space_begin_with(|| fence(Ordering::SeqCst));
@@ -491,16 +501,16 @@ impl Writer {
     /// Does the same as [`Writer::wait_for_space_begin`], but with the barrier that the readers'
     /// [`Fence::Compiler`] requires.
     pub fn wait_for_space_begin_with(&mut self, barrier: impl FnOnce()) {
-        // The barrier orders it before the loads of the cursors that follow. The reader stores its
-        // cursor and loads this flag behind its own fence. One of the two sees the other. Release:
-        // a reader that sees it sees how many frames there are.
+        // The barrier orders the store before the following loads of the cursors. The reader stores
+        // the cursor, and loads this flag behind a fence on the reader's side. At least one side
+        // sees the other. Release: a reader that sees the flag also sees the number of frames.
         self.control().writer_waiting.0.store(1, Ordering::Release);
         barrier();
     }
 
     /// Ends the wait for space.
     pub fn wait_for_space_end(&mut self) {
-        // Relaxed: seen late, it costs one needless wake-up.
+        // Relaxed: if a reader sees this store late, it costs only one needless wake-up.
         self.control().writer_waiting.0.store(0, Ordering::Relaxed);
     }
 
@@ -510,19 +520,20 @@ impl Writer {
         self.fence_now = if self.fenced { Fence::Full } else { fence };
     }
 
-    /// Returns how far a reader is behind. `None` if it is not attached or broke the protocol.
+    /// Returns how far a reader is behind; `None` if the reader is not attached or broke the
+    /// protocol.
     pub fn lag(&self, reader: ReaderId) -> Option<Lag> {
         let (position, count) = self.released(reader)?;
         Some(Lag { bytes: self.head - position, frames: self.count - count })
     }
 
-    /// Returns the position and the frame count (of the ring's count) that a reader has released.
-    /// `None` if it is not attached or broke the protocol.
+    /// Returns the position and the count (of all frames of the ring) up to which a reader has
+    /// released; `None` if the reader is not attached or broke the protocol.
     pub fn released(&self, reader: ReaderId) -> Option<(u64, u64)> {
         self.slot(reader)?.poll(self.head, self.count).ok()
     }
 
-    /// Returns the protocol violation found for an attached reader, if any.
+    /// Returns the protocol violation that was found for an attached reader, if any.
     pub fn violation(&self, reader: ReaderId) -> Option<ReaderViolation> {
         self.slot(reader)?.poll(self.head, self.count).err()
     }
@@ -532,7 +543,7 @@ impl Writer {
         self.head
     }
 
-    /// Returns the position of the newest frame, if one was published.
+    /// Returns the position of the newest frame, if a frame was published.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -546,8 +557,8 @@ impl Writer {
     /// ```
     pub fn newest(&self) -> Option<u64> {
         let progress = &self.control().progress.0;
-        // Relaxed: the writer's own store. It starts equal to the head, and every frame moves that
-        // on.
+        // Relaxed: this is the writer's own store. `newest` starts equal to the head, and every
+        // frame moves the head on.
         let newest = self.uncounted.unwrap_or_else(|| progress.newest.load(Ordering::Relaxed));
         (newest < self.head).then_some(newest)
     }
@@ -557,14 +568,14 @@ impl Writer {
         self.count
     }
 
-    /// Returns the ring's capacity in bytes.
+    /// Returns the capacity of the ring in bytes.
     pub fn capacity(&self) -> usize {
         self.data.capacity()
     }
 
     /// Marks the end of the stream. Readers still get the frames already published.
     pub fn close(&mut self) {
-        // Release: a reader that sees it sees every frame published before.
+        // Release: a reader that sees the end also sees every frame that was published before.
         self.control().hints.0.closed.store(1, Ordering::Release);
     }
 
@@ -579,7 +590,7 @@ impl Writer {
     /// Attaches a reader as `attach` does, with a reference that keeps the cursor alive.
     ///
     /// # Safety
-    /// As for `attach`.
+    /// The caller must ensure the same as for `attach`.
     pub(crate) unsafe fn attach_held(
         &mut self,
         cursor: NonNull<Cursor>,
@@ -600,7 +611,7 @@ impl Writer {
             self.lossy += 1;
         }
         let cursor = slot.cursor();
-        // Relaxed: the reader loads none of this before it sees the state.
+        // Relaxed: the reader loads none of these words before it sees the state.
         cursor.released.0.position.store(self.head, Ordering::Relaxed);
         cursor.released.0.count.store(self.count, Ordering::Relaxed);
         let attach_info = &cursor.attach_info.0;
@@ -614,7 +625,7 @@ impl Writer {
         attach_info.mode.store(mode_word, Ordering::Relaxed);
         attach_info.wake_frames.store(wake_frames, Ordering::Relaxed);
         attach_info.low_frames.store(ANY, Ordering::Relaxed);
-        // Release: orders the stores above, the commit word at the start, which is not right yet,
+        // Release: orders the stores above, the commit word at the start (which is not valid yet),
         // and for lossy readers the claim.
         attach_info.state.store(ATTACHED, Ordering::Release);
         match self.groups.iter_mut().find(|group| group.sleepers == sleepers) {
@@ -623,10 +634,9 @@ impl Writer {
         }
         self.set_only_group();
         self.readers.push(slot);
-        // The reader may be asleep already, and the writer may have checked its group before it was
-        // attached.
-        // SAFETY: atomic, and the caller guarantees validity. AcqRel: one more link of the chain of
-        // swaps.
+        // The reader may be asleep already, and the writer may have checked the group before this
+        // reader was attached. SAFETY: the word is atomic, and the caller guarantees that it is
+        // valid. AcqRel: this swap is one more link in the chain of swaps.
         unsafe { sleepers.as_ref() }.any.0.swap(1, Ordering::AcqRel);
         self.recompute_limits();
         id
@@ -637,7 +647,7 @@ impl Writer {
     }
 
     fn control(&self) -> &Control {
-        // SAFETY: valid as long as the writer lives, and all its words are atomics.
+        // SAFETY: the page is valid as long as the writer lives, and all its words are atomics.
         unsafe { self.control.as_ref() }
     }
 
@@ -645,7 +655,8 @@ impl Writer {
         self.readers.iter().find(|slot| slot.id == reader)
     }
 
-    /// Loads every blocking reader's cursor and checks for space up to `needed` for one more frame.
+    /// Loads the cursor of every blocking reader, and checks for space up to `needed` and for one
+    /// more frame.
     #[cold]
     fn poll_readers(&mut self, needed: u64) -> Result<(), ReserveError> {
         let (head, published, capacity) = (self.head, self.count, self.data.capacity());
@@ -673,7 +684,7 @@ impl Writer {
         slowest.map_or(Ok(()), |(slowest, _)| Err(ReserveError::Full { slowest }))
     }
 
-    /// Computes the limits from the last validated cursors, without loading them.
+    /// Computes the limits from the last validated cursors, without loading the cursors.
     fn recompute_limits(&mut self) {
         let limits = |slot: &ReaderSlot| slot.limits(self.data.capacity());
         let (space, count) = self
@@ -683,7 +694,7 @@ impl Writer {
             .fold((u64::MAX, u64::MAX), |least, one| (least.0.min(one.0), least.1.min(one.1)));
         self.space_until = space;
         self.count_until = count;
-        // Lossy readers get a claim before each frame.
+        // For lossy readers, the writer must store a claim before each frame.
         self.fast_until = if self.lossy == 0 { space } else { 0 };
         self.claims_until = if self.data.capacity() >= CLAIMED_FROM { space } else { 0 };
     }
@@ -701,24 +712,24 @@ impl Writer {
         }
         let progress = &self.control().progress.0;
         if stale_tail {
-            // Relaxed: the Release of the tail orders it before the tail.
+            // Relaxed: the Release of the tail orders this store before the tail.
             progress.tail_count.store(self.tail_count, Ordering::Relaxed);
             progress.tail.store(self.tail, Ordering::Release);
         }
-        // Release: a reader that sees the claim, and so detects that it was overtaken, sees a tail
-        // that still exists.
+        // Release: a reader that sees the claim, and so detects that it was overtaken, also sees a
+        // tail that still exists.
         progress.claim.store(self.claim, Ordering::Release);
-        // Every reader that sees any byte written next must see the claim. For atomic stores a
-        // Release fence would do. These are the caller's plain stores, so no access may cross the
-        // fence in either direction.
+        // Every reader that sees any byte written after this point must see the claim. For atomic
+        // stores a Release fence would suffice. However, the following stores are the caller's
+        // plain stores, so no access may cross the fence in either direction.
         fence(Ordering::AcqRel);
     }
 
     /// Moves the tail to the first frame that starts at `gone` or later.
     fn advance_tail(&mut self, gone: u64) {
         while self.tail < gone && self.tail < self.head {
-            // Relaxed: the writer's own stores. Only the writer can have written them, but a length
-            // from shared memory never controls an unbounded loop.
+            // Relaxed: these are the writer's own stores. Only the writer can have written them,
+            // but a length from shared memory must never control an unbounded loop.
             let (len, _) = parse_header(self.data.header(self.tail).load(Ordering::Relaxed));
             self.tail += frame_stride(len.min(self.max)) as u64;
             self.tail_count += 1;
@@ -728,19 +739,20 @@ impl Writer {
         }
     }
 
-    /// Restarts the claim and the tail, which are not kept while there is no lossy reader.
+    /// Restarts the claim and the tail, which are not maintained while there is no lossy reader.
     fn restart_claim(&mut self) {
         self.claim = self.head + (frame_stride(self.reserved.saturating_sub(1)) + LINE) as u64;
         (self.tail, self.tail_count) = (self.head, self.count);
         let progress = &self.control().progress.0;
-        // Relaxed: ordered by the Release of the cursor's state.
+        // Relaxed: the Release of the cursor's state orders these stores.
         progress.tail_count.store(self.tail_count, Ordering::Relaxed);
         progress.tail.store(self.tail, Ordering::Relaxed);
         progress.claim.store(self.claim, Ordering::Relaxed);
     }
 }
 
-/// Reports a publish of more than is reserved. `reserved` is one more than that, or 0.
+/// Reports an attempt to publish more than is reserved. `reserved` is the number of reserved bytes
+/// plus 1, or 0.
 #[cold]
 fn refuse_publish(len: usize, reserved: usize) -> ! {
     panic!("{len} bytes published, {:?} reserved", reserved.checked_sub(1));
@@ -763,5 +775,6 @@ impl fmt::Display for ReaderId {
     }
 }
 
-// SAFETY: a writer owns its side of the ring. Its pointers are to memory that any thread may use.
+// SAFETY: a writer owns one side of the ring. The pointers of the writer are to memory that any
+// thread may use.
 unsafe impl Send for Writer {}

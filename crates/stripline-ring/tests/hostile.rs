@@ -1,4 +1,5 @@
-//! Peers that write what no correct peer writes: they are detected, named and harmless.
+//! Tests of peers that write values that no correct peer writes. The values must be detected, named
+//! and harmless.
 #![cfg(all(not(loom), not(miri), target_os = "linux"))]
 #![allow(clippy::unwrap_used)] // helpers of tests, which clippy does not count as tests
 
@@ -15,17 +16,17 @@ use stripline_ring::{
 use support::{Mapped, Random, Ring};
 
 const CAPACITY: usize = 4096;
-/// Only a hang is cut short by it.
+/// Time limit that only ends a hang.
 const LIMIT: Duration = Duration::from_secs(300);
 const BLOCKING: Mode = Mode::Blocking { depth: 0 };
 
-/// Returns a word of memory, for access without the protocol.
+/// Returns a word of memory, for access outside of the protocol.
 fn word<T>(base: NonNull<T>, offset: usize) -> &'static AtomicU64 {
-    // SAFETY: tests stay inside the page and drop the ring last. All words are aligned atomics.
+    // SAFETY: the tests stay inside the page and drop the ring last. All words are aligned atomics.
     unsafe { base.cast::<u8>().add(offset).cast::<AtomicU64>().as_ref() }
 }
 
-/// A guard that ends the other thread, also when a test fails.
+/// A guard that ends the other thread, even if a test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -75,7 +76,7 @@ fn a_lying_cursor_is_named_and_only_its_reader_suffers() {
                 ReserveError::Misbehaved { reader: id, violation }
             );
         }
-        // Correcting the cursor afterwards does not help.
+        // A later correction of the cursor does not help.
         word(cursor, 0).store(128, Ordering::Relaxed);
         word(cursor, 8).store(1, Ordering::Relaxed);
         assert_eq!(writer.violation(id), Some(violation));
@@ -160,14 +161,14 @@ fn a_lying_writer_is_named() {
                 Mode::Lossy => reader.try_copy(0, &mut Vec::new()).unwrap_err(),
                 _ => reader.try_next().unwrap_err(),
             };
-            // A lossy reader has only the frame's own count, and the one it stored.
+            // A lossy reader has only the count in the frame and the count that it stored itself.
             assert_eq!(error, ReadError::Corrupt { what });
         }
     }
 }
 
-/// Checks that any word but the right one means that there is no frame yet. A reader that goes to
-/// sleep compares it with the number of frames.
+/// Checks that any word other than the right one means that there is no frame yet. A reader that
+/// goes to sleep compares this result with the number of frames.
 #[test]
 fn a_wrong_commit_word_is_no_frame() {
     for found in [0, 1, 128, 0x1001, 129 + CAPACITY as u64, u64::MAX] {
@@ -214,7 +215,8 @@ fn memory_that_holds_no_such_ring_is_refused() {
     let cursor = Cursor::default();
     let open = |capacity| {
         let (control, data) = (ring.read_only.control(), ring.read_only.data());
-        // SAFETY: a ring's memory. No reader is created where the capacity differs from the ring's.
+        // SAFETY: this is the memory of a ring. No reader is created if the capacity differs from
+        // the capacity of the ring.
         unsafe { Reader::new(control, data, capacity, NonNull::from(&cursor), ReaderMode::Lossy) }
     };
     assert!(open(CAPACITY).is_ok());
@@ -228,7 +230,8 @@ fn memory_that_holds_no_such_ring_is_refused() {
     }
 }
 
-/// Checks that readers take a bounded time and stay in bounds, overtaken or not, awake or asleep.
+/// Checks that readers take a bounded time and stay in bounds, whether overtaken or not, awake or
+/// asleep.
 #[test]
 fn readers_survive_memory_scribbled_over() {
     for (mode, borrows) in [(BLOCKING, true), (BLOCKING, false), (Mode::Lossy, false)] {
@@ -251,8 +254,8 @@ fn readers_survive_memory_scribbled_over() {
             let mut bytes = Vec::new();
             let start = Instant::now();
             for turn in 0.. {
-                // The scheduling of the two threads varies. Continue until frames and errors have
-                // both occurred often.
+                // The scheduling of the two threads varies. Continue until both frames and errors
+                // have occurred often.
                 let enough = turn > 500 && scribbles.load(Ordering::Relaxed) > 500_000;
                 if (enough && frames > 100 && errors > 100) || start.elapsed() > LIMIT {
                     break;
@@ -296,7 +299,7 @@ fn readers_survive_memory_scribbled_over() {
             }
         });
         assert!(frames > 100 && errors > 100, "{mode:?}: {frames} frames and {errors} errors made up");
-        // The writer, too, never walks beyond its own head, even over corrupted headers.
+        // The writer also never goes beyond the head, even over corrupted headers.
         Ring::attach(&mut ring, &mut writer, Mode::Lossy);
         for _ in 0..100 {
             publish(&mut writer, 500);
@@ -304,8 +307,8 @@ fn readers_survive_memory_scribbled_over() {
     }
 }
 
-/// Overwrites words, often so that the ring is nearly valid: frames of one line each, from position
-/// 128 on, where readers start.
+/// Overwrites words. Often the result is a nearly valid ring: frames of one line each, from
+/// position 128 on, where readers start.
 fn scribble(random: &mut Random, control: &[&AtomicU64], data: &[&AtomicU64]) {
     let line = random.below(CAPACITY / LINE);
     let position = (line * LINE) as u64;

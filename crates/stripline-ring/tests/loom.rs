@@ -1,5 +1,5 @@
-//! Every interleaving, up to a bound on preemptions, of small rings: four lines, so at most three
-//! frames.
+//! Tests of every interleaving, up to a bound on preemptions, in small rings of four lines, which
+//! hold at most three frames.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p stripline-ring --release --test loom`
 #![cfg(loom)]
@@ -12,7 +12,7 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use stripline_ring::{CopyOutcome, Fence, HeapRing, Mode, ReadError, Reader, ReserveError, Writer};
 
-/// Positions and counts cross their 32-bit edges in every model.
+/// Positions and counts cross the 32-bit boundary in every model.
 const START: u64 = (1 << 32) - 128;
 const START_COUNT: u64 = (1 << 32) - 2;
 const CAPACITY: usize = 256;
@@ -27,7 +27,7 @@ fn ring() -> (HeapRing, Writer) {
     HeapRing::with_start(CAPACITY, START, START_COUNT)
 }
 
-/// Publishes a frame that carries its own count; false if the ring is full.
+/// Publishes a frame that contains the count of the frame. Returns false if the ring is full.
 fn try_publish(writer: &mut Writer) -> bool {
     let number = writer.count();
     match writer.try_reserve(8) {
@@ -46,15 +46,15 @@ fn try_take(reader: &mut Reader) -> Option<bool> {
     Some(reader.release())
 }
 
-/// Takes the next frame as `try_take` does, and leaves the store of the cursor to a later call.
+/// Takes the next frame as `try_take` does, but leaves storing the cursor to a later call.
 fn try_take_later(reader: &mut Reader) -> Option<bool> {
     let bytes: Vec<u8> = reader.try_next().unwrap()?.to_vec();
     assert_eq!(bytes, reader.count().to_le_bytes());
     Some(reader.release_later())
 }
 
-// No model spins: every turn of a waiting loop would double the interleavings. Threads try a few
-// times, and the test checks the rest at the end.
+// No model spins: every turn of a waiting loop would double the interleavings. Instead the threads
+// try a few times, and the test checks the rest at the end.
 
 #[test]
 fn frames_arrive_whole_and_in_order_over_laps() {
@@ -111,8 +111,8 @@ fn two_readers_each_get_every_frame() {
     });
 }
 
-/// Checks a reader that sleeps whenever it finds nothing. A lost wake-up is a deadlock, which loom
-/// reports.
+/// Checks a reader that sleeps whenever it finds nothing. A lost wake-up leads to a deadlock, which
+/// loom reports.
 fn sleeping_reader(mode: Mode, frames: u64, close: bool) {
     model(3, move || {
         let (ring, mut writer) = ring();
@@ -168,12 +168,12 @@ fn a_sleeping_lossy_reader_is_woken() {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Release {
     Each,
-    /// All that are there, with one store of the cursor where that is allowed.
+    /// Releases all available frames, with one store of the cursor if that is allowed.
     Later,
 }
 
-/// Checks a writer that sleeps whenever there is no space: `before` frames fill the ring, and
-/// `more` follow. A lost wake-up is a deadlock.
+/// Checks a writer that sleeps whenever there is no space. `before` frames fill the ring, and
+/// `more` frames follow. A lost wake-up leads to a deadlock.
 fn sleeping_writer(release: Release, depth: u32, low: Option<u32>, before: u64, more: u64) {
     model(3, move || {
         let (ring, mut writer) = ring();
@@ -196,7 +196,7 @@ fn sleeping_writer(release: Release, depth: u32, low: Option<u32>, before: u64, 
                     bell.notify();
                 }
             }
-            // A drain also ends where frames are left.
+            // A drain also ends if frames are left.
             if reader.finish_releases() {
                 bell.notify();
             }
@@ -235,8 +235,8 @@ fn a_writer_asleep_on_a_depth_of_two_is_woken() {
 
 #[test]
 fn a_writer_that_waits_for_the_low_watermark_is_woken() {
-    // One more frame only. With two, the reader might take the first two and leave the third, which
-    // exceeds the watermark of 0.
+    // Only one more frame follows. With two, the reader might take the first two and leave the
+    // third, which exceeds the watermark of 0.
     sleeping_writer(Release::Each, 2, Some(0), 2, 1);
 }
 
@@ -270,8 +270,8 @@ fn a_writer_is_woken_by_a_drain_past_the_low_watermark() {
     sleeping_writer(Release::Later, 3, Some(1), 3, 1);
 }
 
-/// Checks frames that another thread reads while their reader goes on, and that it gives back in
-/// the other order.
+/// Checks frames that another thread reads while the reader moves on, and that the other thread
+/// gives back in reverse order.
 #[test]
 fn kept_frames_stay_until_they_are_given_back() {
     model(2, || {
@@ -291,7 +291,7 @@ fn kept_frames_stay_until_they_are_given_back() {
         let user = thread::spawn(move || {
             for index in [1, 0] {
                 let number = START_COUNT + index as u64;
-                // SAFETY: not over yet.
+                // SAFETY: the frame is not over yet.
                 assert_eq!(unsafe { kept[index].bytes() }, number.to_le_bytes());
                 theirs[index].store(1, Ordering::Release);
             }
@@ -307,7 +307,8 @@ fn kept_frames_stay_until_they_are_given_back() {
             }
             (reader, over)
         });
-        // The third frame fits beside the two, and the others only behind them.
+        // The third frame fits beside the two kept frames; the other frames fit only after these
+        // are given back.
         for _ in 0..3 {
             try_publish(&mut writer);
         }
@@ -320,13 +321,13 @@ fn kept_frames_stay_until_they_are_given_back() {
     });
 }
 
-/// Returns the bytes of the frame that many behind the first.
+/// Returns the bytes of the frame that is `behind` frames behind the first.
 fn reader_count(behind: u64) -> [u8; 8] {
     (START_COUNT + behind).to_le_bytes()
 }
 
-/// Checks a writer that sleeps without room, and a reader that keeps its first frame until it has
-/// read all others. It sleeps only with so little kept that the writer has room.
+/// Checks a writer that sleeps without room, and a reader that keeps the first frame until it has
+/// read all others. The reader sleeps only while it keeps so little that the writer has room.
 #[test]
 fn a_writer_is_woken_by_a_reader_that_keeps_frames() {
     keeping_reader(true);
@@ -337,8 +338,8 @@ fn a_writer_is_woken_by_a_reader_that_gives_back_before_it_sleeps() {
     keeping_reader(false);
 }
 
-/// Checks that. With `settles_each`, the reader gives back before each attempt to read, and
-/// otherwise only at the end.
+/// Checks a reader that keeps frames. With `settles_each`, the reader gives frames back before each
+/// attempt to read; otherwise it does so only at the end.
 fn keeping_reader(settles_each: bool) {
     model(3, move || {
         let (ring, mut writer) = ring();
@@ -360,7 +361,7 @@ fn keeping_reader(settles_each: bool) {
                     reader.pass();
                 }
             }
-            // One frame is kept and all are read: the writer may wait for no more than this.
+            // One frame is kept and all frames are read. The writer may wait for no more than this.
             if reader.settle(|_| true) {
                 bell.notify();
             }
@@ -382,8 +383,8 @@ fn keeping_reader(settles_each: bool) {
     });
 }
 
-/// Checks a reader that sleeps whenever it finds nothing, and a writer that publishes several
-/// frames and checks for sleepers once.
+/// Checks a reader that sleeps whenever it finds nothing, with a writer that publishes several
+/// frames and then checks for sleepers once.
 #[test]
 fn a_sleeping_reader_is_woken_by_frames_published_together() {
     model(3, || {
@@ -502,7 +503,8 @@ fn a_reader_attached_while_frames_are_published_starts_with_the_next() {
     });
 }
 
-/// Checks that frames taken and skipped add up, and that no frame mixes two.
+/// Checks that the numbers of taken and skipped frames add up, and that no frame is a mixture of
+/// two.
 fn overtaken(depth: u32, frames: u64, takes: u32, preemptions: usize) {
     model(preemptions, move || {
         let (ring, mut writer) = ring();

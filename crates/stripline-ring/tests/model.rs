@@ -1,4 +1,4 @@
-//! Random operations, each compared with a model that is a plain list of frames.
+//! Tests of random operations. Each is compared with a model that is a plain list of frames.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)] // helpers of tests, which clippy does not count as tests
 
@@ -40,9 +40,9 @@ struct Tested {
     id: ReaderId,
     mode: Mode,
     reader: Reader,
-    /// The index of the next frame expected.
+    /// The index of the next expected frame.
     next: usize,
-    /// The index of the first frame that the writer takes for unread.
+    /// The index of the first frame that the writer considers unread.
     stored: usize,
 }
 
@@ -174,7 +174,7 @@ impl<R: Ring> Model<R> {
         let mut bytes = vec![0; len];
         resemble_commit_words(&mut bytes, self.head, self.frames.len());
         self.writer.reserved()[..len].copy_from_slice(&bytes);
-        // A lossy reader loads the words that count the frames.
+        // Lossy readers load the count of frames, so it must not be delayed.
         if later && self.readers.iter().all(|tested| tested.mode != Mode::Lossy) {
             self.writer.publish_later_with(len, []);
         } else {
@@ -244,7 +244,7 @@ fn check<R: Ring>(start: u64, start_count: u64, steps: Vec<Step>) {
     }
 }
 
-/// Returns starts around zero, around the 32-bit edge, and at high values.
+/// Returns starts around zero, around the 32-bit boundary, and at high values.
 fn start() -> impl Strategy<Value = (u64, u64)> {
     let position = prop_oneof![Just(0), 0..200u64, Just((1 << 26) - 20), Just(1 << 50)];
     let count = prop_oneof![Just(0), Just(u64::from(u32::MAX) - 5), Just(u64::from(u32::MAX / 2) - 5)];
@@ -276,8 +276,8 @@ proptest! {
     }
 }
 
-/// Fills the bytes of a frame with the commit words of their own places, of this lap and of the
-/// next in turn. None of them must be taken for one.
+/// Fills the bytes of a frame with the commit words for their places, alternately of this lap and
+/// of the next one. None of them may be taken for a real commit word.
 fn resemble_commit_words(bytes: &mut [u8], position: u64, number: usize) {
     let lap = if number.is_multiple_of(2) { CAPACITY as u64 } else { 0 };
     for (index, chunk) in bytes.chunks_mut(8).enumerate() {

@@ -59,7 +59,7 @@ fn a_frame_stays_until_it_is_released() {
     assert_eq!(reader.try_next(), Ok(Some(&b"two"[..])));
 }
 
-/// Checks that a waiting writer is woken as soon as by single releases, to within a quarter.
+/// Checks that a waiting writer is woken as early as with single releases, up to a quarter.
 #[test]
 fn frames_released_later_are_stored_by_the_quarter() {
     for (depth, low, stores) in [
@@ -99,7 +99,8 @@ fn frames_copied_are_those_that_are_borrowed() {
     let (_, mut copier) = ring.attach(&mut writer, BLOCKING);
     let mut copy = b"left from before".to_vec();
     assert_eq!(copier.try_next_copied(&mut copy), Ok(false));
-    // Several laps, with every remainder of a word and a line, also across the end of the ring.
+    // Covers several laps, with every remainder of a word and of a line, and also across the end of
+    // the ring.
     for len in (0..=200).chain([max_frame(CAPACITY); 5]) {
         let frame: Vec<u8> = (0..len).map(|index| (index * 7 + len) as u8).collect();
         publish(&mut writer, &frame);
@@ -264,7 +265,7 @@ fn a_lossy_reader_holds_nobody_up() {
     for number in 0..1000u32 {
         publish(&mut writer, &number.to_le_bytes());
     }
-    // 64 lines, less the one beyond the newest frame.
+    // The ring has 64 lines. The line beyond the newest frame is not available.
     assert_eq!(reader.try_copy(0, &mut bytes), Ok(CopyOutcome::Frame { skipped: 937 }));
     assert_eq!(bytes, 937u32.to_le_bytes());
     assert_eq!(reader.try_copy(5, &mut bytes), Ok(CopyOutcome::Frame { skipped: 57 }));
@@ -309,7 +310,8 @@ fn capacities_are_checked() {
     }
 }
 
-/// Checks the low watermark: no room until the reader reaches it, and one wake-up, exactly there.
+/// Checks the low watermark: there is no room until the reader reaches it, and there is one
+/// wake-up, exactly at the watermark.
 #[test]
 fn a_writer_without_room_goes_on_at_the_low_watermark() {
     for (depth, low) in [(1, 0), (2, 0), (8, 0), (8, 2), (8, 7), (64, 48)] {
@@ -331,7 +333,7 @@ fn a_writer_without_room_goes_on_at_the_low_watermark() {
             writer.wait_for_space_end();
             assert!(writer.is_worth_resuming(id));
             publish(&mut writer, b"and");
-            // No longer held: any room is enough.
+            // The writer is no longer held up, so any room is enough.
             while writer.lag(id).unwrap().frames < u64::from(depth) {
                 publish(&mut writer, b"on");
             }
@@ -355,7 +357,7 @@ fn a_reader_that_has_room_is_not_held_to_its_low_watermark() {
     behind.try_next().unwrap();
     behind.release();
     publish(&mut writer, b"x");
-    // A departed reader no longer holds up the writer.
+    // A detached reader no longer holds up the writer.
     for reader in [&mut ahead, &mut behind] {
         while reader.try_next().unwrap().is_some() {
             reader.release();
@@ -394,21 +396,21 @@ fn kept_frames_are_given_back_from_the_oldest_on() {
     assert_eq!(reader.kept_lag(), Lag { bytes: 256, frames: 4 });
     let lag = |writer: &mut Writer| writer.lag(id).unwrap().frames;
     assert_eq!(lag(&mut writer), 4);
-    // The second is over, and stands behind the first.
+    // The second frame is over, but stands behind the first.
     reader.settle(|frame| frame.token() == 1);
     assert_eq!(lag(&mut writer), 4);
-    // Other threads read them.
+    // Other threads read the frames.
     std::thread::scope(|scope| {
         for (frame, number) in kept.iter().zip([0u64, 1, 3]) {
-            // SAFETY: none has been given back.
+            // SAFETY: none of the frames has been given back.
             scope.spawn(move || assert_eq!(unsafe { frame.bytes() }, number.to_le_bytes()));
         }
     });
     reader.settle(|frame| frame.token() < 2);
-    // The passed one is given back with the one that was kept before it.
+    // The passed frame is given back together with the kept frame before it.
     assert_eq!((lag(&mut writer), reader.kept_lag().frames), (1, 1));
     (4..8).for_each(|number| publish(&mut writer, number));
-    // SAFETY: it has not been given back.
+    // SAFETY: the frame has not been given back.
     assert_eq!(unsafe { kept[2].bytes() }, 3u64.to_le_bytes());
     reader.settle(|_| true);
     assert!(!reader.keeps_frames());
@@ -438,7 +440,7 @@ fn a_kept_frame_outlasts_what_the_writer_sends() {
         }
         let kept = kept.expect("the ring was full");
         assert!(writer.try_reserve(100).is_err(), "the writer waits for the kept frame");
-        // SAFETY: it has not been given back.
+        // SAFETY: the frame has not been given back.
         assert!(unsafe { kept.bytes() }.iter().all(|byte| *byte == lap as u8));
         reader.settle(|_| true);
     }

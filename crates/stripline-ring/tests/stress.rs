@@ -1,4 +1,4 @@
-//! Threads at full speed over the real double mapping, with every byte checked.
+//! Tests of threads at full speed over the real double mapping. Every byte is checked.
 #![cfg(all(not(loom), not(miri), target_os = "linux"))]
 #![allow(clippy::unwrap_used)] // helpers of tests, which clippy does not count as tests
 
@@ -14,11 +14,11 @@ use support::{Mapped, Random, Ring};
 
 const CAPACITY: usize = 1 << 14;
 const FRAMES: u64 = 60_000;
-/// The 32-bit edges are crossed soon after the start.
+/// The 32-bit boundaries are crossed soon after the start.
 const START: u64 = (1 << 32) - (1 << 16);
 const START_COUNT: u64 = (1 << 32) - 1000;
 
-/// Fills a frame with its number, and noise derived from it.
+/// Fills a frame with the number of the frame and noise derived from it.
 fn fill(bytes: &mut [u8], number: u64) {
     let mut random = Random(number);
     bytes[..8].copy_from_slice(&number.to_le_bytes());
@@ -34,29 +34,29 @@ fn check(bytes: &[u8], number: u64) {
     assert!(bytes == expected, "frame {number} of {} bytes is damaged", bytes.len());
 }
 
-/// Only a hang is cut short by it.
+/// Time limit that only ends a hang.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Set by a thread that fails, for those that would spin for ever without it.
+/// Set by a thread that fails, so that the other threads do not spin for ever.
 #[derive(Default)]
 struct Failed(AtomicBool);
 
 impl Failed {
-    /// Lets the other threads run, and fails when one of them has failed.
+    /// Lets other threads run, and fails if one of them has failed.
     fn step_aside(&self) {
         // Relaxed: only the flag itself counts.
         assert!(!self.0.load(Ordering::Relaxed), "the other side is gone");
         thread::yield_now();
     }
 
-    /// Runs a thread's part.
+    /// Runs the part of a thread, and reports a panic to the other threads.
     fn watch(&self, part: impl FnOnce()) {
         let _guard = Guard(self);
         part();
     }
 }
 
-/// A report of a panic of its thread.
+/// A guard that reports a panic of its thread.
 struct Guard<'f>(&'f Failed);
 
 impl Drop for Guard<'_> {
@@ -139,7 +139,7 @@ fn blocking_and_lossy_readers_spin() {
     });
 }
 
-/// Checks that no sleep ends by its time limit, as it would after a lost wake-up.
+/// Checks that no sleep ends by the time limit, as it would after a lost wake-up.
 #[test]
 fn a_blocking_reader_and_the_writer_sleep() {
     for depth in [0, 1, 7] {

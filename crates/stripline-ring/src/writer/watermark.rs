@@ -6,12 +6,12 @@ use crate::layout::ANY;
 use crate::mem::Ordering;
 
 impl Writer {
-    /// Returns whether a reader that had no room now has enough for the writer to resume. Enough is
-    /// an empty ring, or a quarter of both the ring and the depth free.
+    /// Returns whether a reader that had no room now has enough for the writer to resume. Enough
+    /// means that the ring is empty, or that a quarter of both the ring and the depth is free.
     ///
-    /// For a writer that polls instead of sleeping. Taking every line as soon as it is free costs
-    /// both sides more than it gains. Also true for a reader that is not attached or broke the
-    /// protocol, as the writer does not wait for it.
+    /// This is for a writer that polls instead of sleeping: taking every line as soon as it is free
+    /// would cost both sides more than it gains. Also returns true for a reader that is not
+    /// attached or broke the protocol, because the writer does not wait for such a reader.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -36,12 +36,12 @@ impl Writer {
         slot.poll(self.head, self.count).is_err() || slot.is_low(self.head, self.count, self.capacity())
     }
 
-    /// Sets a blocking reader's low watermark. Does nothing if it is not attached.
+    /// Sets the low watermark of a blocking reader. Does nothing if the reader is not attached.
     ///
     /// Once the reader has had no room for a frame
-    /// ([`ReserveError::Full`](crate::ReserveError::Full)), it has none for some time. It has room
-    /// again when at most `frames` are unread and a quarter of the ring is free. Without a low
-    /// watermark, the writer resumes with any room.
+    /// ([`ReserveError::Full`](crate::ReserveError::Full)), it has no room until at most `frames`
+    /// frames are unread and a quarter of the ring is free. Without a low watermark, the writer
+    /// resumes with any room.
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -65,7 +65,7 @@ impl Writer {
         let Some(slot) = self.readers.iter_mut().find(|slot| slot.id == reader) else { return };
         if let Mode::Blocking { .. } = slot.mode {
             slot.low = Some(frames);
-            // Relaxed: a reader that sees it late wakes the writer too often.
+            // Relaxed: a reader that sees this store late only wakes the writer too often.
             slot.cursor().attach_info.0.low_frames.store(frames.min(ANY - 1), Ordering::Relaxed);
         }
     }

@@ -19,7 +19,7 @@ impl Ring for HeapRing {
     }
 }
 
-/// A fast random generator, good enough for test data.
+/// A fast random generator that is good enough for test data.
 pub struct Random(pub u64);
 
 impl Random {
@@ -51,8 +51,8 @@ mod mapped {
 
     const PAGE: usize = 4096;
 
-    /// Real shared memory: a memory file with its data mapped twice in a row, and all of it mapped
-    /// again, read-only, for readers.
+    /// Real shared memory: a memory file with the data mapped twice in a row. The whole file is
+    /// mapped again, read-only, for readers.
     pub struct Mapped {
         pub capacity: usize,
         pub writable: Mapping,
@@ -76,8 +76,8 @@ mod mapped {
                 read_only: Mapping::new(&file, capacity, ProtFlags::READ),
                 cursors: Vec::new(),
             };
-            // SAFETY: fresh, zeroed, mapped twice. Tests drop the writer before the ring, or no
-            // longer use it.
+            // SAFETY: the memory is fresh, zeroed and mapped twice. The tests drop the writer
+            // before the ring, or do not use it any more.
             let writer = unsafe {
                 Writer::with_start(
                     ring.writable.control(),
@@ -98,17 +98,17 @@ mod mapped {
     }
 
     impl Mapped {
-        /// Creates a reader, over the read-only mapping, and its cursor.
+        /// Creates a reader over the read-only mapping, and the cursor of the reader.
         pub fn reader(&mut self, mode: Mode) -> (Reader, NonNull<Cursor>) {
             let cursor = NonNull::from(Box::leak(Box::<Cursor>::default()));
-            // SAFETY: just leaked. The list owns it from now on, and it is accessed only through
-            // the pointer.
+            // SAFETY: the cursor was just leaked. The list owns it from now on, and it is accessed
+            // only through the pointer.
             self.cursors.push(unsafe { Box::from_raw(cursor.as_ptr()) });
             let mode = match mode {
                 Mode::Blocking { .. } => ReaderMode::Blocking,
                 Mode::Lossy => ReaderMode::Lossy,
             };
-            // SAFETY: a ring's memory, which outlives the reader in every test.
+            // SAFETY: this is the memory of a ring, which outlives the reader in every test.
             let reader = unsafe {
                 Reader::new(self.read_only.control(), self.read_only.data(), self.capacity, cursor, mode)
             };
@@ -119,8 +119,8 @@ mod mapped {
     impl Mapping {
         fn new(file: &OwnedFd, capacity: usize, access: ProtFlags) -> Self {
             let len = PAGE + 2 * capacity;
-            // SAFETY: new mappings, first at an address chosen by the kernel, then over exactly
-            // that range.
+            // SAFETY: these are new mappings, first at an address chosen by the kernel, then over
+            // exactly the same range.
             unsafe {
                 let base = mmap_anonymous(null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE).unwrap();
                 let map = |at: usize, len: usize, offset: usize| {
@@ -139,14 +139,14 @@ mod mapped {
         }
 
         pub fn data(&self) -> NonNull<u8> {
-            // SAFETY: inside the mapping.
+            // SAFETY: the address is inside the mapping.
             unsafe { self.base.add(PAGE) }
         }
     }
 
     impl Drop for Mapping {
         fn drop(&mut self) {
-            // SAFETY: mapped by `new`, and no longer used.
+            // SAFETY: `new` mapped this range, and it is no longer used.
             unsafe { munmap(self.base.as_ptr().cast(), self.len).unwrap() }
         }
     }
