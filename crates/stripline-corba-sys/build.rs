@@ -1,4 +1,4 @@
-//! Finds omniORB, translates the IDL with its compiler, and compiles the C++ side.
+//! Finds omniORB, translates the IDL with the compiler of omniORB, and compiles the C++ side.
 
 fn main() {
     #[cfg(feature = "omniorb")]
@@ -10,7 +10,7 @@ mod omniorb {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// What to do where a part of omniORB is missing.
+    /// The instructions for a build in which a part of omniORB is missing.
     const REMEDY: &str =
         "install omniORB 4: on Debian, the packages `libomniorb4-dev` and `omniidl`, with `g++`";
 
@@ -29,12 +29,12 @@ mod omniorb {
     fn try_build() -> Result<(), String> {
         let includes = find_library()?;
         let internal = includes.iter().map(|folder| folder.join("omniORB4/internal"));
-        // `pkg-config` leaves the usual folder out.
+        // `pkg-config` omits the standard folder.
         let internal: Vec<_> = internal.chain(["/usr/include/omniORB4/internal".into()]).collect();
         let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
         let mut build = cc::Build::new();
         build.cpp(true).std("c++17").includes(&includes).includes(internal).include("cpp").include(&out);
-        // Its headers have functions with arguments that they do not use.
+        // The headers of omniORB have functions with unused arguments.
         build.warnings(false);
         let has_tls = find_tls(&includes);
         if has_tls {
@@ -49,14 +49,14 @@ mod omniorb {
             build.file(Path::new("cpp").join(source));
         }
         build.try_compile("stripline_corba").map_err(|e| format!("the C++ side does not compile: {e}"))?;
-        // Behind the C++ side, which needs them.
+        // These come after the C++ side, which needs them.
         for library in ["omnisslTP4", "ssl", "crypto"].iter().filter(|_| has_tls) {
             println!("cargo::rustc-link-lib={library}");
         }
         Ok(())
     }
 
-    /// Returns whether omniORB's TLS is there, which not every build of it has.
+    /// Returns whether the TLS support of omniORB is installed. Not every build of omniORB has it.
     fn find_tls(includes: &[PathBuf]) -> bool {
         let usual = ["/usr/include", "/usr/local/include", "/opt/omniORB/include"].map(PathBuf::from);
         let has_context = |folder: &PathBuf| folder.join("omniORB4/sslContext.h").exists();
@@ -64,9 +64,10 @@ mod omniorb {
         is_there && pkg_config::Config::new().cargo_metadata(false).probe("openssl").is_ok()
     }
 
-    /// Finds omniORB by `pkg-config`, or in the usual folders. Returns the folders of its headers.
+    /// Finds omniORB with `pkg-config` or in the standard folders. Returns the folders of the
+    /// headers.
     fn find_library() -> Result<Vec<PathBuf>, String> {
-        // It has the values of any type, and needs the rest.
+        // This library has the values of type `any`, and depends on the other libraries.
         let probe = pkg_config::Config::new().range_version("4.2".."5").probe("omniDynamic4");
         let error = match probe {
             Ok(library) => return Ok(library.include_paths),
@@ -87,7 +88,7 @@ mod omniorb {
         Ok(vec![headers.clone()])
     }
 
-    /// Translates an interface to C++.
+    /// Translates an IDL file to C++.
     fn translate(name: &str, out: &Path) -> Result<(), String> {
         let mut omniidl = Command::new("omniidl");
         omniidl.args(["-bcxx", "-Wbh=.hh", "-Wbs=SK.cc", "-C"]).arg(out).arg(format!("idl/{name}.idl"));

@@ -1,4 +1,5 @@
-//! Finds Cyclone DDS, has its compiler translate the IDL, and compiles that and the functions in C.
+//! Finds Cyclone DDS, translates the IDL with the compiler of Cyclone DDS, and compiles the result
+//! together with the C functions.
 
 fn main() {
     #[cfg(feature = "cyclonedds")]
@@ -10,9 +11,9 @@ mod cyclone {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// The oldest version with the functions that are used.
+    /// The oldest version that has all functions used here.
     const VERSION: &str = "0.10";
-    /// What brings everything that is needed here.
+    /// The instructions to get everything that the build needs.
     const REMEDY: &str = "install Cyclone DDS 0.10 (Debian: cyclonedds-dev and cyclonedds-tools), name its folder in \
         CYCLONEDDS_HOME, or build without the feature `dds`";
 
@@ -36,12 +37,12 @@ mod cyclone {
         compiler.file(out.join("Stripline.c")).file("c/cyclone.c").include(&out).includes(folders);
         compiler.warnings(true).extra_warnings(true).flag_if_supported("-Wno-unused-parameter");
         compiler.try_compile("stripline_cyclone").map_err(|e| format!("the C side does not compile: {e}"))?;
-        // Behind what needs it.
+        // This comes after the C code, which needs the library.
         println!("cargo::rustc-link-lib=ddsc");
         Ok(())
     }
 
-    /// Has the library linked, and returns the folders of its headers.
+    /// Makes cargo link the library, and returns the folders of the headers.
     fn find_library(home: Option<&Path>) -> Result<Vec<PathBuf>, String> {
         if let Some(home) = home {
             let header = home.join("include/dds/dds.h");
@@ -62,7 +63,7 @@ mod cyclone {
         Ok(found.include_paths)
     }
 
-    /// Runs the compiler of IDL.
+    /// Runs the IDL compiler.
     fn translate(home: Option<&Path>, out: &Path) -> Result<(), String> {
         let tool = home.map_or_else(|| "idlc".into(), |home| home.join("bin/idlc"));
         let ran = Command::new(&tool).args(["-t", "-o"]).arg(out).arg("idl/Stripline.idl").output();

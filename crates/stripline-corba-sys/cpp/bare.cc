@@ -1,5 +1,5 @@
-// omniORB as its users take it: the code that omniidl generates, and a queue. For benchmarks, which
-// compare paths with it.
+// Plain use of omniORB: the code that omniidl generates, and a queue. For benchmarks, which compare
+// paths with it.
 
 #include <omniORB4/CORBA.h>
 
@@ -20,7 +20,7 @@ class QueueServant : public POA_StriplineTransport::Path {
 
   void packet(CORBA::ULongLong, CORBA::ULongLong, CORBA::ULongLong,
               const StriplineTransport::Octets &bytes) override {
-    // The sequence is the call's own, so its memory is taken.
+    // The sequence belongs to the call, so its memory may be taken.
     auto &its = const_cast<StriplineTransport::Octets &>(bytes);
     CORBA::ULong size = its.length();
     Packet packet{its.get_buffer(1), size};
@@ -67,7 +67,7 @@ class CallbackServant : public POA_StriplineTransport::Path {
   void *const context;
 };
 
-// Activates a servant, which stays until the process ends.
+// Activates a servant. The servant stays until the process ends.
 template <class Servant>
 Servant *activate(const char *object, Servant *servant) {
   CORBA::Object_var found = stripline::orb()->resolve_initial_references("omniINSPOA");
@@ -109,7 +109,7 @@ void *stripline_corba_bare_connect(const char *reference, StriplineCorbaText pro
 
 int stripline_corba_bare_send(void *client, const uint8_t *bytes, uint32_t size, StriplineCorbaText problem) noexcept {
   return guarded(1, problem, [&] {
-    // The caller's memory, as omniORB lets one lend it.
+    // The sequence borrows the caller's memory, as omniORB allows.
     const StriplineTransport::Octets borrowed(size, size, const_cast<CORBA::Octet *>(bytes), 0);
     static_cast<StriplineTransport::Path_ptr>(client)->packet(0, 0, 0, borrowed);
     return 0;

@@ -1,4 +1,4 @@
-// What both kinds of data ports of BulkIO have in common.
+// The common parts of both kinds of BulkIO data ports.
 #pragma once
 
 #include <omniORB4/CORBA.h>
@@ -14,10 +14,10 @@
 
 namespace stripline {
 
-// For how long another program is waited for, where a call has no reason to last.
+// The longest wait for another program, for calls that should not take long.
 const CORBA::ULong PATIENCE_MS = 10000;
 
-// Bounds the calls that this thread makes while it is there.
+// Limits the time of calls that this thread makes during the life of this object.
 class Patience {
  public:
   explicit Patience(CORBA::ULong milliseconds = PATIENCE_MS) { omniORB::setClientThreadCallTimeout(milliseconds); }
@@ -25,11 +25,11 @@ class Patience {
   Patience(const Patience &) = delete;
 
  private:
-  // A thread that omniORB has not made.
+  // Registers a thread that omniORB has not created.
   omni_thread::ensure_self self;
 };
 
-// Calls that have come or gone.
+// Statistics of calls received or sent.
 class Traffic {
  public:
   void count(size_t elements, size_t bytes, double fill) {
@@ -77,13 +77,13 @@ class BulkioPort {
   // Returns the servant, which counts references to it.
   virtual PortableServer::ServantBase *servant() = 0;
 
-  // Activates it with an object key.
+  // Activates the port with an object key.
   void activate(const char *key);
   void deactivate();
 
   CORBA::Object_var object;
   std::string name;
-  // Whether it was activated, and its context is to be ended.
+  // Whether the port was activated, so that the context must be ended.
   bool is_active = false;
 };
 
@@ -114,7 +114,7 @@ STRIPLINE_DATA(dataFloat, PortTypes::FloatSequence)
 STRIPLINE_DATA(dataDouble, PortTypes::DoubleSequence)
 #undef STRIPLINE_DATA
 
-// Makes the port of a type: `Port<BULKIO::dataFloat>` and so on.
+// Creates the port of a type: `Port<BULKIO::dataFloat>` and so on.
 template <template <class> class Port, class... Arguments>
 typename Port<BULKIO::dataOctet>::Base *make_port(int type, Arguments... arguments) {
   switch (type) {

@@ -1,4 +1,4 @@
-// Provides ports of BulkIO: servants that hand on what comes.
+// The provides ports of BulkIO: servants that pass on everything they receive.
 
 #include <map>
 #include <vector>
@@ -74,7 +74,7 @@ class ProvidesPort : public stripline::BulkioPort {
                                    sri.ystart,   sri.ydelta,      sri.subsize,     sri.xunits, sri.yunits,
                                    sri.mode,     sri.blocking};
     check(receiver.stream(context, &parts));
-    // Only what was checked, which has a limit.
+    // Keep only the checked keywords, which have a limit.
     BULKIO::StreamSRI kept(sri);
     kept.keywords = checked;
     std::lock_guard<std::mutex> turn(lock);

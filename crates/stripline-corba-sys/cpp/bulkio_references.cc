@@ -1,4 +1,4 @@
-// References of objects, and names in naming services.
+// References to objects, and names in naming services.
 
 #include <omniORB4/Naming.hh>
 #include <omniORB4/omniURI.h>
@@ -13,7 +13,7 @@ namespace stripline {
 
 namespace {
 
-// What fails is reported, and not tried again for half a minute.
+// A call that fails is reported. omniORB must not repeat it for half a minute.
 CORBA::Boolean never(void *, CORBA::ULong, const CORBA::TRANSIENT &) { return 0; }
 
 PortableServer::POA_ptr poa() {
@@ -35,7 +35,7 @@ struct Place {
     if (CORBA::is_nil(context)) throw CORBA::INV_OBJREF(0, CORBA::COMPLETED_NO);
   }
 
-  // Makes the contexts that the name is in.
+  // Creates the contexts that contain the name.
   void make_contexts() {
     CosNaming::Name outer;
     for (CORBA::ULong length = 1; length < name->length(); ++length) {
@@ -48,7 +48,7 @@ struct Place {
     }
   }
 
-  // Returns the object of that name.
+  // Returns the object of this name.
   CORBA::Object_ptr object() { return context->resolve(name); }
 
   bool is_of_something_alive() {
@@ -80,7 +80,7 @@ void BulkioPort::deactivate() {
 }
 
 CORBA::Object_ptr object_of(const char *reference) {
-  // By the name, so that its absence has an exception of its own.
+  // The name is resolved here, so that a missing name raises a different exception.
   bool is_named = !std::strncmp(reference, "corbaname:", 10) && std::strchr(reference, '#');
   CORBA::Object_var object = is_named ? Place(reference).object() : orb()->string_to_object(reference);
   if (CORBA::is_nil(object)) throw CORBA::INV_OBJREF(0, CORBA::COMPLETED_NO);

@@ -1,4 +1,4 @@
-// Uses ports of BulkIO: what pushes to provides ports, and the servants that connect them.
+// The uses ports of BulkIO: pushing to provides ports, and the servants that connect them.
 
 #include <omniORB4/CORBA.h>
 #include <omniORB4/callDescriptor.h>
@@ -18,23 +18,23 @@ using stripline::guarded;
 
 namespace {
 
-// Connections of a port, at most.
+// The maximum number of connections of a port.
 const size_t CONNECTIONS_MAX = 256;
-// For how long a disconnection waits for the call that runs.
+// The time for which a disconnection waits for the running call.
 const std::chrono::seconds LAST_CALL(1);
 
-// A call that another thread can end: by the socket of its connection.
+// A call that another thread can end, through the socket of the connection.
 class Call {
  public:
   ~Call() { finish(); }
 
-  // The call is about to be sent. Throws if it was ended before.
+  // Called when the call is about to be sent. Throws if the call was ended before.
   void begin(cdrStream &stream) {
     int fd = stripline::descriptor_of(stripline::connection_of(stream));
     std::lock_guard<std::mutex> turn(lock);
     if (is_ended) throw CORBA::NO_PERMISSION(0, CORBA::COMPLETED_NO);
     close_copy();
-    // A copy: omniORB may close its own at any time.
+    // The descriptor is duplicated, because omniORB may close the original at any time.
     if (fd >= 0) copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   }
 
@@ -116,7 +116,7 @@ class PacketPush : public omniCallDescriptor {
   const char *name;
 };
 
-// The description of a stream that has not ended, and which of its versions it is.
+// The description of a stream that has not ended, and the version of the description.
 struct Stream {
   BULKIO::StreamSRI sri;
   unsigned long long version;
@@ -128,9 +128,11 @@ struct Connection {
   CORBA::Object_var object;
   Call call;
   stripline::Traffic traffic;
-  // Used by the thread that has set `is_busy`: the versions of descriptions that it has.
+  // The versions of the descriptions that the connection has. Used only by the thread that has set
+  // `is_busy`.
   std::map<std::string, unsigned long long> has;
-  // Under the lock of the port: whether a thread calls, and whether it was disconnected.
+  // Whether a thread is in a call, and whether the connection was disconnected. Protected by the
+  // lock of the port.
   bool is_busy = false, is_leaving = false;
 };
 
@@ -155,7 +157,7 @@ class UsesPort : public stripline::BulkioPort {
   virtual size_t element_bytes() const = 0;
   virtual void call(Connection &connection, const Packet &packet) = 0;
 
-  // Connects it to a provides port of its type, which answers.
+  // Connects the port to a provides port of the same type, which must answer.
   void add(CORBA::Object_ptr object, const char *id) {
     {
       std::lock_guard<std::mutex> turn(lock);
@@ -164,7 +166,7 @@ class UsesPort : public stripline::BulkioPort {
     if (CORBA::is_nil(object)) throw CF::Port::InvalidPort(1, "there is no object");
     auto connection = std::make_shared<Connection>();
     connection->id = id;
-    // A reference of its own, with its own state.
+    // A separate reference with separate state.
     CORBA::String_var text = stripline::orb()->object_to_string(object);
     connection->object = stripline::object_of(text);
     try {
@@ -186,7 +188,7 @@ class UsesPort : public stripline::BulkioPort {
     events.connected(context, id);
   }
 
-  // Disconnects. The stream ends there, if it answers in time.
+  // Disconnects. The streams end at the other side, if it answers in time.
   void remove(const char *id) {
     std::shared_ptr<Connection> connection;
     {
@@ -212,7 +214,7 @@ class UsesPort : public stripline::BulkioPort {
     streams[std::string(sri.streamID)] = std::make_shared<const Stream>(Stream{sri, ++versions});
   }
 
-  // Returns how many connections have taken a packet; -1: pushing was ended.
+  // Returns how many connections have taken a packet; -1 if pushing was ended.
   int push(const Packet &packet) {
     std::vector<std::shared_ptr<Connection>> all;
     std::shared_ptr<const Stream> stream;
@@ -301,7 +303,7 @@ class UsesPort : public stripline::BulkioPort {
     return connection.is_busy = true;
   }
 
-  // Ends a call. Returns whether the connection is lost by it.
+  // Ends a call. Returns whether the connection was lost.
   bool finish(const std::shared_ptr<Connection> &connection, bool is_taken) {
     std::lock_guard<std::mutex> turn(lock);
     connection->is_busy = false;
@@ -331,7 +333,7 @@ class UsesPort : public stripline::BulkioPort {
     for (const auto &stream : connection.has) {
       Packet last{nullptr, 0, BULKIO::PrecisionUTCTime{}, true, stream.first.c_str()};
       std::string reason;
-      // It may be dead.
+      // The other side may be dead.
       if (!call_safely(reason, [&] { call(connection, last); })) break;
     }
     connection.call.finish();
@@ -365,7 +367,7 @@ class UsesServant : public virtual POA_BULKIO::UsesPortStatisticsProvider,
   void call(Connection &connection, const Packet &packet) override {
     auto count = static_cast<CORBA::ULong>(packet.elements);
     auto elements = reinterpret_cast<Element *>(const_cast<uint8_t *>(packet.bytes));
-    // The caller's memory, as omniORB lets one lend it.
+    // The sequence borrows the caller's memory, as omniORB allows.
     const Sequence data(count, count, elements, 0);
     PacketPush<Interface> push(connection.call, data, packet.time, packet.ends, packet.stream);
     connection.object->_PR_getobj()->_invoke(push, 0);

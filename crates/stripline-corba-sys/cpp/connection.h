@@ -1,21 +1,22 @@
-// The connection that a call goes over.
+// The connection that carries a call.
 #pragma once
 
 #include <omniORB4/CORBA.h>
-// Included by others there without a folder.
+// Other headers of omniORB include this header without its folder.
 #include <SocketCollection.h>
 #include <omniORB4/internal/giopStrand.h>
 #include <omniORB4/internal/giopStream.h>
 
 namespace stripline {
 
-// Returns that of a call whose arguments are being written; null: it stays within the process.
+// Returns the connection of a call that is writing its arguments; null if the call stays within the
+// process.
 inline omni::giopConnection *connection_of(cdrStream &stream) {
   auto giop = omni::giopStream::downcast(&stream);
   return giop ? giop->strand().connection : nullptr;
 }
 
-// Returns the descriptor of a connection; -1: it is not over a socket.
+// Returns the descriptor of a connection; -1 if the connection does not use a socket.
 inline int descriptor_of(omni::giopConnection *connection) {
   struct SocketOf : omni::SocketHolder {
     static int fd(omni::SocketHolder *holder) { return holder->*(&SocketOf::pd_socket); }

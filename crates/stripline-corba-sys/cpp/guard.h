@@ -1,4 +1,4 @@
-// Runs a function, and turns what it throws into a message.
+// Runs a function, and turns any exception into a message.
 #pragma once
 
 #include <omniORB4/CORBA.h>
@@ -14,7 +14,7 @@ inline void write_text(StriplineCorbaText text, const char *format, const char *
   if (text.start && text.size) std::snprintf(text.start, text.size, format, first, second);
 }
 
-// Returns what the function returns, or `failed`.
+// Returns the result of the function, or `failed` after an exception.
 template <class Result, class Function>
 Result guarded(Result failed, StriplineCorbaText problem, Function function) noexcept {
   try {
@@ -34,7 +34,7 @@ Result guarded(Result failed, StriplineCorbaText problem, Function function) noe
   return failed;
 }
 
-// Returns the ORB that was started; it stays.
+// Returns the ORB that was started. The ORB lives until the process ends.
 CORBA::ORB_ptr orb();
 
 }  // namespace stripline

@@ -1,4 +1,4 @@
-// The one ORB of a process.
+// The single ORB of a process.
 
 #include <omniORB4/CORBA.h>
 #include <omniORB4/internal/giopServer.h>
@@ -25,7 +25,7 @@ uint32_t stripline_corba_message_max() noexcept { return omniORB::giopMaxMsgSize
 
 int stripline_corba_start(const char *const (*options)[2], StriplineCorbaText problem) noexcept {
   return guarded(1, problem, [&] {
-    // Arguments come last, and so before files and the environment.
+    // omniORB reads arguments last, so they have precedence over files and the environment.
     auto pairs = const_cast<const char *(*)[2]>(options);
     char *arguments[] = {const_cast<char *>("stripline"), const_cast<char *>("-ORBconfigFile"),
                          const_cast<char *>("/dev/null"), nullptr};
@@ -43,7 +43,8 @@ int stripline_corba_start(const char *const (*options)[2], StriplineCorbaText pr
 int stripline_corba_listen(const char *endpoint, StriplineCorbaText address, StriplineCorbaText problem) noexcept {
   return guarded(1, problem, [&] {
     omni::orbServer::EndpointList addresses;
-    // No reference has it: those of paths name their address themselves.
+    // The address is not published in references: references to paths contain their address
+    // themselves.
     const CORBA::Boolean no_publish = 1;
     auto server = omni::giopServer::singleton();
     if (!server || !server->instantiate(endpoint, no_publish, addresses) || addresses.length() == 0) {

@@ -1,5 +1,5 @@
-// The ends of a path: a servant that takes bytes, and a client that gives them. Both read and write
-// the arguments where they are, which what omniidl generates does not.
+// The ends of a path: a servant that takes bytes, and a client that sends them. Both read and write
+// the arguments in place, which the code that omniidl generates does not do.
 
 #include <omniORB4/CORBA.h>
 #include <omniORB4/callDescriptor.h>
@@ -18,10 +18,10 @@ using stripline::guarded;
 namespace {
 
 const char OPERATION[] = "packet";
-// The number of calls that are no packets.
+// The number of calls that are not packets.
 const CORBA::ULongLong PROBE = ~CORBA::ULongLong(0);
 
-// Reads the arguments of a call into the receiver's own memory.
+// Reads the arguments of a call into the memory of the receiver.
 class Arrival : public omniCallDescriptor {
  public:
   Arrival(const StriplineCorbaReceiver &receiver, void *context)
@@ -79,7 +79,7 @@ class PathServant : public virtual POA_StriplineTransport::Path, public virtual 
     return 1;
   }
 
-  // A call within the process that does not come through `_dispatch`.
+  // Called for a call within the process that does not come through `_dispatch`.
   void packet(CORBA::ULongLong, CORBA::ULongLong, CORBA::ULongLong, const StriplineTransport::Octets &) override {
     OMNIORB_THROW(NO_IMPLEMENT, 0, CORBA::COMPLETED_NO);
   }
@@ -97,7 +97,7 @@ PortableServer::POA_ptr poa() {
   return PortableServer::POA::_narrow(object);
 }
 
-// Writes the arguments of a call from where they are.
+// Writes the arguments of a call directly from their place in memory.
 class Departure : public omniCallDescriptor {
  public:
   Departure() : omniCallDescriptor(nullptr, OPERATION, sizeof OPERATION, 1, nullptr, 0, 0) {}
@@ -105,7 +105,8 @@ class Departure : public omniCallDescriptor {
   void marshalArguments(cdrStream &stream) override {
     if (auto connection = stripline::connection_of(stream)) {
       if (closes) {
-        // A call that fails here ends the connection. omniORB keeps one that nothing refers to.
+        // A call that fails here ends the connection. omniORB would keep a connection that nothing
+        // refers to.
         connection->Shutdown();
         OMNIORB_THROW(NO_PERMISSION, 0, CORBA::COMPLETED_NO);
       }
@@ -118,7 +119,7 @@ class Departure : public omniCallDescriptor {
     if (size) stream.put_octet_array(bytes, static_cast<int>(size));
   }
 
-  // Enlarges its buffer, and finds out what the kernel has of it.
+  // Enlarges the socket's buffer, and reads how much of it the kernel uses.
   static void look_at(StriplineCorbaSocket &socket, int fd) {
     if (fd < 0) return;
     int value = 0;
@@ -144,7 +145,7 @@ struct Path {
   CORBA::Object_var object;
 };
 
-// What fails is reported, and not tried again for half a minute.
+// A call that fails is reported. omniORB must not repeat it for half a minute.
 CORBA::Boolean never(void *, CORBA::ULong, const CORBA::TRANSIENT &) { return 0; }
 
 }  // namespace

@@ -1,11 +1,11 @@
-// The C interface of data ports of BulkIO, with the rules of `stripline_corba.h`.
+// The C interface of BulkIO data ports, with the rules of `stripline_corba.h`.
 #pragma once
 
 #include "stripline_corba.h"
 
 extern "C" {
 
-// The elements of a data port.
+// The types of the elements of a data port.
 enum StriplineBulkioType {
   STRIPLINE_BULKIO_OCTET,
   STRIPLINE_BULKIO_SHORT,
@@ -16,7 +16,7 @@ enum StriplineBulkioType {
   STRIPLINE_BULKIO_DOUBLE,
 };
 
-// What a keyword's value is.
+// The kinds of the value of a keyword.
 enum StriplineBulkioKind {
   STRIPLINE_BULKIO_NUMBER,
   STRIPLINE_BULKIO_WHOLE,
@@ -33,7 +33,7 @@ struct StriplineBulkioKeyword {
   int kind;
 };
 
-// The description of a stream, unchecked.
+// The description of a stream. The values are unchecked.
 struct StriplineBulkioSri {
   const char *stream;
   const StriplineBulkioKeyword *keywords;
@@ -44,73 +44,74 @@ struct StriplineBulkioSri {
   uint8_t blocking;
 };
 
-// The time of a packet, unchecked.
+// The time of a packet. The values are unchecked.
 struct StriplineBulkioTime {
   double offset, whole, fraction;
   int16_t mode, status;
 };
 
-// What a provides port calls on threads of omniORB, which may wait in it. 0: it is taken. 1: it is
-// refused. 2: the port ends.
+// The functions that a provides port calls, on threads of omniORB. They may block. They return 0 if
+// the data was taken, 1 if it was refused, and 2 if the port ends.
 struct StriplineBulkioReceiver {
   int (*stream)(void *context, const StriplineBulkioSri *sri);
-  // `bytes` are the elements in this host's order; null if there are none.
+  // `bytes` are the elements in the byte order of this host; null if there are none.
   int (*packet)(void *context, const char *stream, const uint8_t *bytes, size_t elements,
                 const StriplineBulkioTime *time, int ends);
   // Returns how full the queue is, from 0 to 1.
   double (*fill)(void *context);
-  // The port has ended, and makes no more calls.
+  // The port has ended and makes no more calls.
   void (*ended)(void *context);
 };
 
-// What a uses port calls, on threads of omniORB and on those that push.
+// The functions that a uses port calls, on threads of omniORB and on threads that push.
 struct StriplineBulkioEvents {
   void (*connected)(void *context, const char *connection);
-  // `reason` is null where `disconnectPort` was called.
+  // `reason` is null if `disconnectPort` was called.
   void (*disconnected)(void *context, const char *connection, const char *reason);
   void (*ended)(void *context);
 };
 
-// Activates a provides port with an object key and a name of its own; null: it failed, and `ended`
-// was not called.
+// Activates a provides port with an object key that must not be in use. Returns null if this
+// failed, in which case `ended` was not called.
 void *stripline_bulkio_provide(int type, const char *object, const StriplineBulkioReceiver *receiver, void *context,
                                StriplineCorbaText problem) noexcept;
 
-// Activates a uses port, likewise.
+// Activates a uses port in the same way.
 void *stripline_bulkio_use(int type, const char *object, const StriplineBulkioEvents *events, void *context,
                            StriplineCorbaText problem) noexcept;
 
-// Deactivates a port of either kind. Calls that run go on; `ended` comes behind the last.
+// Deactivates a port of either kind. Running calls continue; `ended` follows the last one.
 void stripline_bulkio_end(void *port) noexcept;
 
-// Writes the reference of a port. 0: it is there whole.
+// Writes the reference of a port. Returns 0 if the complete reference was written.
 int stripline_bulkio_reference(void *port, StriplineCorbaText into, StriplineCorbaText problem) noexcept;
 
-// Calls `connectPort` of the uses port of that reference, with the provides port and a name of the
-// connection. 0: it is connected.
+// Calls `connectPort` of the uses port with this reference, with the provides port and a name for
+// the connection. Returns 0 if it is connected.
 int stripline_bulkio_connect_to(void *port, const char *reference, const char *connection,
                                 StriplineCorbaText problem) noexcept;
-// Calls its `disconnectPort`.
+// Calls `disconnectPort` of the uses port with this reference.
 int stripline_bulkio_disconnect_from(const char *reference, const char *connection,
                                      StriplineCorbaText problem) noexcept;
 
-// Connects a uses port to the provides port of a reference. 0: it is connected.
+// Connects a uses port to the provides port with this reference. Returns 0 if it is connected.
 int stripline_bulkio_connect(void *port, const char *reference, const char *connection,
                              StriplineCorbaText problem) noexcept;
-// Returns how many connections a uses port has.
+// Returns the number of connections of a uses port.
 size_t stripline_bulkio_connections(void *port) noexcept;
-// Sets the description of a stream, which its connections get before the next packet. 0: it is set.
+// Sets the description of a stream. The connections get the description before the next packet.
+// Returns 0 if it was set.
 int stripline_bulkio_push_sri(void *port, const StriplineBulkioSri *sri, StriplineCorbaText problem) noexcept;
-// Calls each connection, one after the other, and waits for each. One thread at a time pushes.
-// Returns how many have taken it; -1: pushing was ended.
+// Calls the connections one after the other, and waits for each. Only one thread at a time may
+// push. Returns how many connections have taken the packet; -1 if pushing was ended.
 int stripline_bulkio_push_packet(void *port, const char *stream, const uint8_t *bytes, size_t elements,
                                  const StriplineBulkioTime *time, int ends, StriplineCorbaText problem) noexcept;
-// Ends pushing: calls that wait fail at once, and there are no more. From any thread.
+// Ends pushing: waiting calls fail at once, and no more follow. May be called from any thread.
 void stripline_bulkio_end_pushing(void *port) noexcept;
 
-// Gives a port a name, as `corbaname:…#…`, in a naming service. 0: it has it. 1: another object that
-// is there has it. 2: it failed.
+// Gives a port a name, such as `corbaname:…#…`, in a naming service. Returns 0 if the port has the
+// name, 1 if another object that is alive has it, and 2 if this failed.
 int stripline_bulkio_bind(void *port, const char *name, StriplineCorbaText problem) noexcept;
-// Removes the name, if it is that of this port.
+// Removes the name, if it belongs to this port.
 void stripline_bulkio_unbind(void *port, const char *name) noexcept;
 }

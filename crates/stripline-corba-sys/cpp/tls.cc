@@ -1,4 +1,4 @@
-// TLS of omniORB, where its headers and those of OpenSSL are there.
+// TLS of omniORB, for builds that have the headers of omniORB's TLS and of OpenSSL.
 
 #include "guard.h"
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-// A key with a password is refused: nothing can ask for it.
+// A key with a password is refused, because nothing can ask for the password.
 int no_password(char *, int, int, void *) { return 0; }
 
 [[noreturn]] void refuse(const char *file, const char *role) {
@@ -24,13 +24,13 @@ int no_password(char *, int, int, void *) { return 0; }
   throw std::runtime_error(problem);
 }
 
-// Each end shows a certificate, also where the environment has another mode.
+// Each end presents a certificate, even if the environment sets another mode.
 class Context : public sslContext {
  public:
   Context(const char *ca, const char *certificate, const char *private_key)
       : sslContext(keep(0, ca), keep(1, certificate), ""), key(private_key) {}
 
-  // Reads all files, so that what is wrong with one is named.
+  // Reads all files, so that an error names the wrong file.
   static void check(const char *ca, const char *certificate, const char *key) {
     std::unique_ptr<SSL_CTX, void (*)(SSL_CTX *)> context(SSL_CTX_new(TLS_method()), SSL_CTX_free);
     if (!context) refuse("OpenSSL", "context");
@@ -48,14 +48,14 @@ class Context : public sslContext {
     if (SSL_CTX_use_PrivateKey_file(get_SSL_CTX(), key.c_str(), SSL_FILETYPE_PEM) != 1)
       refuse(key.c_str(), "private key");
   }
-  // OpenSSL's own parameters.
+  // Uses the parameters of OpenSSL.
   void set_DH() override { SSL_CTX_set_dh_auto(get_SSL_CTX(), 1); }
   void set_cipher() override {}
   void set_ephemeralRSA() override {}
   int set_verify_mode() override { return SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT; }
 
  private:
-  // The class above keeps the pointers that it gets.
+  // The base class keeps the pointers that it gets, so the texts must stay.
   static const char *keep(int place, const char *text) {
     static std::string kept[2];
     kept[place] = text;
@@ -73,7 +73,7 @@ int stripline_corba_use_tls(const char *ca, const char *certificate, const char 
                             StriplineCorbaText problem) noexcept {
   return stripline::guarded(1, problem, [&] {
     Context::check(ca, certificate, private_key);
-    // The ORB takes it at its start, and keeps it.
+    // The ORB takes the context when it starts, and keeps it.
     sslContext::singleton = new Context(ca, certificate, private_key);
     return 0;
   });

@@ -1,5 +1,5 @@
-//! Data ports of BulkIO (`cpp/stripline_bulkio.h`), with the rules of the crate. They run on the
-//! ORB that [`stripline_corba_start`](crate::stripline_corba_start) has started.
+//! Data ports of BulkIO (`cpp/stripline_bulkio.h`). The rules of the crate apply. The ports run on
+//! the ORB that [`stripline_corba_start`](crate::stripline_corba_start) has started.
 //!
 //! ```
 //! // Declared for programs that start the ORB.
@@ -14,7 +14,7 @@ use crate::Text;
 pub const NUMBER: c_int = 0;
 /// A whole number.
 pub const WHOLE: c_int = 1;
-/// A truth value, in the whole number: 0 or 1.
+/// A truth value, stored as the whole number 0 or 1.
 pub const TRUTH: c_int = 2;
 /// A text.
 pub const TEXT: c_int = 3;
@@ -23,97 +23,97 @@ pub const TEXT: c_int = 3;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Keyword {
-    /// Its name.
+    /// The name of the keyword.
     pub name: *const c_char,
-    /// Its value, if the kind is [`TEXT`].
+    /// The value, if the kind is [`TEXT`].
     pub text: *const c_char,
-    /// Likewise, [`NUMBER`].
+    /// The value, if the kind is [`NUMBER`].
     pub number: f64,
-    /// Likewise, [`WHOLE`] or [`TRUTH`].
+    /// The value, if the kind is [`WHOLE`] or [`TRUTH`].
     pub whole: i64,
-    /// The kind of its value.
+    /// The kind of the value.
     pub kind: c_int,
 }
 
-/// The description of a stream, unchecked.
+/// The description of a stream. The values are unchecked.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Sri {
     /// The name of the stream.
     pub stream: *const c_char,
-    /// Its keywords.
+    /// The keywords of the stream.
     pub keywords: *const Keyword,
-    /// How many.
+    /// The number of keywords.
     pub keyword_count: usize,
-    /// The first value of the axis from sample to sample, in its unit.
+    /// The first value of the axis from sample to sample, in the unit of this axis.
     pub xstart: f64,
-    /// Its step.
+    /// The step of the axis from sample to sample.
     pub xdelta: f64,
-    /// The first value of the axis from row to row, in its unit.
+    /// The first value of the axis from row to row, in the unit of this axis.
     pub ystart: f64,
-    /// Its step.
+    /// The step of the axis from row to row.
     pub ydelta: f64,
-    /// Samples of a row; 0: there are no rows.
+    /// The number of samples in a row; 0 if there are no rows.
     pub subsize: i32,
-    /// The code of the first axis's unit.
+    /// The code of the unit of the axis from sample to sample.
     pub xunits: i16,
-    /// That of the second.
+    /// The code of the unit of the axis from row to row.
     pub yunits: i16,
-    /// 0: of scalars. 1: of complex samples.
+    /// 0 for scalar samples, 1 for complex samples.
     pub mode: i16,
-    /// Whether a receiver without room has its sender wait.
+    /// Whether a receiver without room makes the sender wait.
     pub blocking: u8,
 }
 
-/// The time of a packet, unchecked.
+/// The time of a packet. The values are unchecked.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Time {
-    /// A part of a sample.
+    /// The offset, as a part of a sample.
     pub offset: f64,
     /// Whole seconds since 1970, UTC.
     pub whole: f64,
     /// The fraction of a second.
     pub fraction: f64,
-    /// Where it comes from.
+    /// The source of the time.
     pub mode: i16,
-    /// 1: it is valid.
+    /// 1 if the time is valid.
     pub status: i16,
 }
 
-/// The functions that a provides port calls, on threads of omniORB that may wait in them. They
-/// return 0 for what is taken, 1 for what is refused, and 2 when the port ends.
+/// The functions that a provides port calls, on threads of omniORB. They may block. They return 0
+/// if the data was taken, 1 if it was refused, and 2 if the port ends.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PushReceiver {
-    /// A stream is described.
+    /// Receives the description of a stream.
     pub stream: unsafe extern "C" fn(*mut c_void, *const Sri) -> c_int,
-    /// A packet has come: its stream, elements in this host's order, how many, its time, and
-    /// whether the stream ends with it.
+    /// Receives a packet: the stream, the elements in the byte order of this host, the number of
+    /// elements, the time, and whether the stream ends with this packet.
     pub packet:
         unsafe extern "C" fn(*mut c_void, *const c_char, *const u8, usize, *const Time, c_int) -> c_int,
     /// Returns how full the queue is, from 0 to 1.
     pub fill: unsafe extern "C" fn(*mut c_void) -> f64,
-    /// The port has ended, and makes no more calls.
+    /// The port has ended and makes no more calls.
     pub ended: unsafe extern "C" fn(*mut c_void),
 }
 
-/// The functions that a uses port calls, on threads of omniORB and on those that push.
+/// The functions that a uses port calls, on threads of omniORB and on threads that push.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Events {
-    /// A connection has come.
+    /// A connection was made.
     pub connected: unsafe extern "C" fn(*mut c_void, *const c_char),
-    /// A connection has gone, for a reason; null: it was disconnected by its name.
+    /// A connection has gone, for a reason; null if it was disconnected by name.
     pub disconnected: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char),
-    /// The port has ended, and makes no more calls.
+    /// The port has ended and makes no more calls.
     pub ended: unsafe extern "C" fn(*mut c_void),
 }
 
 unsafe extern "C" {
-    /// Activates a provides port with an object key. Its elements are 0 octet, 1 short, 2 unsigned
-    /// short, 3 long, 4 unsigned long, 5 float, 6 double. Null: it failed, and `ended` was not
-    /// called.
+    /// Activates a provides port with an object key. `kind` is the type of the elements: 0 octet, 1
+    /// short, 2 unsigned short, 3 long, 4 unsigned long, 5 float, 6 double. Returns null if this
+    /// failed, in which case `ended` was not called.
     pub fn stripline_bulkio_provide(
         kind: c_int,
         object: *const c_char,
@@ -122,7 +122,7 @@ unsafe extern "C" {
         problem: Text,
     ) -> *mut c_void;
 
-    /// Activates a uses port, likewise.
+    /// Activates a uses port in the same way.
     pub fn stripline_bulkio_use(
         kind: c_int,
         object: *const c_char,
@@ -131,14 +131,14 @@ unsafe extern "C" {
         problem: Text,
     ) -> *mut c_void;
 
-    /// Deactivates a port of either kind. Calls that run go on; `ended` comes behind the last.
+    /// Deactivates a port of either kind. Running calls continue; `ended` follows the last one.
     pub fn stripline_bulkio_end(port: *mut c_void);
 
-    /// Writes the reference of a port. 0: it is there whole.
+    /// Writes the reference of a port. Returns 0 if the complete reference was written.
     pub fn stripline_bulkio_reference(port: *mut c_void, into: Text, problem: Text) -> c_int;
 
-    /// Calls `connectPort` of the uses port of that reference, with a provides port and a name of
-    /// the connection. 0: it is connected.
+    /// Calls `connectPort` of the uses port with this reference, with a provides port and a name
+    /// for the connection. Returns 0 if it is connected.
     pub fn stripline_bulkio_connect_to(
         port: *mut c_void,
         reference: *const c_char,
@@ -146,14 +146,15 @@ unsafe extern "C" {
         problem: Text,
     ) -> c_int;
 
-    /// Calls its `disconnectPort`. 0: it is disconnected.
+    /// Calls `disconnectPort` of the uses port with this reference. Returns 0 if it is
+    /// disconnected.
     pub fn stripline_bulkio_disconnect_from(
         reference: *const c_char,
         connection: *const c_char,
         problem: Text,
     ) -> c_int;
 
-    /// Connects a uses port to the provides port of a reference. 0: it is connected.
+    /// Connects a uses port to the provides port with this reference. Returns 0 if it is connected.
     pub fn stripline_bulkio_connect(
         port: *mut c_void,
         reference: *const c_char,
@@ -161,15 +162,16 @@ unsafe extern "C" {
         problem: Text,
     ) -> c_int;
 
-    /// Returns how many connections a uses port has.
+    /// Returns the number of connections of a uses port.
     pub fn stripline_bulkio_connections(port: *mut c_void) -> usize;
 
-    /// Sets the description of a stream, which connections get before its next packet. 0: it is
-    /// set.
+    /// Sets the description of a stream. The connections get the description before the next packet
+    /// of the stream. Returns 0 if it was set.
     pub fn stripline_bulkio_push_sri(port: *mut c_void, sri: *const Sri, problem: Text) -> c_int;
 
-    /// Calls each connection with a packet, one after the other, and waits for each. One thread at
-    /// a time pushes. Returns how many have taken it; -1: pushing was ended, or it failed.
+    /// Calls the connections one after the other with a packet, and waits for each. Only one thread
+    /// at a time may push. Returns how many connections have taken the packet; -1 if pushing was
+    /// ended or failed.
     pub fn stripline_bulkio_push_packet(
         port: *mut c_void,
         stream: *const c_char,
@@ -180,13 +182,13 @@ unsafe extern "C" {
         problem: Text,
     ) -> c_int;
 
-    /// Ends pushing: calls that wait fail at once, and there are no more. From any thread.
+    /// Ends pushing: waiting calls fail at once, and no more follow. May be called from any thread.
     pub fn stripline_bulkio_end_pushing(port: *mut c_void);
 
-    /// Gives a port a name in a naming service. 0: it has it. 1: another living object has it. 2:
-    /// it failed.
+    /// Gives a port a name in a naming service. Returns 0 if the port has the name, 1 if another
+    /// object that is alive has it, and 2 if this failed.
     pub fn stripline_bulkio_bind(port: *mut c_void, name: *const c_char, problem: Text) -> c_int;
 
-    /// Removes the name, if it is that of this port.
+    /// Removes the name, if it belongs to this port.
     pub fn stripline_bulkio_unbind(port: *mut c_void, name: *const c_char);
 }

@@ -20,7 +20,7 @@ static const dds_topic_descriptor_t *const descriptors[STRIPLINE_DDS_TYPES] = {
   [STRIPLINE_DDS_OCTET] = &stripline_OctetSamples_desc,
 };
 
-/* All types of samples are written as this one. */
+/* Samples of all types are written as this type. */
 _Static_assert(sizeof(stripline_FloatSamples) == sizeof(stripline_OctetSamples), "one layout");
 _Static_assert(sizeof(stripline_ShortSamples) == sizeof(stripline_OctetSamples), "one layout");
 _Static_assert(offsetof(stripline_FloatSamples, samples) == offsetof(stripline_OctetSamples, samples),
@@ -129,7 +129,7 @@ static int32_t create(int32_t participant, uint32_t type, const char *topic,
   dds_qos_t *qos = qos_of(terms, is_reader);
   dds_listener_t *listener = dds_create_listener((void *)events);
   if (events == NULL) {
-    /* It is polled. */
+    /* The reader is polled. */
   } else if (is_reader) {
     dds_lset_subscription_matched(listener, on_subscription_matched);
     dds_lset_data_available(listener, on_data_available);

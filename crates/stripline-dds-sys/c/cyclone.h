@@ -1,14 +1,15 @@
-/* What Rust calls: functions of Cyclone DDS that are inline in its headers, or take structures whose
-   layout depends on how it was built. Negative results are its return codes. */
+/* The functions that Rust calls. In Cyclone DDS they are inline in headers, or take structures with
+   a layout that depends on the build. Negative results are return codes of Cyclone DDS. */
 #ifndef STRIPLINE_CYCLONE_H
 #define STRIPLINE_CYCLONE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Called on a thread of Cyclone DDS, or on that of a writer in this process. */
+/* Called on a thread of Cyclone DDS, or on the thread of a writer in this process. */
 typedef void (*stripline_dds_event)(void *context, int32_t end);
-/* Priority: 1 an error, 2 a warning, 3 anything else. The message has no zero at its end. */
+/* The priority is 1 for an error, 2 for a warning, and 3 for anything else. The message does not
+   end with a zero. */
 typedef void (*stripline_dds_log)(uint32_t priority, const char *message, size_t length);
 
 /* A type of Stripline.idl. */
@@ -22,30 +23,32 @@ enum stripline_dds_type {
   STRIPLINE_DDS_TYPES
 };
 
-/* What an end is to offer or to ask for. */
+/* The terms that an end offers or requests. */
 struct stripline_dds_terms {
-  /* 0: what was written before a reader came is not for it. 1: as long as the writer lives. */
+  /* 0: a reader does not get samples written before it joined. 1: it gets them, as long as the
+     writer lives. */
   uint32_t is_transient_local;
   /* 0: best effort. */
   uint32_t is_reliable;
-  /* The samples that a writer keeps for late readers, and that wait in a reader; 0: all. */
+  /* The number of samples that a writer keeps for late readers, or that a reader queues; 0 for all.
+     */
   uint32_t depth;
-  /* The longest time between two samples, in nanoseconds; 0: any. */
+  /* The longest time between two samples, in nanoseconds; 0 for any. */
   int64_t deadline_ns;
-  /* How long a write may wait, in nanoseconds; 0: without limit. */
+  /* The longest time for which a write may wait, in nanoseconds; 0 for no limit. */
   int64_t write_ns;
 };
 
-/* The events of an end. It stays where it is until the end is deleted. */
+/* The events of an end. The structure must not move until the end is deleted. */
 struct stripline_dds_events {
-  /* It has found another end, or lost one. */
+  /* The end has found another end, or lost one. */
   stripline_dds_event matched;
-  /* There may be samples; not of a writer. */
+  /* There may be samples. Not called for a writer. */
   stripline_dds_event arrived;
   void *context;
 };
 
-/* A reader or a writer, and the topic that it has for itself. */
+/* A reader or a writer, and the topic that belongs to it alone. */
 struct stripline_dds_end {
   int32_t topic;
   int32_t end;
@@ -63,11 +66,11 @@ const char *stripline_dds_version(void);
 const char *stripline_dds_message(int32_t code);
 void stripline_dds_set_log(stripline_dds_log log);
 
-/* The file of the library, a text that stays; null: unknown. */
+/* Returns the file of the library, a text that stays valid; null if unknown. */
 const char *stripline_dds_library(void);
 
-/* Makes a domain of that number in this process, with a participant. Its properties are null, or
-   pairs of names and values, behind which comes a pair of nulls. */
+/* Creates a domain of that number in this process, with a participant. The properties are null, or
+   pairs of names and values that end with a pair of nulls. */
 int32_t stripline_dds_open(uint32_t domain, const char *configuration, const char *const (*properties)[2],
                            int32_t *domain_out, int32_t *participant_out);
 int32_t stripline_dds_create_writer(int32_t participant, uint32_t type, const char *topic,
@@ -78,7 +81,7 @@ int32_t stripline_dds_create_reader(int32_t participant, uint32_t type, const ch
                                     const struct stripline_dds_terms *terms,
                                     const struct stripline_dds_events *events,
                                     struct stripline_dds_end *end);
-/* Makes a reader that a wait set waits for. */
+/* Creates a reader for use with a wait set. */
 int32_t stripline_dds_create_polled_reader(int32_t participant, uint32_t type, const char *topic,
                                            const struct stripline_dds_terms *terms,
                                            struct stripline_dds_end *end);
@@ -86,17 +89,17 @@ int32_t stripline_dds_create_polled_reader(int32_t participant, uint32_t type, c
 int32_t stripline_dds_create_wait_set(int32_t participant, int32_t reader);
 /* Waits until there is a sample. */
 int32_t stripline_dds_wait(int32_t wait_set);
-/* Returns once no event of it runs or can come. */
+/* Deletes an entity. Returns once no event of the entity runs or can follow. */
 int32_t stripline_dds_delete(int32_t entity);
-/* The number that the entity has on the network. */
+/* Writes the number of the entity on the network. */
 int32_t stripline_dds_guid(int32_t entity, uint8_t guid[16]);
-/* That of a writer that a sample came from. */
+/* Writes the number of the writer from which a sample came. */
 int32_t stripline_dds_guid_of_publication(int32_t reader, uint64_t publication, uint8_t guid[16]);
-/* How many readers a writer has found. */
+/* Returns the number of readers that a writer has found. */
 int32_t stripline_dds_matched_readers(int32_t writer);
-/* How many writers a reader has found. */
+/* Returns the number of writers that a reader has found. */
 int32_t stripline_dds_matched_writers(int32_t reader);
-/* Waits until all readers have what was written, but not longer. */
+/* Waits until all readers have received all written samples, but not longer than `longest_ns`. */
 int32_t stripline_dds_wait_for_acks(int32_t writer, int64_t longest_ns);
 int32_t stripline_dds_write_frames(int32_t writer, uint64_t key, uint64_t number, const uint8_t *bytes,
                                    uint32_t length);
@@ -110,10 +113,11 @@ struct stripline_dds_info {
 /* `elements` is the length of the sequence: two for a complex sample. */
 int32_t stripline_dds_write_samples(int32_t writer, const struct stripline_dds_info *info,
                                     const void *samples, uint32_t elements);
-/* Finds a writer (or reader) of that topic with another type: 1, and the name of that type. */
+/* Finds a writer (or reader) of that topic with another type. Returns 1 if it found one, and writes
+   the name of that type. */
 int32_t stripline_dds_find_other_type(int32_t participant, uint32_t type, const char *topic,
                                       int32_t of_writers, char *name, size_t length);
-/* 1: a sample; 2: one without data; 0: nothing. */
+/* Returns 1 for a sample, 2 for a sample without data, and 0 for no sample. */
 int32_t stripline_dds_take(int32_t reader, struct stripline_dds_sample *sample);
 void stripline_dds_release(struct stripline_dds_sample *sample);
 

@@ -1,64 +1,66 @@
-//! Functions of Cyclone DDS, for the transport `dds` and its components. They are declared here by
-//! hand, and are those of `c/cyclone.h`, which has their rules. Without the feature `cyclonedds`
-//! the crate is empty.
+//! Functions of Cyclone DDS for the transport `dds` and the DDS components. They are declared here
+//! by hand. `c/cyclone.h` has the same functions and the rules for calling them. Without the
+//! feature `cyclonedds` the crate is empty.
 
 #![cfg(feature = "cyclonedds")]
 
 use std::ffi::{c_char, c_void};
 
-/// A function that Cyclone DDS calls, with the context and the end.
+/// A function that Cyclone DDS calls with the context and the end.
 pub type Event = unsafe extern "C" fn(context: *mut c_void, end: i32);
-/// A function that takes a record of the log: 1 for an error, 2 for a warning, and 3.
+/// A function that takes a record of the log: priority 1 for an error, 2 for a warning, and 3 for
+/// anything else.
 pub type Log = unsafe extern "C" fn(priority: u32, message: *const c_char, length: usize);
 
-/// The number of the type `stripline::Frames` of the IDL.
+/// The number of the type `stripline::Frames` in the IDL.
 pub const FRAMES: u32 = 0;
-/// That of `stripline::FloatSamples`.
+/// The number of the type `stripline::FloatSamples`.
 pub const FLOAT: u32 = 1;
-/// That of `stripline::ComplexFloatSamples`.
+/// The number of the type `stripline::ComplexFloatSamples`.
 pub const COMPLEX_FLOAT: u32 = 2;
-/// That of `stripline::ShortSamples`.
+/// The number of the type `stripline::ShortSamples`.
 pub const SHORT: u32 = 3;
-/// That of `stripline::ComplexShortSamples`.
+/// The number of the type `stripline::ComplexShortSamples`.
 pub const COMPLEX_SHORT: u32 = 4;
-/// That of `stripline::OctetSamples`.
+/// The number of the type `stripline::OctetSamples`.
 pub const OCTET: u32 = 5;
 
-/// Terms that an end offers or asks for.
+/// Terms that an end offers or requests.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Whether what was written before a reader came is for it, too: 0 or 1.
+    /// Whether a reader also gets samples written before it joined: 0 or 1.
     pub is_transient_local: u32,
     /// Whether all samples arrive: 0 or 1.
     pub is_reliable: u32,
-    /// The samples that a writer keeps for late readers, and that wait in a reader; 0: all.
+    /// The number of samples that a writer keeps for late readers, or that a reader queues; 0 for
+    /// all.
     pub depth: u32,
-    /// The longest time between two samples, in nanoseconds; 0: any.
+    /// The longest time between two samples, in nanoseconds; 0 for any.
     pub deadline_ns: i64,
-    /// How long a write may wait, in nanoseconds; 0: without limit.
+    /// The longest time for which a write may wait, in nanoseconds; 0 for no limit.
     pub write_ns: i64,
 }
 
-/// The events of an end. It stays where it is until the end is deleted.
+/// The events of an end. The structure must not move until the end is deleted.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Events {
-    /// Called when it has found another end, or lost one.
+    /// Called when the end has found another end or lost one.
     pub matched: Event,
     /// Called when there may be samples.
     pub arrived: Event,
-    /// Passed to both.
+    /// Passed to both functions.
     pub context: *mut c_void,
 }
 
-/// A reader or a writer, and its topic.
+/// A reader or a writer, with the topic.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct End {
-    /// The topic, which is deleted after the end.
+    /// The topic, which is deleted after the reader or writer.
     pub topic: i32,
-    /// The end.
+    /// The reader or writer.
     pub end: i32,
 }
 
@@ -66,41 +68,41 @@ pub struct End {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Sample {
-    /// What keeps it.
+    /// The object that keeps the sample.
     pub owner: *mut c_void,
-    /// Its serialised form: four bytes that name the encoding, and the fields.
+    /// The serialised form of the sample: four bytes that name the encoding, and then the fields.
     pub bytes: *const u8,
-    /// The number of those bytes.
+    /// The number of these bytes.
     pub length: usize,
-    /// The writer that it came from.
+    /// The writer from which the sample came.
     pub publication: u64,
 }
 
-/// Fields before samples.
+/// The fields that stand before the samples.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Info {
     /// The index of the first sample.
     pub sample_index: u64,
-    /// When it was taken, in nanoseconds since 1970 (UTC); 0: unknown.
+    /// The time at which the first sample was taken, in nanoseconds since 1970 (UTC); 0 if unknown.
     pub time_ns: u64,
-    /// Samples per second; 0: unknown.
+    /// Samples per second; 0 if unknown.
     pub rate_hz: f64,
-    /// The centre frequency; 0: unknown.
+    /// The centre frequency; 0 if unknown.
     pub frequency_hz: f64,
 }
 
 unsafe extern "C" {
-    /// Returns the version of the headers that this was built with.
+    /// Returns the version of the headers with which this crate was built.
     pub fn stripline_dds_version() -> *const c_char;
     /// Returns the name of a return code.
     pub fn stripline_dds_message(code: i32) -> *const c_char;
-    /// Passes what Cyclone DDS would print to a function.
+    /// Passes the lines that Cyclone DDS would print to a function.
     pub fn stripline_dds_set_log(log: Log);
-    /// Returns the file of the library, a text that stays; null: unknown.
+    /// Returns the file of the library, a text that stays valid; null if unknown.
     pub fn stripline_dds_library() -> *const c_char;
-    /// Makes a domain of that number in this process, with a participant. Its properties are null,
-    /// or pairs of names and values, behind which comes a pair of nulls.
+    /// Creates a domain of that number in this process, with a participant. The properties are
+    /// null, or pairs of names and values that end with a pair of nulls.
     pub fn stripline_dds_open(
         domain: u32,
         configuration: *const c_char,
@@ -108,7 +110,7 @@ unsafe extern "C" {
         domain_out: *mut i32,
         participant_out: *mut i32,
     ) -> i32;
-    /// Makes a writer.
+    /// Creates a writer.
     pub fn stripline_dds_create_writer(
         participant: i32,
         kind: u32,
@@ -117,7 +119,7 @@ unsafe extern "C" {
         events: *const Events,
         end: *mut End,
     ) -> i32;
-    /// Makes a reader.
+    /// Creates a reader.
     pub fn stripline_dds_create_reader(
         participant: i32,
         kind: u32,
@@ -126,7 +128,7 @@ unsafe extern "C" {
         events: *const Events,
         end: *mut End,
     ) -> i32;
-    /// Makes a reader that a wait set waits for.
+    /// Creates a reader for use with a wait set.
     pub fn stripline_dds_create_polled_reader(
         participant: i32,
         kind: u32,
@@ -138,17 +140,17 @@ unsafe extern "C" {
     pub fn stripline_dds_create_wait_set(participant: i32, reader: i32) -> i32;
     /// Waits until there is a sample.
     pub fn stripline_dds_wait(wait_set: i32) -> i32;
-    /// Deletes anything. Returns once no event of it runs or can come.
+    /// Deletes an entity of any kind. Returns once no event of the entity runs or can follow.
     pub fn stripline_dds_delete(entity: i32) -> i32;
-    /// Writes the number that the entity has on the network: 16 bytes.
+    /// Writes the number of the entity on the network: 16 bytes.
     pub fn stripline_dds_guid(entity: i32, guid: *mut u8) -> i32;
-    /// Writes that of the writer that a sample came from.
+    /// Writes the number of the writer from which a sample came: 16 bytes.
     pub fn stripline_dds_guid_of_publication(reader: i32, publication: u64, guid: *mut u8) -> i32;
-    /// Returns how many readers a writer has found.
+    /// Returns the number of readers that a writer has found.
     pub fn stripline_dds_matched_readers(writer: i32) -> i32;
-    /// Returns how many writers a reader has found.
+    /// Returns the number of writers that a reader has found.
     pub fn stripline_dds_matched_writers(reader: i32) -> i32;
-    /// Waits until all readers have what was written, but not longer.
+    /// Waits until all readers have received all written samples, but not longer than `longest_ns`.
     pub fn stripline_dds_wait_for_acks(writer: i32, longest_ns: i64) -> i32;
     /// Writes a sample of the type `stripline::Frames`.
     pub fn stripline_dds_write_frames(
@@ -165,7 +167,8 @@ unsafe extern "C" {
         samples: *const c_void,
         elements: u32,
     ) -> i32;
-    /// Finds a writer (or reader) of that topic with another type: 1, and the name of that type.
+    /// Finds a writer (or reader) of that topic with another type. Returns 1 if it found one, and
+    /// writes the name of that type.
     pub fn stripline_dds_find_other_type(
         participant: i32,
         kind: u32,
@@ -174,7 +177,7 @@ unsafe extern "C" {
         name: *mut c_char,
         length: usize,
     ) -> i32;
-    /// Takes a sample: 1; 2: one without data; 0: nothing.
+    /// Takes a sample. Returns 1 for a sample, 2 for a sample without data, and 0 for no sample.
     pub fn stripline_dds_take(reader: i32, sample: *mut Sample) -> i32;
     /// Releases a sample that was taken.
     pub fn stripline_dds_release(sample: *mut Sample);

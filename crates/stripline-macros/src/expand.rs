@@ -1,4 +1,4 @@
-//! The code generated from a service trait: the server's side and the client.
+//! The code generated from a service trait: the server side and the client.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -6,14 +6,14 @@ use syn::spanned::Spanned;
 
 use crate::interface::{Argument, Interface, Names, Operation};
 
-/// Generates the service, its client, and the blanket implementations of the trait.
+/// Generates the service, the client, and the blanket implementations of the trait.
 pub(crate) fn service(interface: &Interface) -> TokenStream {
     let parts = [lent(interface), server(interface), client(interface)];
     quote!(#(#parts)*)
 }
 
-/// Generates the trait's implementations for references and shared owners, so that a program that
-/// serves an object can also keep it.
+/// Generates implementations of the trait for references and shared owners, so that a program can
+/// serve an object and also keep it.
 fn lent(interface: &Interface) -> TokenStream {
     let Interface { ident, supertraits, operations, .. } = interface;
     let owners = [quote!(&'__a __T), quote!(::std::sync::Arc<__T>)];
@@ -49,7 +49,7 @@ fn lent(interface: &Interface) -> TokenStream {
     quote!(#(#implementations)*)
 }
 
-/// Returns the trait's arguments, as they are passed on to it.
+/// Returns the arguments of the operation, as they are passed on to the trait.
 fn passed(operation: &Operation) -> impl Iterator<Item = TokenStream> {
     operation.arguments.iter().map(|argument| match argument {
         Argument::Sent(name, _) => quote!(#name),
@@ -60,7 +60,7 @@ fn passed(operation: &Operation) -> impl Iterator<Item = TokenStream> {
     })
 }
 
-/// Returns a name that no argument of the user's can have.
+/// Returns a name that no argument of the user can have.
 fn own(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
@@ -69,7 +69,7 @@ fn context() -> Ident {
     own("context")
 }
 
-/// Returns the request's type, and its value made from the arguments.
+/// Returns the type of the request, and the request made from the arguments.
 fn request(operation: &Operation) -> (TokenStream, TokenStream) {
     let types: Vec<_> = operation.sent().map(|(_, of)| of).collect();
     let names: Vec<_> = operation.sent().map(|(name, _)| name).collect();
@@ -90,7 +90,7 @@ fn error_of(operation: &Operation) -> TokenStream {
 
 /// Returns the documentation of an operation for clients, if there is any.
 fn doc(operation: &Operation) -> Option<TokenStream> {
-    // Each line is a text, or a macro that gives one: `include_str!`.
+    // Each line is a text, or a macro that yields one: `include_str!`.
     let lines = operation.docs.iter().filter_map(|attribute| match &attribute.meta {
         syn::Meta::NameValue(line) => Some(&line.value),
         _ => None,
@@ -124,7 +124,7 @@ fn server(interface: &Interface) -> TokenStream {
             };
         }
     });
-    // A type that cannot be sent causes an error at the user's own code.
+    // A type that cannot be sent then causes an error at the user's code.
     let checks = operations.iter().map(|operation| {
         let Operation { conditions, reply, error, .. } = operation;
         let types = operation.sent().map(|(_, of)| of).chain([reply]).chain(error);
@@ -139,13 +139,13 @@ fn server(interface: &Interface) -> TokenStream {
 
         #[allow(dead_code, deprecated, clippy::unit_arg, clippy::unused_unit)]
         impl #service {
-            /// The service's name, by which clients find it.
+            /// The name of the service, by which clients find it.
             #vis const NAME: &'static str = #name;
 
             #[doc = concat!("A service of the name `", #name, "`, for [`Node::service_server`](::stripline::node::Node::service_server).")]
             ///
             /// # Errors
-            /// None: its names are valid.
+            /// Never fails: the name of the service and the names of the operations are valid.
             #vis fn of<'h, __T: #ident + ::core::marker::Send + ::core::marker::Sync + 'h>(
                 implementation: __T,
             ) -> ::stripline::Result<::stripline::call::Service<'h>> {
@@ -155,7 +155,7 @@ fn server(interface: &Interface) -> TokenStream {
             /// Creates a service of another name.
             ///
             /// # Errors
-            /// An invalid name.
+            /// The name is invalid.
             #vis fn named<'h, __T: #ident + ::core::marker::Send + ::core::marker::Sync + 'h>(
                 name: &str,
                 implementation: __T,
@@ -212,7 +212,7 @@ fn client(interface: &Interface) -> TokenStream {
             #[doc = #connect_docs]
             ///
             /// # Errors
-            /// An invalid name, or an option out of range.
+            /// The name is invalid, or an option is out of range.
             #vis fn connect(
                 node: &::stripline::node::Node,
                 service: &str,
@@ -222,7 +222,7 @@ fn client(interface: &Interface) -> TokenStream {
                 ::core::result::Result::Ok(Self { #(#inits,)* client })
             }
 
-            /// Returns the client below, with its counts and servers.
+            /// Returns the underlying client, with its counts and servers.
             #vis fn client(&self) -> &::stripline::call::ServiceClient {
                 &self.client
             }
@@ -258,7 +258,7 @@ enum Caller {
     View,
 }
 
-/// Generates the functions of a client, or of its view, that call one operation.
+/// Generates the functions of a client, or of the view of a client, that call one operation.
 fn calls(interface: &Interface, operation: &Operation, caller: Caller) -> TokenStream {
     let vis = &interface.vis;
     let Operation { conditions, docs, reply, .. } = operation;
@@ -288,7 +288,7 @@ fn calls(interface: &Interface, operation: &Operation, caller: Caller) -> TokenS
     let errors = quote! {
         ///
         /// # Errors
-        /// The operation's own error, or the failure of the call.
+        /// The error of the operation itself, or the failure of the call.
     };
     let allow = quote!(#[allow(clippy::too_many_arguments, clippy::type_complexity)]);
     quote! {

@@ -1,4 +1,4 @@
-//! The parser of a service trait, which reports every mistake at its place.
+//! The parser of a service trait. It reports every mistake at its place in the source.
 
 use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident};
@@ -14,9 +14,9 @@ use syn::{
 const NAME_MAX: usize = 64;
 /// The same as `stripline::call::Service::OPERATIONS_MAX`.
 const OPERATIONS_MAX: usize = 128;
-/// The longest tuple that serialises.
+/// The longest tuple that can be serialised.
 const ARGUMENTS_MAX: usize = 16;
-/// Functions of every client besides those of its operations.
+/// Functions that every client has in addition to the functions for operations.
 const OF_EVERY_CLIENT: [&str; 3] = ["connect", "client", "with"];
 
 /// A trait that can be a service.
@@ -24,22 +24,22 @@ pub(crate) struct Interface {
     pub vis: Visibility,
     pub ident: Ident,
     pub supertraits: Punctuated<TypeParamBound, Token![+]>,
-    /// The service's name.
+    /// The name of the service.
     pub name: String,
     pub operations: Vec<Operation>,
 }
 
-/// One function of the trait.
+/// A function of the trait.
 pub(crate) struct Operation {
     pub ident: Ident,
-    /// Its name on the wire.
+    /// The name on the wire.
     pub name: String,
-    /// The `cfg` attributes under which it exists.
+    /// The `cfg` attributes of the function.
     pub conditions: Vec<Attribute>,
     pub docs: Vec<Attribute>,
     pub arguments: Vec<Argument>,
     pub reply: Type,
-    /// The type of its own errors, if it has any.
+    /// The type of the operation's errors, if it has any.
     pub error: Option<Type>,
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct Operation {
 pub(crate) enum Argument {
     /// Part of the request.
     Sent(Ident, Box<Type>),
-    /// The call's context, which the server provides.
+    /// The context of the call, which the server provides.
     Context,
 }
 
-/// The names derived from an operation: functions of the client, and parts of their names.
+/// The names derived from an operation: the functions of the client, and parts of their names.
 pub(crate) struct Names {
     pub call: Ident,
     pub start: Ident,
@@ -59,10 +59,10 @@ pub(crate) struct Names {
 }
 
 impl Interface {
-    /// Parses the interface from an item with the attribute.
+    /// Parses the interface from an item that has the attribute.
     ///
     /// # Errors
-    /// Every reason why it cannot be a service.
+    /// Every reason why the item cannot be a service.
     pub(crate) fn parse(arguments: TokenStream, item: TokenStream) -> Result<Self> {
         let span = item.clone().into_iter().next().map_or_else(Span::call_site, |first| first.span());
         let item: ItemTrait = syn::parse2(item)
@@ -111,7 +111,7 @@ impl Operation {
         }
     }
 
-    /// Returns the parts of its request, by name and type.
+    /// Returns the parts of the request, by name and type.
     pub(crate) fn sent(&self) -> impl Iterator<Item = (&Ident, &Type)> {
         self.arguments.iter().filter_map(|argument| match argument {
             Argument::Sent(name, of) => Some((name, &**of)),
@@ -130,7 +130,7 @@ impl Names {
     }
 }
 
-/// All problems found, so that the user can correct them at once.
+/// All problems found, so that the user can correct them in one go.
 #[derive(Default)]
 pub(crate) struct Problems(Option<Error>);
 
@@ -146,12 +146,12 @@ impl Problems {
         }
     }
 
-    /// Returns the value, or notes its error.
+    /// Returns the value, or records the error.
     pub(crate) fn take<T>(&mut self, outcome: Result<T>) -> Option<T> {
         outcome.map_err(|error| self.add(error)).ok()
     }
 
-    /// Returns all of them, if there are any.
+    /// Returns all problems as an error, if there are any.
     pub(crate) fn finish(self) -> Result<()> {
         self.0.map_or(Ok(()), Err)
     }
@@ -246,7 +246,7 @@ impl Problems {
         }
     }
 
-    /// Returns the types of the reply and of the operation's own errors.
+    /// Returns the type of the reply and the type of the operation's errors.
     fn reply(&mut self, output: ReturnType) -> Option<(Type, Option<Type>)> {
         let ReturnType::Type(_, its) = output else { return Some((parse_quote!(()), None)) };
         let Some(arguments) = arguments_of_result(&its) else {
@@ -263,7 +263,7 @@ impl Problems {
     }
 
     /// Reports the first part of a type that cannot be sent to another process, as far as the
-    /// tokens show it.
+    /// tokens show this.
     fn check_type(&mut self, of: &Type, what: &str) {
         if let Some((at, words)) = unsendable(of.to_token_stream(), what) {
             self.note(at, words);
@@ -325,7 +325,7 @@ fn unsendable(tokens: TokenStream, what: &str) -> Option<(TokenTree, String)> {
     None
 }
 
-/// Returns the service's name: given as `name = "…"`, or the trait's.
+/// Returns the name of the service: the name given as `name = "…"`, or else the name of the trait.
 fn service_name(arguments: TokenStream, ident: &Ident) -> Result<String> {
     struct Given(Option<LitStr>);
 
@@ -356,7 +356,7 @@ fn service_name(arguments: TokenStream, ident: &Ident) -> Result<String> {
     Ok(name)
 }
 
-/// Checks a name by the same rules as the library at run time.
+/// Checks a name by the rules that the library applies at run time.
 fn check_name(what: &str, name: &str) -> std::result::Result<(), String> {
     let sound = !name.is_empty()
         && name.len() <= NAME_MAX
@@ -392,7 +392,7 @@ fn is_context(of: &Type) -> bool {
     reference.mutability.is_none() && path.path.segments.last().is_some_and(|last| last.ident == "Context")
 }
 
-/// Returns the types in `Result<…>`, if it is one.
+/// Returns the types in `Result<…>`, if the type is a `Result`.
 fn arguments_of_result(of: &Type) -> Option<Vec<Type>> {
     let Type::Path(path) = of else { return None };
     let last = path.path.segments.last().filter(|last| last.ident == "Result")?;

@@ -1,10 +1,10 @@
-//! `#[stripline::service]`: makes a service of two-way calls from a trait.
-//! `#[derive(stripline::Sample)]`: gives a structure its layout. `#[derive(stripline::Message)]`:
-//! gives a structure or an enum its schema. Their documentation is in `stripline`, where programs
-//! import them.
+//! `#[stripline::service]` makes a service of two-way calls from a trait.
+//! `#[derive(stripline::Sample)]` gives a layout to a structure. `#[derive(stripline::Message)]`
+//! gives a schema to a structure or an enum. Their documentation is in `stripline`, from which
+//! programs import them.
 //!
 //! `interface.rs` parses and checks the trait; `expand.rs` generates the code. `sample.rs` does
-//! both for samples, and `message.rs` for messages. All work on tokens alone, so they are tested
+//! both for samples, and `message.rs` for messages. All work only on tokens, so they are tested
 //! without a compiler.
 
 mod expand;
@@ -55,8 +55,8 @@ pub fn derive_message(item: TokenStream) -> TokenStream {
     }
 }
 
-/// Returns the trait and the generated code. A trait that cannot be a service is returned with its
-/// errors, so that code which names it does not fail as well.
+/// Returns the trait and the generated code. A trait that cannot be a service is returned with the
+/// errors, so that code that names the trait does not fail as well.
 fn service_of(arguments: Tokens, item: Tokens) -> Tokens {
     match Interface::parse(arguments, item.clone()) {
         Ok(interface) => {

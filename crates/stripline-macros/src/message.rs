@@ -1,4 +1,4 @@
-//! `#[derive(stripline::Message)]`: checks a structure or an enum and generates its schema.
+//! `#[derive(stripline::Message)]`: checks a structure or an enum, and generates the schema.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
@@ -13,14 +13,15 @@ use crate::rename::Case;
 
 /// The same as `stripline::payload::Schema::NAME_MAX`.
 const NAME_MAX: usize = 56;
-/// The longest name of a field or variant: `stripline::payload::TypeName::LENGTH_MAX`.
+/// The maximum length of the name of a field or variant:
+/// `stripline::payload::TypeName::LENGTH_MAX`.
 const MEMBER_MAX: usize = 64;
 /// The same as `stripline::payload::Schema::BUILT_IN`.
 const BUILT_IN: [&str; 15] = [
     "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64", "bool", "text", "bytes", "null",
     "any",
 ];
-/// The way round what cannot be described.
+/// The alternative for a type that a schema cannot describe.
 const WAY_ROUND: &str = "implement stripline::payload::MessageSchema by hand, or use a port without a schema";
 
 /// A structure or an enum with a schema.
@@ -30,21 +31,21 @@ pub(crate) struct MessageType {
     body: Body,
 }
 
-/// The inside of the brackets.
+/// The content of the brackets.
 enum Body {
-    /// Of a variant only.
+    /// Only for a variant.
     Unit,
     Values(Vec<Type>),
-    /// Each with its name, and whether it may be left out.
+    /// Each field has a name, and a flag that is set if the field may be left out.
     Fields(Vec<(String, bool, Type)>),
     Variants(Vec<(String, Body)>),
 }
 
 impl MessageType {
-    /// Parses the item that the derive stands at.
+    /// Parses the item to which the derive is attached.
     ///
     /// # Errors
-    /// Every reason why it cannot be described.
+    /// Every reason why the item cannot be described.
     pub(crate) fn parse(item: TokenStream) -> Result<Self> {
         let item: DeriveInput = syn::parse2(item)?;
         let mut problems = Problems::default();
@@ -63,7 +64,7 @@ impl MessageType {
             }
         };
         problems.finish()?;
-        // A structure without fields is a null in CBOR.
+        // In CBOR, a structure without fields is a null.
         let body = if matches!(body, Body::Unit) { Body::Values(Vec::new()) } else { body };
         let name = name.ok_or_else(|| Error::new_spanned(&item.ident, "cannot be a message"))?;
         Ok(Self { ident: item.ident, name, body })
@@ -188,7 +189,7 @@ fn member(ident: &Ident, name: String) -> Result<String> {
     Err(Error::new_spanned(ident, format!("{why}; or {WAY_ROUND}")))
 }
 
-/// Returns the name in `#[message(name = "...")]`, or the type's in lower case.
+/// Returns the name in `#[message(name = "...")]`, or else the name of the type in lower case.
 fn name_of(item: &DeriveInput) -> Result<String> {
     let mut given: Option<LitStr> = None;
     for attribute in item.attrs.iter().filter(|a| a.path().is_ident("message")) {
@@ -230,7 +231,7 @@ enum Place {
     Field,
 }
 
-/// The serde attributes that change what is sent.
+/// The serde attributes that change the sent form.
 #[derive(Default)]
 struct SerdeOptions {
     rename: Option<String>,
@@ -243,7 +244,7 @@ impl SerdeOptions {
     /// Reads all serde attributes of an item.
     ///
     /// # Errors
-    /// Those that cannot be described.
+    /// The attributes that cannot be described.
     fn of(attributes: &[Attribute], place: Place) -> Result<Self> {
         let mut options = Self::default();
         for attribute in attributes.iter().filter(|a| a.path().is_ident("serde")) {
@@ -257,7 +258,8 @@ impl SerdeOptions {
             return Err(refused(&meta.path));
         };
         match (word.as_str(), place) {
-            // Not in the CBOR: the name of the container, and what only its receiver uses.
+            // These do not change the CBOR: the name of the container, and attributes that only the
+            // receiver uses.
             ("rename", Place::Container) | ("default" | "bound" | "crate" | "expecting" | "alias", _) => {
                 skip_value(meta)
             }
@@ -283,7 +285,7 @@ impl SerdeOptions {
         }
     }
 
-    /// Returns the name in the CBOR.
+    /// Returns the name that the CBOR has.
     fn name_of(&self, ident: &Ident, by_rule: impl FnOnce(&str) -> String) -> String {
         self.rename.clone().unwrap_or_else(|| by_rule(&ident.unraw().to_string()))
     }
@@ -306,7 +308,7 @@ fn text_of(meta: &ParseNestedMeta) -> Result<LitStr> {
     meta.value()?.parse()
 }
 
-/// Takes the value of a key, if it has one.
+/// Takes the value of a key, if there is one.
 fn skip_value(meta: &ParseNestedMeta) -> Result<()> {
     if meta.input.peek(Token![=]) {
         meta.value()?.parse::<syn::Expr>()?;

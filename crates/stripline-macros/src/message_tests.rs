@@ -1,6 +1,6 @@
-//! The errors of `#[derive(stripline::Message)]`, with their texts and places; and serde's names.
-//! The documentation of `stripline::payload::Message` tests that the generated code compiles, or
-//! does not.
+//! Tests of the errors of `#[derive(stripline::Message)]`, with their texts and places, and of
+//! serde's names. The documentation of `stripline::payload::Message` tests whether the generated
+//! code compiles.
 
 use crate::message::MessageType;
 

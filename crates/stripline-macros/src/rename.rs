@@ -27,13 +27,13 @@ impl Case {
         ("SCREAMING-KEBAB-CASE", Self::ScreamingKebab),
     ];
 
-    /// Returns the rule with that name.
+    /// Returns the rule of that name.
     pub(crate) fn parse(text: &LitStr) -> Result<Self> {
         let known = Self::ALL.into_iter().find(|(name, _)| *name == text.value());
         known.map(|(_, case)| case).ok_or_else(|| Error::new_spanned(text, "serde has no such rule"))
     }
 
-    /// Returns the name of a field, which Rust writes with underscores.
+    /// Returns the name of a field. In Rust, fields are written with underscores.
     pub(crate) fn of_field(self, name: &str) -> String {
         let pascal =
             || -> String { name.split('_').map(|word| first(word, char::to_ascii_uppercase)).collect() };
@@ -47,7 +47,7 @@ impl Case {
         }
     }
 
-    /// Returns the name of a variant, which Rust writes with capitals.
+    /// Returns the name of a variant. In Rust, variants are written with capitals.
     pub(crate) fn of_variant(self, name: &str) -> String {
         let snake = || {
             let mut snake = String::new();
@@ -72,7 +72,7 @@ impl Case {
     }
 }
 
-/// Returns a word with another first letter.
+/// Returns a word with the first letter converted.
 fn first(word: &str, letter: fn(&char) -> char) -> String {
     let mut letters = word.chars();
     letters.next().map(|first| letter(&first)).into_iter().chain(letters).collect()

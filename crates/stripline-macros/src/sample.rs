@@ -1,4 +1,4 @@
-//! `#[derive(stripline::Sample)]`: checks a structure and generates its layout.
+//! `#[derive(stripline::Sample)]`: checks a structure, and generates the layout.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -12,10 +12,10 @@ use crate::interface::Problems;
 const NAME_MAX: usize = 64;
 /// The same as `stripline::payload::Layout::FIELDS_MAX`.
 const FIELDS_MAX: usize = 256;
-/// The names of the built-in types, without the `c` of pairs.
+/// The names of the built-in types, without the prefix `c` of pairs.
 const BUILT_IN: [&str; 10] = ["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64"];
 
-/// A structure that can be a sample, as far as tokens show.
+/// A structure that can be a sample, as far as the tokens show this.
 pub(crate) struct SampleStruct {
     ident: Ident,
     pub name: String,
@@ -23,10 +23,10 @@ pub(crate) struct SampleStruct {
 }
 
 impl SampleStruct {
-    /// Parses the item that the derive stands at.
+    /// Parses the item to which the derive is attached.
     ///
     /// # Errors
-    /// Every reason why it cannot be a sample.
+    /// Every reason why the item cannot be a sample.
     pub(crate) fn parse(item: TokenStream) -> Result<Self> {
         let item = match syn::parse2(item)? {
             Item::Struct(item) => item,
@@ -84,8 +84,8 @@ impl SampleStruct {
                 fn __check() { #(#checks)* }
                 #padded
 
-                // SAFETY: it is `repr(C)` without generics; every field is `Pod` (`__check`), and
-                // there is no padding between or behind them (the assertion).
+                // SAFETY: the type is `repr(C)` without generics, every field is `Pod` (`__check`),
+                // and there is no padding between or behind the fields (the assertion).
                 unsafe impl #bytemuck::Zeroable for #ident {}
                 // SAFETY: as above.
                 unsafe impl #bytemuck::Pod for #ident {}
@@ -107,7 +107,7 @@ impl SampleStruct {
     }
 }
 
-/// Checks for `repr(C)` and nothing else.
+/// Checks that the representation is `repr(C)` and nothing else.
 fn check_representation(item: &ItemStruct) -> Result<()> {
     let reprs: Vec<&Attribute> = item.attrs.iter().filter(|a| a.path().is_ident("repr")).collect();
     match &reprs[..] {
@@ -123,7 +123,7 @@ fn check_representation(item: &ItemStruct) -> Result<()> {
     }
 }
 
-/// Returns the name in `#[sample(name = "...")]`, or the structure's in lower case.
+/// Returns the name in `#[sample(name = "...")]`, or else the name of the structure in lower case.
 fn name_of(item: &ItemStruct) -> Result<String> {
     let mut given: Option<LitStr> = None;
     for attribute in item.attrs.iter().filter(|a| a.path().is_ident("sample")) {
@@ -199,7 +199,7 @@ fn fields_of(item: &ItemStruct) -> Result<Vec<(Ident, Type)>> {
     Ok(fields)
 }
 
-/// Refuses types with a reason that the compiler does not have. It refuses all others itself.
+/// Refuses types for which the compiler would give a worse reason. The compiler refuses all others.
 fn check_type(of: &Type) -> Result<()> {
     let refuse = |why: &str| Err(Error::new_spanned(of, why));
     match of {

@@ -1,5 +1,5 @@
-//! The errors of `#[derive(stripline::Sample)]`, with their texts and places. The documentation of
-//! `stripline::payload::Sample` tests that the generated code compiles, or does not.
+//! Tests of the errors of `#[derive(stripline::Sample)]`, with their texts and places. The
+//! documentation of `stripline::payload::Sample` tests whether the generated code compiles.
 
 use crate::sample::SampleStruct;
 

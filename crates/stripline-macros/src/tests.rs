@@ -1,4 +1,4 @@
-//! The errors, with their texts and places, and the code generated from a valid trait.
+//! Tests of the errors, with their texts and places, and of the code generated from a valid trait.
 //! `crates/stripline/tests/calls/traits.rs` tests that this code compiles and works.
 
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use proc_macro2::TokenStream;
 
 use super::*;
 
-/// Returns the errors: their texts, and the source at which they point.
+/// Returns the errors: the text of each, and the source at which it points.
 fn refused(arguments: &str, item: &str) -> Vec<(String, String)> {
     let tokens = |text| TokenStream::from_str(text).unwrap();
     let error = match Interface::parse(tokens(arguments), tokens(item)) {
