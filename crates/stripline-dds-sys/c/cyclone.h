@@ -30,8 +30,7 @@ struct stripline_dds_terms {
   uint32_t is_transient_local;
   /* 0: best effort. */
   uint32_t is_reliable;
-  /* The number of samples that a writer keeps for late readers, or that a reader queues; 0 for all.
-     */
+  /* The number of samples that a writer keeps for late readers, or a reader queues; 0 for all. */
   uint32_t depth;
   /* The longest time between two samples, in nanoseconds; 0 for any. */
   int64_t deadline_ns;

@@ -1,7 +1,7 @@
-//! The bystander: a thread that waits only for the hang-up of a socket of a process that is killed.
+//! The bystander: a thread that only waits for the hang-up of a socket of a killed process.
 //!
-//! The kernel closes that socket just before those of links. What the link adds to the time until
-//! a death is noticed is the difference.
+//! The kernel closes this socket just before the sockets of links. The difference between the two
+//! times is the delay that the link adds to the detection of a death.
 
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use crate::notes::now_ns;
 pub struct Bystander(JoinHandle<u64>);
 
 impl Bystander {
-    /// Starts one and returns the end of the socket that the process holds as its standard input.
+    /// Starts a bystander. Returns the end of the socket that the process gets as standard input.
     ///
     /// # Errors
     /// When the system lacks descriptors or threads.

@@ -1,4 +1,4 @@
-//! The clients and servers of calls that are killed: this program started again.
+//! The clients and servers of calls that are killed. Each is this program, started again.
 
 use std::process::Child;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -15,11 +15,11 @@ use crate::payload::mix;
 use crate::plan::TRANSPORTS;
 use crate::worker::TIMEOUT;
 
-/// The variable of the environment with the role of a child.
+/// The environment variable that holds the role of a child.
 const ROLE: &str = "STRIPLINE_TORTURE_CALLS";
-/// The name of a server that is killed.
+/// The name of the server that is killed.
 pub const VICTIM: &str = "victim";
-/// Calls that a client has outstanding, so that some wait.
+/// Outstanding calls of a client, so that some of them wait.
 pub const OUTSTANDING: u64 = 4;
 /// Calls of a client that is not killed.
 const CALLS: u64 = 200;
@@ -27,27 +27,27 @@ const CALLS: u64 = 200;
 /// The role of a child.
 #[derive(Clone, Debug)]
 pub struct CallRole {
-    /// Whether it is a server.
+    /// Whether the child is a server.
     pub serves: bool,
-    /// The domain that it joins.
+    /// The domain that the child joins.
     pub domain: String,
-    /// The transport of the service. It is part of the service's name, because a client uses the
-    /// transport of its servers.
+    /// The transport of the service. It is a part of the service's name, because a client uses the
+    /// transport of the servers.
     pub transport: &'static str,
-    /// Its number in requests and replies.
+    /// The number of the child in requests and replies.
     pub incarnation: u64,
     /// Threads of a server that run handlers.
     pub threads: usize,
 }
 
-/// A call, as it is sent.
+/// A request as it is sent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// The incarnation of the client.
     pub caller: u64,
-    /// Its number among the calls of that client.
+    /// The number of the call among the calls of this client.
     pub number: u64,
-    /// The checksum of both.
+    /// The checksum of both numbers.
     pub sum: u64,
 }
 
@@ -76,7 +76,7 @@ pub fn request(caller: u64, number: u64) -> Request {
 /// Answers a call.
 ///
 /// # Errors
-/// When it is damaged.
+/// When the request is damaged.
 pub fn answer(server: u64, request: &Request) -> Result<Reply, String> {
     if request.sum != sum(request.caller, request.number) {
         return Err(format!("{request:?} is damaged"));
@@ -87,7 +87,7 @@ pub fn answer(server: u64, request: &Request) -> Result<Reply, String> {
 /// Returns the server that sent the reply.
 ///
 /// # Errors
-/// When it is the answer to another, or damaged.
+/// When the reply belongs to another request, or is damaged.
 pub fn check(request: &Request, reply: &Reply) -> Result<u64, String> {
     if reply.sum == sum(request.sum, reply.server) {
         return Ok(reply.server);
@@ -100,15 +100,16 @@ pub fn service(transport: &str) -> String {
     format!("check-{transport}")
 }
 
-/// Returns the options of a server over that transport.
+/// Returns the options of a server over this transport.
 pub fn options(transport: &str) -> ServerOptions {
     ServerOptions { transport: Some(transport.into()), buffer: 1 << 15, ..ServerOptions::default() }
 }
 
-/// Opens a client of the service over a transport. A call that reaches its deadline hangs.
+/// Opens a client of the service over a transport. A call that reaches the deadline counts as a
+/// hang.
 ///
 /// # Errors
-/// Those of the library.
+/// Errors of the library.
 pub fn client(node: &Node, transport: &str) -> stripline::Result<(stripline::call::ServiceClient, Check)> {
     let options = ClientOptions { deadline: TIMEOUT, buffer: 1 << 15, ..ClientOptions::default() };
     let client = node.service_client(&service(transport), options)?;
@@ -116,13 +117,13 @@ pub fn client(node: &Node, transport: &str) -> stripline::Result<(stripline::cal
     Ok((client, check))
 }
 
-/// Returns whether the call of that number is cancelled once it is sent.
+/// Returns whether the call of this number is cancelled after it was sent.
 pub fn is_cancelled(number: u64) -> bool {
     number % 8 == 7
 }
 
 impl CallRole {
-    /// Starts a child; with a fail point, if it is to be killed at one.
+    /// Starts a child. With a fail point, the child is killed at that point.
     ///
     /// # Errors
     /// When the system cannot start it.
@@ -150,10 +151,10 @@ impl CallRole {
 
 static NOTES: OnceLock<Notes> = OnceLock::new();
 
-/// Runs the role that the environment names, if there is one, and returns the exit code.
+/// Runs the role in the environment, if there is one, and returns the exit code.
 pub fn play_if_asked() -> Option<u8> {
     let words = std::env::var(ROLE).ok()?;
-    // No child outlives the parent.
+    // Children must not outlive the parent.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let (role, notes) = CallRole::parse(&words)?;
     let notes = NOTES.get_or_init(|| notes);
@@ -175,7 +176,7 @@ pub fn play_if_asked() -> Option<u8> {
     }
 }
 
-/// Serves until it is killed.
+/// Serves until this process is killed.
 fn serve(role: &CallRole, node: &Node, notes: &Notes) -> stripline::Result<()> {
     let begun = Mutex::new(0u64);
     let handler = |request: Request| {

@@ -1,4 +1,4 @@
-//! Clients and servers of calls are killed around those that survive.
+//! Kills clients and servers of calls around clients and servers that survive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -58,7 +58,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// A server that survives, and a client that calls it and the servers that are killed.
+/// A server that survives, and a client that calls this server and the servers that are killed.
 struct CallSurvivor {
     transport: &'static str,
     server: JoinHandle<Result<(), String>>,
@@ -71,9 +71,9 @@ struct CallSurvivor {
 /// The calls of a server that survives.
 #[derive(Default)]
 struct Seen {
-    /// By caller: the numbers of the calls that were carried out.
+    /// The numbers of the calls that were carried out, by caller.
     calls: Mutex<BTreeMap<u64, BTreeSet<u64>>>,
-    /// The first thing that was wrong.
+    /// The first problem.
     problem: Mutex<Option<String>>,
     clients: AtomicU64,
 }
@@ -121,8 +121,8 @@ impl CallSurvivor {
         Ok(Self { transport, server, seen, client, check, number: 0 })
     }
 
-    /// Makes some calls at a time. Returns the number that the victim replied to, and the number
-    /// that ended with its death.
+    /// Makes several calls at the same time. Returns how many calls the victim replied to, and how
+    /// many calls ended with the victim's death.
     fn call(&mut self, victim: u64) -> Result<(u64, u64), String> {
         let failed = |error: CallError<String>| format!("a call of the survivor: {error}");
         let mut pending = Vec::new();
@@ -140,7 +140,7 @@ impl CallSurvivor {
                     server if server == victim => answered += 1,
                     server => return Err(format!("server {server} replied after its death")),
                 },
-                // This error is right for the victim only.
+                // Only calls at the victim may get this error.
                 Err(CallError::ServerGone { call }) if call.ends_with(&at_victim) => deserted += 1,
                 Err(error) => return Err(failed(error)),
             }
@@ -204,7 +204,7 @@ fn kill_one(
         survivor.seen.check()?;
         let is_there = match serves {
             true => survivor.has_seen_victim(),
-            // The other client is that of this worker.
+            // The other client belongs to this worker.
             false => survivor.seen.clients.load(Ordering::Acquire) > 1,
         };
         match is_there {
@@ -245,7 +245,8 @@ fn kill_one(
         if ended == 0 {
             break;
         }
-        // A client that was still connecting at the death detects it after this.
+        // A client that was still connecting at the time of the death detects the death after this
+        // check.
         if joined || since.elapsed() > TIMEOUT {
             return Err(format!("after its death was noticed, it got {ended} calls"));
         }
@@ -257,8 +258,8 @@ fn kill_one(
     tally.enter(End { status, death, over, gone_ns, killed_ns, notes, bystander })
 }
 
-/// Checks the calls of a dead client: all that it sent ran once, except those that it cancelled.
-/// A call that it had not begun did not run.
+/// Checks the calls of a dead client. Every call that it sent must have run once, except for calls
+/// that it cancelled. A call that it had not begun must not have run.
 fn check_calls_of_the_dead(
     survivor: &CallSurvivor,
     incarnation: u64,
@@ -266,9 +267,9 @@ fn check_calls_of_the_dead(
     begun: u64,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    // A TCP socket that is closed with unread replies may discard requests as well.
+    // If a TCP socket is closed with unread replies, the kernel may discard requests as well.
     let is_kept = survivor.transport != "tcp";
-    // The last ones may have been in the memory of the dead client.
+    // The last requests may have been in the memory of the dead client.
     let takes_tail = Link { transport: survivor.transport, ..PLAIN }.reports_tail();
     let since = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! A campaign: kills in rounds. After each round, no trace of it may be left.
+//! A campaign: kills in rounds. After each round, no trace of the round may be left.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,29 +13,29 @@ use crate::payload::mix;
 use crate::plan;
 use crate::worker::{Heartbeat, Tally, Worker};
 
-/// Kills of a round, over all workers.
+/// Kills in a round, for all workers together.
 const ROUND: u64 = 600;
-/// A worker without a heartbeat for this time hangs.
+/// A worker without a heartbeat for this time counts as hung.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// A death that is noticed later than this is noticed late.
+/// A death that is detected later than this is late.
 const LATE_NS: u64 = 10_000_000;
 
 /// The options of a campaign.
 pub struct Campaign {
-    /// How many processes are killed.
+    /// The number of processes to kill.
     pub kills: u64,
     /// The seed of the random numbers.
     pub seed: u64,
-    /// Survivors at a time.
+    /// Survivors that run at the same time.
     pub workers: u64,
-    /// The part of the library that processes die in.
+    /// The part of the library in which processes die.
     pub part: Part,
-    /// The only transport; `None`: a mixture.
+    /// The only transport; `None` for a mixture.
     pub transport: Option<&'static str>,
 }
 
-/// The part of the library that processes die in.
+/// The part of the library in which processes die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
     /// Links and calls
@@ -72,7 +72,7 @@ impl Campaign {
     /// The first failure.
     pub fn run(&self) -> Result<Value, String> {
         let started = Instant::now();
-        // The visitors of a sender stand for receivers that die and are started again.
+        // The visitors of a sender stand for receivers that die and are restarted.
         stripline::fail_point::leave_like_the_dead();
         let link_if = |is_needed: fn(&str) -> bool| {
             self.transport.filter(|name| is_needed(name)).map_or(Ok(()), leftovers::make_link)
@@ -90,7 +90,7 @@ impl Campaign {
             link_if(plan::leaves_names)?;
             before.wait_until_back(&done.names)?;
             tally.add(done);
-            // The names of a round are checked at its end.
+            // The names of a round are checked at the end of the round.
             tally.names.clear();
             eprintln!("torture: {:7} killed, {:.0} s", tally.kills(), started.elapsed().as_secs_f64());
         }
@@ -105,7 +105,7 @@ impl Campaign {
             let job = Worker {
                 notes: board.worker(worker)?,
                 domain: format!("torture-{}-{round}-{worker}", std::process::id()),
-                // The first workers take the rest of the division.
+                // The first workers take the remainder of the division.
                 kills: kills / self.workers + u64::from(worker < kills % self.workers),
                 seed,
                 transport: self.transport,
@@ -182,7 +182,8 @@ pub fn percentiles(times_ns: impl Iterator<Item = u64>) -> Value {
     })
 }
 
-/// Waits until all workers have ended. One that hangs cannot be ended, so it ends the process.
+/// Waits until all workers have ended. A worker that hangs cannot be stopped, so this function ends
+/// the process.
 fn wait_for_workers<T>(workers: &[(std::thread::JoinHandle<T>, Arc<Heartbeat>)]) {
     let mut seen: Vec<_> = workers.iter().map(|(_, heartbeat)| (heartbeat.beats(), Instant::now())).collect();
     while !workers.iter().all(|(thread, _)| thread.is_finished()) {
@@ -204,7 +205,7 @@ fn wait_for_workers<T>(workers: &[(std::thread::JoinHandle<T>, Arc<Heartbeat>)])
 /// Writes a report to a file or to standard output.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the report cannot be written.
 pub fn write(report: &Value, to: Option<&Path>) -> Result<(), String> {
     let text = format!("{report:#}\n");
     match to {

@@ -1,4 +1,4 @@
-//! The processes that are killed: this program started again, as a sender or a receiver.
+//! The senders and receivers that are killed. Each is this program, started again.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -13,32 +13,32 @@ use crate::payload;
 
 /// The topic of all packets.
 pub const TOPIC: &str = "numbers";
-/// The variable of the environment with the role of a child.
+/// The environment variable that holds the role of a child.
 const ROLE: &str = "STRIPLINE_TORTURE_ROLE";
-/// A receive that takes longer hangs.
+/// A receive that takes longer counts as a hang.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The role of a child.
 #[derive(Clone, Debug)]
 pub struct Role {
-    /// Whether it is a sender.
+    /// Whether the child is a sender.
     pub sends: bool,
-    /// The domain that it joins.
+    /// The domain that the child joins.
     pub domain: String,
     /// The rules of all topics.
     pub topics: String,
-    /// Its number in the packets that it sends.
+    /// The number of the child in packets that it sends.
     pub incarnation: u64,
-    /// Packets that it sends or receives before it ends.
+    /// Packets that the child sends or receives before it ends.
     pub packets: u64,
-    /// Receivers that a sender waits for before its first packet.
+    /// Receivers for which a sender waits before the first packet.
     pub receivers: usize,
-    /// The time that it holds each packet.
+    /// The time for which the child holds each packet.
     pub delay_us: u64,
 }
 
 impl Role {
-    /// Starts a child; with a fail point, if it is to be killed at one.
+    /// Starts a child. With a fail point, the child is killed at that point.
     ///
     /// # Errors
     /// When the system cannot start it.
@@ -70,17 +70,17 @@ impl Role {
 /// Joins a domain.
 ///
 /// # Errors
-/// Those of the library.
+/// Errors of the library.
 pub fn join(domain: &str, topics: &str) -> Result<Node, String> {
     Topics::parse(topics).and_then(|topics| Node::join(domain, topics)).map_err(|e| e.to_string())
 }
 
-/// Returns whether SIGKILL ended it.
+/// Returns whether SIGKILL ended the process.
 pub fn is_killed(status: ExitStatus) -> bool {
     std::os::unix::process::ExitStatusExt::signal(&status) == Some(9)
 }
 
-/// Starts this program again with a role in the variable, and a bystander.
+/// Starts this program again with a role in the environment variable, together with a bystander.
 ///
 /// # Errors
 /// When the system cannot start it.
@@ -99,10 +99,10 @@ pub fn begin(
     Ok((child, bystander))
 }
 
-/// Runs the role that the environment names, if there is one, and returns the exit code.
+/// Runs the role in the environment, if there is one, and returns the exit code.
 pub fn play_if_asked() -> Option<u8> {
     let words = std::env::var(ROLE).ok()?;
-    // No child outlives the parent.
+    // Children must not outlive the parent.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     match Role::parse(&words).ok_or_else(|| format!("`{words}` is no role")).and_then(play) {
         Ok(()) => Some(0),
@@ -139,7 +139,7 @@ fn send(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
         notes.set(Note::Begun, sequence + 1);
         match loan.send() {
             Ok(()) => {}
-            // A receiver that drops packets may have dropped it. The others have it.
+            // A receiver that drops packets may have dropped this one. The other receivers have it.
             Err(stripline::Error::PacketRefused { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -153,8 +153,8 @@ fn receive(role: &Role, node: &Node, notes: &Notes) -> stripline::Result<()> {
     let mut subscriber = node.subscriber::<u64>(TOPIC)?;
     let mut next = None;
     for _ in 0..role.packets {
-        // The time may have passed while this process was stopped. Threads of a middleware bring
-        // what has come meanwhile once they run again.
+        // The time may have passed while this process was stopped. After it continues, threads of a
+        // middleware first have to deliver the packets that have arrived in the meantime.
         wait_any(&mut [&mut subscriber], Some(TIMEOUT))?;
         let packet = match subscriber.receive_timeout(TIMEOUT)? {
             Received::Packet(packet) => packet,

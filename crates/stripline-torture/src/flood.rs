@@ -1,7 +1,7 @@
-//! Connections that send nothing: many at a time, and many in a second. Then a second publisher,
-//! which is stopped, or replies a byte at a time.
+//! Connections that send nothing: many at the same time, and many per second. After that, a second
+//! publisher that is stopped, or that replies one byte at a time.
 //!
-//! Measured are the time that a newcomer waits for its first packet beside them, and the latency
+//! The measured values are the time until a new subscriber gets the first packet, and the latency
 //! of an established link.
 
 use std::io::{BufRead, BufReader, Write};
@@ -22,34 +22,34 @@ use crate::child::{TOPIC, join};
 use crate::notes::now_ns;
 use crate::worker::{TIMEOUT, wait_for_host};
 
-/// The variable of the environment with the role of a child.
+/// The environment variable that holds the role of a child.
 const ROLE: &str = "STRIPLINE_FLOOD_ROLE";
 /// The transports between processes.
 pub const TRANSPORTS: [&str; 3] = ["shm", "uds", "tcp"];
-/// Between two packets of the publisher.
+/// The time between two packets of the publisher.
 const INTERVAL: Duration = Duration::from_micros(200);
-/// Rounds, every second one with connections. The first and the last are without.
+/// Rounds. Every second round has connections; the first and the last round have none.
 const ROUNDS: usize = 25;
-/// Packets in a block of the established link: a tenth of a second. Each block has its own 99th
-/// percentile, so that one disturbance of the machine moves one block only.
+/// Packets in a block of the established link: a tenth of a second. Each block has a separate 99th
+/// percentile, so that one disturbance of the machine affects only one block.
 const BLOCK: usize = 500;
 
-/// A measurement of a publisher in a process of its own.
+/// A measurement of a publisher in a separate process.
 pub struct Flood {
     /// Connections held open.
     pub connections: u64,
-    /// Connections opened in a second.
+    /// Connections opened per second.
     pub rate: u64,
-    /// Seconds in which they are opened.
+    /// Seconds during which connections are opened.
     pub seconds: u64,
-    /// The only transport; `None`: all of [`TRANSPORTS`].
+    /// The only transport; `None` for all of [`TRANSPORTS`].
     pub transport: Option<String>,
     /// New subscribers in each round.
     pub newcomers: usize,
 }
 
 impl Flood {
-    /// Runs on each transport between processes.
+    /// Runs the measurement on each transport between processes.
     ///
     /// # Errors
     /// When a newcomer is not served, a link is disturbed, or a process cannot be started.
@@ -80,7 +80,7 @@ impl Flood {
                 flood.order(&format!("open {}", self.connections))?;
                 flood.reply()?;
             }
-            // Longer than the publisher takes to close most of them.
+            // Longer than the publisher needs to close most of the connections.
             held.push(self.round(&domain, transport, &established, Duration::from_secs(1))?);
             most = most.max(descriptors(publisher.child.id())?.saturating_sub(before));
             if is_flooded {
@@ -103,7 +103,7 @@ impl Flood {
         }
         let (mut stopped, mut dripping) = (Vec::new(), Vec::new());
         for round in 0..ROUNDS {
-            // Killed at the end of its round.
+            // The publisher is killed at the end of the round.
             let _publisher = (round % 2 == 1).then(|| stopped_publisher(&domain, transport)).transpose()?;
             stopped.push(self.round(&domain, transport, &established, time)?);
         }
@@ -154,20 +154,21 @@ impl Flood {
     }
 }
 
-/// The figures of one round. Medians are over the figures of all rounds.
+/// The figures of one round. Medians are taken over the figures of all rounds.
 struct FloodRound {
     first_packet_ms: Vec<f64>,
-    /// Of the first newcomer, right after the connections were opened.
+    /// The time of the first new subscriber, right after the connections were opened.
     first_newcomer_ms: Vec<f64>,
-    /// Of each block of the established link.
+    /// The 99th percentile of each block of the established link.
     p99_us: Vec<f64>,
     rate: Vec<f64>,
 }
 
-/// Compares the medians of the rounds with connections, or with a second publisher, to the rounds
-/// without.
+/// Compares the medians of the rounds with connections, or with a second publisher, to the medians
+/// of the rounds without.
 ///
-/// The null comparison is every other round without them, to the rest of these rounds.
+/// For the null comparison, every second round without connections is compared to the other rounds
+/// without connections.
 fn compare(rounds: &[FloodRound]) -> Value {
     let with = |index: usize| index % 2 == 1;
     let of = |wanted: &dyn Fn(usize) -> bool, figure: fn(&FloodRound) -> &[f64]| {
@@ -193,7 +194,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Starts another publisher of the topic, which has sent nothing, and stops it.
+/// Starts another publisher of the topic, which sends nothing, and stops the process.
 fn stopped_publisher(domain: &str, transport: &str) -> Result<Helper, String> {
     let mut publisher = Helper::start(&format!("idle {domain} {transport}"))?;
     publisher.reply()?;
@@ -202,7 +203,7 @@ fn stopped_publisher(domain: &str, transport: &str) -> Result<Helper, String> {
     Ok(publisher)
 }
 
-/// Joins as a new node and returns the time to the first packet.
+/// Joins as a new node, and returns the time until the first packet.
 fn newcomer(domain: &str, transport: &str) -> Result<u64, String> {
     let started = Instant::now();
     let node = join(domain, &topics(transport))?;
@@ -213,7 +214,7 @@ fn newcomer(domain: &str, transport: &str) -> Result<u64, String> {
     }
 }
 
-/// A subscriber that was there before, on a thread of its own.
+/// A subscriber that was connected before, on a separate thread.
 struct Established {
     latencies_ns: Arc<Mutex<Vec<u64>>>,
     next: Arc<AtomicU64>,
@@ -230,10 +231,10 @@ impl Established {
             let mut expected = None;
             while let Ok(Some(packet)) = subscriber.receive() {
                 let received_ns = now_ns();
-                // Any other number than the next one is a gap, which 0 stands for.
+                // Any number other than the next one is a gap, which is recorded as 0.
                 let is_next = expected.is_none_or(|expected| expected == packet.sequence());
                 expected = Some(packet.sequence() + 1);
-                // Relaxed: a number that is read on its own.
+                // Relaxed: the number is read independently of other data.
                 reached.store(if is_next { packet.sequence() } else { 0 }, Ordering::Relaxed);
                 if !is_next {
                     return;
@@ -262,7 +263,7 @@ fn topics(transport: &str) -> String {
     format!("[default]\ntransport = '{transport}'\nwait = 'block'")
 }
 
-/// Returns the abstract names and addresses that the publisher's process listens on.
+/// Returns the abstract names and addresses at which the publisher's process listens.
 fn addresses(domain: &str, process: u32) -> Result<Vec<String>, String> {
     let prefixes = [
         format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw()),
@@ -276,7 +277,7 @@ fn addresses(domain: &str, process: u32) -> Result<Vec<String>, String> {
         .collect();
     addresses.sort();
     addresses.dedup();
-    // A process that does not answer in time is not listed.
+    // A process that does not answer in time is not listed, so this loop tries again.
     let until = Instant::now() + TIMEOUT;
     let mut sending = Vec::new();
     while sending.is_empty() && Instant::now() < until {
@@ -297,7 +298,7 @@ fn descriptors(process: u32) -> Result<usize, String> {
     Ok(std::fs::read_dir(&path).map_err(|e| format!("{path}: {e}"))?.count())
 }
 
-/// A child that runs commands, one a line. It is killed when dropped.
+/// A child that runs commands, one per line. It is killed when this value is dropped.
 struct Helper {
     child: Child,
     orders: ChildStdin,
@@ -334,10 +335,10 @@ impl Drop for Helper {
     }
 }
 
-/// Runs the role that the environment names, if there is one, and returns the exit code.
+/// Runs the role in the environment, if there is one, and returns the exit code.
 pub fn play_if_asked() -> Option<u8> {
     let role = std::env::var(ROLE).ok()?;
-    // No child outlives the parent.
+    // Children must not outlive the parent.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let words: Vec<&str> = role.split_whitespace().collect();
     let played = match words[..] {
@@ -368,16 +369,17 @@ fn publish(domain: &str, transport: &str) -> Result<(), String> {
     }
 }
 
-/// Publishes nothing. The answer is the word `done` once the established subscriber has connected.
+/// Publishes nothing. Prints the word `done` as the answer, once the established subscriber has
+/// connected.
 fn idle(domain: &str, transport: &str) -> Result<(), String> {
     let node = join(domain, &topics(transport))?;
     let mut publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
-    // By then, all nodes have its offer.
+    // By then, all nodes have received the offer of this publisher.
     if !publisher.wait_for_receivers(1, TIMEOUT).map_err(|e| e.to_string())? {
         return Err(format!("the established subscriber has not connected after {TIMEOUT:?}"));
     }
     println!("done");
-    // Until it is killed.
+    // Keep running until the process is killed.
     loop {
         std::thread::park();
     }
@@ -386,8 +388,8 @@ fn idle(domain: &str, transport: &str) -> Result<(), String> {
 /// A function that accepts a connection.
 type Accept = Box<dyn Fn() -> std::io::Result<Box<dyn Write + Send>>>;
 
-/// Offers a publisher that replies a byte at a time, by docs/wire.md. The answer is the word
-/// `done` once a subscriber has connected.
+/// Offers a publisher that replies one byte at a time, according to docs/wire.md. Prints the word
+/// `done` as the answer, once a subscriber has connected.
 fn drip(domain: &str, transport: &str) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("no offer: {e}");
     let (accept, address): (Accept, _) = match transport {
@@ -420,7 +422,7 @@ fn drip(domain: &str, transport: &str) -> Result<(), String> {
             println!("done");
         }
         std::thread::spawn(move || {
-            // A header of a reply of 8192 bytes, and then spaces.
+            // The header of a reply of 8192 bytes, followed by spaces.
             let header = *b"SLNK\x05\0\0\0\0\x20\0\0";
             for byte in header.into_iter().chain(std::iter::repeat(b' ')) {
                 if subscriber.write_all(&[byte]).is_err() {
@@ -438,13 +440,13 @@ fn flood(addresses: &[&str]) -> Result<(), String> {
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
         .map_err(|e| format!("more open files are not allowed: {e}"))?;
     let connections: Arc<Mutex<Vec<OwnedFd>>> = Arc::default();
-    // Connections a second.
+    // Connections per second.
     let rate = Arc::new(AtomicU64::new(0));
     let (its_rate, kept) = (Arc::clone(&rate), Arc::clone(&connections));
     let own: Vec<String> = addresses.iter().map(|address| (*address).to_string()).collect();
     std::thread::spawn(move || {
         for address in own.iter().cycle() {
-            // Relaxed: a number that is read on its own.
+            // Relaxed: the number is read independently of other data.
             let rate = its_rate.load(Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(if rate == 0 { 10 } else { 1000 / rate.min(1000) }));
             if rate > 0
@@ -463,7 +465,7 @@ fn flood(addresses: &[&str]) -> Result<(), String> {
                     connections.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
                 }
             }
-            // Relaxed: a number that is read on its own.
+            // Relaxed: the number is read independently of other data.
             ("rate", wanted) => rate.store(wanted.parse().unwrap_or(0), Ordering::Relaxed),
             ("close", _) => {
                 rate.store(0, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The packets of a receiver, checked one by one.
+//! Checks the packets of a receiver one by one.
 
 use std::collections::BTreeMap;
 
@@ -8,38 +8,40 @@ use stripline::{Gap, GapReason};
 use crate::payload;
 use crate::plan::Link;
 
-/// The account of the packets of every incarnation of a sender.
+/// A ledger of the packets from every incarnation of a sender.
 #[derive(Default)]
 pub struct Ledger {
-    /// By incarnation: the number of the next packet.
+    /// The number of the next packet, by incarnation.
     next: BTreeMap<u64, u64>,
-    /// Packets taken in all.
+    /// The total number of packets taken.
     pub packets: u64,
-    /// Packets reported missing in all.
+    /// The total number of packets reported missing.
     pub missing: u64,
     lossy: bool,
-    /// Whether the gaps of a receiver that drops packets also report what dead senders took along.
+    /// Whether the gaps of a receiver that drops packets also include packets that were lost with
+    /// dead senders.
     has_tails: bool,
-    /// Packets that dead incarnations took with them, at least and at most: the next gap reports
-    /// them.
+    /// The minimum and maximum number of packets that were lost with dead incarnations. The next
+    /// gap must report them.
     tail: (u64, u64),
 }
 
 impl Ledger {
-    /// Makes the ledger of a receiver that may lose packets, or of one that may not.
+    /// Creates the ledger of a receiver. `lossy` is set if the receiver may lose packets.
     pub fn new(lossy: bool) -> Self {
         Self { lossy, ..Self::default() }
     }
 
-    /// Makes the ledger of a receiver that drops packets, on such a link.
+    /// Creates the ledger of a receiver that drops packets, on this link.
     pub fn of_dropping(link: Link) -> Self {
         Self { lossy: true, has_tails: link.reports_tail(), ..Self::default() }
     }
 
-    /// Enters a packet and returns its incarnation and its number.
+    /// Enters a packet. Returns the incarnation and the number of the packet.
     ///
     /// # Errors
-    /// When it is damaged, a duplicate, out of order, or behind packets that no gap reports.
+    /// When the packet is damaged, a duplicate or out of order, or follows packets that are missing
+    /// without a gap.
     pub fn enter(&mut self, packet: &Packet<'_, u64>) -> Result<(u64, u64), String> {
         let (incarnation, sequence) = payload::check(packet)?;
         if packet.sequence() != sequence {
@@ -56,8 +58,8 @@ impl Ledger {
         Ok((incarnation, sequence))
     }
 
-    /// Enters the death of an incarnation over a transport that reports what is lost with it: so
-    /// many packets, at least and at most.
+    /// Enters the death of an incarnation over a transport that reports packets lost by the death:
+    /// at least `least` and at most `most` packets.
     pub fn lose(&mut self, least: u64, most: u64) {
         self.tail = (self.tail.0 + least, self.tail.1 + most);
     }
@@ -70,7 +72,8 @@ impl Ledger {
     fn check(&mut self, known: Option<u64>, sequence: u64, gap: Option<Gap>) -> Result<(), &'static str> {
         let Some(expected) = known else {
             let (least, most) = std::mem::take(&mut self.tail);
-            // The first of an incarnation: each waits for its receivers before it sends.
+            // This is the first packet of an incarnation. Each incarnation waits for the receivers
+            // before it sends.
             return match gap {
                 None if sequence == 0 && least == 0 => Ok(()),
                 Some(Gap { packets, reason: GapReason::PeerRestart, .. })

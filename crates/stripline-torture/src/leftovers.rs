@@ -1,4 +1,4 @@
-//! Traces that processes could leave behind.
+//! Traces that processes might leave behind.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use stripline::node::{Node, Topics};
 
-/// The time after which threads that wait for a peer have given up.
+/// The time after which all threads that wait for a peer have given up.
 const SETTLE_TIME: Duration = Duration::from_secs(20);
 
-/// The resources of this process, and those of the library on this machine.
+/// The resources of this process, and the resources of the library on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
     descriptors: usize,
@@ -18,7 +18,7 @@ pub struct Inventory {
 }
 
 impl Inventory {
-    /// Takes the inventory of now.
+    /// Takes an inventory of the present state.
     pub fn take() -> Self {
         let count = |path| std::fs::read_dir(path).map_or(0, Iterator::count);
         let mut files = ours(Path::new("/dev/shm"));
@@ -31,18 +31,18 @@ impl Inventory {
         Self { descriptors: count("/proc/self/fd"), threads, files }
     }
 
-    /// Returns whether nothing is here that another inventory does not have. Less is no fault: a
-    /// library may end what it had for its start.
+    /// Returns whether this inventory has nothing that the other one does not have. A smaller
+    /// inventory is fine, because a library may release resources that it needed for its start.
     fn is_within(&self, before: &Self) -> bool {
         self.descriptors <= before.descriptors
             && self.threads <= before.threads
             && self.files.is_subset(&before.files)
     }
 
-    /// Waits until nothing more is here than before, and none of these abstract names is left.
+    /// Waits until there is nothing more than before and none of these abstract names is left.
     ///
     /// # Errors
-    /// The differences that stay.
+    /// The differences that remain.
     pub fn wait_until_back(&self, names: &BTreeSet<String>) -> Result<(), String> {
         let deadline = Instant::now() + SETTLE_TIME;
         loop {
@@ -59,11 +59,12 @@ impl Inventory {
     }
 }
 
-/// Makes a link over a transport in this process, and ends it. What its library keeps for the life
-/// of the process is there then. What killed processes left to the next port is removed.
+/// Makes a link over a transport in this process, and ends it. Afterwards, resources that the
+/// transport's library keeps for the life of the process exist. Also, names that killed processes
+/// left to the next port are removed.
 ///
 /// # Errors
-/// The link cannot be made.
+/// When the link cannot be made.
 pub fn make_link(transport: &str) -> Result<(), String> {
     let topics = Topics::parse(&format!("[default]\ntransport = '{transport}'"));
     let domain = format!("torture-{}-first", std::process::id());
@@ -80,7 +81,8 @@ pub fn make_link(transport: &str) -> Result<(), String> {
     }
 }
 
-/// Returns whether a thread is one of zenoh or Cyclone DDS, which go on with the process.
+/// Returns whether a thread belongs to zenoh or Cyclone DDS. Such threads run as long as the
+/// process.
 fn is_of_library(name: &str) -> bool {
     let zenoh = ["app-", "acc-", "tx-", "rx-", "net-"];
     let cyclone = ["dq.", "recv", "tev", "gc"];
@@ -106,7 +108,7 @@ pub fn names_of(pids: impl Iterator<Item = u32>) -> BTreeSet<String> {
     ours.filter_map(|(_, line)| Some(line.rsplit_once(" @")?.1.to_string())).collect()
 }
 
-/// Returns the processes that have this `NAME=value` in their environment.
+/// Returns the processes with this `NAME=value` in their environment.
 pub fn processes_with(variable: &str) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -122,9 +124,8 @@ pub fn meeting_point(domain: &str) -> String {
     format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())
 }
 
-/// Returns the entries of a folder that bear the library's name, and what is in them.
-/// Returns whether a folder of iceoryx2 is of another process, which lives. All processes of the
-/// torture have ended.
+/// Returns whether a folder of iceoryx2 belongs to another process that is alive. All processes of
+/// the torture have ended by now.
 fn is_of_another(name: &str) -> bool {
     let process = name.strip_prefix("stripline-iceoryx2-").and_then(|rest| rest.split('-').nth(1));
     process.is_some_and(|process| {
@@ -132,6 +133,7 @@ fn is_of_another(name: &str) -> bool {
     })
 }
 
+/// Returns the entries of a folder that have the library's name, with their content.
 fn ours(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

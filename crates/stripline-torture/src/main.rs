@@ -1,4 +1,4 @@
-//! `stripline-torture`: kills, stops and restarts the processes at both ends of a link, at every
+//! `stripline-torture` kills, stops and restarts the processes at both ends of a link, at every
 //! step. It checks that survivors lose nothing, never hang and leave nothing behind.
 
 mod bystander;
@@ -32,7 +32,7 @@ use impair::Problem;
     name = "stripline-torture",
     version,
     about,
-    // Examples with their comments are lines of up to 117 columns.
+    // Examples with comments are lines of up to 117 columns.
     max_term_width = 120,
     after_help = "Examples:\n  \
         stripline-torture torture --kills 500\n  \
@@ -73,12 +73,13 @@ enum Order {
 
         /// The transport of all links and calls [default: a mixture of shm, uds and tcp]
         ///
-        /// Points of the ring's code are passed over shm only. Over another transport those
-        /// processes die at any time. mqueue: a user has nine queues in all, so use `--lanes 3`.
+        /// The points in the code of the ring are reached only over shm. Over another transport
+        /// those processes die at any time. For mqueue, use `--lanes 3`: a user has nine queues in
+        /// total.
         #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(plan::TRANSPORTS.iter().copied()))]
         transport: Option<String>,
 
-        /// What processes die in
+        /// The part of the library in which processes die
         #[arg(long, value_name = "PART", default_value = "all")]
         part: campaign::Part,
 
@@ -94,7 +95,8 @@ enum Order {
         #[arg(long, requires = "moves")]
         deadly: bool,
 
-        /// Waveforms at a time, or survivors: some receive, some send, some run calls
+        /// Number of waveforms, or of survivors (some receive, some send, some run calls), at the
+        /// same time
         #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
         lanes: u64,
 
@@ -109,11 +111,11 @@ enum Order {
         stripline-torture stop --seconds 0      until enough sends were refused\n  \
         stripline-torture stop --seconds 5 --transport zenoh")]
     Stop {
-        /// The one transport [default: all that users have]
+        /// The only transport [default: all that users have]
         #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(plan::users_transports()))]
         transport: Option<String>,
 
-        /// Seconds that each of them is stopped, at least
+        /// Minimum number of seconds for which each process is stopped
         #[arg(long, value_name = "S", default_value_t = 60)]
         seconds: u64,
 
@@ -135,11 +137,11 @@ enum Order {
         #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
         connections: u64,
 
-        /// Connections opened in a second
+        /// Connections opened per second
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
         rate: u64,
 
-        /// Seconds in which they are opened
+        /// Seconds during which connections are opened
         #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
 
@@ -147,7 +149,7 @@ enum Order {
         #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(flood::TRANSPORTS))]
         transport: Option<String>,
 
-        /// New subscribers in each round, at least
+        /// Minimum number of new subscribers in each round
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
         newcomers: u64,
 
@@ -174,11 +176,11 @@ enum Order {
         #[arg(long, value_name = "NAME", default_value = "udp", value_parser = clap::builder::PossibleValuesParser::new(network::TRANSPORTS.iter().copied()))]
         transport: String,
 
-        /// Seed of the random numbers; which frames come when is the system's
+        /// Seed of the random numbers; the order of frames also depends on the system
         #[arg(long, value_name = "S", default_value_t = 1)]
         seed: u64,
 
-        /// Only the cells with this text in their names
+        /// Only cells with this text in their names
         #[arg(long, value_name = "TEXT", default_value = "")]
         only: String,
 
@@ -204,7 +206,7 @@ enum Order {
         #[command(flatten)]
         faults: FaultArguments,
 
-        /// Seed of the random numbers; which frames come when is the system's
+        /// Seed of the random numbers; the order of frames also depends on the system
         #[arg(long, value_name = "S", default_value_t = 1)]
         seed: u64,
 
@@ -214,7 +216,7 @@ enum Order {
     },
 }
 
-/// The faults of a link, for each of its two directions.
+/// The faults of a link, which apply to each of the two directions.
 #[derive(Debug, clap::Args)]
 struct FaultArguments {
     /// Frames that are lost, in percent
@@ -225,23 +227,23 @@ struct FaultArguments {
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     cut: impair::Share,
 
-    /// Frames that come twice, in percent
+    /// Frames that arrive twice, in percent
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     duplicate: impair::Share,
 
-    /// Frames that 1 to 8 later ones overtake, in percent; after 10 ms they are held back no more
+    /// Frames that 1 to 8 later frames overtake, in percent; a frame is held back for at most 10 ms
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     reorder: impair::Share,
 
-    /// The time that a frame takes, in milliseconds: one, or a range; it keeps their order
+    /// The transit time of a frame, in milliseconds: one value or a range; frames keep their order
     #[arg(long, value_name = "A..B", default_value = "0")]
     delay_ms: impair::Delay,
 
-    /// Megabits per second; of 16,384 frames that wait, the next is dropped; 0: no limit
+    /// Megabits per second; frames are dropped while 16,384 frames wait; 0: no limit
     #[arg(long, value_name = "MBIT", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     rate: u64,
 
-    /// The frames that this is for; the others pass unharmed
+    /// The frames to which the faults apply; others pass unharmed
     #[arg(long, value_name = "FRAMES", default_value = "all")]
     only: impair::Only,
 }

@@ -1,4 +1,4 @@
-//! Notes that a killed process leaves to its parent: numbers in memory that outlives it.
+//! Notes that a killed process leaves to the parent: numbers in memory that outlives the process.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -9,36 +9,37 @@ use rustix::fs::MemfdFlags;
 /// Words of one worker.
 const WORDS: u64 = 32;
 
-/// A number that is noted.
+/// A number that a process notes.
 #[derive(Clone, Copy, Debug)]
 pub enum Note {
-    /// A sender: packets that it has begun to send.
+    /// For a sender: the number of packets that it has begun to send.
     Begun,
-    /// A sender: packets that it has sent.
+    /// For a sender: the number of packets that it has sent.
     Sent,
-    /// The time of its fail point in monotonic nanoseconds.
+    /// The time of the fail point in monotonic nanoseconds.
     KilledNs,
-    /// A receiver: the number of its first packet, plus 1.
+    /// For a receiver: the number of the first packet, plus 1.
     First,
-    /// A receiver: the first packet of the gap reported before that one, plus 1.
+    /// For a receiver: the first packet of the gap reported before the first packet, plus 1.
     ResumedFrom,
-    /// A receiver: the number of the last packet received, plus 1.
+    /// For a receiver: the number of the last packet received, plus 1.
     Taken,
-    /// A receiver: the number of the last packet released, plus 1.
+    /// For a receiver: the number of the last packet released, plus 1.
     Released,
-    /// A receiver: it is about to end, and has no successor.
+    /// For a receiver: it is about to end, and has no successor.
     Departs,
-    /// A receiver over an impaired link: packets that gaps reported, and the gaps.
+    /// For a receiver over an impaired link: the number of packets that gaps reported, and the
+    /// number of gaps.
     Missing,
     Gaps,
     /// The hash of all packets.
     Hash,
-    /// It is about to stop itself; it goes on.
+    /// The process is about to stop itself; the process has continued.
     Stops,
     GoesOn,
 }
 
-/// The notes of one worker's children, one after the other.
+/// The notes of the children of one worker, which run one after the other.
 #[derive(Debug)]
 pub struct Notes {
     file: File,
@@ -52,7 +53,7 @@ impl Board {
     /// Allocates memory for all workers.
     ///
     /// # Errors
-    /// When the system has none.
+    /// When the system has no memory.
     pub fn new(workers: u64) -> Result<Self, String> {
         let memory = rustix::fs::memfd_create("torture-notes", MemfdFlags::CLOEXEC);
         let file = File::from(memory.map_err(|e| format!("no memory for notes: {e}"))?);
@@ -71,7 +72,7 @@ impl Board {
 }
 
 impl Notes {
-    /// Returns the path under which a child opens them.
+    /// Returns the path under which a child opens the notes.
     pub fn address(&self) -> String {
         format!("/proc/{}/fd/{}:{}", std::process::id(), self.file.as_raw_fd(), self.lane)
     }
@@ -79,7 +80,7 @@ impl Notes {
     /// Opens the path of [`Notes::address`].
     ///
     /// # Errors
-    /// When it names nothing that can be opened.
+    /// When the path cannot be opened.
     pub fn open(address: &str) -> Result<Self, String> {
         let (path, worker) = address.rsplit_once(':').ok_or("no address of notes")?;
         let file = File::options().read(true).write(true).open(path);
@@ -89,7 +90,7 @@ impl Notes {
 
     /// Clears all numbers.
     pub fn clear(&self) {
-        // A write to memory that exists does not fail.
+        // A write to existing memory does not fail.
         let _ = self.file.write_all_at(&[0; (WORDS * 8) as usize], self.lane * WORDS * 8);
     }
 
@@ -98,7 +99,7 @@ impl Notes {
         let _ = self.file.write_all_at(&value.to_ne_bytes(), self.offset(note));
     }
 
-    /// Returns a number, or 0 where none was noted.
+    /// Returns a number, or 0 if none was noted.
     pub fn get(&self, note: Note) -> u64 {
         let mut bytes = [0; 8];
         let _ = self.file.read_exact_at(&mut bytes, self.offset(note));

@@ -1,8 +1,8 @@
-//! Packets with their sender, their number, and a checksum of the whole.
+//! Packets that contain the sender, the number of the packet, and a checksum of everything.
 
-/// Words before the filling; one more, the checksum, follows it.
+/// Words before the filling. The checksum, one more word, follows the filling.
 const HEAD_WORDS: usize = 3;
-/// The most words of a packet.
+/// The maximum number of words of a packet.
 pub const WORDS_MAX: usize = 200;
 
 /// Returns the number of words of a packet.
@@ -24,7 +24,7 @@ pub fn fill(place: &mut [u64], incarnation: u64, sequence: u64) {
     place[last] = checksum(&place[..last]);
 }
 
-/// Returns the sender of a packet and its number.
+/// Returns the sender and the number of a packet.
 ///
 /// # Errors
 /// When the packet is damaged.
@@ -56,17 +56,17 @@ pub fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A sequence of pseudo-random numbers that its seed determines.
+/// A sequence of pseudo-random numbers that the seed determines.
 #[derive(Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// Begins the sequence of a seed.
+    /// Begins the sequence for a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Returns a number from 0 up to `bound`, exclusively.
+    /// Returns a number from 0 to `bound`, excluding `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(1);
         mix(self.0) % bound

@@ -1,4 +1,4 @@
-//! The death of each process.
+//! The choice of how each process dies.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use stripline::fail_point::POINTS;
 
 use crate::payload::Rng;
 
-/// The first of the points that a receiver passes; those before are a sender's.
+/// The first point that a receiver passes. The points before it belong to senders.
 const FIRST_OF_RECEIVERS: &str = "connect";
-/// The first of the points of a move, which random waveforms pass.
+/// The first point of a move. Random waveforms pass these points.
 const FIRST_OF_MOVES: &str = "move-prepared";
-/// The first of the points that only calls pass: a client's, and then a server's.
+/// The first point that only calls pass: first the points of clients, then the points of servers.
 const FIRST_OF_CALLS: &str = "call-numbered";
 const FIRST_OF_SERVERS: &str = "call-waits";
 
-/// One death.
+/// A planned death.
 #[derive(Clone, Copy, Debug)]
 pub enum Death {
-    /// At a fail point, when it is reached for the nth time.
+    /// At a fail point, when the point is reached for the nth time.
     Point(&'static str, u64),
-    /// After so many microseconds, at any place.
+    /// After this number of microseconds, at any place.
     Time(u64),
 }
 
@@ -32,7 +32,7 @@ impl Death {
         }
     }
 
-    /// Returns the point and its count, if it is a point.
+    /// Returns the point and the count, if the death is at a point.
     pub fn fail_point(self) -> Option<(&'static str, u64)> {
         match self {
             Self::Point(point, times) => Some((point, times)),
@@ -41,7 +41,7 @@ impl Death {
     }
 }
 
-/// The link that a process dies on.
+/// The link on which a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     pub transport: &'static str,
@@ -57,20 +57,21 @@ impl fmt::Display for Link {
 /// A link without acks.
 pub const PLAIN: Link = Link { transport: "shm", scope: "transport" };
 
-/// UDP that loses datagrams by a seed. The library has it with its feature `test-transports`.
+/// UDP that loses datagrams, determined by a seed. The library has this transport with the feature
+/// `test-transports`.
 const LOSSY: &str = "lossy";
-/// Sockets of ZeroMQ. The library has it with its feature `zeromq`.
+/// Sockets of ZeroMQ. The library has this transport with the feature `zeromq`.
 const ZEROMQ: &str = "zeromq";
-/// Shared memory of iceoryx2. The library has it with its feature `iceoryx2`.
+/// Shared memory of iceoryx2. The library has this transport with the feature `iceoryx2`.
 const ICEORYX2: &str = "iceoryx2";
-/// Publications of zenoh. The library has it with its feature `zenoh`.
+/// Publications of zenoh. The library has this transport with the feature `zenoh`.
 const ZENOH: &str = "zenoh";
-/// Topics of Cyclone DDS. The library has it with its feature `dds`.
+/// Topics of Cyclone DDS. The library has this transport with the feature `dds`.
 const DDS: &str = "dds";
-/// Calls of omniORB. The library has it with its feature `corba`.
+/// Calls of omniORB. The library has this transport with the feature `corba`.
 const CORBA: &str = "corba";
 
-/// Those of [`TRANSPORTS`] that are for tests only.
+/// The transports among [`TRANSPORTS`] that are only for tests.
 const FOR_TESTS: [&str; 2] = [LOSSY, "multicast"];
 
 /// The transports between processes.
@@ -101,17 +102,17 @@ pub fn users_transports() -> impl Iterator<Item = &'static str> + Clone {
     TRANSPORTS.iter().copied().filter(|name| !FOR_TESTS.contains(name))
 }
 
-/// Returns whether names of a killed process stay until the next port over that transport opens.
+/// Returns whether names of a killed process remain until the next port over that transport opens.
 pub fn leaves_names(transport: &str) -> bool {
     [ICEORYX2, CORBA].contains(&transport)
 }
 
-/// Returns whether the library of a transport stays in a process once it is used.
+/// Returns whether the library of a transport stays active in a process after its first use.
 pub fn stays(transport: &str) -> bool {
     [ZENOH, CORBA].contains(&transport)
 }
 
-/// Those of a mixture. A user has few message queues, and `udp` has its own campaign.
+/// The transports of a mixture. A user has few message queues, and `udp` has a separate campaign.
 pub const MIXTURE: [&str; 3] = ["shm", "uds", "tcp"];
 
 /// The points of the handshake, on every transport.
@@ -127,10 +128,10 @@ const POINTS_OF_HANDSHAKE: [&str; 9] = [
     "connect-attached",
 ];
 
-/// The points of a path that is probed: at its sender.
+/// The points at the sender of a path that is probed.
 const POINTS_OF_PROBES: [&str; 2] = ["probe", "probe-answered"];
 
-/// The points of sessions over datagrams. Where nothing is lost, those of repairs are not passed.
+/// The points of sessions over datagrams. If nothing is lost, the points of repairs are not passed.
 const POINTS_OF_SESSIONS: [&str; 5] = ["probe", "probe-answered", "probed", "session-end", "session-ended"];
 const POINTS_OF_REPAIRS: [&str; 4] = ["repair", "repaired", "missing", "missing-asked"];
 
@@ -139,10 +140,10 @@ const POINTS_OF_NAMES: [&str; 2] = ["iceoryx2-names", "iceoryx2-connected"];
 
 /// The points of the ends of a path over DDS.
 const POINTS_OF_DDS: [&str; 3] = ["dds-writer", "dds-connected", "dds-reader"];
-/// The points of the start of an ORB, until its socket has no name.
+/// The points of the start of an ORB, up to the removal of its socket's name.
 const POINTS_OF_ORBS: [&str; 2] = ["corba-name", "corba-nameless"];
 
-/// The points that links over sockets pass, too.
+/// The points that links over sockets pass too.
 const POINTS_OF_SOCKETS: [&str; 14] = [
     "goodbye",
     "goodbye-sent",
@@ -161,45 +162,47 @@ const POINTS_OF_SOCKETS: [&str; 14] = [
 ];
 
 impl Link {
-    /// Returns the link without acks, over the transport that was asked for.
+    /// Returns the link without acks, over the requested transport.
     pub fn plain(only: Option<&'static str>) -> Self {
         Self { transport: only.unwrap_or(PLAIN.transport), ..PLAIN }
     }
 
-    /// Returns whether it is one without acks.
+    /// Returns whether the link has no acks.
     pub fn is_plain(self) -> bool {
         self.scope == PLAIN.scope
     }
 
-    /// Returns the rules of a topic over it. A send that reaches the deadline hangs.
+    /// Returns the rules of a topic over the link. A send that reaches the deadline counts as a
+    /// hang.
     pub fn rules(self) -> String {
         format!("transport = '{}'\nscope = '{}'\ndeadline-ms = 30000", self.transport, self.scope)
     }
 
-    /// Returns whether a killed sender's packets may be missing at the end: it repairs nothing, or
-    /// they were in its own memory.
+    /// Returns whether packets of a killed sender may be missing at the end, because the link
+    /// repairs nothing, or because the packets were in the memory of the sender.
     pub fn is_lossy(self) -> bool {
         [LOSSY, ZEROMQ, ZENOH, DDS].contains(&self.transport)
     }
 
-    /// Returns whether what a killed sender took with it is reported to its receivers.
+    /// Returns whether the packets that were lost with a killed sender are reported to the
+    /// receivers.
     pub fn reports_tail(self) -> bool {
         [ZEROMQ, ZENOH, DDS].contains(&self.transport)
     }
 
-    /// Returns whether a ring carries the packets: a dead receiver's position is then exact.
+    /// Returns whether a ring carries the packets. The position of a dead receiver is then exact.
     pub fn is_ring(self) -> bool {
         self.transport == "shm"
     }
 
-    /// Returns whether a send returns only when its receivers have released the packet.
+    /// Returns whether a send returns only after the receivers have released the packet.
     pub fn is_target(self) -> bool {
         self.scope == "target"
     }
 }
 
-/// Chooses the link of a death, over the transport that was asked for, if one was. A point that
-/// only acks pass gets a link with acks.
+/// Chooses the link for a death, over the requested transport if there is one. A point that only
+/// acks pass gets a link with acks.
 pub fn link(death: Death, only: Option<&'static str>, rng: &mut Rng) -> Link {
     let any = any_link(death, rng);
     Link { transport: only.unwrap_or(any.transport), ..any }
@@ -223,7 +226,7 @@ fn any_link(death: Death, rng: &mut Rng) -> Link {
     }
 }
 
-/// Returns the points of senders, or of receivers, over the transport that was asked for.
+/// Returns the points of senders, or of receivers, over the requested transport.
 pub fn points(of_senders: bool, only: Option<&str>) -> Vec<&'static str> {
     let (senders, receivers) = POINTS.split_at(place(FIRST_OF_RECEIVERS));
     let receivers = &receivers[..place(FIRST_OF_MOVES) - senders.len()];
@@ -236,7 +239,7 @@ pub fn points_of_moves() -> &'static [&'static str] {
     &POINTS[place(FIRST_OF_MOVES)..place(FIRST_OF_CALLS)]
 }
 
-/// Returns the points that only servers of calls pass, or only their clients.
+/// Returns the points that only servers of calls pass, or only clients of calls.
 pub fn points_of_calls(of_servers: bool) -> &'static [&'static str] {
     let (clients, servers) =
         POINTS[place(FIRST_OF_CALLS)..].split_at(place(FIRST_OF_SERVERS) - place(FIRST_OF_CALLS));
@@ -247,9 +250,9 @@ fn place(of: &str) -> usize {
     POINTS.iter().position(|point| *point == of).unwrap_or(0)
 }
 
-/// Returns the `index`th death in calls, and whether it is a server's.
+/// Returns the `index`th death in calls, and whether a server dies.
 ///
-/// All points have their turn, and between them deaths at any time.
+/// Every point has its turn, with deaths at any time in between.
 pub fn death_in_calls(index: u64, rng: &mut Rng) -> (Death, bool) {
     let (servers, clients) = (points_of_calls(true), points_of_calls(false));
     let turn = index % (servers.len() + clients.len() + 3) as u64;
@@ -262,8 +265,7 @@ pub fn death_in_calls(index: u64, rng: &mut Rng) -> (Death, bool) {
 
 /// Returns the `index`th death of senders, or of receivers.
 ///
-/// All points that links over the transport pass have their turn, and between them deaths at any
-/// time.
+/// Every point that links over the transport pass has its turn, with deaths at any time in between.
 pub fn death(of_senders: bool, index: u64, only: Option<&'static str>, rng: &mut Rng) -> Death {
     let points = points(of_senders, only);
     let turn = points.len() as u64 + points.len() as u64 / 4;
@@ -273,7 +275,8 @@ pub fn death(of_senders: bool, index: u64, only: Option<&'static str>, rng: &mut
     }
 }
 
-/// Returns whether links over the transport do not pass a point; `None`: over those of the mixture.
+/// Returns whether links over the transport do not pass a point. `None` stands for the transports
+/// of the mixture.
 fn is_missing(point: &str, only: Option<&str>) -> bool {
     let (of_sessions, of_repairs) = (POINTS_OF_SESSIONS.contains(&point), POINTS_OF_REPAIRS.contains(&point));
     let (of_names, of_orbs) = (POINTS_OF_NAMES.contains(&point), POINTS_OF_ORBS.contains(&point));
@@ -289,7 +292,7 @@ fn is_missing(point: &str, only: Option<&str>) -> bool {
     }
 }
 
-/// Returns how often a point is passed at least.
+/// Returns the minimum number of times that a point is passed.
 fn times(point: &str) -> u64 {
     match point {
         "greet" | "greet-entered" | "greet-welcomed" | "admit" | "admit-attached" => 2,

@@ -1,4 +1,4 @@
-//! Receivers are killed around a sender and two receivers that survive.
+//! Kills receivers around a sender and two receivers that survive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,7 +54,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
             .map_err(|problem| format!("{}: a receiver, {death:?}: {problem}", worker.domain))?;
     }
     worker.heartbeat.beat("the receivers' end".into());
-    // The stream ends with the end of the last incarnation.
+    // The stream ends when the last incarnation has ended.
     last.store(sender.incarnation, Ordering::Release);
     sender.end()?;
     for (thread, (_, lossy)) in threads.into_iter().zip(survivors) {
@@ -72,9 +72,9 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
 struct Sender {
     _host: Node,
     domain: String,
-    /// One for each link.
+    /// One node for each link.
     nodes: Vec<(Link, Node)>,
-    /// The link of the packets now.
+    /// The link that carries the packets now.
     link: Link,
     publisher: Option<Publisher<u64>>,
     incarnation: u64,
@@ -82,7 +82,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Begins a new stream, with all survivors connected.
+    /// Begins a new stream after all survivors have connected.
     fn begin(&mut self) -> Result<(), String> {
         let known = self.nodes.iter().position(|(link, _)| *link == self.link);
         let index = match known {
@@ -123,7 +123,7 @@ impl Sender {
         match outcome {
             Ok(()) => Ok(Ending::Finished),
             Err(Error::ReceiverGone { .. }) if !self.link.is_plain() => Ok(Ending::Deserted),
-            // The policy of a receiver dropped it.
+            // A receiver's policy dropped the packet.
             Err(Error::PacketRefused { .. }) if !self.link.is_plain() => Ok(Ending::Refused),
             Err(error) => Err(format!("the survivor cannot send over {:?}: {error}", self.link)),
         }
@@ -142,16 +142,16 @@ impl Sender {
 /// The outcome of a send.
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
-    /// All that the scope promises was done.
+    /// Everything that the scope promises was done.
     Finished,
     Refused,
     /// A receiver is gone.
     Deserted,
 }
 
-/// The position where the receivers that died stopped, at least and at most.
+/// The position at which the dead receivers stopped: the minimum and the maximum.
 ///
-/// The next receiver must get all packets from there, or a gap that begins there.
+/// The next receiver must get all packets from this position on, or a gap that begins there.
 type Progress = Option<(u64, u64)>;
 
 fn kill_one(
@@ -170,12 +170,12 @@ fn kill_one(
         *predecessor = None;
     }
     if death.name() == "reattach" && predecessor.is_some() {
-        // The receiver that died misses these, and its successor reports them.
+        // The dead receiver misses these packets, and its successor reports them.
         for _ in 0..4 {
             sender.send()?;
         }
     }
-    // On a ring, only a receiver that drops packets acknowledges that they are in its queue.
+    // On a ring, only a receiver that drops packets acknowledges that packets are in the queue.
     let is_queued = matches!(death.name(), "queue" | "queue-accepted") && link.is_ring();
     let lossy = is_queued || matches!(death, Death::Time(_)) && rng.below(4) == 0;
     let rules = if lossy { LOSSY } else { RULES };
@@ -187,8 +187,8 @@ fn kill_one(
         incarnation: 0,
         packets: PACKETS,
         receivers: 0,
-        // A slow receiver makes the sender wait, and must then wake it.
-        // It is slower than the sender also on a machine that leaves the sender little time.
+        // A slow receiver makes the sender wait, and must then wake the sender. The delay makes the
+        // receiver slower than the sender even on a machine that gives the sender little time.
         delay_us: if death.name() == "release-stored" { 5000 } else { 0 },
     };
     let (child, bystander) = role.start(notes, death.fail_point())?;
@@ -233,7 +233,7 @@ fn kill_one(
         }
         if death.name() == "reader-end" && dead.is_none() && notes.get(Note::Taken) > 0 {
             sender.end()?;
-            // A new stream begins when the sender has only the survivors to wait for.
+            // A new stream begins when the sender has to wait only for the survivors.
             let status = child.end()?;
             sender.begin()?;
             break status;
@@ -243,7 +243,7 @@ fn kill_one(
     };
     tally.enter(End { status, death, over: link.to_string(), gone_ns, killed_ns, notes, bystander })?;
     if lossy || death.name() == "reader-end" || !link.is_ring() {
-        // Its queue died with it, or another stream has begun.
+        // The queue died with the receiver, or another stream has begun.
         *predecessor = None;
         return Ok(());
     }
@@ -261,22 +261,23 @@ fn kill_one(
         tally.resumed += 1;
     }
     if notes.get(Note::Departs) > 0 {
-        // The next one may be a receiver without this history.
+        // The next receiver may not share this history.
         *predecessor = None;
         return Ok(());
     }
     let (taken, released) = (notes.get(Note::Taken), notes.get(Note::Released));
-    // For one that has released nothing, the sender may not have recorded its gap as delivered.
+    // If the receiver has released nothing, the sender may not have recorded the gap as delivered.
     *predecessor = Some((if released > 0 { released } else { from }, taken.max(first)));
     Ok(())
 }
 
-/// Checks that under `target`, a living receiver has released the packet of this number.
+/// Checks that a living receiver has released the packet of this number, as the scope `target`
+/// requires.
 ///
-/// Returns whether it was connected when the packet was sent.
+/// Returns whether the receiver was connected when the packet was sent.
 fn check_finished(notes: &Notes, number: u64, killed_ns: u64) -> Result<bool, String> {
     let (first, taken) = (notes.get(Note::First), notes.get(Note::Taken));
-    // Read after the positions: they were noted while it lived.
+    // This is read after the positions, so the positions were noted while the receiver was alive.
     let is_alive = notes.get(Note::KilledNs) == 0 && killed_ns == 0;
     // A receiver ends after its last packet.
     let stays = taken + 1 < first + PACKETS;
@@ -287,7 +288,7 @@ fn check_finished(notes: &Notes, number: u64, killed_ns: u64) -> Result<bool, St
     Ok(is_there)
 }
 
-/// Runs a receiver that survives, until the last incarnation's end.
+/// Runs a receiver that survives, until the last incarnation has ended.
 fn survive(
     node: Result<Node, String>,
     lossy: bool,
@@ -306,7 +307,7 @@ fn survive(
                     newest = newest.max(incarnation);
                 }
                 Received::Ended if newest == last.load(Ordering::Acquire) => return Ok(ledger),
-                // Between two incarnations.
+                // This is the time between two incarnations.
                 Received::Ended => std::thread::sleep(Duration::from_micros(100)),
                 Received::Empty => return Err("a survivor gets nothing any more".into()),
             }

@@ -1,4 +1,4 @@
-//! Senders are killed around two receivers that survive.
+//! Kills senders around two receivers that survive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +63,7 @@ struct Survivor {
 }
 
 impl Survivor {
-    /// Receives one packet, if there is one, and returns whether there was.
+    /// Receives a packet, if there is one. Returns whether there was one.
     fn take(&mut self, tally: &mut Tally) -> Result<bool, String> {
         let wait = Duration::from_micros(200);
         match self.subscriber.receive_timeout(wait).map_err(|e| format!("the survivor: {e}"))? {
@@ -84,7 +84,7 @@ impl Survivor {
         }
     }
 
-    /// Lets a visitor join, which receives nothing, or lets it leave.
+    /// Lets a visitor join that receives nothing, or lets the visitor leave.
     fn visit(&mut self) -> Result<(), String> {
         self.visitor = match self.visitor.take() {
             Some(_) => None,
@@ -127,7 +127,8 @@ fn kill_one(
             0 => {}
             _ => joined = true,
         }
-        // Read before the ledger: what is noted as sent was received earlier.
+        // This is read before the ledger, so packets that are noted as sent must have been received
+        // by then.
         let sent = notes.get(Note::Sent);
         let got = survivor.ledger.next(incarnation);
         if link.is_target() && sent > got {

@@ -1,4 +1,4 @@
-//! Processes that are stopped for a while: late, never dead.
+//! Processes that are stopped for a while. They are late, but never count as dead.
 
 use std::process::Child;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,22 +17,23 @@ use crate::payload;
 use crate::plan::users_transports;
 use crate::worker::{TIMEOUT, Victim, wait_for_host};
 
-/// Sends refused for want of room, after which a receiver was stopped for long enough.
+/// The number of refused sends (because of a full queue) after which a receiver was stopped for
+/// long enough.
 const REFUSALS: u64 = 100;
-/// More packets than any queue holds.
+/// More packets than any queue can hold.
 const PACKETS: u64 = 2000;
 
 /// The options of the test that stops processes.
 pub struct Stop {
-    /// Seconds that each is stopped, at least.
+    /// The minimum number of seconds for which each process is stopped.
     pub seconds: u64,
-    /// The one transport; otherwise all that users have.
+    /// The only transport; `None` for all transports that users have.
     pub transport: Option<String>,
 }
 
 impl Stop {
-    /// Stops and continues a receiver that blocks, one that drops, and a sender, over each
-    /// transport.
+    /// Stops and continues a receiver that blocks, a receiver that drops packets, and a sender,
+    /// over each transport.
     ///
     /// # Errors
     /// The first failure.
@@ -41,7 +42,7 @@ impl Stop {
         let transports = users_transports().filter(is_wanted);
         let board = Board::new(3 * transports.clone().count() as u64)?;
         let started = Instant::now();
-        // At the same time, because each may be stopped for a minute.
+        // All run at the same time, because each may be stopped for a minute.
         let reports: Vec<_> = std::thread::scope(|scope| {
             let run = |(first, transport)| {
                 let board = &board;
@@ -108,13 +109,14 @@ impl Stop {
             }
         }
         child.signal(Signal::CONT);
-        // These sends block: a loop of refused sends would keep a processor from the receiver.
+        // These sends block, because a loop of refused sends would keep a processor from the
+        // receiver.
         while !lossy && sent.sent < PACKETS {
             let loan = publisher.loan(payload::words(1, publisher.sequence()));
             sent.fill(loan.map_err(|e| e.to_string())?)?;
         }
         publisher.finish().map_err(|e| e.to_string())?;
-        // The receiver checks every packet, every gap, and under `block` the number of packets.
+        // The receiver checks every packet, every gap, and with `block` also the number of packets.
         match child.end()? {
             status if status.success() => Ok(sent),
             status => Err(format!("the receiver that was stopped failed: {status}")),
@@ -159,8 +161,8 @@ impl Stop {
         Duration::from_secs(self.seconds)
     }
 
-    /// Returns how long a child may live. With all transports at once beside a build, a link has a
-    /// small share of the processors.
+    /// Returns the time limit of a child. If all transports run at the same time beside a build,
+    /// each link has only a small share of the processors.
     fn timeout(&self) -> Duration {
         4 * TIMEOUT + self.duration()
     }
@@ -173,7 +175,7 @@ struct Sent {
 }
 
 impl Sent {
-    /// Sends a packet if there is room, and returns whether there was.
+    /// Sends a packet if there is room. Returns whether there was room.
     fn send(&mut self, publisher: &mut Publisher<u64>) -> Result<bool, String> {
         match publisher.try_loan(payload::words(1, publisher.sequence())) {
             Ok(loan) => self.fill(loan).map(|()| true),
@@ -209,7 +211,7 @@ fn role(domain: &str, topics: &str, sends: bool, packets: u64) -> Role {
 
 /// Returns the rules of a topic over that transport.
 fn rules(transport: &str, overflow: Overflow) -> String {
-    // The socket of `tcp` holds more than all packets, unless the link counts them.
+    // The socket of `tcp` can hold all packets, unless the link counts them.
     let flow = match (transport, overflow) {
         ("tcp", Overflow::Block) => "flow = 'credit'",
         _ => "",
@@ -219,10 +221,10 @@ fn rules(transport: &str, overflow: Overflow) -> String {
     )
 }
 
-/// Returns a name of its own for each of the domains that are in use at the same time.
+/// Returns a unique name for each domain that is in use at the same time.
 fn domain() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: the numbers need only differ.
+    // Relaxed: the numbers only have to differ.
     format!("stop-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 

@@ -1,6 +1,6 @@
-//! One survivor and the processes that are killed around it, one after the other.
+//! A survivor, and the processes that are killed around it one after the other.
 //!
-//! Several workers run at a time.
+//! Several workers run at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::{Child, ExitStatus};
@@ -16,28 +16,28 @@ use crate::leftovers::{abstract_names, meeting_point};
 use crate::notes::{Note, Notes};
 use crate::plan::Death;
 
-/// The time after which a wait is a hang.
+/// The time after which a wait counts as a hang.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The task of a worker.
 pub struct Worker {
-    /// The notes of its children.
+    /// The notes of the worker's children.
     pub notes: Notes,
-    /// The domain of its survivor and its children.
+    /// The domain of the survivor and the children.
     pub domain: String,
     /// Processes to kill.
     pub kills: u64,
-    /// The seed of its random numbers.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// The transport of all its links and calls; `None`: a mixture.
+    /// The transport of all links and calls; `None` for a mixture.
     pub transport: Option<&'static str>,
-    /// The index of its first death.
+    /// The index of the first death.
     pub first_death: u64,
     /// The sign of life for the campaign.
     pub heartbeat: Arc<Heartbeat>,
 }
 
-/// A counter of steps, with the present one.
+/// A counter of steps, with a description of the present step.
 #[derive(Default)]
 pub struct Heartbeat {
     beats: AtomicU64,
@@ -48,7 +48,7 @@ impl Heartbeat {
     /// Records the present step.
     pub fn beat(&self, doing: String) {
         *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = doing;
-        // Relaxed: the reader only compares the number to the one before.
+        // Relaxed: the reader only compares the number with the one before.
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -63,14 +63,14 @@ impl Heartbeat {
     }
 }
 
-/// The time until a death was noticed.
+/// The time until a death was detected.
 #[derive(Clone, Copy, Debug)]
 pub struct Noticed {
     /// The name of the death.
     pub at: &'static str,
-    /// From the death until the survivor's link showed it.
+    /// Nanoseconds from the death until the survivor's link showed it.
     pub ns: u64,
-    /// From the death until the bystander had the hang-up.
+    /// Nanoseconds from the death until the bystander got the hang-up.
     pub by_bystander_ns: u64,
 }
 
@@ -81,47 +81,47 @@ pub struct End<'a> {
     pub death: Death,
     /// The link: a transport and a scope, or calls.
     pub over: String,
-    /// When the survivor's link showed the death, if it did.
+    /// The time at which the survivor's link showed the death, if it did.
     pub gone_ns: Option<u64>,
-    /// When it was killed; 0 for one that died at a fail point.
+    /// The time at which the process was killed; 0 if it died at a fail point.
     pub killed_ns: u64,
     pub notes: &'a Notes,
     pub bystander: Bystander,
 }
 
-/// The figures of a worker, or of all.
+/// The figures of a worker, or of all workers.
 #[derive(Default)]
 pub struct Tally {
     /// Deaths by fail point.
     pub deaths: BTreeMap<&'static str, u64>,
-    /// Times until deaths were noticed.
+    /// Times until deaths were detected.
     pub noticed: Vec<Noticed>,
     /// Packets that survivors received and checked.
     pub packets: u64,
-    /// Packets that gaps reported to survivors, because of their own policy.
+    /// Packets that gaps reported to survivors, because of the survivor's policy.
     pub missing: u64,
     /// Processes that ended before they could be killed.
     pub ended_early: u64,
-    /// Receivers that got the gap of the dead one before them.
+    /// Receivers that got the gap of a dead predecessor.
     pub resumed: u64,
     /// Abstract names that must be gone.
     pub names: BTreeSet<String>,
     /// Deaths by transport and scope.
     pub links: BTreeMap<String, u64>,
-    /// Sends that returned that a receiver was gone.
+    /// Sends that reported that a receiver was gone.
     pub deserted: u64,
-    /// Sends that returned when the victim had released the packet.
+    /// Sends that returned after the victim had released the packet.
     pub finished: u64,
-    /// Calls of survivors with a reply.
+    /// Calls of survivors that got a reply.
     pub calls: u64,
-    /// Calls of survivors that returned that their server was gone.
+    /// Calls of survivors that reported that the server was gone.
     pub calls_deserted: u64,
     /// Calls of dead clients that a survivor has run.
     pub calls_of_the_dead: u64,
 }
 
 impl Tally {
-    /// Adds the figures of another.
+    /// Adds the figures of another worker.
     pub fn add(&mut self, other: Self) {
         for (point, count) in other.deaths {
             *self.deaths.entry(point).or_default() += count;
@@ -145,7 +145,7 @@ impl Tally {
     /// Enters the end of a process that was to be killed.
     ///
     /// # Errors
-    /// When it ended with a failure of its own.
+    /// When the process failed for another reason.
     pub fn enter(&mut self, end: End<'_>) -> Result<(), String> {
         let End { status, death, over, gone_ns, killed_ns, notes, bystander } = end;
         if !is_killed(status) {
@@ -178,10 +178,10 @@ impl Tally {
     }
 }
 
-/// Waits until the host of a domain is there, so that no child becomes it.
+/// Waits until the host of a domain is present, so that no child becomes the host.
 ///
 /// # Errors
-/// When the host is not there in time.
+/// When the host is not present in time.
 pub fn wait_for_host(domain: &str) -> Result<(), String> {
     let deadline = Instant::now() + TIMEOUT;
     while !abstract_names().contains(&meeting_point(domain)) {
@@ -207,15 +207,15 @@ impl Victim {
         Self::patient(child, TIMEOUT)
     }
 
-    /// Takes over a child that may live for so long.
+    /// Takes over a child with this time limit.
     pub fn patient(child: Child, patience: Duration) -> Self {
         Self { child, started: Instant::now(), timeout: patience, status: None }
     }
 
-    /// Returns the status once it has ended.
+    /// Returns the status once the child has ended.
     ///
     /// # Errors
-    /// When it neither dies nor ends.
+    /// When the child neither dies nor ends in time.
     pub fn poll(&mut self) -> Result<Option<ExitStatus>, String> {
         if self.status.is_none() {
             self.status = self.child.try_wait().map_err(|e| format!("cannot wait for a child: {e}"))?;
@@ -226,15 +226,15 @@ impl Victim {
         Ok(self.status)
     }
 
-    /// Returns whether it has lived for that long.
+    /// Returns whether the child has lived for at least this time.
     pub fn has_lived(&self, microseconds: u64) -> bool {
         self.started.elapsed() >= Duration::from_micros(microseconds)
     }
 
-    /// Waits for its end.
+    /// Waits until the child has ended.
     ///
     /// # Errors
-    /// As [`Victim::poll`].
+    /// The same as for [`Victim::poll`].
     pub fn end(&mut self) -> Result<ExitStatus, String> {
         loop {
             if let Some(status) = self.poll()? {
@@ -244,14 +244,14 @@ impl Victim {
         }
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the child.
     pub fn signal(&self, signal: Signal) {
         crate::stop::signal(&self.child, signal);
     }
 
-    /// Kills it.
+    /// Kills the child.
     pub fn kill(&mut self) {
-        // It may be dead already.
+        // The child may be dead already.
         let _ = self.child.kill();
     }
 }

@@ -1,7 +1,7 @@
-//! Counters at their edges, and payloads that equal the ring's own words.
+//! Tests of counters at their limits, and of payloads that equal the words of the ring itself.
 //!
-//! The 32-bit frame count of the ring wraps, and positions pass 2^32. Each test runs in a process
-//! of its own, because the start of its rings is in the environment.
+//! The 32-bit frame count of the ring wraps, and positions pass 2^32. Each test runs in a separate
+//! process, because an environment variable sets the start of the rings.
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
 use std::process::Command;
@@ -12,10 +12,10 @@ use stripline::node::{Node, Topics};
 
 const START: &str = "STRIPLINE_RING_START";
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Packets sent across the edge.
+/// Packets that are sent across the limit.
 const PACKETS: u64 = 3000;
 
-/// Runs a test of this file again, in a process with this start of its rings.
+/// Runs a test of this file again, in a process with this start of the rings.
 fn start_at(test: &str, position: u64, count: u64) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
@@ -36,7 +36,7 @@ fn packets_pass_the_edge_of_32_bits() {
     for (position, count) in [(0, edge - 100), (edge - 4096, 0), (edge - 64 * 100, edge - 100)] {
         start_at("play_across", position, count);
     }
-    // Further than any ring gets in a year.
+    // Further than any ring can get in a year.
     start_at("play_across", 1 << 60, (1 << 40) - 100);
 }
 
@@ -97,7 +97,8 @@ fn play_across() {
     sender.join().unwrap();
 }
 
-/// Fills every line of the payload with the ring's words for a frame in this lap or the next.
+/// Fills every line of the payload with the words that the ring would have for a frame in this lap
+/// or the next.
 #[test]
 fn play_words_of_the_ring() {
     let Ok(start) = std::env::var(START) else { return };
@@ -113,7 +114,7 @@ fn play_words_of_the_ring() {
     assert!(lossy_publisher.wait_for_receivers(1, TIMEOUT).unwrap());
     for publisher in [&mut publisher, &mut lossy_publisher] {
         // The start of the frame that is written. The ring is one page, so the address of a payload
-        // gives its place in the ring. Between two packets there is at most a stream description.
+        // gives the place in the ring. Between two packets there is at most one stream description.
         let mut at = position;
         for number in 0..PACKETS {
             let words = 8 * (1 + number as usize % 28);

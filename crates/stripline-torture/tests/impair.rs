@@ -1,8 +1,8 @@
-//! `impair` with plain programs at both ends: this file started again, with sockets of the standard
-//! library.
+//! Tests of `impair` with plain programs at both ends: this file, started again, uses sockets of
+//! the standard library.
 //!
-//! Where the system allows no network namespaces or TAP devices, the program reports that, and
-//! these tests check the report.
+//! If the system allows no network namespaces or TAP devices, the program reports this, and the
+//! tests check the report.
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
 use std::io::{Read, Write};
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 const A: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 77, 0, 1);
 const PORT: u16 = 7000;
-/// A wait that takes longer hangs.
+/// A wait that takes longer counts as a hang.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const DATAGRAMS: u64 = 4000;
-/// Datagrams on the way at a time, so that no socket's buffer is full.
+/// The maximum number of datagrams in transit, so that no socket buffer is full.
 const IN_TRANSIT: u64 = 32;
-/// The number of the datagram that ends a sender's stream.
+/// The number of the datagram that ends the stream of a sender.
 const LAST: u64 = u64::MAX;
-/// The role of this program, when it is started again.
+/// The environment variable that holds the role when this program is started again.
 const ROLE: &str = "STRIPLINE_IMPAIR_TEST_ROLE";
-/// The exit code of a system without what this needs.
+/// The exit code of a system that lacks a requirement.
 const NOT_POSSIBLE: i32 = 77;
 
 fn impair(options: &[&str], role_a: &str, role_b: &str) -> Output {
@@ -36,8 +36,8 @@ fn impair(options: &[&str], role_a: &str, role_b: &str) -> Output {
     command.output().unwrap()
 }
 
-/// Runs two roles, and returns the counts of frames from A to B and the lines that roles print.
-/// `None`: not possible on this system.
+/// Runs two roles. Returns the counts of frames from A to B and the lines that the roles print;
+/// `None` if this is not possible on this system.
 fn run(options: &[&str], role_a: &str, role_b: &str) -> Option<(Counts, String)> {
     let output = impair(options, role_a, role_b);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -73,7 +73,8 @@ impl Counts {
     }
 }
 
-/// Returns what a receiver prints: datagrams, second copies, and those that another overtook.
+/// Returns the numbers that a receiver prints: received datagrams, duplicates, and datagrams that
+/// another overtook.
 fn result(printed: &str) -> [u64; 3] {
     let line = printed.lines().find_map(|line| line.split("RESULT ").nth(1)).unwrap();
     let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
@@ -94,7 +95,7 @@ fn datagrams_are_lost_repeated_and_overtaken_by_their_shares() {
     let options = ["--loss", "10", "--duplicate", "5", "--reorder", "25", "--only", "udp", "--seed", "7"];
     let Some((counts, printed)) = run(&options, "udp-send", "udp-receive") else { return };
     let [received, repeated, overtaken] = result(&printed);
-    // One frame a datagram. Few frames are of other programs of the kernel.
+    // There is one frame per datagram. A few frames come from other parts of the system.
     let lost = DATAGRAMS - received;
     assert!((280..=520).contains(&lost) && counts.of("lost") >= lost, "{lost} lost");
     assert!((100..=300).contains(&repeated) && counts.of("duplicated") >= repeated, "{repeated} repeated");
@@ -140,7 +141,7 @@ fn packets_through_an_impaired_link_are_all_accounted_for() {
     assert!(output.status.success(), "{text}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["cells"].as_array().unwrap().len(), 4, "{report:#}");
-    // No cell of that name.
+    // No cell has this name.
     let output = Command::new(env!("CARGO_BIN_EXE_stripline-torture"))
         .args(["network", "--only", "loss-6"])
         .output()
@@ -176,7 +177,7 @@ fn bad_options_are_refused() {
     }
 }
 
-/// Plays a role at one end, when `impair` has started this program for it.
+/// Plays a role at one end, if `impair` has started this program for that.
 #[test]
 fn play() {
     match std::env::var(ROLE).as_deref() {
@@ -231,13 +232,14 @@ fn bind() -> UdpSocket {
     socket
 }
 
-/// Sends numbered datagrams. The receiver's count comes back from time to time, so that no more are
-/// on the way than fit a buffer. That count is lost, too, or what it counts: then a pause helps.
+/// Sends numbered datagrams. From time to time the receiver sends the count back, so that not more
+/// datagrams are in transit than fit into a buffer. The reply may be lost, or the datagram that
+/// causes it; in that case a pause follows.
 fn send_datagrams(to: SocketAddr) {
     let socket = UdpSocket::bind((A, 0)).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     let mut buffer = [0; 8];
-    // The receiver may start later: it acknowledges number 0 of the stream before the others.
+    // The receiver may start later. It acknowledges a hello datagram before the stream begins.
     let give_up = Instant::now() + TIMEOUT;
     let hello = |number: u64| socket.send_to(&number.to_le_bytes(), to);
     while hello(LAST - 1).is_err() || socket.recv(&mut buffer).is_err() {
@@ -269,7 +271,7 @@ fn receive_datagrams(socket: &UdpSocket) {
         let (bytes, from) = socket.recv_from(&mut buffer).unwrap();
         let number = u64::from_le_bytes(buffer[..8].try_into().unwrap());
         if number >= LAST - 1 {
-            // The last reply may be lost as well: enough of them arrive.
+            // The last reply may be lost as well, so several copies are sent.
             let replies = if number == LAST { 20 } else { 1 };
             (0..replies).for_each(|_| drop(socket.send_to(&number.to_le_bytes(), from)));
             if number == LAST {

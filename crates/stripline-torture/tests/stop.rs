@@ -1,4 +1,4 @@
-//! Stopped peers, for as long as the check needs. `stop --seconds 60` does it for a minute.
+//! Stops peers for as long as the check needs. `stop --seconds 60` stops them for a minute.
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The torture as a test: every fail point kills at least once, and no survivor is harmed.
+//! The torture as a test: every fail point kills at least one process, and no survivor is harmed.
 #![allow(clippy::unwrap_used, reason = "what cannot be in a test is a failure of the test")]
 
 use std::process::Command;
@@ -25,7 +25,7 @@ const OTHERS: [&str; 15] = [
     "move-left",
 ];
 
-/// What the points of a middleware's own steps begin with. `--transport` reaches those.
+/// The prefixes of points within the steps of a middleware. `--transport` reaches those points.
 const OF_MIDDLEWARE: [&str; 3] = ["iceoryx2-", "dds-", "corba-"];
 
 #[test]

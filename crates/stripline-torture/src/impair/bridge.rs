@@ -14,13 +14,13 @@ use super::faults::{Counts, Direction, Faults};
 use crate::notes::now_ns;
 use crate::payload::mix;
 
-/// More bytes than any frame has.
+/// More bytes than the largest frame.
 const FRAME_MAX: usize = 1 << 17;
 
 /// The running threads.
 pub struct Bridge {
     threads: [JoinHandle<Result<Carried, String>>; 2],
-    /// Its end ends them.
+    /// Closing this pipe ends the threads.
     stop: PipeWriter,
     is_severed: Arc<AtomicBool>,
 }
@@ -30,16 +30,16 @@ pub struct Bridge {
 pub struct Carried {
     #[serde(flatten)]
     pub counts: Counts,
-    /// Frames on the way when the bridge was stopped.
+    /// Frames in transit when the bridge was stopped.
     pub left_over: u64,
-    /// Frames that came after the cable was severed.
+    /// Frames that arrived after the cable was severed.
     pub severed: u64,
-    /// Frames that the other namespace's kernel refused.
+    /// Frames that the kernel of the other namespace refused.
     pub undelivered: u64,
 }
 
 impl Bridge {
-    /// Starts it between two devices.
+    /// Starts the bridge between two devices.
     ///
     /// # Errors
     /// When the system lacks descriptors or threads.
@@ -61,7 +61,7 @@ impl Bridge {
 
     /// Severs the cable: from now on, nothing passes in either direction.
     pub fn sever(&self) {
-        // Relaxed: a frame more may pass.
+        // Relaxed: one more frame may pass.
         self.is_severed.store(true, Ordering::Relaxed);
     }
 
@@ -70,7 +70,7 @@ impl Bridge {
         self.is_severed.store(false, Ordering::Relaxed);
     }
 
-    /// Ends it and returns the figures of both directions.
+    /// Ends the bridge, and returns the figures of both directions.
     ///
     /// # Errors
     /// When a device has failed.
@@ -93,7 +93,7 @@ fn carry(
     let (mut undelivered, mut severed) = (0, 0);
     let mut pass = |frame: &[u8]| {
         if rustix::io::write(to, frame).is_err() {
-            // As of an interface that is down.
+            // The kernel refuses frames for an interface that is down.
             undelivered += 1;
         }
     };

@@ -1,6 +1,8 @@
-//! The fate of the frames of one direction: lost, cut, repeated, late or overtaken, by a seed.
+//! The fate of the frames of one direction: lost, cut, repeated, late or overtaken, as determined
+//! by a seed.
 //!
-//! No I/O and no clock: a function of the frames and of the time that the caller names.
+//! There is no I/O and no clock. The result is a function of the frames and of the times that the
+//! caller passes.
 
 use std::collections::VecDeque;
 use std::str::FromStr;
@@ -9,15 +11,15 @@ use serde::Serialize;
 
 use crate::payload::Rng;
 
-/// A million: shares are counted in millionths.
+/// One million: shares are counted in millionths.
 const WHOLE: u64 = 1_000_000;
-/// The most frames that may pass before one that is held back.
+/// The maximum number of frames that may overtake a frame that is held back.
 const OVERTAKEN_MAX: u64 = 8;
-/// The longest time that a frame is held back.
+/// The longest time for which a frame is held back.
 pub const HOLD_NS: u64 = 10_000_000;
-/// The most frames held back at a time. With more, the first of them leaves.
+/// The maximum number of frames held back at the same time. With more, the first of them leaves.
 const HELD_MAX: usize = 64;
-/// The most frames that wait. Those beyond are refused, as by a switch.
+/// The maximum length of the queue. Further frames are refused, as by a switch.
 pub const QUEUE_MAX: usize = 16_384;
 /// Bytes of a frame that are never cut: the Ethernet header.
 const ETHERNET_BYTES: usize = 14;
@@ -39,7 +41,7 @@ impl FromStr for Share {
     }
 }
 
-/// The time that a frame is on its way: the least and the most.
+/// The transit time of a frame: the minimum and the maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delay {
     least_ns: u64,
@@ -66,7 +68,8 @@ impl FromStr for Delay {
     }
 }
 
-/// The frames that faults are for. The others pass at once. Address resolution (ARP) always does.
+/// The frames to which faults apply. Other frames pass at once, and address resolution (ARP) always
+/// passes at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Only {
     /// All frames
@@ -97,39 +100,39 @@ pub struct Faults {
     pub duplicate: Share,
     pub reorder: Share,
     pub delay: Delay,
-    /// Bits per second; 0: any number.
+    /// Bits per second; 0 for no limit.
     pub rate: u64,
     pub only: Only,
 }
 
-/// Frames of one direction, counted.
+/// Counts of frames in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Frames that came.
+    /// Frames that arrived.
     pub arrived: u64,
-    /// Those that faults are not for.
+    /// Frames to which faults do not apply.
     pub exempt: u64,
     pub lost: u64,
     /// Frames without their end.
     pub cut: u64,
-    /// Second copies.
+    /// Duplicates of frames.
     pub duplicated: u64,
-    /// Frames that a later one has overtaken.
+    /// Frames that a later frame has overtaken.
     pub reordered: u64,
-    /// Frames that left later than they came.
+    /// Frames that left later than they arrived.
     pub delayed: u64,
-    /// Frames for which there was no room.
+    /// Frames for which there was no room in the queue.
     pub refused: u64,
-    /// Frames that left, with second copies.
+    /// Frames that left, including duplicates.
     pub passed: u64,
 }
 
-/// A frame on its way.
+/// A frame in the queue.
 #[derive(Debug)]
 struct Waiting {
     frame: Vec<u8>,
     due_ns: u64,
-    /// How many frames are to overtake it.
+    /// The number of frames that are to overtake this frame.
     overtaken_by: u64,
 }
 
@@ -137,10 +140,10 @@ struct Waiting {
 #[derive(Debug)]
 struct Held {
     frame: Vec<u8>,
-    /// It leaves when so many have passed, and at this time at the latest.
+    /// The frame leaves when `passed` has reached `after`, and at `until_ns` at the latest.
     after: u64,
     until_ns: u64,
-    /// Frames that had passed when it was held back.
+    /// The number of frames that had passed when this frame was held back.
     since: u64,
 }
 
@@ -151,19 +154,19 @@ pub struct Direction {
     rng: Rng,
     waiting: VecDeque<Waiting>,
     held: Vec<Held>,
-    /// Memory of frames that have left.
+    /// Reusable memory of frames that have left.
     spare: Vec<Vec<u8>>,
-    /// When the last frame that waits is due.
+    /// The time at which the last frame in the queue is due.
     last_due_ns: u64,
-    /// When the link can take the next frame.
+    /// The time at which the link can take the next frame.
     free_ns: u64,
-    /// Frames passed that the faults are for.
+    /// The number of passed frames to which the faults apply.
     passed: u64,
     counts: Counts,
 }
 
 impl Direction {
-    /// Makes a direction with these faults, by a seed.
+    /// Creates a direction with these faults and this seed.
     pub fn new(faults: Faults, seed: u64) -> Self {
         Self {
             faults,
@@ -178,7 +181,7 @@ impl Direction {
         }
     }
 
-    /// Takes a frame, and passes all that leave now.
+    /// Takes a frame, and passes all frames that leave now.
     pub fn accept(&mut self, frame: &[u8], now_ns: u64, pass: &mut impl FnMut(&[u8])) {
         self.counts.arrived += 1;
         if !self.faults.only.includes(frame) {
@@ -187,7 +190,7 @@ impl Direction {
             pass(frame);
             return;
         }
-        // The same number of draws for each frame.
+        // The number of draws is the same for each frame.
         let is_lost = self.draws(self.faults.loss);
         let is_cut = self.draws(self.faults.cut);
         let is_repeated = self.draws(self.faults.duplicate);
@@ -210,7 +213,7 @@ impl Direction {
         }
     }
 
-    /// Passes all that leave by now.
+    /// Passes all frames that are due.
     pub fn advance(&mut self, now_ns: u64, pass: &mut impl FnMut(&[u8])) {
         loop {
             let is_over = |held: &Held| held.after <= self.passed || held.until_ns <= now_ns;
@@ -241,7 +244,7 @@ impl Direction {
         }
     }
 
-    /// Returns when the next frame leaves, if none comes before.
+    /// Returns when the next frame leaves, if no frame arrives before.
     pub fn next_ns(&self) -> Option<u64> {
         let held = self.held.iter().map(|held| held.until_ns).min();
         let waiting = self.waiting.front().map(|waiting| waiting.due_ns);
@@ -276,7 +279,7 @@ impl Direction {
             self.free_ns = self.free_ns.max(now_ns) + took_ns;
             due_ns = self.free_ns;
         }
-        // A delay alone reorders nothing.
+        // A delay alone does not reorder frames.
         due_ns = (due_ns + delay_ns).max(self.last_due_ns);
         self.last_due_ns = due_ns;
         self.counts.delayed += u64::from(due_ns > now_ns);
@@ -311,7 +314,7 @@ mod tests {
     /// Nanoseconds from one frame to the next.
     const STEP_NS: u64 = 3_000;
 
-    /// Returns a frame of IPv4 with its number in the addresses, which are never cut.
+    /// Returns an IPv4 frame with the frame's number in the addresses, which are never cut.
     fn frame(number: u64, protocol: u8) -> Vec<u8> {
         let mut frame = vec![0; 100];
         (frame[12], frame[23]) = (0x08, protocol);
@@ -333,8 +336,8 @@ mod tests {
         }
     }
 
-    /// Sends frames through a direction. Returns the numbers in the order in which they left, each
-    /// with the time that it took, and the counts.
+    /// Sends frames through a direction. Returns the numbers in the order in which the frames left,
+    /// with the transit time of each, and the counts.
     fn run(faults: Faults, seed: u64, frames: u64) -> (Vec<(u64, u64)>, Counts) {
         let mut direction = Direction::new(faults, seed);
         let mut left = Vec::new();
@@ -410,10 +413,11 @@ mod tests {
         let mut highest = 0;
         for (place, (number, _)) in (0u64..).zip(&left) {
             highest = highest.max(*number);
-            // Frames held back in a row wait for those that pass, and for each other.
+            // Frames that are held back in a row wait for frames that pass, and for each other.
             assert!(place.abs_diff(*number) <= OVERTAKEN_MAX * 8, "{number} at {place}");
         }
-        // Nothing follows that could overtake it, and then nothing passes at all.
+        // No frame follows that could overtake this one. In the second run, no frame passes at all
+        // until the time limit.
         let (left, counts) = run(faults("0", "0", "100"), 3, 1);
         assert_eq!((left, counts.reordered), (vec![(0, HOLD_NS)], 0));
         let (left, _) = run(faults("0", "0", "100"), 3, 1000);
@@ -425,14 +429,14 @@ mod tests {
         let slow = Faults { delay: "1..5".parse().unwrap(), ..Faults::default() };
         let (left, counts) = run(slow, 1, 10_000);
         assert_eq!(numbers(&left), (0..10_000).collect::<Vec<_>>());
-        // What is due between two frames leaves with the second.
+        // A frame that is due between two frames leaves with the second one.
         assert!(left.iter().all(|(_, took)| (1_000_000..5_000_000 + STEP_NS).contains(took)));
         assert_eq!(counts.delayed, 10_000);
     }
 
     #[test]
     fn a_rate_is_kept_and_its_queue_is_bounded() {
-        // 800 bits every 3 us: twice the rate.
+        // 800 bits every 3 us are twice the rate.
         let slow = Faults { rate: 133_333_333, ..Faults::default() };
         let (left, counts) = run(slow, 1, 100_000);
         assert!(numbers(&left).is_sorted());
@@ -455,7 +459,7 @@ mod tests {
             });
         }
         assert_eq!((lengths.len(), lengths.first(), lengths.last()), (86, Some(&14), Some(&99)));
-        // One that is shorter than a header passes as it is.
+        // A frame that is shorter than a header passes unchanged.
         direction.accept(&[1; 5], 0, &mut |frame| assert_eq!(frame, [1; 5]));
         assert_eq!(direction.counts().cut, 5_000);
     }

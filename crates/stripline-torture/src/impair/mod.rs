@@ -1,5 +1,5 @@
-//! Two network namespaces, and between them a link that loses, cuts, repeats, delays and reorders
-//! frames by a seed. It carries any protocol, multicast too.
+//! Two network namespaces with a link between them that loses, cuts, repeats, delays and reorders
+//! frames, as determined by a seed. The link carries any protocol, including multicast.
 
 mod bridge;
 mod faults;
@@ -18,45 +18,44 @@ pub use bridge::{Bridge, Carried};
 pub use faults::{Delay, Faults, Only, Share};
 pub use namespace::{INTERFACE, Namespace, Problem};
 
-/// The exit code where the system has no TAP devices or network namespaces, or does not allow
-/// them.
+/// The exit code on systems that have no TAP devices or network namespaces, or do not allow them.
 pub const NOT_POSSIBLE: u8 = 77;
 
 /// The addresses of the two ends.
 pub const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2)];
 
-/// How often the commands are checked for their ends.
+/// The interval between two checks whether the commands have ended.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Two namespaces and the link between them.
 pub struct ImpairedLink {
-    /// A and B.
+    /// The namespaces A and B.
     pub namespaces: [Namespace; 2],
     bridge: Bridge,
 }
 
 impl ImpairedLink {
-    /// Makes both, and starts the link.
+    /// Creates both namespaces and starts the link.
     ///
     /// # Errors
-    /// When the system does not allow it, or lacks resources.
+    /// When the system does not allow this, or lacks resources.
     pub fn new(faults: Faults, seed: u64) -> Result<Self, Problem> {
         let [(a, device_a), (b, device_b)] = [Namespace::new(ADDRESSES[0])?, Namespace::new(ADDRESSES[1])?];
         let bridge = Bridge::start([device_a, device_b], faults, seed).map_err(Problem::Failed)?;
         Ok(Self { namespaces: [a, b], bridge })
     }
 
-    /// Severs the link: to each end, the other host has vanished.
+    /// Severs the link: for each end, the other host has vanished.
     pub fn sever(&self) {
         self.bridge.sever();
     }
 
-    /// Mends the link that was severed.
+    /// Mends the severed link.
     pub fn mend(&self) {
         self.bridge.mend();
     }
 
-    /// Ends the link and returns its figures.
+    /// Ends the link and returns the figures of the link.
     ///
     /// # Errors
     /// When a device has failed.
@@ -68,12 +67,12 @@ impl ImpairedLink {
     }
 }
 
-/// The figures of both directions, A to B first. Each has the frames that the kernel dropped before
-/// the bridge could take them.
+/// The figures of both directions, A to B first. Each direction also has the number of frames that
+/// the kernel dropped before the bridge could take them.
 pub struct LinkFigures([(Carried, u64); 2]);
 
 impl LinkFigures {
-    /// Returns them for a report.
+    /// Returns the figures for a report.
     pub fn report(&self) -> Value {
         let [a, b] = self.0.map(|(carried, drops)| json!({"frames": carried, "dropped_by_kernel": drops}));
         json!({"a_to_b": a, "b_to_a": b})
@@ -108,7 +107,7 @@ impl fmt::Display for LinkFigures {
 pub struct Impair {
     pub faults: Faults,
     pub seed: u64,
-    /// Both, with `--` between them.
+    /// Both commands, with `--` between them.
     pub commands: Vec<String>,
 }
 
@@ -116,7 +115,7 @@ impl Impair {
     /// Runs both commands to their end.
     ///
     /// # Errors
-    /// When the link cannot be made, or a command fails. The other one is then killed.
+    /// When the link cannot be made, or when a command fails. The other command is then killed.
     pub fn run(self) -> Result<(), Problem> {
         let commands = parse_commands(&self.commands).map_err(Problem::Failed)?;
         let link = ImpairedLink::new(self.faults, self.seed)?;
@@ -166,14 +165,14 @@ fn run_both(link: &ImpairedLink, commands: [Vec<String>; 2]) -> Result<(), Strin
 fn start(words: &[String]) -> std::io::Result<Child> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
-    // It does not outlive its link.
+    // The command must not outlive the link.
     let die_with_parent = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
-    // SAFETY: between fork and exec, one system call and no allocation.
+    // SAFETY: between fork and exec, the function makes one system call and allocates nothing.
     unsafe { command.pre_exec(die_with_parent) };
     command.spawn()
 }
 
-/// A command that was started. Its drop kills it.
+/// A command that was started. Dropping it kills the command.
 struct RunningCommand {
     name: &'static str,
     child: Child,
@@ -183,7 +182,7 @@ struct RunningCommand {
 impl Drop for RunningCommand {
     fn drop(&mut self) {
         if self.status.is_none() {
-            // It may have ended by now.
+            // The command may have ended by now.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

@@ -1,5 +1,5 @@
-//! A network namespace with one interface: a TAP device. The process that holds the device's
-//! descriptor is the other end of the cable.
+//! A network namespace with one interface, a TAP device. The process that holds the descriptor of
+//! the device is the other end of the cable.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -15,13 +15,13 @@ use rustix::thread::UnshareFlags;
 
 /// The interface in each namespace.
 pub const INTERFACE: &str = "link0";
-/// Frames that the kernel keeps for a bridge that is late. It drops those beyond.
+/// Frames that the kernel queues for a late bridge. The kernel drops further frames.
 const KERNEL_QUEUE: u32 = 16_384;
 
-/// A reason why there is no namespace.
+/// The reason why a namespace could not be created.
 #[derive(Debug)]
 pub enum Problem {
-    /// This system does not allow it.
+    /// This system does not allow namespaces.
     NotPossible(String),
     Failed(String),
 }
@@ -36,18 +36,19 @@ impl From<Problem> for String {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A network namespace. It lives as long as this value, or a process in it.
+/// A network namespace. It lives as long as this value or a process in the namespace.
 pub struct Namespace {
-    /// To the thread in the namespace.
+    /// Sends jobs to the thread in the namespace.
     jobs: mpsc::Sender<Job>,
 }
 
 impl Namespace {
-    /// Makes a namespace with the interface up and this address in a network of 24 bits. Returns it
-    /// and the descriptor of the device: a read takes a frame that is sent, a write delivers one.
+    /// Creates a namespace. The interface is up and has this address in a network of 24 bits.
+    /// Returns the namespace and the descriptor of the device: a read takes a sent frame, and a
+    /// write delivers a frame.
     ///
     /// # Errors
-    /// When the system does not allow it, or lacks resources.
+    /// When the system does not allow this, or lacks resources.
     pub fn new(address: Ipv4Addr) -> Result<(Self, OwnedFd), Problem> {
         let (jobs, its_jobs) = mpsc::channel::<Job>();
         let run = move || its_jobs.into_iter().for_each(|job| job());
@@ -60,13 +61,13 @@ impl Namespace {
         Ok((namespace, device))
     }
 
-    /// Runs a job in the namespace. A process that it starts is there, too.
+    /// Runs a job in the namespace. Processes that the job starts are in the namespace too.
     ///
     /// # Errors
     /// When a job before this one panicked.
     pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
         let (done, outcome) = mpsc::channel();
-        // If nothing receives it, the caller has panicked.
+        // If nothing receives the result, the caller has panicked.
         let job = move || drop(done.send(job()));
         self.jobs.send(Box::new(job)).map_err(|_| "the thread of a namespace is gone".to_string())?;
         outcome.recv().map_err(|_| "a job in a namespace panicked".into())
@@ -75,20 +76,21 @@ impl Namespace {
     /// Returns the frames that the kernel dropped because the bridge was late.
     ///
     /// # Errors
-    /// When the list of interfaces is not there.
+    /// When the list of interfaces cannot be read.
     pub fn kernel_drops(&self) -> Result<u64, String> {
         let list = self.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;
         let list = list.map_err(|e| format!("cannot read the list of interfaces: {e}"))?;
         let line = list.lines().find_map(|line| line.trim().strip_prefix(INTERFACE)?.strip_prefix(':'));
-        // Received: bytes, packets, errs, drop, fifo, frame, compressed, multicast. Then sent: the
-        // same, so that drop is the twelfth.
+        // The columns for received data are bytes, packets, errs, drop, fifo, frame, compressed and
+        // multicast. The same columns follow for sent data, so the twelfth column is the number of
+        // dropped frames.
         let drops = line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok());
         drops.ok_or_else(|| format!("{INTERFACE} is not in the list of interfaces"))
     }
 }
 
-/// The argument of calls about an interface: its name and, by the call, an address, flags or a
-/// number.
+/// The argument of calls about an interface: the name and, depending on the call, an address, flags
+/// or a number.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; 16],
@@ -111,13 +113,13 @@ const SET_FLAGS: Opcode = 0x8914;
 const SET_QUEUE: Opcode = 0x8943;
 const ADD_ROUTE: Opcode = 0x890b;
 
-/// Runs in the thread of a namespace to be.
+/// Runs in the thread that enters the new namespace.
 fn set_up(address: Ipv4Addr) -> Result<OwnedFd, Problem> {
-    // SAFETY: the flag concerns the network only. Descriptors and memory stay shared with the
-    // other threads.
+    // SAFETY: the flag affects only the network. Descriptors and memory stay shared with the other
+    // threads.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
         .map_err(|e| refused("making a network namespace", e))?;
-    // Later than the namespace, to which the device belongs from here on.
+    // The device is opened after the namespace was created, so it belongs to the namespace.
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let device = rustix::fs::open("/dev/net/tun", flags, Mode::empty())
         .map_err(|e| refused("opening /dev/net/tun", e))?;
@@ -151,14 +153,14 @@ fn socket_address(address: Ipv4Addr) -> [u8; 16] {
 
 fn set<const OPCODE: Opcode>(fd: impl AsFd, request: InterfaceRequest) -> rustix::io::Result<()> {
     // SAFETY: each of the calls above reads a `struct ifreq`. The request is at least as long, and
-    // begins with its fields.
+    // begins with the same fields.
     unsafe { ioctl::ioctl(fd, ioctl::Setter::<OPCODE, _>::new(request)) }
 }
 
-/// Sends all multicast to the interface.
+/// Routes all multicast to the interface.
 fn add_multicast_route(socket: &OwnedFd) -> io::Result<()> {
     let mut device = InterfaceRequest::new(INTERFACE, &[]).name;
-    // SAFETY: zero is a value of each field: numbers, addresses and a pointer.
+    // SAFETY: zero is a valid value of each field: numbers, addresses and a pointer.
     let mut route: libc::rtentry = unsafe { MaybeUninit::zeroed().assume_init() };
     let address = |address: [u8; 4]| {
         let mut data = [0; 14];
@@ -169,8 +171,8 @@ fn add_multicast_route(socket: &OwnedFd) -> io::Result<()> {
     route.rt_genmask = address([240, 0, 0, 0]);
     route.rt_flags = libc::RTF_UP;
     route.rt_dev = device.as_mut_ptr().cast();
-    // SAFETY: the call reads a `struct rtentry`, and the name that it points to, which lives until
-    // the end of this function.
+    // SAFETY: the call reads a `struct rtentry` and the name to which it points. The name lives
+    // until the end of this function.
     unsafe { ioctl::ioctl(socket, ioctl::Setter::<ADD_ROUTE, _>::new(route)) }?;
     Ok(())
 }

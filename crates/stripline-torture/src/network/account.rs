@@ -1,4 +1,4 @@
-//! The account of one receiver: every packet is received once or reported missing, by its number.
+//! The account of one receiver: every packet must be received once or reported missing, by number.
 
 use stripline::Gap;
 use stripline::node::Packet;
@@ -18,12 +18,12 @@ pub struct Account {
     pub received: u64,
     pub missing: u64,
     pub gaps: u64,
-    /// The hash of all that was received.
+    /// The hash of all received packets.
     pub hash: u64,
 }
 
 impl Account {
-    /// Makes one for a receiver that may miss packets, or for one that may not.
+    /// Creates an account. `is_lossy` is set if the receiver may miss packets.
     pub fn new(is_lossy: bool) -> Self {
         Self { is_lossy, ..Self::default() }
     }
@@ -31,7 +31,8 @@ impl Account {
     /// Enters a packet.
     ///
     /// # Errors
-    /// When it is damaged, comes twice or out of order, or behind packets that no gap reports.
+    /// When the packet is damaged, repeated or out of order, or follows packets that are missing
+    /// without a gap.
     pub fn enter(&mut self, packet: &Packet<'_, u64>) -> Result<(), String> {
         let (sender, sequence) = payload::check(packet)?;
         if (sender, sequence) != (SENDER, packet.sequence()) {
@@ -44,10 +45,10 @@ impl Account {
         Ok(())
     }
 
-    /// Enters the end of a stream of so many packets, with the gap before it.
+    /// Enters the end of a stream of `packets` packets, with the gap before the end.
     ///
     /// # Errors
-    /// When packets are missing that no gap reports.
+    /// When packets are missing without a gap.
     pub fn end(&mut self, packets: u64, gap: Option<Gap>) -> Result<(), String> {
         self.advance(packets, gap).map_err(|problem| format!("at the end: {problem}"))
     }

@@ -1,4 +1,4 @@
-//! One cell: the faults of the link, unicast or multicast, and a policy.
+//! A cell: the faults of the link, unicast or multicast, and a policy.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,15 +15,17 @@ use crate::impair::{ADDRESSES, Faults, INTERFACE, ImpairedLink, Only, Problem, S
 use crate::notes::{Board, Note, Notes};
 use crate::worker::Victim;
 
-/// A cell without progress for this long hangs. There is no limit for a cell that goes on.
+/// A cell without progress for this time counts as hung. There is no time limit for a cell that
+/// makes progress.
 const HANGS: Duration = Duration::from_secs(90);
-/// A process that lives longer than this has no progress to show either.
+/// The longest life of a process. This limit does not matter as long as cells without progress are
+/// ended.
 const LIFE_MAX: Duration = Duration::from_secs(24 * 3600);
-/// The pause from one check of the processes to the next.
+/// The pause between two checks of the processes.
 const PAUSE: Duration = Duration::from_millis(2);
-/// A sender without progress for this long waits for room.
+/// A sender without progress for this time is waiting for room.
 const FULL: Duration = Duration::from_secs(1);
-/// How long a link is cut that is mended after that.
+/// The time after which a cut link is mended.
 const CUT: Duration = Duration::from_secs(5);
 const GROUP: &str = "239.77.0.1:7700";
 
@@ -36,18 +38,18 @@ pub struct Cell {
     is_multicast: bool,
     overflow: &'static str,
     vanishes: Option<Vanishing>,
-    /// Whether the link is cut for [`CUT`].
+    /// Whether the link is cut for the time [`CUT`].
     is_cut: bool,
-    /// Whether packets go by a router, beside the sender.
+    /// Whether packets pass through a router beside the sender.
     is_routed: bool,
 }
 
 /// The moment at which the other host vanishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Vanishing {
-    /// While packets are on their way.
+    /// While packets are in transit.
     Busy,
-    /// While the receiver is stopped and its window is full.
+    /// While the receiver is stopped and the window is full.
     Stopped,
 }
 
@@ -63,8 +65,8 @@ impl fmt::Display for Cell {
 pub fn all(transport: &'static str) -> Vec<Cell> {
     let share = |percent: &str| percent.parse::<Share>().unwrap_or_default();
     let none = Faults::default();
-    // With a third of its segments lost, TCP waits for most of the time, and may get no answer for
-    // the whole lease. So there the link is impaired for datagrams only.
+    // If a third of the segments is lost, TCP spends most of the time waiting, and may get no
+    // answer for the whole lease. Therefore the link is impaired only for datagrams in that case.
     let most = match transport {
         "udp" => ("loss-30", Faults { loss: share("30"), only: Only::Udp, ..none }),
         _ => ("loss-10", Faults { loss: share("10"), ..none }),
@@ -141,13 +143,14 @@ struct ReceiverFigures {
     received: u64,
     missing: u64,
     gaps: u64,
-    /// Seconds from the cut to the end of this one and of its sender, where a host vanishes.
+    /// Seconds from the cut until this receiver has ended, and until its sender has ended, if a
+    /// host vanishes.
     #[serde(skip_serializing_if = "Option::is_none")]
     noticed_s: Option<[f64; 2]>,
 }
 
 impl CellFigures {
-    /// Returns them in a line.
+    /// Returns the figures in one line.
     pub fn summary(&self) -> String {
         let receivers = self.receivers.iter().map(|receiver| {
             let ReceiverFigures { received, missing, gaps, noticed_s } = receiver;
@@ -162,10 +165,10 @@ impl CellFigures {
 }
 
 impl Cell {
-    /// Runs it.
+    /// Runs the cell.
     ///
     /// # Errors
-    /// What is not as it must be.
+    /// Any deviation from the required result.
     pub fn run(&self, network: &Network, seed: u64) -> Result<CellFigures, Problem> {
         let started = Instant::now();
         let link = ImpairedLink::new(self.faults, seed)?;
@@ -205,7 +208,7 @@ impl Cell {
             let (namespace, own) = if sends { (a, ADDRESSES[0]) } else { (b, ADDRESSES[1]) };
             let notes = board.worker(index)?;
             let topics = format!("[default]\n{}", self.rules(&own.to_string()));
-            // Of several receivers, the first is stopped.
+            // If there are several receivers, the first one is stopped.
             let stops = self.is_multicast || self.vanishes == Some(Vanishing::Stopped);
             let stops_at = if stops && index == 1 { network.packets / 4 } else { 0 };
             let packets = self.vanishes.is_none().then_some(network.packets);
@@ -236,7 +239,8 @@ impl Cell {
         folder.check_empty()?;
         let (sender, receivers) = processes.split_at(1);
         let was_stopped = receivers.iter().any(|receiver| receiver.notes.get(Note::GoesOn) > 0);
-        // One that drops packets may have had the last of them before it came that far.
+        // A receiver that drops packets may have received the last packets before it reached the
+        // stop.
         if self.is_multicast && self.overflow == "block" && !was_stopped {
             return Err("no receiver was stopped".into());
         }
@@ -278,10 +282,10 @@ struct Process {
 }
 
 impl Process {
-    /// Takes note of its end.
+    /// Checks whether the process has ended, and records it.
     ///
     /// # Errors
-    /// When it has failed.
+    /// When the process has failed.
     fn check(&mut self) -> Result<(), String> {
         match self.victim.poll()? {
             Some(status) if !status.success() => Err(format!("{} failed: {status}", self.name)),
@@ -309,7 +313,8 @@ fn await_half(processes: &mut [Process], packets: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for the end of all. One that stops itself is continued after that time.
+/// Waits until all processes have ended. A process that stops itself is continued after the time
+/// `stop`.
 fn watch(processes: &mut [Process], stop: Duration) -> Result<(), String> {
     let (mut progress, mut since) = (0, Instant::now());
     let mut stopped_at = None;
@@ -321,7 +326,7 @@ fn watch(processes: &mut [Process], stop: Duration) -> Result<(), String> {
             if notes.get(Note::Stops) > notes.get(Note::GoesOn)
                 && stopped_at.get_or_insert_with(Instant::now).elapsed() >= stop
             {
-                // More than once: the first may come before the stop.
+                // The signal is sent more than once, because the first may arrive before the stop.
                 victim.signal(Signal::CONT);
             }
             let notes = [Note::Sent, Note::Taken, Note::Stops, Note::GoesOn].map(|note| notes.get(note));
@@ -343,9 +348,9 @@ fn watch(processes: &mut [Process], stop: Duration) -> Result<(), String> {
     Ok(())
 }
 
-/// Severs the link once the receiver has half of the packets, or is stopped and its sender waits.
-/// Then waits for both ends to notice. Returns after how many seconds: the receiver, the sender.
-/// One that is stopped is continued when its sender has noticed.
+/// Severs the link once the receiver has half of the packets, or is stopped while the sender waits.
+/// Then waits until both ends have detected the cut. Returns the seconds until the receiver and the
+/// sender have detected it. A stopped receiver is continued after the sender has detected the cut.
 fn watch_vanishing(
     processes: &mut [Process],
     vanishes: Vanishing,
@@ -399,7 +404,7 @@ fn watch_vanishing(
     Ok(noticed.map(Option::unwrap_or_default))
 }
 
-/// A runtime folder for the sockets of both ends. Its drop removes it.
+/// A runtime folder for the sockets of both ends. Dropping this value removes the folder.
 struct RuntimeFolder(PathBuf);
 
 impl RuntimeFolder {
@@ -412,7 +417,7 @@ impl RuntimeFolder {
         Ok(Self(path))
     }
 
-    /// Checks that the processes have left nothing there.
+    /// Checks that the processes have left nothing in the folder.
     fn check_empty(&self) -> Result<(), String> {
         let entries = std::fs::read_dir(&self.0).map_err(|e| format!("the runtime folder: {e}"))?;
         let left: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();

@@ -1,5 +1,5 @@
-//! Packets from one network namespace to another, through a link that loses, repeats and reorders
-//! frames. Every packet and every gap is checked.
+//! Packets between two network namespaces, through a link that loses, repeats and reorders frames.
+//! Every packet and every gap is checked.
 
 mod account;
 mod cell;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::impair::Problem;
 use crate::payload::mix;
 
-/// Runs the role that the environment names, if there is one, and returns the exit code.
+/// Runs the role in the environment, if there is one, and returns the exit code.
 pub fn play_if_asked() -> Option<u8> {
     peer::play_if_asked().or_else(router::play_if_asked)
 }
@@ -25,9 +25,9 @@ pub struct Network {
     /// Packets of each cell.
     pub packets: u64,
     pub seed: u64,
-    /// How long a receiver is stopped, in milliseconds.
+    /// The time for which a receiver is stopped, in milliseconds.
     pub stop_ms: u64,
-    /// Only cells with this in their names; all if it is empty.
+    /// Runs only cells with this text in their names; empty for all cells.
     pub only: String,
 }
 
@@ -58,7 +58,8 @@ impl Network {
         let mut reports = Vec::new();
         for cell in cells {
             let name = cell.to_string();
-            // By its name, so that a cell alone is the same as among all.
+            // The seed depends on the name, so that a cell has the same seed alone and among all
+            // cells.
             let seed = name.bytes().fold(mix(self.seed), |seed, byte| mix(seed ^ u64::from(byte)));
             let report = cell.run(self, seed).map_err(|problem| match problem {
                 Problem::Failed(text) => {

@@ -1,4 +1,4 @@
-//! The processes at both ends: this program started again, as a sender or a receiver.
+//! The processes at both ends. Each is this program, started again as a sender or a receiver.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,37 +12,37 @@ use crate::child::{TOPIC, join};
 use crate::notes::{Note, Notes};
 use crate::payload;
 
-/// The variable of the environment with the role.
+/// The environment variable that holds the role.
 const ROLE: &str = "STRIPLINE_TORTURE_NETWORK_ROLE";
-/// Packets from one note of the progress to the next.
+/// The number of packets between two notes of the progress.
 const NOTE_PERIOD: u64 = 32;
-/// Packets in a row of a sender that nothing holds up, and its pause after them. Without it, what
-/// the receivers' queues drop would hide what the link loses.
+/// The number of consecutive packets of a sender that is not held up, followed by the pause after
+/// them. Without the pause, losses in the queues of the receivers would hide losses on the link.
 const BURST: u64 = 8;
 const BURST_PAUSE: Duration = Duration::from_micros(200);
-/// The domain of both ends; each cell has a runtime folder of its own.
+/// The domain of both ends. Each cell has a separate runtime folder.
 const DOMAIN: &str = "network";
-/// How often a receiver that waits checks whether its sender is gone.
+/// The interval at which a waiting receiver checks whether the sender is gone.
 const LOOK_PERIOD: Duration = Duration::from_millis(20);
-/// The parent ends a cell without progress much earlier.
+/// The parent ends a cell without progress much earlier than this.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The role of a process.
 #[derive(Clone, Debug)]
 pub struct EndRole {
     pub sends: bool,
-    /// Packets in all; `None`: it ends when the last peer is gone.
+    /// The total number of packets; `None` if the process ends when the last peer is gone.
     pub packets: Option<u64>,
-    /// Receivers that the sender waits for.
+    /// Receivers for which the sender waits.
     pub receivers: usize,
-    /// The packet after which a receiver stops itself; 0: never.
+    /// The packet after which a receiver stops itself; 0 for never.
     pub stops_at: u64,
     /// The rules of all topics.
     pub topics: String,
 }
 
 impl EndRole {
-    /// Starts a process, where the caller is.
+    /// Starts a process in the namespace of the caller.
     ///
     /// # Errors
     /// When the system cannot start it.
@@ -70,10 +70,10 @@ impl EndRole {
     }
 }
 
-/// Runs the role that the environment names, if there is one, and returns the exit code.
+/// Runs the role in the environment, if there is one, and returns the exit code.
 pub fn play_if_asked() -> Option<u8> {
     let words = std::env::var(ROLE).ok()?;
-    // No child outlives the parent's namespaces.
+    // Children must not outlive the namespaces of the parent.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let name = if words.starts_with("true") { "the sender" } else { "a receiver" };
     match EndRole::parse(&words).ok_or_else(|| format!("`{words}` is no role")).and_then(play) {

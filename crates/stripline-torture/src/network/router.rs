@@ -1,4 +1,4 @@
-//! A router of zenoh, as a process of its own beside the sender.
+//! A zenoh router, as a separate process beside the sender.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,15 +9,15 @@ use rustix::process::Signal;
 use crate::impair::ADDRESSES;
 use crate::notes::Notes;
 
-/// The variable of the environment with the address of its notes.
+/// The environment variable that holds the address of the router's notes.
 const ROLE: &str = "STRIPLINE_TORTURE_NETWORK_ROUTER";
 
-/// Returns where it listens.
+/// Returns the address at which the router listens.
 pub fn address() -> SocketAddr {
     (ADDRESSES[0], 7447).into()
 }
 
-/// Starts it, where the caller is. It notes that it listens.
+/// Starts the router in the namespace of the caller. The router writes a note when it listens.
 ///
 /// # Errors
 /// When the system cannot start it.
@@ -28,7 +28,7 @@ pub fn start(notes: &str, folder: &Path) -> Result<Child, String> {
     command.spawn().map_err(|e| format!("cannot start a process: {e}"))
 }
 
-/// Runs it until the parent ends it, if the environment asks for that.
+/// Runs the router until the parent ends it, if the environment asks for a router.
 pub fn play_if_asked() -> Option<u8> {
     let notes = std::env::var(ROLE).ok()?;
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
@@ -41,7 +41,8 @@ pub fn play_if_asked() -> Option<u8> {
 fn route(notes: &Notes) -> Result<(), String> {
     use zenoh::Wait;
 
-    // With zenoh's own queues, lease and patience: a router is not ours.
+    // The router uses zenoh's default queues, lease and patience, because routers do not belong to
+    // Stripline.
     let mut config = zenoh::Config::default();
     let listens = format!("[\"tcp/{}\"]", address());
     for (key, value) in [

@@ -1,4 +1,5 @@
-//! The component type of the random waveforms, and their launcher: this program started again.
+//! The component type of the random waveforms, and their launcher. Both are this program, started
+//! again.
 
 use std::fs::File;
 use std::process::ExitCode;
@@ -15,21 +16,24 @@ use super::plan::{connection_name, sender_in};
 use crate::notes::now_ns;
 use crate::payload;
 
-/// The path of the waveform file, for a process that is to launch it.
+/// The environment variable with the path of the waveform file, for a process that is to launch the
+/// waveform.
 pub const LAUNCH: &str = "STRIPLINE_TORTURE_LAUNCH";
-/// A file that is empty until sources have sent enough. It also marks all processes of a round.
+/// The environment variable with the path of a file that is empty until the sources have sent
+/// enough. The variable also marks all processes of a round.
 pub const ENOUGH: &str = "STRIPLINE_TORTURE_ENOUGH";
 
-/// A component that sends numbered packets, or one for each that it receives, with a log.
+/// A component that sends numbered packets, or sends a packet for each that it receives. It writes
+/// a log.
 struct Numbers {
     index: usize,
     packets: u64,
     burst: u64,
     pause: Duration,
     hold: Duration,
-    /// Open before the component runs: its process may die before.
+    /// The log is open before the component runs, because the process may die earlier.
     log: Log,
-    /// Earlier starts, and the packets begun in them.
+    /// The number of earlier starts, and the number of packets begun in them.
     life: usize,
     made_ns: u64,
     begun: u64,
@@ -109,7 +113,7 @@ impl Running {
         Ok(())
     }
 
-    /// Receives until the end, and sends a packet for each.
+    /// Receives until the end of the streams, and sends a packet for each received packet.
     fn relay(&mut self, mut input: Input<u64>) -> Result<()> {
         for number in 0.. {
             match input.receive() {
@@ -167,7 +171,8 @@ impl Running {
         payload::fill(&mut loan, number, sequence);
         self.numbers.log.write(Record::Begun(sequence));
         match loan.send() {
-            // One receiver died, or its policy dropped the packet. The others have it.
+            // A receiver died, or a receiver's policy dropped the packet. The other receivers have
+            // it.
             Ok(()) | Err(Error::ReceiverGone { .. } | Error::PacketRefused { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -176,16 +181,16 @@ impl Running {
     }
 }
 
-/// Runs a component or launches a waveform, if the environment asks for it.
+/// Runs a component or launches a waveform, if the environment asks for this.
 ///
-/// Returns the exit code then.
+/// In that case returns the exit code.
 pub fn run_if_launched() -> Option<ExitCode> {
     let registry = Registry::new().with::<Numbers>();
     if let Some(code) = host_if_launched(&registry) {
         return Some(code);
     }
     let path = std::env::var(LAUNCH).ok()?;
-    // No launcher outlives the process that started it.
+    // A launcher must not outlive the process that started it.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     match launch(&path, &registry) {
         Ok(report) => println!("{report}"),
@@ -197,7 +202,7 @@ pub fn run_if_launched() -> Option<ExitCode> {
     Some(ExitCode::SUCCESS)
 }
 
-/// Launches the waveform of a file and returns its report as JSON.
+/// Launches the waveform of a file. Returns the report as JSON.
 fn launch(path: &str, registry: &Registry) -> Result<String, String> {
     let text = std::fs::read(path).map_err(|e| format!("cannot read {path}: {e}"))?;
     let catalog = Catalog::new(registry.specs(), &["inproc", "shm", "uds", "tcp"]);
@@ -216,7 +221,7 @@ fn launch(path: &str, registry: &Registry) -> Result<String, String> {
     serde_json::to_string(&report).map_err(|e| e.to_string())
 }
 
-/// An observer that prints what the launcher and its components report.
+/// An observer that prints everything that the launcher and the components report.
 struct Warnings;
 
 impl Observer for Warnings {

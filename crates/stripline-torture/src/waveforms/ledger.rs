@@ -1,38 +1,39 @@
-//! The check of what the components recorded: packet by packet, for each connection.
+//! Checks the records of the components, packet by packet, for each connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::log::{Origin, Record, WRONG};
 use super::plan::{Connection, Plan, connection_name};
 
-/// A component from one start to its end.
+/// The life of a component from one start to its end.
 #[derive(Default)]
 pub struct Life {
-    /// When its component was made, and when it was started.
+    /// The times at which the component was created and started.
     made_ns: u64,
     started_ns: u64,
-    /// When it was killed.
+    /// The time at which the component was killed.
     killed_ns: Option<u64>,
-    /// Whether no process of the component was killed before.
+    /// Whether no process of the component was killed before this start.
     is_first: bool,
-    /// Packets that it began to send.
+    /// The number of packets that the component began to send.
     begun: u64,
-    /// Packets sent: the send has returned.
+    /// The number of packets sent: each send has returned.
     sent: u64,
-    /// Packets sent, if it returned without an error.
+    /// The number of packets sent, if the component returned without an error.
     done: Option<u64>,
-    /// What it received, in order.
+    /// The received packets and gaps, in order.
     events: Vec<Record>,
 }
 
 impl Life {
-    /// Returns whether all its streams have ended.
+    /// Returns whether all streams to this component have ended.
     fn has_ended(&self) -> bool {
         self.events.contains(&Record::Ended)
     }
 }
 
-/// Splits the records of a component at its starts. `kills` are the times at which it was killed.
+/// Splits the records of a component at the starts. `kills` are the times at which the component
+/// was killed.
 ///
 /// # Errors
 /// When a record breaks the contract by itself.
@@ -44,7 +45,7 @@ pub fn lives(records: &[Record], kills: &[u64]) -> Result<Vec<Life>, String> {
             continue;
         }
         if matches!(record, Record::Dies { .. }) {
-            // Perhaps before it was started.
+            // The death may have been before the start.
             continue;
         }
         let life = lives.last_mut().ok_or("a log that begins without a start")?;
@@ -72,7 +73,7 @@ pub fn lives(records: &[Record], kills: &[u64]) -> Result<Vec<Life>, String> {
 /// The figures of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Packets sent, with those that the sender was sending when it died.
+    /// Packets sent, including packets that the sender was sending when it died.
     pub sent: u64,
     /// Packets received.
     pub received: u64,
@@ -85,7 +86,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Adds the figures of another connection, without `is_whole`.
+    /// Adds the figures of another connection, except for `is_whole`.
     pub fn add(&mut self, other: Self) {
         self.sent += other.sent;
         self.received += other.received;
@@ -93,7 +94,8 @@ impl Count {
         self.gaps += other.gaps;
     }
 
-    /// Returns the packets neither received nor reported, in ways that the contract allows.
+    /// Returns the number of packets that were neither received nor reported, in ways that the
+    /// contract allows.
     pub fn unaccounted(&self) -> u64 {
         self.sent.saturating_sub(self.received + self.missing)
     }
@@ -125,24 +127,24 @@ pub fn check(plan: &Plan, connection: &Connection, lives: &[Vec<Life>]) -> Resul
         let is_untouched = |life: &Life| life.is_first && life.killed_ns.is_none();
         let is_untouched = is_untouched(sender) && is_untouched(receiver);
         if let Some(sent) = sender.done.filter(|_| is_untouched && receiver.has_ended()) {
-            // A packet that a stop kept it from sending does not count.
+            // A packet that could not be sent because of a stop does not count.
             checker.count = Count { sent, is_whole: true, ..checker.count };
         }
     }
     Ok(checker.count)
 }
 
-/// The position where the receivers of a sender that died stopped, at least and at most.
+/// The position at which the receivers of a dead sender stopped: the minimum and the maximum.
 type Position = (u64, u64);
 
 struct Checker<'a> {
     connection: &'a Connection,
     senders: &'a [Life],
-    /// Connections of the receiver.
+    /// The number of connections of the receiver.
     inputs: usize,
-    /// By start of the sender: the position of its earlier receivers.
+    /// The position of earlier receivers, by start of the sender.
     positions: BTreeMap<usize, Position>,
-    /// By start of the sender: the packet after the last one received.
+    /// The packet after the last one received, by start of the sender.
     taken: BTreeMap<usize, u64>,
     count: Count,
 }
@@ -150,7 +152,8 @@ struct Checker<'a> {
 /// The state of one start of the receiver.
 struct View<'a> {
     life: &'a Life,
-    /// The start of the sender, its first packet received or reported, and the next expected one.
+    /// The start of the sender, the first packet of that start that was received or reported, and
+    /// the next expected packet.
     current: Option<(usize, u64, u64)>,
     released: Option<u64>,
     is_ejected: bool,
@@ -275,14 +278,14 @@ impl Checker<'_> {
 
     /// Returns whether the sender waited for this receiver before its first packet.
     ///
-    /// A sender that has been made waits for the receivers that run then, and at first all
-    /// components wait.
+    /// A sender waits for all receivers that are running when it is created. At the start of a
+    /// waveform, all components wait for each other.
     fn was_there(&self, receiver: &Life, start: usize) -> bool {
         let sender = &self.senders[start];
         receiver.started_ns < sender.made_ns || receiver.is_first && sender.is_first
     }
 
-    /// Checks that the receiver has got all packets that its sender had sent before it died.
+    /// Checks that the receiver has received all packets that the sender had sent before it died.
     fn outlived(&self, view: &View<'_>) -> Result<(), &'static str> {
         let (start, position) = match view.current {
             Some((start, _, next)) => (start, next),
@@ -297,7 +300,7 @@ impl Checker<'_> {
 
     /// Records the position of a receiver.
     fn leave(&mut self, view: &mut View<'_>) {
-        // A packet is released before the next one is received.
+        // A packet is released before the next packet is received.
         if let Some((start, first, next)) = view.current.take() {
             let least = view.released.unwrap_or(first).min(next);
             self.positions.insert(start, (least, next));
@@ -305,7 +308,7 @@ impl Checker<'_> {
         view.released = None;
     }
 
-    /// Records that a killed receiver got nothing of the senders that were started while it ran.
+    /// Records that a killed receiver got nothing from the senders that were started while it ran.
     fn leave_unseen(&mut self, life: &Life) {
         let Some(killed_ns) = life.killed_ns else { return };
         for (start, sender) in self.senders.iter().enumerate() {
@@ -321,7 +324,7 @@ impl Checker<'_> {
             return Ok(());
         }
         let Some((last, sender)) = self.senders.iter().enumerate().next_back() else { return Ok(()) };
-        // The sender before it was killed after its end of stream, which the receiver has got.
+        // The previous sender was killed after its end of stream, which the receiver has received.
         if let Some((start, _, next)) = view.current
             && start != last
             && self.senders[start].done == Some(next)
@@ -335,7 +338,8 @@ impl Checker<'_> {
                 self.outlived(view)?;
                 0
             }
-            // It started after the sender had ended, or its last stream was an earlier one.
+            // The receiver started after the sender had ended, or the receiver's last stream was an
+            // earlier one.
             _ => return self.outlived(view).map_err(Into::into),
         };
         let at_end = gaps.iter().find(|(first, packets)| *first == position && first + packets == sent);
@@ -375,14 +379,14 @@ mod tests {
         Record::Started { at_ns, made_ns: at_ns }
     }
 
-    /// Returns the records of a sender of so many packets.
+    /// Returns the records of a sender of `packets` packets.
     fn sends(at_ns: u64, packets: u64, done: bool) -> Vec<Record> {
         let packets = (0..packets).flat_map(|n| [Record::Begun(n), Record::Sent(n)]);
         let end = done.then_some(Record::Done(packets.clone().count() as u64 / 2));
         [started(at_ns)].into_iter().chain(packets).chain(end).collect()
     }
 
-    /// Returns the records of packets of a start of the sender, received and released.
+    /// Returns the records of packets, received and released, from one start of the sender.
     fn takes(life: usize, packets: impl IntoIterator<Item = u64>) -> Vec<Record> {
         let origin = Origin { component: 0, life };
         packets
@@ -395,7 +399,8 @@ mod tests {
         vec![Record::Gap { sender: 0, first, packets, is_restart }]
     }
 
-    /// Checks the records of a sender and a receiver, with the times of their kills.
+    /// Checks the records of a sender and a receiver. `kills` has the times at which each was
+    /// killed.
     fn judge(
         plan: &Plan,
         sender: &[Record],
@@ -414,7 +419,7 @@ mod tests {
         let judge = |events| judge(&plan, &sender, &receiver(events), [&[], &[]]);
         let count = judge(takes(0, 0..5)).expect("nothing is wrong with it");
         assert_eq!((count.sent, count.received, count.unaccounted(), count.is_whole), (5, 5, 0, true));
-        // A stop came before its last packet was sent.
+        // A stop came before the last packet was sent.
         let stopped = [&sender[..sender.len() - 1], &[Record::Begun(5), Record::Done(5)]].concat();
         let count = super::tests::judge(&plan, &stopped, &receiver(takes(0, 0..5)), [&[], &[]]);
         assert_eq!(count.map(|count| (count.sent, count.is_whole)), Ok((5, true)));
@@ -502,7 +507,8 @@ mod tests {
         let sender = sends(2, 5, false);
         let of_dead = super::tests::judge(&plan, &sender, &early, [&[5], &[]]);
         assert!(of_dead.is_err(), "the end of a stream that its sender has not ended");
-        // The sender was killed behind its end, and its successor before an end of its own.
+        // The sender was killed after its end of stream, and its successor was killed before it
+        // could end the stream.
         let sender = [sends(2, 5, true), sends(9, 1, false)].concat();
         let of_first = super::tests::judge(&plan, &sender, &early, [&[5], &[]]);
         assert!(of_first.is_ok(), "{of_first:?}");

@@ -1,4 +1,4 @@
-//! The log of a component that runs, in memory that outlives it.
+//! The log of a running component, in memory that outlives the component.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,60 +11,61 @@ use stripline::{Gap, GapReason, fail_point};
 
 use crate::notes::now_ns;
 
-/// Words of a record. Its size divides a page, so that a kill never leaves a part of a record.
+/// Words of a record. The size of a record divides a page, so that a kill never leaves a partial
+/// record.
 const WORDS: usize = 4;
 const BYTES: usize = WORDS * 8;
 
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The component was started, at this monotonic time in nanoseconds, in this process.
+    /// The component was started in this process, at this monotonic time in nanoseconds.
     Started {
         /// Monotonic nanoseconds.
         at_ns: u64,
-        /// When its process had made it, before it was started.
+        /// The time at which the process created the component, before the start.
         made_ns: u64,
     },
-    /// It is about to send the packet of this number.
+    /// The component is about to send the packet of this number.
     Begun(u64),
     /// The send of this packet has returned.
     Sent(u64),
-    /// A gap was reported before the next packet of that sender.
+    /// A gap was reported before the next packet of this sender.
     Gap {
         /// The component that sends.
         sender: usize,
-        /// The first packet missed.
+        /// The first missing packet.
         first: u64,
-        /// How many are missing.
+        /// The number of missing packets.
         packets: u64,
         /// Whether a restart is the reason.
         is_restart: bool,
     },
-    /// It has received a packet.
+    /// The component has received a packet.
     Packet {
-        /// The sender, and how often that had been started.
+        /// The sender, and how often the sender had been started.
         origin: Origin,
         /// The number of the packet.
         sequence: u64,
     },
-    /// It has released its last packet.
+    /// The component has released the last packet.
     Released,
-    /// It fell too far behind that sender.
+    /// The component fell too far behind this sender.
     Ejected(usize),
-    /// After the end of the stream, a gap was reported there.
+    /// A gap was reported after the end of the stream.
     GapAtEnd {
-        /// The first packet missed.
+        /// The first missing packet.
         first: u64,
-        /// How many are missing.
+        /// The number of missing packets.
         packets: u64,
     },
     /// All streams have ended.
     Ended,
-    /// It has returned without an error, and its output has sent so many packets.
+    /// The component has returned without an error, and the output has sent this number of packets.
     Done(u64),
-    /// A packet or an end arrived that breaks the contract: an index into [`WRONG`].
+    /// A packet or an end arrived that breaks the contract. The number is an index into [`WRONG`].
     Wrong(u64),
-    /// Its process dies at a fail point, at this monotonic time in nanoseconds.
+    /// The process dies at a fail point, at this monotonic time in nanoseconds.
     Dies {
         /// Monotonic nanoseconds.
         at_ns: u64,
@@ -79,22 +80,22 @@ pub const WRONG: [&str; 4] = [
     "the end was taken back",
 ];
 
-/// A sender: the component, and how often it had been started before.
+/// A sender: the component, and the number of earlier starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// The component.
     pub component: usize,
-    /// Its starts before this one.
+    /// The number of earlier starts.
     pub life: usize,
 }
 
 impl Origin {
-    /// Returns it as one number, which goes with each packet.
+    /// Returns the origin as one number, which each packet contains.
     pub fn number(self) -> u64 {
         (self.component as u64) << 32 | self.life as u64
     }
 
-    /// Reads the number of [`Origin::number`].
+    /// Converts the number of [`Origin::number`] back.
     pub fn from_number(number: u64) -> Self {
         Self { component: (number >> 32) as usize, life: (number & 0xffff_ffff) as usize }
     }
@@ -145,25 +146,25 @@ impl Record {
     }
 }
 
-/// Memory that processes write to and that outlives them.
+/// Memory to which processes write and that outlives them.
 pub struct Memory(File);
 
 impl Memory {
-    /// Allocates it.
+    /// Allocates the memory.
     ///
     /// # Errors
-    /// When the system has no memory for it.
+    /// When the system has no memory left.
     pub fn new() -> Result<Self, String> {
         let memory = rustix::fs::memfd_create("torture-log", MemfdFlags::CLOEXEC);
         memory.map(|fd| Self(fd.into())).map_err(|e| format!("no memory for a log: {e}"))
     }
 
-    /// Returns the path under which other processes open it.
+    /// Returns the path under which other processes open the memory.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
 
-    /// Returns the file itself, as the output of a child.
+    /// Returns the file, for use as the output of a child.
     ///
     /// # Errors
     /// When the system lacks descriptors.
@@ -171,29 +172,29 @@ impl Memory {
         self.0.try_clone().map_err(|e| format!("no descriptor for a log: {e}"))
     }
 
-    /// Returns its bytes.
+    /// Returns the bytes in the memory.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.0.metadata().map_or(0, |of| of.len()) as usize];
-        // A read of memory that exists does not fail.
+        // A read of existing memory does not fail.
         let _ = self.0.read_exact_at(&mut bytes, 0);
         bytes
     }
 
-    /// Returns whether it has any bytes.
+    /// Returns whether anything was written.
     pub fn is_written(&self) -> bool {
         self.0.metadata().is_ok_and(|of| of.len() > 0)
     }
 
     /// Appends bytes.
     pub fn write(&self, bytes: &[u8]) {
-        // A write to memory that exists does not fail.
+        // A write to existing memory does not fail.
         let _ = (&self.0).write_all(bytes);
     }
 
-    /// Returns its records.
+    /// Returns the records in the memory.
     ///
     /// # Errors
-    /// When it holds other bytes.
+    /// When the memory contains other bytes.
     pub fn records(&self) -> Result<Vec<Record>, String> {
         parse(&self.bytes())
     }
@@ -213,18 +214,18 @@ fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
     chunks.iter().map(record).collect()
 }
 
-/// The log of a component that runs.
+/// The log of a running component.
 pub struct Log(File);
 
 /// The logs of all components of this process.
 static OPEN: Mutex<Vec<Log>> = Mutex::new(Vec::new());
 
 impl Log {
-    /// Opens the log, which has the deaths of this process from now on. Counts earlier starts, and
-    /// packets begun.
+    /// Opens the log. From now on, deaths of this process are written to the log. Returns the
+    /// number of earlier starts, and the number of packets begun.
     ///
     /// # Errors
-    /// When there is no log at that path.
+    /// When there is no log at this path.
     pub fn open(path: &str) -> Result<(Self, usize, u64), String> {
         let file = File::options().read(true).append(true).open(path);
         let file = file.map_err(|e| format!("cannot open the log {path}: {e}"))?;
@@ -241,12 +242,13 @@ impl Log {
         Ok((Self(file), starts, begun as u64))
     }
 
-    /// Writes one record.
+    /// Writes a record.
     pub fn write(&mut self, record: Record) {
         let mut bytes = [0; BYTES];
         let (places, _) = bytes.as_chunks_mut::<8>();
         places.iter_mut().zip(record.words()).for_each(|(place, word)| *place = word.to_ne_bytes());
-        // One call: the system appends it as a whole. A write to memory that exists does not fail.
+        // A single call, so the system appends the record as a whole. A write to existing memory
+        // does not fail.
         let _ = self.0.write_all(&bytes);
     }
 }

@@ -1,4 +1,4 @@
-//! Random waveforms of real processes: components and launchers are killed and stopped at any time.
+//! Random waveforms of real processes. Components and launchers are killed and stopped at any time.
 
 mod component;
 mod ledger;
@@ -19,19 +19,19 @@ use crate::campaign::percentiles;
 use crate::leftovers::Inventory;
 use run::RunTally;
 
-/// The least number of events in a run of random waveforms.
+/// The number of events at which a run of random waveforms ends.
 #[derive(Clone, Copy)]
 pub enum Goal {
-    /// Processes are killed and stopped. Some outputs move meanwhile.
+    /// Processes are killed and stopped, and some outputs move.
     Kills(u64),
     /// Outputs move to other transports, and nothing is killed or stopped.
     Moves(u64),
-    /// All outputs move to other transports, beside kills and stops.
+    /// All outputs move to other transports, while processes are killed and stopped.
     DeadlyMoves(u64),
 }
 
 impl Goal {
-    /// Returns the number to reach, and the number reached, with the word for them.
+    /// Returns the number to reach, the number reached, and the word for them.
     fn progress(self, tally: &RunTally) -> (u64, u64, &'static str) {
         match self {
             Self::Kills(kills) => (kills, tally.kills, "killed"),
@@ -42,22 +42,23 @@ impl Goal {
 
 /// The options of a run of random waveforms.
 pub struct Waveforms {
-    /// The number of events.
+    /// The number of events to reach.
     pub goal: Goal,
-    /// The seed of the first waveform; each further one has the next.
+    /// The seed of the first waveform. Each further waveform uses the next number.
     pub seed: u64,
-    /// Waveforms at a time.
+    /// Waveforms that run at the same time.
     pub lanes: u64,
 }
 
 impl Waveforms {
-    /// Runs waveforms until the number is reached, or Ctrl-C.
+    /// Runs waveforms until the number is reached, or until Ctrl-C.
     ///
     /// # Errors
     /// The first violation.
     pub fn run(&self) -> Result<Value, String> {
         let interrupted = Arc::new(AtomicBool::new(false));
-        // A second Ctrl-C ends the process at once. No launcher and no component outlives it.
+        // A second Ctrl-C ends the process at once. No launcher and no component outlives the
+        // process.
         let first = signal_hook::flag::register_conditional_shutdown(
             signal_hook::consts::SIGINT,
             130,
@@ -128,7 +129,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Runs one waveform after the other.
+    /// Runs waveforms one after the other.
     fn lane(&self) {
         // Relaxed, here and below: these flags order no other data.
         while !self.over.load(Ordering::Relaxed) && !self.interrupted.load(Ordering::Relaxed) {
@@ -150,7 +151,7 @@ impl Work<'_> {
         }
     }
 
-    /// Prints the progress; on a terminal, always on the same line.
+    /// Prints the progress. On a terminal, always uses the same line.
     fn show(&self, tally: &RunTally) {
         let (enough, reached, what) = self.goal.progress(tally);
         let text = format!(

@@ -1,42 +1,44 @@
-//! Random waveforms: components, connections and the behaviour of each, all from one seed.
+//! Random waveforms: components, connections, and the behaviour of each. Everything follows from
+//! one seed.
 
 use std::fmt::Write;
 
 use crate::payload::{Rng, mix};
 
-/// The largest number of components.
+/// The maximum number of components.
 const COMPONENTS_MAX: u64 = 8;
-/// The largest number of packets of a source.
+/// The maximum number of packets of a source.
 const PACKETS_MAX: u64 = 3000;
 
-/// One waveform.
+/// A waveform.
 pub struct Plan {
-    /// Its components.
+    /// The components.
     pub components: Vec<Component>,
-    /// Its connections: at most one between two components, always to a later one.
+    /// The connections. There is at most one between two components, and it leads to the later
+    /// component.
     pub connections: Vec<Connection>,
-    /// Whether its outputs move to other transports while it runs.
+    /// Whether outputs move to other transports during the run.
     pub has_moves: bool,
 }
 
-/// One component.
+/// A component.
 #[derive(Clone, Debug)]
 pub struct Component {
-    /// Whether it shares a process with the other threads.
+    /// Whether the component shares a process with the other threads.
     pub is_thread: bool,
-    /// Whether the launcher starts it again when it fails.
+    /// Whether the launcher restarts the component when it fails.
     pub is_restarted: bool,
     /// Packets of a source.
     pub packets: u64,
     /// Packets of a source between two pauses.
     pub burst: u64,
-    /// The length of a pause, microseconds.
+    /// The length of a pause, in microseconds.
     pub pause_us: u64,
-    /// How long every fourth packet is held, microseconds.
+    /// The time for which every fourth packet is held, in microseconds.
     pub hold_us: u64,
 }
 
-/// One connection.
+/// A connection.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// The sending component.
@@ -45,19 +47,19 @@ pub struct Connection {
     pub to: usize,
     /// The name of the transport.
     pub transport: &'static str,
-    /// As in the file.
+    /// The value of `overflow` in the file.
     pub overflow: &'static str,
-    /// As in the file.
+    /// The value of `scope` in the file.
     pub scope: &'static str,
-    /// As in the file.
+    /// The value of `flow` in the file.
     pub flow: &'static str,
-    /// As in the file.
+    /// The value of `wait` in the file.
     pub wait: &'static str,
-    /// Packets that may be in the queue.
+    /// The maximum number of packets in the queue.
     pub depth: u64,
     /// Bytes of the ring.
     pub buffer: u64,
-    /// Whether it may go on over another transport.
+    /// Whether the connection may move to another transport.
     pub may_move: bool,
 }
 
@@ -71,7 +73,7 @@ pub fn connection_name(from: usize, to: usize) -> String {
     format!("c{from}.out -> c{to}.in")
 }
 
-/// Returns the sender of a connection of that name.
+/// Returns the sender of a connection with this name.
 pub fn sender_in(connection: &str) -> Option<usize> {
     connection.strip_prefix('c')?.split_once('.')?.0.parse().ok()
 }
@@ -87,17 +89,18 @@ impl Connection {
         matches!(self.transport, "inproc" | "shm")
     }
 
-    /// Returns whether a receiver gets an exact gap for what a killed one had not released.
+    /// Returns whether a receiver gets an exact gap for packets that a killed receiver before it
+    /// had not released.
     ///
-    /// A ring has no queue of the receiver's own that is lost with it.
+    /// A ring has no separate queue that would be lost with the receiver.
     pub fn resumes_exactly(&self) -> bool {
         self.is_ring() && !self.is_lossy() && !self.may_move
     }
 
     /// Returns whether a receiver gets everything that a killed sender had sent.
     ///
-    /// The queue of scope `none` is lost with the sender. A TCP socket that is closed with unread
-    /// acks discards what the kernel had not sent.
+    /// The queue of the scope `none` is lost with the sender. If a TCP socket is closed with unread
+    /// acks, the kernel discards data that it had not sent.
     pub fn outlives_sender(&self) -> bool {
         let answers = matches!(self.scope, "server" | "target") || self.flow != "transport";
         let may_be_tcp = self.transport == "tcp" || self.may_move;
@@ -106,7 +109,7 @@ impl Connection {
 }
 
 impl Plan {
-    /// Makes the waveform of a seed in which all outputs may move.
+    /// Creates the waveform of a seed, with outputs that may all move.
     pub fn of_deadly_moves(seed: u64) -> Self {
         let mut plan = Self::new(seed);
         plan.has_moves = true;
@@ -114,21 +117,22 @@ impl Plan {
         plan
     }
 
-    /// Makes the waveform of a seed in which all outputs may move and all components run until they
-    /// are stopped.
+    /// Creates the waveform of a seed, with outputs that may all move and components that run until
+    /// they are stopped.
     pub fn of_moves(seed: u64) -> Self {
         let mut plan = Self::of_deadly_moves(seed);
         plan.components.iter_mut().for_each(|component| component.packets = 1 << 40);
         plan
     }
 
-    /// Makes the waveform of a seed.
+    /// Creates the waveform of a seed.
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng::new(mix(seed));
         let count = 2 + rng.below(COMPONENTS_MAX - 1) as usize;
         let has_threads = rng.below(3) == 0;
         let components: Vec<_> = (0..count).map(|_| component(has_threads, &mut rng)).collect();
-        // Numbers of their own: a seed gives the same waveform with moves and without.
+        // These random numbers are independent, so a seed gives the same waveform with and without
+        // moves.
         let has_moves = Rng::new(mix(!seed)).below(3) == 0;
         let connections = edges(count, &mut rng)
             .into_iter()
@@ -140,14 +144,14 @@ impl Plan {
         Self { components, connections, has_moves }
     }
 
-    /// Returns the text of the waveform file. Component n writes its log to the nth of these files.
+    /// Returns the text of the waveform file. Component n writes the log to the nth of these files.
     pub fn file(&self, logs: &[String]) -> String {
         let mut text = String::from("[waveform]\nname = \"torture\"\n");
         for (index, component) in self.components.iter().enumerate() {
             let Component { is_thread, is_restarted, packets, burst, pause_us, hold_us } = component;
             let placement = if *is_thread { "thread" } else { "process" };
             let restart = if *is_restarted { "on-failure" } else { "never" };
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(
                 text,
                 "\n[component.{}]\ntype = \"numbers\"\nplacement = \"{placement}\"\nrestart = \"{restart}\"\n\
@@ -194,7 +198,7 @@ fn connection(from: usize, to: usize, is_local: bool, rng: &mut Rng) -> Connecti
         false => ["shm", "uds", "tcp"][rng.below(3) as usize],
     };
     let overflow = ["block", "block", "block", "drop-oldest", "drop-newest", "eject"][rng.below(6) as usize];
-    // A receiver that drops packets needs room for some of the largest.
+    // A receiver that drops packets needs room for several of the largest packets.
     let smallest = if overflow == "block" { 12 } else { 14 };
     Connection {
         from,

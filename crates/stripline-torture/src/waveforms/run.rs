@@ -1,4 +1,4 @@
-//! One round: a waveform is launched, its processes are killed and stopped, and its logs checked.
+//! A round: launches a waveform, kills and stops the processes, and checks the logs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,25 +25,25 @@ use crate::payload::{Rng, mix};
 use crate::plan::{points_of_moves, users_transports};
 use crate::worker::TIMEOUT;
 
-/// A waveform that does not end within this time hangs.
+/// A waveform that does not end within this time counts as hung.
 const HANGS: Duration = Duration::from_secs(60);
-/// The longest time in which processes are killed in one round.
+/// The longest time during which processes are killed in one round.
 const ROUND: Duration = Duration::from_secs(3);
-/// Failures after which the launcher does not start a component again.
+/// The number of failures after which the launcher does not restart a component.
 const RESTARTS_MAX: usize = 5;
-/// Moves of a round.
+/// The number of moves in a round.
 const MOVES_MAX: usize = 2;
-/// How long a move may wait for the sender's next packet.
+/// The time for which a move may wait for the sender's next packet.
 const MOVE_TIME: Duration = Duration::from_millis(500);
-/// Moves of a round without kills, at most.
+/// The maximum number of moves in a round without kills.
 const MANY_MOVES: u64 = 40;
-/// Requests of moves at a time, at most.
+/// The maximum number of pending requests for moves.
 const PENDING_MAX: u64 = 5;
 
-/// The figures of a round, or of all.
+/// The figures of a round, or of all rounds.
 #[derive(Default)]
 pub struct RunTally {
-    /// Components killed, launchers included.
+    /// Components killed, including launchers.
     pub kills: u64,
     /// Processes stopped and continued.
     pub stops: u64,
@@ -51,7 +51,7 @@ pub struct RunTally {
     pub launchers: u64,
     /// Waveforms launched.
     pub rounds: u64,
-    /// Waveforms that ran until all their components had ended.
+    /// Waveforms that ran until all components had ended.
     pub clean: u64,
     /// Connections.
     pub connections: u64,
@@ -59,18 +59,18 @@ pub struct RunTally {
     pub count: Count,
     /// Packets neither received nor reported, over all connections.
     pub unaccounted: u64,
-    /// From the death of a launcher to the end of its components, nanoseconds.
+    /// Nanoseconds from the death of a launcher to the end of the components.
     pub outlived_ns: Vec<u64>,
     /// Outputs that moved to another transport.
     pub moves: u64,
     /// Moves that were refused, or not confirmed in time.
     pub refused: u64,
-    /// Processes that died at a point of a move.
+    /// Processes that died at a fail point of a move.
     pub deaths: BTreeMap<&'static str, u64>,
 }
 
 impl RunTally {
-    /// Adds the figures of another.
+    /// Adds the figures of another round.
     pub fn add(&mut self, other: Self) {
         self.kills += other.kills;
         self.stops += other.stops;
@@ -89,18 +89,18 @@ impl RunTally {
     }
 }
 
-/// A violation, with all that is needed to repeat its round.
+/// A violation, with everything that is needed to repeat the round.
 #[derive(Debug)]
 pub struct Violation {
     /// The seed of the round.
     pub seed: u64,
-    /// The option for rounds of its kind.
+    /// The option for rounds of this kind.
     pub option: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
     /// The waveform file.
     pub waveform: String,
-    /// What the launcher and its components printed.
+    /// The output of the launcher and the components.
     pub printed: String,
 }
 
@@ -157,20 +157,20 @@ struct Round<'a> {
     report: Memory,
     printed: Memory,
     launcher: Launcher,
-    /// By component: the times at which its process was killed.
+    /// The times at which the process of each component was killed.
     kills: BTreeMap<usize, Vec<u64>>,
-    /// Abstract names of its sockets.
+    /// The abstract names of the waveform's sockets.
     names: BTreeSet<String>,
     launcher_killed_ns: Option<u64>,
     is_stopped: bool,
-    /// Requests of moves: whether one was made.
+    /// Requests for moves. Each thread returns whether the move was made.
     moves: Vec<JoinHandle<bool>>,
     /// The fail point of a move at which processes die.
     fail_point: Option<&'static str>,
     tally: RunTally,
 }
 
-/// The launcher's process, which ends its components with it.
+/// The launcher's process. When it ends, the components end too.
 struct Launcher(Child);
 
 impl Drop for Launcher {
@@ -200,7 +200,7 @@ impl<'a> Round<'a> {
             .stdin(Stdio::null())
             .stdout(report.file()?)
             .stderr(printed.file()?)
-            // Ctrl-C ends the torture, which ends the launcher.
+            // Ctrl-C ends the torture, which then ends the launcher.
             .process_group(0)
             .spawn()
             .map_err(|e| format!("cannot start a launcher: {e}"))?;
@@ -244,7 +244,7 @@ impl<'a> Round<'a> {
         self.check()
     }
 
-    /// Kills and stops at random moments, until the kills are enough.
+    /// Kills and stops processes at random moments, until there are enough kills.
     fn torture(&mut self, interrupted: &AtomicBool) -> Result<(), String> {
         let kills = 2 + self.dice.below(11);
         // In some rounds, processes die while the waveform starts.
@@ -282,7 +282,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Requests moves at random, several at a time.
+    /// Requests random moves, several at the same time.
     fn move_around(&mut self, interrupted: &AtomicBool) -> Result<(), String> {
         self.await_start()?;
         let started = Instant::now();
@@ -312,7 +312,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Waits for the earliest requests of moves until not more than `pending` are left.
+    /// Waits for the oldest requests for moves, until at most `pending` are left.
     fn collect_moves(&mut self, pending: usize) -> Result<(), String> {
         while self.moves.len() > pending {
             let is_made = self.moves.remove(0).join().map_err(|_| "a request of a move panicked")?;
@@ -322,7 +322,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Requests that an output moves to another transport. Kills go on meanwhile.
+    /// Requests to move an output to another transport. Kills go on in the meantime.
     fn request_move(&mut self) {
         let index = self.dice.below(self.plan.connections.len() as u64) as usize;
         let transports: Vec<&str> = match self.goal {
@@ -338,14 +338,14 @@ impl<'a> Round<'a> {
         };
         let launcher = self.launcher.0.id();
         self.moves.push(std::thread::spawn(move || {
-            // The launcher may be dead, or the component about to be started again.
+            // The launcher may be dead, or the component may be about to be restarted.
             let Ok(client) = ControlClient::find("torture", Some(launcher)) else { return false };
             let changes = client.set(&[setting], MOVE_TIME).unwrap_or_default();
             !changes.is_empty() && changes.iter().all(|change| change.taken == ChangeState::Applied)
         }));
     }
 
-    /// Enters the deaths at fail points, which the logs have.
+    /// Enters the deaths at fail points, which the logs contain.
     fn enter_deaths(&mut self) -> Result<(), String> {
         let Some(point) = self.fail_point else { return Ok(()) };
         let mut times = BTreeSet::new();
@@ -395,7 +395,7 @@ impl<'a> Round<'a> {
         pids.filter_map(|pid| Some((pid, self.components_in(pid)?))).collect()
     }
 
-    /// Returns the components in a process, if it is one of components.
+    /// Returns the components in a process, if the process runs components.
     fn components_in(&self, pid: u32) -> Option<Vec<usize>> {
         let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
         let names = command.split('\0').skip_while(|word| *word != "component").nth(1)?;
@@ -403,11 +403,12 @@ impl<'a> Round<'a> {
         Some(names.split(", ").filter_map(index).collect())
     }
 
-    /// Chooses a process to kill or to stop: mostly one that the launcher starts again.
+    /// Chooses a process to kill or to stop. In most cases it is a process that the launcher
+    /// restarts.
     fn victim(&mut self) -> Option<(u32, Vec<usize>)> {
         let is_restarted = |index: &usize| {
             let kills = self.kills.get(index).map_or(0, Vec::len);
-            // Moves kill, too, and the launcher counts those deaths.
+            // Moves kill processes too, and the launcher counts these deaths.
             let others = if self.fail_point.is_some() { MOVES_MAX } else { 0 };
             self.plan.components[*index].is_restarted && kills + others < RESTARTS_MAX
         };
@@ -423,7 +424,7 @@ impl<'a> Round<'a> {
     fn kill_component(&mut self) {
         let Some((pid, _)) = self.victim() else { return };
         let Some(process) = open(pid) else { return };
-        // It may have died, and its number may be another process's now.
+        // The process may have died, and the number may belong to another process now.
         let Some(components) = self.components_in(pid) else { return };
         let now = now_ns();
         if pidfd_send_signal(process.as_fd(), Signal::KILL).is_ok() {
@@ -441,7 +442,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Stops a process for a while. At times, a component is killed meanwhile.
+    /// Stops a process for a while. Sometimes kills a component in the meantime.
     fn stop_for_a_while(&mut self, pid: u32) {
         let Some(process) = open(pid) else { return };
         if pid != self.launcher.0.id() && self.components_in(pid).is_none() {
@@ -454,13 +455,13 @@ impl<'a> Round<'a> {
         if self.dice.below(4) == 0 && pid != self.launcher.0.id() {
             self.kill_component();
         }
-        // It may be dead.
+        // The process may be dead.
         let _ = pidfd_send_signal(process.as_fd(), Signal::CONT);
     }
 
     fn signal(&self, pid: u32, signal: Signal) {
         if let Some(process) = open(pid) {
-            // It may have ended.
+            // The process may have ended.
             let _ = pidfd_send_signal(process.as_fd(), signal);
         }
     }
@@ -487,7 +488,7 @@ impl<'a> Round<'a> {
     fn check(&mut self) -> Result<(), String> {
         let report = self.report()?;
         let failure = report.as_ref().and_then(|report| report.failure.clone());
-        // A waveform that is stopped before it runs restarts nothing.
+        // A waveform that is stopped before it runs does not restart anything.
         let never_ran = self.is_stopped && report.as_ref().is_some_and(|report| report.duration_s == 0.0);
         if let Some(failure) = failure.filter(|_| !self.may_fail() && !never_ran) {
             return Err(format!("the waveform failed for no reason: {failure}"));
@@ -515,13 +516,13 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Returns the launcher's report, unless it was killed.
+    /// Returns the launcher's report, unless the launcher was killed.
     fn report(&self) -> Result<Option<RunReport>, String> {
         let bytes = self.report.bytes();
         match serde_json::from_slice(&bytes) {
             Ok(report) => Ok(Some(report)),
             Err(_) if self.launcher_killed_ns.is_some() => Ok(None),
-            // The stop came before its start was complete.
+            // The stop came before the start was complete.
             Err(_) if self.is_stopped && bytes.is_empty() => Ok(None),
             Err(error) => Err(format!("the launcher ended without a report: {error}")),
         }
@@ -535,7 +536,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Compares the logs to the launcher's figures, where no end was killed.
+/// Compares the logs with the launcher's figures, if neither end was killed.
 fn compare(count: &Count, report: &RunReport, index: usize) -> Result<(), String> {
     let Some(connection) = report.connections.get(index).filter(|_| count.is_whole) else { return Ok(()) };
     let reported = (connection.sent, connection.packets, connection.lost);
@@ -546,7 +547,8 @@ fn compare(count: &Count, report: &RunReport, index: usize) -> Result<(), String
     Ok(())
 }
 
-/// Opens a handle of a process. It keeps its process when the number goes to another.
+/// Opens a handle of a process. The handle stays valid for this process even if another process
+/// gets the number.
 fn open(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
