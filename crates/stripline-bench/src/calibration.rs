@@ -1,8 +1,8 @@
-//! A calibration: what a packet costs over each transport on one machine, in a file.
+//! A calibration: a file with the cost of a packet over each transport on one machine.
 //!
 //! [`measure`] runs the ladder's cases of each transport in turn. `stripline calibrate` keeps the
-//! result, and `stripline check --explain` shows it beside the candidates of a connection. It
-//! explains a choice and never makes one.
+//! result, and `stripline check --explain` shows it beside the candidates of a connection. A
+//! calibration explains a choice but never makes one.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,22 +12,22 @@ use crate::OTHERS_SHARE_MAX;
 use crate::ladder::{Machine, Progress, Settings, allowed_cpus, costs, printable};
 use crate::processes::OthersWatch;
 
-/// The largest file, in bytes.
+/// The maximum size of the file in bytes.
 pub const FILE_BYTES_MAX: usize = 64 << 10;
-/// The version of the file's form.
+/// The version of the file format.
 const FORMAT: u32 = 1;
-/// The most transports of a file, and the most sizes of a transport.
+/// The maximum number of transports in a file, and of sizes for each transport.
 const TRANSPORTS_MAX: usize = 32;
 const SIZES_MAX: usize = 8;
-/// The longest name of a transport, and of a program's version.
+/// The maximum length of the name of a transport, and of the version of a program.
 const NAME_BYTES_MAX: usize = 64;
-/// The longest time of a packet, in nanoseconds.
+/// The maximum time of a packet in nanoseconds.
 const NS_MAX: f64 = 100e9;
-/// The latest time of a measurement, in seconds since 1970: in the year 9999.
+/// The latest time of a measurement, in seconds since 1970. It is in the year 9999.
 const MEASURED_S_MAX: u64 = 253_000_000_000;
 
 /// The costs of a packet over each transport, and the machine of the measurement. A value of this
-/// type is valid: it comes from a measurement, or from a file that passed every check.
+/// type is always valid: it comes from a measurement, or from a file that has passed every check.
 ///
 /// ```
 /// use stripline_bench::calibration::Calibration;
@@ -53,13 +53,13 @@ struct Contents {
     transports: Vec<TransportCosts>,
 }
 
-/// The version of a file's form, which is read before all else.
+/// The version of the file format, which is read before everything else.
 #[derive(Deserialize)]
 struct Format {
     format: u32,
 }
 
-/// The costs of a packet over one transport, at each size that was measured.
+/// The costs of a packet over one transport, for each measured size.
 ///
 /// ```
 /// use stripline_bench::calibration::TransportCosts;
@@ -72,9 +72,9 @@ struct Format {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TransportCosts {
-    /// The transport's name.
+    /// The name of the transport.
     pub transport: String,
-    /// The costs, with ascending sizes.
+    /// The costs, sorted by size.
     pub costs: Vec<Cost>,
 }
 
@@ -91,16 +91,16 @@ pub struct TransportCosts {
 pub struct Cost {
     /// Bytes of the payload.
     pub bytes: usize,
-    /// Nanoseconds one way to a receiver that sleeps.
+    /// Nanoseconds one way to a sleeping receiver.
     pub asleep_ns: f64,
-    /// Nanoseconds one way to a receiver that spins.
+    /// Nanoseconds one way to a spinning receiver.
     pub spinning_ns: f64,
-    /// Nanoseconds a packet at full rate.
+    /// Nanoseconds per packet at full rate.
     pub per_packet_ns: f64,
 }
 
 impl Cost {
-    /// Returns the bytes a second at full rate.
+    /// Returns the bytes per second at full rate.
     pub fn bytes_per_s(&self) -> f64 {
         self.bytes as f64 * 1e9 / self.per_packet_ns
     }
@@ -110,7 +110,7 @@ impl Calibration {
     /// Parses a file.
     ///
     /// # Errors
-    /// A sentence on what is wrong: another form, no JSON, or a value out of its range.
+    /// A sentence that names the problem: another format, invalid JSON, or a value out of range.
     ///
     /// ```
     /// use stripline_bench::calibration::Calibration;
@@ -122,7 +122,7 @@ impl Calibration {
         if bytes.len() > FILE_BYTES_MAX {
             return Err(format!("it has more than {FILE_BYTES_MAX} bytes"));
         }
-        // The parser repeats names from the file.
+        // The parser's messages contain names from the file.
         let problem =
             |what: &str, error: serde_json::Error| format!("{what}: {}", printable(&error.to_string()));
         let Format { format } =
@@ -135,17 +135,18 @@ impl Calibration {
         contents.check().map(|()| Self(contents))
     }
 
-    /// Returns the version of the program that measured, as [`program_version`] returns it.
+    /// Returns the version of the program that made the measurement, in the form of
+    /// [`program_version`].
     pub fn program(&self) -> &str {
         &self.0.program
     }
 
-    /// Returns when it was measured.
+    /// Returns the time of the measurement.
     pub fn measured(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(self.0.measured_s)
     }
 
-    /// Returns the machine that it was measured on.
+    /// Returns the machine of the measurement.
     pub fn machine(&self) -> &Machine {
         &self.0.machine
     }
@@ -155,8 +156,8 @@ impl Calibration {
         self.0.runs
     }
 
-    /// Returns the share of all processors that other programs used meanwhile, 0 to 1; `None` if
-    /// unknown.
+    /// Returns the share of all processors that other programs used during the measurement, 0 to 1;
+    /// `None` if unknown.
     pub fn others_share(&self) -> Option<f64> {
         self.0.others_share
     }
@@ -166,18 +167,19 @@ impl Calibration {
         self.0.others_share.is_some_and(|share| share > OTHERS_SHARE_MAX)
     }
 
-    /// Returns the costs of each transport that was measured.
+    /// Returns the costs of each measured transport.
     pub fn transports(&self) -> &[TransportCosts] {
         &self.0.transports
     }
 
-    /// Returns the costs of a transport, with ascending sizes; `None`: it was not measured.
+    /// Returns the costs of a transport, sorted by size; `None` if it was not measured.
     pub fn of(&self, transport: &str) -> Option<&[Cost]> {
         let own = self.0.transports.iter().find(|own| own.transport == transport);
         own.map(|own| &own.costs[..])
     }
 
-    /// Returns why the figures do not describe this program on this machine; `None` if they do.
+    /// Returns the reason why the figures do not describe this program on this machine; `None` if
+    /// they do.
     pub fn misfit(&self, machine: &Machine) -> Option<String> {
         if self.0.program != program_version() {
             let (then, now) = (&self.0.program, program_version());
@@ -252,17 +254,20 @@ impl Contents {
 pub struct CalibrationResult {
     /// The calibration.
     pub calibration: Calibration,
-    /// Notes: what could not be measured, and why.
+    /// Notes on transports that could not be measured, with the reasons.
     pub notes: Vec<String>,
-    /// Whether Ctrl-C ended it early, so that the figures have fewer runs than asked for.
+    /// Whether Ctrl-C ended the measurement early, so that the figures have fewer runs than
+    /// requested.
     pub interrupted: bool,
 }
 
-/// Measures all transports of this program on this machine: about two minutes, or 15 s if it is
-/// quick. The settings' sizes have no effect. Ctrl-C ends it early.
+/// Measures all transports of this program on this machine. This takes about two minutes, or 15 s
+/// for a quick measurement. The sizes in the settings have no effect. Ctrl-C ends the measurement
+/// early.
 ///
 /// # Errors
-/// If the settings are wrong, no transport could be measured at all sizes, or Ctrl-C came first.
+/// If the settings are wrong, if no transport could be measured at all sizes, or if Ctrl-C came
+/// first.
 ///
 /// ```no_run
 /// use stripline_bench::calibration::measure;
@@ -300,7 +305,7 @@ pub fn measure(
     })
 }
 
-/// Returns the version of this program, with the kind of build: a debug build is slower.
+/// Returns the version of this program and the kind of build, because a debug build is slower.
 ///
 /// ```
 /// let version = stripline_bench::calibration::program_version();
@@ -390,7 +395,7 @@ mod tests {
             (changed(|c| c.transports[0].costs[0].asleep_ns = 0.0), "not above 0"),
             (changed(|c| c.transports[0].costs[0].spinning_ns = -1.0), "not above 0"),
             (changed(|c| c.transports[0].costs[0].per_packet_ns = 1e300), "not above 0"),
-            // JSON has no such number.
+            // JSON has no representation of this number.
             (changed(|c| c.transports[0].costs[0].per_packet_ns = f64::NAN), "damaged"),
         ] {
             assert!(problem.contains(words), "{words}: {problem}");

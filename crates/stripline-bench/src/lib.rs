@@ -1,11 +1,12 @@
-//! Measurements of Stripline, compared with the limits of the machine, bare sockets, and peers.
+//! Measurements of Stripline, compared with the limits of the machine, bare sockets, and other
+//! middleware.
 //!
-//! A [ladder] is one interleaved run from the machine's limits up. An [experiment] runs pipelines
-//! of components from a file, each compared with its ideal. The [instructions] of a packet are
-//! counted. A [calibration] has the costs of a packet over each transport. The [bindings] to other
-//! languages stand beside Rust and beside other libraries. Everything is measured in new processes.
-//! The measuring program starts them from its own executable: its `main` begins with
-//! [`child_if_launched`].
+//! A [ladder] is one interleaved run that starts at the limits of the machine. An [experiment] runs
+//! pipelines of components from a file, and compares each with an ideal. [`instructions`] counts
+//! the instructions per packet. A [calibration] has the costs of a packet over each transport.
+//! [`bindings`] compares the bindings to other languages with Rust and with other libraries.
+//! Everything is measured in new processes. The measuring program starts them from its own
+//! executable, so its `main` must begin with [`child_if_launched`].
 //!
 //! ```no_run
 //! use stripline_bench::ladder::{Settings, run};
@@ -23,7 +24,7 @@
 //! ```
 //!
 //! With the feature `peers`, iceoryx2 and ZeroMQ are measured as well, from their published crates.
-//! That needs Rust 1.89 and a C++ compiler: libzmq is built from its sources, and no system package
+//! This needs Rust 1.89 and a C++ compiler: libzmq is built from its sources, and no system package
 //! is needed.
 
 pub mod bindings;
@@ -45,7 +46,7 @@ use std::process::ExitCode;
 pub const OTHERS_SHARE_MAX: f64 = 0.05;
 
 /// Runs the job of a process that a benchmark started, and returns the exit code. In any other
-/// process it returns `None`.
+/// process, returns `None`.
 ///
 /// ```
 /// // This process was not started by a benchmark.
@@ -58,7 +59,7 @@ pub fn child_if_launched() -> Option<ExitCode> {
         .or_else(bindings::child_if_launched)
 }
 
-// The examples of the README compile, and run where they can.
+// Compiles the examples of the README, and runs those that can run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! The child processes of a measurement: their start, their results and their end.
+//! The child processes of a measurement: how they are started, return their results, and end.
 
 use std::io::{Read, Write};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -23,7 +23,7 @@ use crate::ladder::Problem;
 /// once.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 
-/// Returns the program to start the processes from.
+/// Returns the program from which the processes are started.
 pub(crate) fn program(given: Option<&PathBuf>) -> Result<PathBuf, Problem> {
     match given {
         Some(program) => Ok(program.clone()),
@@ -31,7 +31,8 @@ pub(crate) fn program(given: Option<&PathBuf>) -> Result<PathBuf, Problem> {
     }
 }
 
-/// Runs the job in this variable, if there is one. Prints the result and returns the exit code.
+/// Runs the job in this environment variable, if there is one. Prints the result and returns the
+/// exit code.
 pub(crate) fn answer<J: DeserializeOwned, O: Serialize>(
     variable: &str,
     perform: impl FnOnce(Result<J, Problem>) -> (O, bool),
@@ -42,7 +43,7 @@ pub(crate) fn answer<J: DeserializeOwned, O: Serialize>(
     Some(if is_well && is_reported { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the result of a process for its parent; false: that failed.
+/// Prints the result of a process for the parent. Returns false if this failed.
 pub(crate) fn report<O: Serialize>(outcome: &O) -> bool {
     serde_json::to_string(outcome)
         .map_err(std::io::Error::other)
@@ -50,8 +51,8 @@ pub(crate) fn report<O: Serialize>(outcome: &O) -> bool {
         .is_ok()
 }
 
-/// Makes this process end with its parent. For use between `fork` and `exec`: it makes system calls
-/// only.
+/// Makes this process end with the parent. For use between `fork` and `exec`: it makes only system
+/// calls.
 pub(crate) fn end_with_parent(parent: Option<Pid>) -> std::io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The parent may have died just before.
@@ -84,12 +85,12 @@ impl ChildProcesses {
         let prepare = move || {
             end_with_parent(parent)?;
             for descriptor in &inherited {
-                // SAFETY: the parent holds them open until this process has started.
+                // SAFETY: the parent keeps the descriptors open until this process has started.
                 fcntl_setfd(unsafe { BorrowedFd::borrow_raw(*descriptor) }, FdFlags::empty())?;
             }
             Ok(())
         };
-        // SAFETY: `prepare` makes system calls only and allocates nothing.
+        // SAFETY: `prepare` makes only system calls and allocates nothing.
         unsafe { command.pre_exec(prepare) };
         let mut child = command.spawn().map_err(|e| format!("cannot start {}: {e}", program.display()))?;
         let output = child.stdout.take();
@@ -97,7 +98,7 @@ impl ChildProcesses {
         Ok(())
     }
 
-    /// Passes on the result of each process, until all have ended or one result is refused.
+    /// Passes on the result of each process, until all have ended or a result is refused.
     pub(crate) fn listen<O: DeserializeOwned, E: From<Problem>>(
         &mut self,
         end: Instant,
@@ -111,7 +112,7 @@ impl ChildProcesses {
             }
             let outputs = open.iter().filter_map(|member| member.output.as_ref());
             let mut polled: Vec<_> = outputs.map(|output| PollFd::new(output, PollFlags::IN)).collect();
-            // A signal ends the wait early; the interruption flag shows which.
+            // A signal ends the wait early. The interruption flag shows whether it was Ctrl-C.
             let _ = poll(&mut polled, Some(&POLL_INTERVAL));
             let ready: Vec<bool> = polled.iter().map(|p| !p.revents().is_empty()).collect();
             if interrupted.load(Ordering::Relaxed) {
@@ -131,7 +132,7 @@ impl ChildProcesses {
 }
 
 impl Member {
-    /// Reads the available output. Returns the result at its end.
+    /// Reads the available output. Returns the result at the end of the output.
     fn read<O: DeserializeOwned>(&mut self) -> Result<Option<O>, Problem> {
         let Some(output) = &mut self.output else { return Ok(None) };
         let mut part = [0; 1 << 16];
@@ -150,14 +151,14 @@ impl Member {
 impl Drop for ChildProcesses {
     fn drop(&mut self) {
         for member in &mut self.0 {
-            // Neither call has an effect on a child that has ended and was waited for.
+            // Neither call affects a child that has ended and was waited for.
             let _ = member.child.kill();
             let _ = member.child.wait();
         }
     }
 }
 
-/// The machine's resources used by the processes of a run.
+/// The resources of the machine that the processes of a run used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Usage {
     pub cpu_s: f64,
@@ -195,7 +196,7 @@ impl Usage {
         }
     }
 
-    /// Returns the usage since an earlier one. The peak is that of the whole process.
+    /// Returns the usage since an earlier reading. The peak is for the whole process.
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             cpu_s: self.cpu_s - earlier.cpu_s,
@@ -205,14 +206,14 @@ impl Usage {
         }
     }
 
-    /// Adds a later part of the same process.
+    /// Adds the usage of a later part of the same process.
     pub(crate) fn add_part(&mut self, part: Self) {
         let peak_kib = self.peak_kib.max(part.peak_kib);
         self.add(part);
         self.peak_kib = peak_kib;
     }
 
-    /// Adds another process.
+    /// Adds the usage of another process.
     pub(crate) fn add(&mut self, other: Self) {
         self.cpu_s += other.cpu_s;
         self.voluntary_switches += other.voluntary_switches;
@@ -221,8 +222,8 @@ impl Usage {
     }
 }
 
-/// Returns the seconds of work of all processors together, since the machine was started. `None` if
-/// the system does not provide it.
+/// Returns the seconds for which all processors together have worked since the machine was started;
+/// `None` if the system does not provide this.
 pub(crate) fn machine_cpu_s() -> Option<f64> {
     busy_ticks(&std::fs::read_to_string("/proc/stat").ok()?)
         .map(|ticks| ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
@@ -233,12 +234,12 @@ pub(crate) fn machine_cpu_s() -> Option<f64> {
 pub(crate) struct OthersTime {
     /// Seconds of processor time.
     pub cpu_s: f64,
-    /// Seconds that the runs took.
+    /// Total duration of the runs in seconds.
     pub elapsed_s: f64,
 }
 
 impl OthersTime {
-    /// Adds that of another run.
+    /// Adds the time of another run.
     pub(crate) fn add(&mut self, other: Self) {
         self.cpu_s += other.cpu_s;
         self.elapsed_s += other.elapsed_s;
@@ -251,7 +252,7 @@ impl OthersTime {
     }
 }
 
-/// A measurement of the processor time of other programs, from its creation on.
+/// A measurement of the processor time of other programs, which begins at its creation.
 pub(crate) struct OthersWatch {
     start: Instant,
     machine_s: Option<f64>,
@@ -263,8 +264,8 @@ impl OthersWatch {
         Self { start: Instant::now(), machine_s: machine_cpu_s(), own: Usage::now_with_children() }
     }
 
-    /// Returns the time until now; all children that were started since have to have ended. `None`
-    /// if the system does not provide it.
+    /// Returns the time until now. All children that were started since the creation must have
+    /// ended. Returns `None` if the system does not provide the time.
     pub(crate) fn stop(self) -> Option<OthersTime> {
         let worked_s = machine_cpu_s()? - self.machine_s?;
         let own_s = Usage::now_with_children().since(self.own).cpu_s;

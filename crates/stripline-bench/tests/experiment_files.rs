@@ -1,4 +1,4 @@
-//! Experiment files: each problem is reported with its place, before anything starts.
+//! Tests of experiment files: each problem is reported with its place, before anything starts.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 
@@ -8,7 +8,7 @@ use stripline_bench::experiment::{Dispatch, Experiment, Order, Placement, Work};
 
 const HEAD: &str = "[experiment]\nname = 'x'\n";
 
-/// Asserts that the text is refused and that the message has all these words.
+/// Asserts that the text is refused, and that the message contains all these words.
 #[track_caller]
 fn says(text: &str, words: &[&str]) {
     let problems = Experiment::parse(text, "x.toml").expect_err(text).to_string();
@@ -18,7 +18,7 @@ fn says(text: &str, words: &[&str]) {
     assert!(problems.contains("nothing was started"), "{problems}");
 }
 
-/// Asserts the same for one line in a case.
+/// Asserts the same for a line in a case.
 #[track_caller]
 fn line(line: &str, words: &[&str]) {
     says(&format!("{HEAD}[[case]]\nname = 'a'\n{line}\n"), &[&["x.toml:5:"], words].concat());

@@ -1,4 +1,4 @@
-//! Figures of the times of blocks: ratios and differences with their aims.
+//! Figures from the times of blocks: ratios and differences, with their aims.
 
 use super::BindingFigure;
 use crate::ladder::Null;
@@ -8,11 +8,11 @@ use crate::ladder::statistics::{median, median_interval};
 /// The limit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Aim {
-    /// A ratio of at most so much.
+    /// The ratio may be at most this value.
     AtMost(f64),
-    /// A ratio of at least so much.
+    /// The ratio must be at least this value.
     AtLeast(f64),
-    /// A packet takes at most so many nanoseconds more.
+    /// A packet may take at most this many nanoseconds more.
     MoreAtMost(f64),
 }
 
@@ -31,7 +31,7 @@ impl Aim {
         }
     }
 
-    /// Returns the limit, and whether it is the most.
+    /// Returns the limit, and whether it is an upper limit.
     fn limit(self) -> (f64, bool) {
         match self {
             Self::AtMost(most) | Self::MoreAtMost(most) => (most, true),
@@ -39,8 +39,8 @@ impl Aim {
         }
     }
 
-    /// Returns a number of this figure where equal steps are equally far: ratios are compared as
-    /// ratios. The null is 0 there.
+    /// Returns the value on a scale on which equal steps have equal distances: ratios are compared
+    /// as ratios. The null is at 0.
     fn scaled(self, value: f64) -> f64 {
         match self {
             Self::AtMost(_) | Self::AtLeast(_) => value.ln(),
@@ -59,7 +59,7 @@ impl std::fmt::Display for Aim {
     }
 }
 
-/// The values of the runs: each is the median over the rounds of one.
+/// The values of the runs. The value of a run is the median over the rounds of the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Samples {
     values: Vec<f64>,
@@ -69,7 +69,7 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Adds a run, by the times of a packet in its rounds.
+    /// Adds a run, given the times of a packet in each round.
     pub(super) fn add_run(&mut self, aim: Aim, over: &[f64], under: &[f64], again: &[f64]) {
         let compared = |over: &[f64]| -> Vec<f64> {
             over.iter().zip(under).map(|(over, under)| aim.compare(*over, *under)).collect()
@@ -80,7 +80,7 @@ impl Samples {
         self.under_ns.extend(median(under));
     }
 
-    /// Takes the values of runs that another program has compared.
+    /// Creates samples from the values of runs that another program has compared.
     pub(super) fn compared(values: Vec<f64>, nulls: Vec<f64>) -> Self {
         Self { values, nulls, ..Self::default() }
     }
@@ -91,7 +91,7 @@ impl Samples {
 }
 
 impl BindingFigure {
-    /// Makes a figure of its runs, or of the reason why there are none.
+    /// Creates a figure from its runs, or from the reason why there are none.
     pub(super) fn new(
         name: &str,
         aim: Aim,
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_ratio_is_of_one_round() {
         let mut samples = Samples::default();
-        // The second round was slow for both.
+        // The second round was slow for both subjects.
         samples.add_run(
             Aim::AtMost(1.5),
             &[100.0, 400.0, 100.0],

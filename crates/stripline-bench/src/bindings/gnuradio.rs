@@ -1,4 +1,4 @@
-//! The figures of flowgraphs, by `bindings/gnuradio/bench/links.py`.
+//! The figures of flowgraphs, measured by `bindings/gnuradio/bench/links.py`.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::ladder::{Problem, printable};
 
 /// Interval between checks of the Ctrl-C flag.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// Samples of a link, and rounds.
+/// The number of samples of a link, and the number of rounds.
 const FULL: [&str; 4] = ["--samples", "50000000", "--rounds", "11"];
 const QUICK: [&str; 4] = ["--samples", "5000000", "--rounds", "3"];
 
@@ -22,12 +22,12 @@ const PROCESSOR: &str = "gnuradio_processor_time_over_zeromq";
 const BURST: &str = "gnuradio_burst_latency_over_zeromq";
 const ONE_PROCESS: &str = "gnuradio_rate_over_one_process";
 
-/// Returns the names of its figures.
+/// Returns the names of the figures of GNU Radio.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     [RATE, PROCESSOR, BURST, ONE_PROCESS].into_iter()
 }
 
-/// The output of the program: ratios, round by round.
+/// The output of the program: ratios for each round.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Rounds {
     rate: Vec<f64>,
@@ -35,12 +35,12 @@ struct Rounds {
     one_process: Vec<f64>,
     null_rate: Vec<f64>,
     null_processor_time: Vec<f64>,
-    /// Empty where the program of the bursts is not installed.
+    /// Empty if the program for bursts is not installed.
     burst_latency: Vec<f64>,
     null_burst_latency: Vec<f64>,
 }
 
-/// Runs the program, and returns its figures or why there are none.
+/// Runs the program. Returns the figures, or the reason why there are none.
 pub(super) fn figures(programs: &Programs, is_quick: bool, interrupted: &AtomicBool) -> Vec<BindingFigure> {
     let found = programs.gnuradio().and_then(|mut command| {
         command.args(if is_quick { QUICK } else { FULL }).arg("--json");
@@ -78,7 +78,7 @@ pub(super) fn figures(programs: &Programs, is_quick: bool, interrupted: &AtomicB
 fn run(mut command: Command, interrupted: &AtomicBool) -> Result<Rounds, Problem> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("cannot start Python: {error}"))?;
-    // Its output is less than a pipe holds.
+    // The output is smaller than the buffer of a pipe.
     while child.try_wait().map_err(|error| error.to_string())?.is_none() {
         if interrupted.load(Ordering::Relaxed) {
             let _ = child.kill();

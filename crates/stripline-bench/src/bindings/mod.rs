@@ -1,13 +1,14 @@
-//! What a packet costs in C, C++, Python and GNU Radio, beside Rust and beside other libraries.
+//! The cost of a packet in C, C++, Python and GNU Radio, beside Rust and beside other libraries.
 //!
 //! The ends of a link are programs in each language, which follow one protocol of lines. A program
-//! prints `ready` when it is connected. Then each line `WARM COUNT` makes it handle so many
-//! packets. It prints the nanoseconds of the last `COUNT`.
+//! prints `ready` when it is connected. After that, each line `WARM COUNT` makes the program handle
+//! `WARM` and then `COUNT` packets. The program prints the nanoseconds that the last `COUNT`
+//! packets took.
 //!
-//! What is compared takes turns in blocks of a few milliseconds, on the same two processors. The
-//! processes wait for a line between their blocks, so that one block runs at a time. The reference
-//! has a second block in each round: the null comparison. A run has processes of its own and is the
-//! replicate, as on the [ladder](crate::ladder).
+//! Compared subjects take turns in blocks of a few milliseconds, on the same two processors.
+//! Between blocks the processes wait for a line, so that only one block runs at a time. The
+//! reference has a second block in each round, for the null comparison. Each run has separate
+//! processes and is the replicate, as on the [ladder](crate::ladder).
 
 mod figure;
 mod gnuradio;
@@ -31,15 +32,16 @@ use worker::Workers;
 
 pub(crate) use rust_end::child_if_launched;
 
-/// The runs of each comparison: so many that the interval of their median covers 97 %, or 75 %.
+/// The number of runs of each comparison. The interval of their median covers 97 %, or 75 % in a
+/// quick run.
 const RUNS: u32 = 6;
 const QUICK_RUNS: u32 = 3;
-/// The rounds of a run.
+/// The number of rounds of a run.
 const ROUNDS: usize = 41;
 const QUICK_ROUNDS: usize = 11;
 /// The time of a block, in nanoseconds.
 const BLOCK_NS: f64 = 8e6;
-/// The packets of the first block, and the most of any.
+/// The number of packets of the first block, and the maximum of any block.
 const PACKETS: (u32, u32) = (64, 1 << 20);
 
 /// The settings of `stripline bench bindings`.
@@ -54,26 +56,26 @@ const PACKETS: (u32, u32) = (64, 1 << 20);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct BindingSettings {
-    /// The figures to measure, by the beginning of their names; empty: all.
+    /// The figures to measure, by the beginning of their names; empty for all.
     pub only: Vec<String>,
-    /// Whether to run fewer rounds and runs: about a minute.
+    /// Whether to run fewer rounds and runs, for about a minute.
     pub quick: bool,
     /// Number of runs of each figure; `None`: six, or three in a quick run.
     pub runs: Option<u32>,
-    /// The folder below which `packaging/cpp-install` has installed; `None`: what `pkg-config`
-    /// finds.
+    /// The folder below which `packaging/cpp-install` has installed Stripline; `None` for the
+    /// result of `pkg-config`.
     pub prefix: Option<PathBuf>,
-    /// The interpreter that has `stripline`, `numpy` and the peers; `None`: `python3`.
+    /// The interpreter that has `stripline`, `numpy` and the peers; `None` for `python3`.
     pub python: Option<PathBuf>,
-    /// The interpreter that has GNU Radio; `None`: `/usr/bin/python3`.
+    /// The interpreter that has GNU Radio; `None` for `/usr/bin/python3`.
     pub gnuradio_python: Option<PathBuf>,
     /// The program with a `main` that begins with [`child_if_launched`](crate::child_if_launched);
-    /// `None`: this one.
+    /// `None` for this program.
     pub program: Option<PathBuf>,
 }
 
 impl BindingSettings {
-    /// Refuses settings that measure nothing.
+    /// Refuses settings that would measure nothing.
     ///
     /// # Errors
     /// A sentence that states the problem and the possible values.
@@ -111,7 +113,7 @@ impl BindingSettings {
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct BindingReport {
-    /// The machine it was measured on.
+    /// The machine of the measurement.
     pub machine: Machine,
     /// Number of runs of each figure.
     pub runs: u32,
@@ -119,7 +121,7 @@ pub struct BindingReport {
     pub rounds: usize,
     /// The figures, in the order of the table.
     pub figures: Vec<BindingFigure>,
-    /// Whether it was ended early, so that the results are incomplete.
+    /// Whether the run was ended early, so that the results are incomplete.
     pub interrupted: bool,
 }
 
@@ -133,41 +135,43 @@ pub struct BindingReport {
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct BindingFigure {
-    /// Its name: what is compared with what.
+    /// The name, which states the compared subject and the reference.
     pub name: String,
-    /// What its value is: `ratio`, or `ns` for a difference.
+    /// The unit of the value: `ratio`, or `ns` for a difference.
     pub unit: String,
-    /// The median over the rounds of a run; the median over runs.
+    /// The median over runs of the median over the rounds of a run.
     pub value: Option<f64>,
-    /// The lower end of its interval.
+    /// The lower end of the interval of the value.
     pub low: Option<f64>,
-    /// The upper end of that interval.
+    /// The upper end of the interval.
     pub high: Option<f64>,
     /// The probability that the interval holds the true median over runs.
     pub coverage: Option<f64>,
     /// The reference compared with itself, in blocks of the same runs.
     pub null: Option<Null>,
-    /// The time of a packet or a round trip of both, in nanoseconds: the compared and the
-    /// reference. For orientation.
+    /// The times of a packet or a round trip, in nanoseconds, for the compared subject and the
+    /// reference. For orientation only.
     pub times_ns: Option<[f64; 2]>,
     /// The aim in words.
     pub aim: String,
     /// Whether the aim is met, as far as these runs can decide it.
     pub decision: Option<Decision>,
-    /// The share of all processors that other programs used during its runs, 0 to 1; `None` if
-    /// unknown.
+    /// The share of all processors that other programs used during the runs of this figure, 0 to 1;
+    /// `None` if unknown.
     pub others_share: Option<f64>,
-    /// Why there is no value, and what to install.
+    /// The reason why there is no value, and what to install.
     pub missing: Option<String>,
-    /// Why a run failed, if one did that others do not share: its value is of those.
+    /// The reason why a run failed, if other runs did not fail. The value is then from the other
+    /// runs.
     pub failed_run: Option<String>,
 }
 
-/// Measures what the settings name. Ctrl-C ends it early, with the results up to then.
+/// Measures the figures that the settings name. Ctrl-C ends the run early, with the results up to
+/// then.
 ///
 /// # Errors
-/// If the settings are wrong, or the system refuses to watch for Ctrl-C. A figure that cannot be
-/// measured has its reason in the report.
+/// If the settings are wrong, or if the system refuses to watch for Ctrl-C. If a figure cannot be
+/// measured, the report contains the reason.
 pub fn run(settings: &BindingSettings, observer: &mut dyn FnMut(&Progress)) -> Result<BindingReport, String> {
     settings.check()?;
     let interruption = Interruption::watch()?;
@@ -179,7 +183,7 @@ pub fn run(settings: &BindingSettings, observer: &mut dyn FnMut(&Progress)) -> R
         .map(ComparedRuns::new)
         .collect();
     let runs = settings.runs();
-    // One more for GNU Radio: one program makes all its runs.
+    // GNU Radio counts as one more, because one program makes all its runs.
     let total = measured.len() * runs as usize + 1;
     let mut done = 0;
     for run in 0..runs {
@@ -213,7 +217,7 @@ struct ComparedRuns {
     comparison: Compared,
     samples: Samples,
     others: OthersTime,
-    /// Why the last run that failed did.
+    /// The reason for the last failure of a run.
     failed: Option<Problem>,
 }
 
@@ -222,7 +226,7 @@ impl ComparedRuns {
         Self { comparison, samples: Samples::default(), others: OthersTime::default(), failed: None }
     }
 
-    /// Runs it once, in new processes. All of them have ended when it returns.
+    /// Runs the comparison once, in new processes. All of them have ended when this returns.
     fn run(&mut self, programs: &Programs, name: &str, rounds: usize, interrupted: &AtomicBool) {
         let others = OthersWatch::start();
         let outcome = self.measure(programs, name, rounds, interrupted);
@@ -238,8 +242,8 @@ impl ComparedRuns {
         }
     }
 
-    /// Returns the times of a packet, round by round: of what is compared, of its reference, and of
-    /// the reference again.
+    /// Returns the times of a packet for each round: of the compared subject, of the reference, and
+    /// of the reference again.
     fn measure(
         &self,
         programs: &Programs,

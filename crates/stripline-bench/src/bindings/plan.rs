@@ -1,4 +1,4 @@
-//! What is compared, and its aims.
+//! The comparisons and their aims.
 
 use super::figure::Aim;
 use super::gnuradio;
@@ -12,19 +12,20 @@ pub(super) enum Language {
     Python,
 }
 
-/// A kind of link. Its ends are processes of one language.
+/// A kind of link. The ends of the link are processes of one language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LinkEnds {
     pub language: Language,
-    /// Its name in the programs.
+    /// The name of the kind in the programs.
     pub kind: &'static str,
-    /// The roles of its processes.
+    /// The roles of the processes.
     pub roles: &'static [&'static str],
-    /// The process that has the time.
+    /// The index of the process that measures the time.
     pub timed: usize,
 }
 
-/// Two subjects: the time of the first over that of the second, which is the reference.
+/// Two subjects: the figure is the time of the first over the time of the second, which is the
+/// reference.
 #[derive(Clone, Debug)]
 pub(super) struct Compared {
     pub name: String,
@@ -33,8 +34,8 @@ pub(super) struct Compared {
     /// Bytes of a packet.
     pub size: usize,
     pub aim: Aim,
-    /// Whether each process has a processor of its own. A library with a thread for its sockets is
-    /// left to the system, and so is its reference.
+    /// Whether each process is pinned to a different processor. For a library that has a thread for
+    /// its sockets, the system chooses the processors, and so it does for the reference.
     pub is_pinned: bool,
 }
 
@@ -46,13 +47,13 @@ const fn round_trip(language: Language, kind: &'static str) -> LinkEnds {
     LinkEnds { language, kind, roles: &["ping", "pong"], timed: 0 }
 }
 
-/// Returns a stream. Its time is that of the receiver, from its first packet to its last.
+/// Returns a stream. The receiver measures the time, from the first packet to the last.
 const fn one_way(language: Language, kind: &'static str) -> LinkEnds {
     LinkEnds { language, kind, roles: &["sender", "receiver"], timed: 1 }
 }
 
-/// Returns the comparisons, in the order of the table. The time of one over that of another is also
-/// the rate of the other over that of the one.
+/// Returns the comparisons, in the order of the table. The time of A over the time of B is also the
+/// rate of B over the rate of A.
 pub(super) fn comparisons() -> Vec<Compared> {
     use Aim::{AtLeast, AtMost, MoreAtMost};
     use Language::{C, Cpp, Python, Rust};

@@ -1,4 +1,5 @@
-//! The programs of the ends: found, or built from their sources, which are part of this one.
+//! The programs of the ends: found on the system, or built from sources that are part of this
+//! program.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ impl Programs {
         })
     }
 
-    /// Returns what starts an end.
+    /// Returns the command that starts an end.
     pub(super) fn command(
         &self,
         subject: &LinkEnds,
@@ -67,7 +68,7 @@ impl Programs {
         Ok(command)
     }
 
-    /// Returns what measures GNU Radio, without its options.
+    /// Returns the command that measures GNU Radio, without options.
     pub(super) fn gnuradio(&self) -> Result<Command, Problem> {
         self.script(&self.gnuradio_python, "links.py", GNURADIO_SOURCE)
     }
@@ -137,7 +138,7 @@ impl Programs {
     }
 }
 
-/// A compiler, and the header without which it has nothing to compile.
+/// A compiler, and the header that must be installed for it.
 struct Compiler {
     variable: &'static str,
     name: &'static str,
@@ -145,7 +146,7 @@ struct Compiler {
     header: &'static str,
 }
 
-/// Returns the folder that Stripline for C is installed below, by `pkg-config`.
+/// Returns the folder below which Stripline for C is installed, according to `pkg-config`.
 fn installed() -> Result<PathBuf, Problem> {
     let found = Command::new("pkg-config").args(["--variable=prefix", "stripline"]).output();
     let text =
@@ -159,7 +160,7 @@ fn installed() -> Result<PathBuf, Problem> {
     }
 }
 
-/// A folder of this process, which is removed at its end.
+/// A folder of this process, which is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -170,7 +171,8 @@ impl Folder {
         Ok(Self(path))
     }
 
-    /// Writes a file, unless it is there: an interpreter that was just started may still read it.
+    /// Writes a file unless it exists: an interpreter that was just started may still be reading
+    /// it.
     fn write(&self, name: &str, text: &str) -> Result<PathBuf, Problem> {
         let path = self.0.join(name);
         if path.exists() {

@@ -1,4 +1,4 @@
-//! The ends in Rust, as processes of this program.
+//! The ends in Rust, which are processes of this program.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -13,13 +13,13 @@ use crate::ladder::Problem;
 /// The job: `KIND ROLE BYTES NAME`.
 pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_BINDINGS";
 
-/// The packets that `held` has at once.
+/// The number of packets that the kind `held` keeps at the same time.
 const HELD: usize = 4;
 /// The bytes of a cache line.
 const LINE: usize = 64;
 
 /// Runs the job of a process that this benchmark started, and returns the exit code. In any other
-/// process it returns `None`.
+/// process, returns `None`.
 pub(crate) fn child_if_launched() -> Option<ExitCode> {
     let job = std::env::var(JOB_VARIABLE).ok()?;
     match perform(&job) {
@@ -41,19 +41,19 @@ fn perform(job: &str) -> Result<(), Problem> {
 /// An end of a link.
 struct End {
     role: Role,
-    /// Of all but a receiver.
+    /// `None` for a receiver.
     out: Option<Publisher<u8>>,
     incoming: Incoming,
     source: Vec<u8>,
     _node: Node,
 }
 
-/// The order of its sends and receives.
+/// The order of sends and receives.
 #[derive(Clone, Copy)]
 enum Role {
-    /// Sends one and receives one: its own, or that of its partner.
+    /// Sends a packet and receives one: the same packet, or the packet that the partner returns.
     First,
-    /// Receives one and returns it.
+    /// Receives a packet and returns it.
     Second,
     Sender,
     Receiver,
@@ -62,7 +62,7 @@ enum Role {
 enum Incoming {
     None,
     One(Subscriber<u8>),
-    /// With the packets that are held, the oldest first.
+    /// With the held packets, oldest first.
     Held(Holding<u8>, VecDeque<HeldPacket<u8>>),
 }
 
@@ -88,13 +88,13 @@ impl End {
         Ok(Self { role, out, incoming, source: vec![1; size], _node: node })
     }
 
-    /// Handles packets line by line, until the input ends.
+    /// Handles packets, line by line, until the input ends.
     fn serve(&mut self) -> stripline::Result<()> {
         if let Some(out) = &mut self.out {
             out.wait_for_receivers(1, Duration::MAX)?;
         }
         let mut output = std::io::stdout();
-        // A failure means that the other side is gone, and then the input has ended as well.
+        // A failure means that the other side is gone, in which case the input has ended as well.
         let _ = writeln!(output, "ready");
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             let mut numbers = line.split(' ').filter_map(|word| word.parse::<u32>().ok());
@@ -140,7 +140,8 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Runs them. It is inlined for each way to receive, so that the loop has no choice in it.
+    /// Runs the steps. The function is inlined for each way to receive, so that the loop contains
+    /// no branch for that.
     #[inline(always)]
     fn run(self, mut receive: impl FnMut() -> stripline::Result<()>) -> stripline::Result<()> {
         let Self { role, count, out, source } = self;

@@ -1,4 +1,4 @@
-//! The processes of a comparison, which handle packets line by line.
+//! The processes of a comparison. They handle packets, line by line.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -16,17 +16,19 @@ use super::programs::Programs;
 use crate::ladder::{Problem, printable};
 use crate::processes;
 
-/// The most time that a process may take to connect, or for a block.
+/// The longest time for a process to connect, and for a block.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval between checks of the Ctrl-C flag.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// How long a process that has closed its output may take to end, and how often it is checked.
+/// The longest time for a process to end after it has closed the output, and the interval between
+/// checks.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 const END_INTERVAL: Duration = Duration::from_millis(10);
-/// A block begins with one packet in so many that is not timed: the other process wakes.
+/// A block begins with untimed packets, so that the other process wakes: one for each `WARM_SHARE`
+/// packets of the block.
 const WARM_SHARE: u32 = 5;
 
-/// The processes of a subject; one, or two.
+/// The one or two processes of a subject.
 pub(super) struct Workers<'a> {
     workers: Vec<Worker<'a>>,
     timed: usize,
@@ -54,7 +56,7 @@ impl<'a> Workers<'a> {
         Ok(Self { workers, timed: subject.timed, packets: 0 })
     }
 
-    /// Selects the packets of a block so that one takes that time.
+    /// Chooses the number of packets of a block, so that a block takes the given time.
     pub(super) fn settle(
         &mut self,
         block_ns: f64,
@@ -67,7 +69,7 @@ impl<'a> Workers<'a> {
         Ok(())
     }
 
-    /// Runs a block, and returns the nanoseconds of a packet or round trip.
+    /// Runs a block, and returns the nanoseconds per packet or round trip.
     pub(super) fn block(&mut self) -> Result<f64, Problem> {
         for worker in &mut self.workers {
             worker.begin(self.packets.div_ceil(WARM_SHARE), self.packets)?;
@@ -101,14 +103,14 @@ impl<'a> Worker<'a> {
             processes::end_with_parent(parent)?;
             if cpus.count() > 0 { Ok(sched_setaffinity(None, &cpus)?) } else { Ok(()) }
         };
-        // SAFETY: `prepare` makes system calls only and allocates nothing.
+        // SAFETY: `prepare` makes only system calls and allocates nothing.
         unsafe { command.pre_exec(prepare) };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
         let (send, lines) = channel();
         if let Some(output) = child.stdout.take() {
-            // Ends with the process.
+            // The thread ends with the process.
             std::thread::spawn(move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
                     if send.send(line).is_err() {
@@ -163,9 +165,9 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Returns why the process ends: the last line of its errors, or what was seen of it.
+    /// Returns the reason why the process ends: the last line of the error output, or else `seen`.
     fn failure(&mut self, seen: &str) -> Problem {
-        // One that has closed its output ends by itself, with a status that has the reason.
+        // A process that has closed the output ends by itself, with a status that shows the reason.
         let end = Instant::now() + END_TIMEOUT;
         while Instant::now() < end && self.child.try_wait().is_ok_and(|status| status.is_none()) {
             std::thread::sleep(END_INTERVAL);
@@ -182,7 +184,8 @@ impl<'a> Worker<'a> {
 
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
-        // Its input ends, and with that the process; a partner that waits for packets does not end.
+        // Closing the input ends the process, unless it waits for packets of the partner. Therefore
+        // it is also killed.
         self.input = None;
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! One case of an experiment, with all its parameters.
+//! A case of an experiment, with all its parameters.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ pub struct ExperimentCase {
     pub name: String,
     /// A short description; empty if the file has none.
     pub title: String,
-    /// The values that differ within its matrix, as `shm` or `shm, 2 stages`.
+    /// The values that differ within the matrix, for example `shm` or `shm, 2 stages`.
     pub variant: String,
     /// Number of components in a row, after the producer.
     pub stages: u32,
@@ -33,9 +33,9 @@ pub struct ExperimentCase {
     pub element: String,
     /// The work of a component on each packet.
     pub work: Work,
-    /// Duration of that work, in milliseconds.
+    /// Duration of the work, in milliseconds.
     pub work_ms: f64,
-    /// The intended time from one send to the next, in milliseconds; 0: no pause.
+    /// The intended time between two sends, in milliseconds; 0 for no pause.
     pub pace_ms: f64,
     /// The scope of a send: the event at which it returns.
     pub scope: Scope,
@@ -43,9 +43,9 @@ pub struct ExperimentCase {
     pub dispatch: Dispatch,
     /// The order in which a component gets its packets.
     pub order: Order,
-    /// With resequencing: the most packets that may wait for a missing one.
+    /// With resequencing: the maximum number of packets that may wait for a missing one.
     pub window: u32,
-    /// With resequencing: the longest such wait, in milliseconds.
+    /// With resequencing: the longest wait for a missing packet, in milliseconds.
     pub skip_after_ms: f64,
     /// The transport.
     pub transport: String,
@@ -54,13 +54,14 @@ pub struct ExperimentCase {
 }
 
 impl ExperimentCase {
-    /// Returns the number of places: the producer, the components, and an observer that resequences
-    /// after the last.
+    /// Returns the number of places: the producer, the components, and with resequencing an
+    /// observer after the last component.
     pub(crate) fn places(&self) -> u32 {
         self.stages + 1 + u32::from(self.order == Order::Resequence)
     }
 
-    /// Returns the seconds of all work and pauses in sequence. No run takes much longer.
+    /// Returns the total time in seconds if all work and all pauses were sequential. No run takes
+    /// much longer.
     pub(crate) fn seconds_max(&self) -> f64 {
         f64::from(self.packets) * (f64::from(self.stages) * self.work_ms + self.pace_ms) / 1e3
     }
@@ -80,7 +81,7 @@ macro_rules! words {
         pub enum $type { $($(#[$variant_doc])* $variant,)* }
 
         impl $type {
-            /// All words, as an experiment file has them.
+            /// All words, as in an experiment file.
             pub(super) const WORDS: &[&str] = &[$($word),*];
         }
 
@@ -114,9 +115,9 @@ words! {
     Work, "kind of work" {
         /// No work.
         None => "none",
-        /// Busy work: it runs until its thread has used that much processor time.
+        /// Busy work that runs until the thread has used the given processor time.
         Busy => "busy",
-        /// A sleep, as if a co-processor worked.
+        /// A sleep, as if a co-processor did the work.
         Wait => "wait",
     }
 }
@@ -132,8 +133,8 @@ words! {
     Order, "order" {
         /// The order of arrival.
         AsCompleted => "as-completed",
-        /// The order of the producer, restored before each component but the first, and after the
-        /// last.
+        /// The order of the producer. It is restored before each component except the first, and
+        /// after the last.
         Resequence => "resequence",
     }
 }
@@ -147,9 +148,9 @@ words! {
     /// assert_eq!(Placement::OneProcess.to_string(), "one-process");
     /// ```
     Placement, "placement" {
-        /// Producer and components are threads of one process.
+        /// The producer and the components are threads of one process.
         OneProcess => "one-process",
-        /// Producer and components are processes.
+        /// The producer and the components are separate processes.
         ProcessPerStage => "process-per-stage",
     }
 }
@@ -165,19 +166,19 @@ words! {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dispatch {
-    /// The component's own thread takes packets from its input.
+    /// The component's thread takes packets from the input.
     Queue,
     /// The receiving thread runs the code.
     Direct,
-    /// This many threads run the code at once.
+    /// This many threads run the code at the same time.
     Pool(u32),
 }
 
 impl Dispatch {
-    /// The most threads of a pool.
+    /// The maximum number of threads of a pool.
     pub const THREADS_MAX: u32 = 256;
 
-    /// Returns the number of packets that a component works on at once.
+    /// Returns the number of packets that a component processes at the same time.
     pub(crate) fn threads(self) -> u32 {
         match self {
             Self::Queue | Self::Direct => 1,
@@ -230,7 +231,8 @@ impl<'de> Deserialize<'de> for Dispatch {
     }
 }
 
-/// The targets of a case. Ratios are medians over the runs; counts hold in every run.
+/// The targets of a case. For ratios, the median over the runs counts. A count must hold in every
+/// run.
 ///
 /// ```
 /// let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\ntarget = { over-ideal = 1.01, reordered = 0 }";
@@ -239,15 +241,15 @@ impl<'de> Deserialize<'de> for Dispatch {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ExperimentTarget {
-    /// The most that the last packet's time may be over the ideal.
+    /// The maximum ratio of the last packet's time to the ideal.
     pub over_ideal: Option<f64>,
-    /// The most packets out of order at any stage. If they are resequenced, only the order after
-    /// the last stage counts.
+    /// The maximum number of packets out of order at any stage. If packets are resequenced, only
+    /// the order after the last stage counts.
     pub reordered: Option<u32>,
-    /// The least share of packets out of order as they leave the last stage, exclusive.
+    /// The share of packets out of order after the last stage must be greater than this.
     pub reordered_share_min: Option<f64>,
-    /// The most that the last packet's time may be over that of another case in the same round: its
-    /// name and the ratio.
+    /// The maximum ratio of the last packet's time to the last packet's time of another case in the
+    /// same round. The value has the name of the case and the ratio.
     pub over_case: Option<(String, f64)>,
 }
 
@@ -264,7 +266,7 @@ pub struct PublishedFigure {
     pub last_ms: Vec<f64>,
     /// Number of packets out of order at each stage.
     pub reordered: Vec<u32>,
-    /// The ideal published with them, in milliseconds.
+    /// The ideal that was published with the figures, in milliseconds.
     pub ideal_ms: Option<f64>,
     /// The published remark on the producer's sends.
     pub sends: String,

@@ -1,4 +1,4 @@
-//! The code of a process that runs part of a pipeline, or all of it.
+//! The code of a process that runs a part of a pipeline, or the whole pipeline.
 
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
@@ -18,15 +18,15 @@ use crate::processes::{self, Usage};
 
 /// The job, as JSON.
 pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_STAGE";
-/// Interval between two checks whether all others are done.
+/// Interval between two checks whether all other places are done.
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// The job of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ExperimentJob {
     pub case: ExperimentCase,
-    /// Its place in the pipeline, from 0, the producer. A case with one process has all places in
-    /// it.
+    /// The place in the pipeline, from 0, which is the producer. If the case has only one process,
+    /// the process contains all places.
     pub place: u32,
     /// The domain of the pipeline's nodes.
     pub domain: String,
@@ -52,7 +52,7 @@ pub(crate) fn child_if_launched() -> Option<ExitCode> {
             Err(trouble) => (Vec::new(), Some(trouble)),
         };
         let mut usage = Usage::now();
-        // The cost of starting is not the pipeline's.
+        // The cost of starting does not belong to the pipeline.
         usage.cpu_s -= before.cpu_s;
         let is_well = trouble.is_none();
         (ChildOutcome { seen, usage, trouble }, is_well)
@@ -62,7 +62,8 @@ pub(crate) fn child_if_launched() -> Option<ExitCode> {
 fn perform(job: &ExperimentJob) -> Result<Vec<Seen>, Trouble> {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
+    // SAFETY: the descriptor was inherited for this process, which closes none of its descriptors
+    // before it ends.
     let board = Mapping::new(unsafe { BorrowedFd::borrow_raw(job.board) }, PAGE, 0)?;
     let (here, done, given_up) = (board.atomic(0), board.atomic(8), board.atomic(16));
     let meeting = Board { here, done, given_up, places: job.case.places() };
@@ -70,7 +71,7 @@ fn perform(job: &ExperimentJob) -> Result<Vec<Seen>, Trouble> {
     if job.case.placement == Placement::ProcessPerStage {
         return Ok(vec![stage::run(&job.case, job.place, &node, &meeting)?]);
     }
-    // Only the first failure counts; those of the other places follow from it.
+    // Only the first failure counts. Failures of other places follow from it.
     let first_trouble = OnceLock::new();
     let seen: Vec<Seen> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..job.case.places())
@@ -80,7 +81,7 @@ fn perform(job: &ExperimentJob) -> Result<Vec<Seen>, Trouble> {
                     Ok(seen) => Some(seen),
                     Err(trouble) => {
                         let _ = first_trouble.set(trouble);
-                        // Signal the others not to wait for a place that failed.
+                        // Notify the other places not to wait for a place that failed.
                         meeting.given_up.store(1, Ordering::Release);
                         node.stop();
                         None
@@ -108,8 +109,8 @@ impl Meeting for Board<'_> {
         Ok(assemble(self.here, self.places)?)
     }
 
-    /// Waits for all places to finish, because a sender that closes waits for its receivers for ten
-    /// seconds only.
+    /// Waits until all places have finished, because a sender that closes waits only ten seconds
+    /// for its receivers.
     fn end(&self) -> Result<(), Trouble> {
         self.done.fetch_add(1, Ordering::AcqRel);
         while self.done.load(Ordering::Acquire) < u64::from(self.places) {

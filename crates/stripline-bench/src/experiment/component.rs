@@ -1,4 +1,4 @@
-//! The code of a component, and its dispatch.
+//! The code of a component, and the dispatch of the code.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use super::sequence::Sequence;
 use super::stage::{Meeting, Seen, Trouble};
 use crate::ladder::measure;
 
-/// Turns of an empty loop between two readings of the clock, because a reading is a system call.
+/// Iterations of an empty loop between two readings of the clock, because a reading is a system
+/// call.
 const TURNS: u32 = 256;
 
 /// The source of packets for a component or the observer.
@@ -23,7 +24,7 @@ pub(super) struct Input<T: Sample> {
 }
 
 impl<T: Sample> Input<T> {
-    /// Creates the input. Packets directly from the producer are in sequence already.
+    /// Creates the input. Packets that come directly from the producer are in sequence already.
     pub(super) fn new(case: &ExperimentCase, place: u32, subscriber: Subscriber<T>) -> Result<Self> {
         if case.order == Order::AsCompleted || place <= 1 {
             return Ok(Self { subscriber, is_in_sequence: false });
@@ -42,8 +43,8 @@ impl<T: Sample> Input<T> {
     }
 }
 
-/// Runs a component's code on all its packets, with the case's dispatch. No other function depends
-/// on the dispatch. An observer's code does nothing, on a thread of its own.
+/// Runs a component's code on all packets, with the dispatch of the case. No other function depends
+/// on the dispatch. The code of an observer does nothing, on a separate thread.
 pub(super) fn work<T: Sample>(
     case: &ExperimentCase,
     place: u32,
@@ -69,12 +70,12 @@ pub(super) fn work<T: Sample>(
             if let Some(output) = &mut output {
                 let mut loan = output.loan(packet.len())?;
                 loan.copy_from_slice(&packet);
-                // Also passes on the packet's order number.
+                // This also passes on the order number of the packet.
                 loan.send_like(&packet)?;
             }
             exit.left(number, service_ns)?;
-            // Streams end only when all places have met at the end, so no place can wait for that.
-            // Other threads of a pool still finish.
+            // Streams end only after all places have met at the end, so no place can wait for the
+            // end of a stream. Other threads of a pool still finish their packets.
             if exit.is_over { Err(Error::Stopped) } else { Ok(()) }
         },
     );
@@ -83,7 +84,7 @@ pub(super) fn work<T: Sample>(
         other => other?,
     }
     meeting.end()?;
-    // Any packet sent in excess has arrived by now.
+    // Any surplus packet has arrived by now.
     while let Some(number) = input.number() {
         exit.sequence.take(number?)?;
     }
@@ -98,7 +99,8 @@ fn dispatch(case: &ExperimentCase) -> Result<Dispatch> {
     }
 }
 
-/// Works for a given time. Returns the nanoseconds worked: processor time for busy work.
+/// Works for the given time. Returns the nanoseconds of work, which are processor time for busy
+/// work.
 fn exert(work: Work, time: Duration) -> u64 {
     match work {
         Work::None => 0,
@@ -128,7 +130,7 @@ struct Exit {
     sequence: Sequence,
     packets: u64,
     /// Whether the packet with the highest number is the last one to take. A packet that was
-    /// skipped came too late.
+    /// skipped arrived too late.
     ends_with_last: bool,
     /// Whether no more packets are to be taken.
     is_over: bool,
@@ -160,7 +162,7 @@ impl Exit {
     }
 }
 
-/// Returns the host's monotonic nanoseconds, which all its processes share.
+/// Returns monotonic nanoseconds of the host, which all processes share.
 pub(super) fn now() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }

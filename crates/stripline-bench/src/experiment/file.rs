@@ -1,4 +1,4 @@
-//! Parsing of an experiment file into its cases.
+//! Parses an experiment file into cases.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -16,16 +16,16 @@ use super::problems::Problems;
 use super::schema::schema;
 use super::tables::{self, At, File, Keys, Many};
 
-/// The largest experiment file, in bytes.
+/// The maximum size of an experiment file in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
-/// The most cases of a file, with all matrices expanded.
+/// The maximum number of cases of a file, after all matrices are expanded.
 const CASES_MAX: usize = 1024;
 const LINE_BYTES_MAX: usize = 1 << 16;
 const NAME_BYTES_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 500;
 pub(super) const STAGES_MAX: i64 = 64;
 pub(super) const PACKETS_MAX: i64 = 1_000_000;
-/// A packet contains its number.
+/// A packet must have room for its number.
 pub(super) const SIZE_MIN: i64 = 8;
 pub(super) const SIZE_MAX: i64 = 1 << 26;
 pub(super) const MS_MAX: f64 = 60_000.0;
@@ -55,7 +55,7 @@ pub(super) const PUBLISHED_MS_MAX: f64 = 1e9;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The experiment's name.
+    /// The name of the experiment.
     pub name: String,
     /// A short description; empty if the file has none.
     pub title: String,
@@ -63,8 +63,8 @@ pub struct Experiment {
     pub source: String,
     /// Number of runs of each case.
     pub repeats: u32,
-    /// For a quick run: the most packets, and the number of runs of each case. `None`: a tenth, and
-    /// one.
+    /// The maximum number of packets in a quick run, and the number of runs of each case. `None`
+    /// stands for a tenth of the packets, and for one run.
     pub quick: (Option<u32>, Option<u32>),
     /// All cases, with matrices expanded, in the order of the file.
     pub cases: Vec<ExperimentCase>,
@@ -78,7 +78,7 @@ impl Experiment {
     /// Reads a file of at most 1 MiB.
     ///
     /// # Errors
-    /// Every problem, with its place.
+    /// Every problem, with the place.
     ///
     /// ```
     /// let problems = stripline_bench::experiment::Experiment::load("no/such.toml".as_ref()).unwrap_err();
@@ -103,10 +103,10 @@ impl Experiment {
         }
     }
 
-    /// Parses the text of a file; `name` is for messages.
+    /// Parses the text of a file. `name` is used in messages.
     ///
     /// # Errors
-    /// Every problem, with its place.
+    /// Every problem, with the place.
     pub fn parse(text: &str, name: &str) -> Result<Self, Problems> {
         if text.len() > FILE_BYTES_MAX {
             let message = "the file is larger than an experiment file can be";
@@ -137,10 +137,10 @@ impl Experiment {
         }
     }
 
-    /// Keeps only the cases of these names.
+    /// Keeps only the cases with these names.
     ///
     /// # Errors
-    /// The names that do not exist, and those that do.
+    /// The names that do not exist, and the names that exist.
     ///
     /// ```
     /// use stripline_bench::experiment::Experiment;
@@ -167,7 +167,7 @@ impl Experiment {
         Ok(self)
     }
 
-    /// Reduces the packets and runs to those of a quick experiment.
+    /// Reduces the numbers of packets and runs to the values of a quick experiment.
     pub(super) fn quickened(mut self) -> Self {
         let (packets, repeats) = self.quick;
         for case in &mut self.cases {
@@ -178,8 +178,8 @@ impl Experiment {
     }
 }
 
-/// Returns the message and the remedy for the parser's message about a key that is not there, which
-/// names all that are.
+/// Returns the message and the remedy for the parser's message about an unknown key. The parser's
+/// message lists all keys.
 fn unknown_key(message: &str) -> Option<(String, String)> {
     let (key, expected) = message.strip_prefix("unknown field `")?.split_once("`, expected ")?;
     let keys: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
@@ -282,7 +282,7 @@ impl Checker {
         }
     }
 
-    /// Returns one case for every combination of the values of its keys.
+    /// Returns one case for every combination of the values of the keys.
     fn spread(
         &mut self,
         name: &str,
@@ -371,14 +371,14 @@ impl Checker {
                 case.variant.clone_from(&case.transport);
             }
         }
-        // Invalid values have been reported and replaced by their defaults.
+        // Invalid values have been reported and replaced by defaults.
         if self.problems.len() == found_before {
             self.check_fit(&cases, own, default, span);
         }
         cases
     }
 
-    /// Checks combinations of values that are each valid alone.
+    /// Checks combinations of values that are valid separately.
     fn check_fit(
         &mut self,
         cases: &[ExperimentCase],
@@ -414,7 +414,7 @@ impl Checker {
         }
     }
 
-    /// Checks that every member of the case has a case to be compared with.
+    /// Checks that every member of the case has a case for the comparison.
     fn check_reference(&mut self, name: &str, over: &At<String>, experiment: &Experiment) {
         let own = experiment.cases.iter().filter(|case| case.name == name);
         if let Some(case) = own.into_iter().find(|case| counterpart(case, &over.value, experiment).is_none())
@@ -470,7 +470,7 @@ impl Checker {
         words
     }
 
-    /// Returns the number. If it is out of range, reports it and returns the nearest value in
+    /// Returns the number. If it is out of range, reports this and returns the nearest value in
     /// range.
     fn whole(&mut self, at: &At<i64>, key: &str, min: i64, max: i64) -> i64 {
         if !(min..=max).contains(&at.value) {
@@ -481,7 +481,7 @@ impl Checker {
     }
 
     fn real(&mut self, at: &At<f64>, key: &str, min: f64, max: f64) -> f64 {
-        // NaN is out of range, too.
+        // NaN is out of range too.
         if !(min..=max).contains(&at.value) {
             let remedy = format!("it must be from {min} to {max}");
             self.problems.push(at.span.clone(), format!("`{key}` is {}", at.value), remedy);
@@ -520,7 +520,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Multiplies the cases by the values; without values, each case keeps its own.
+    /// Multiplies the cases by the values. Without values, each case keeps its value.
     fn over<T: Clone>(
         &mut self,
         values: Vec<T>,
@@ -550,7 +550,8 @@ impl Spread {
     }
 }
 
-/// Returns the case of that name to compare with: same transport, placement and number of packets.
+/// Returns the case of this name for a comparison, with the same transport, placement and number of
+/// packets.
 pub(super) fn counterpart<'e>(
     case: &ExperimentCase,
     name: &str,

@@ -1,4 +1,4 @@
-//! The report as one self-contained page.
+//! The report as a self-contained page.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ const STYLE: &str = "body{font:15px/1.45 Helvetica,Arial,sans-serif;max-width:10
     td:first-child,th:first-child,.text{text-align:left}.met{color:#137333}.missed{color:#b3261e;font-weight:600}\
     .absent{color:#777}svg{max-width:100%;height:auto}h2{margin-top:2em}small{color:#666}";
 
-/// Renders the report as a self-contained HTML page with its plots.
+/// Renders the report as a self-contained HTML page with plots.
 ///
 /// # Errors
 /// If a plot cannot be drawn.
@@ -194,8 +194,8 @@ fn per_stage(
     (0..case.case.stages as usize).filter_map(|stage| case.median(|run| of(run, stage))).collect()
 }
 
-/// Returns the most packets out of order at each component in any run. A figure after an arrow is
-/// that after resequencing.
+/// Returns the largest number of packets out of order at each component in any run. A figure after
+/// an arrow is the number after resequencing.
 fn reordered_max(case: &CaseReport) -> String {
     let of =
         |stage: usize| case.runs.iter().filter_map(move |run| run.stages.get(stage)).map(|s| s.reordered);

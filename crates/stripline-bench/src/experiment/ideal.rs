@@ -1,6 +1,6 @@
 //! The time of a pipeline with links that cost nothing.
 
-/// The parameters of the ideal, besides the work.
+/// The parameters of the ideal, in addition to the work.
 ///
 /// ```
 /// use stripline_bench::experiment::{Shape, ideal};
@@ -19,14 +19,14 @@
 pub struct Shape {
     /// Number of packets that the producer sends.
     pub packets: u32,
-    /// Intended seconds from one send to the next; 0: no pause.
+    /// Intended seconds between two sends; 0 for no pause.
     pub pace_s: f64,
-    /// Whether a send returns only when the next component has finished with the packet and passed
-    /// it on. Then there is never more than one packet in the pipeline.
+    /// Whether a send returns only after the next component has finished with the packet and passed
+    /// it on. In this case there is never more than one packet in the pipeline.
     pub nested: bool,
-    /// Number of packets that a component works on at once.
+    /// Number of packets that a component processes at the same time.
     pub threads: u32,
-    /// Number of processors that the work shares; `None`: it needs no processor.
+    /// Number of processors that the work shares; `None` if the work needs no processor.
     pub cpus: Option<usize>,
 }
 
@@ -37,18 +37,19 @@ impl Default for Shape {
 }
 
 /// Returns the earliest time at which the last packet can leave the last component, in seconds
-/// since the first send. Links and dispatch cost nothing.
+/// since the first send. Links and dispatch cost nothing here.
 ///
-/// `services_s` is the mean time that each component worked on a packet, as *measured*. A sleep
-/// takes longer than requested, and that is not a cost of the link.
+/// `services_s` has the mean time for which each component worked on a packet, as *measured*. A
+/// sleep takes longer than requested, which is not a cost of the link.
 ///
 /// With `n` packets, service times `s`, pace `p`, and `t` threads per component:
 ///
-/// - Components with threads of their own: `Σs + (n / t − 1) · max s`. The slowest component works
-///   on all packets, `t` at a time. One packet must reach it, and leave the components after it. At
-///   least `Σs + (n − 1) · p`, and at least `Σs`.
+/// - Components with separate threads: `Σs + (n / t − 1) · max s`. The slowest component processes
+///   all packets, `t` at a time. One packet must reach this component, and must then pass the
+///   components after it. The time is at least `Σs + (n − 1) · p`, and at least `Σs`.
 /// - Nested calls: `n · Σs`, and at least `Σs + (n − 1) · p`.
-/// - Work that needs a processor, on `c` of them: at least all of it shared evenly, `n · Σs / c`.
+/// - Work that needs a processor, on `c` processors: at least the time for all work shared evenly,
+///   `n · Σs / c`.
 pub fn ideal(services_s: &[f64], shape: &Shape) -> f64 {
     let one: f64 = services_s.iter().sum();
     let slowest = services_s.iter().copied().fold(0.0, f64::max);

@@ -11,20 +11,20 @@ use super::stage::{Seen, Trouble};
 use crate::memory;
 use crate::processes::{ChildProcesses, Usage, machine_cpu_s};
 
-/// The most time that a run may take beyond its work.
+/// The maximum time that a run may take beyond the work.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The factor by which a run may exceed the sum of its work. Sleeps overshoot, and processors are
-/// shared.
+/// The factor by which a run may exceed the sum of the work, because sleeps overshoot and
+/// processors are shared.
 const SLACK: f64 = 3.0;
 
 /// The results of all places of a pipeline, in order, and the resources used.
 pub(super) struct Whole {
     pub seen: Vec<Seen>,
     pub usage: Usage,
-    /// Processor time of each process by its place, if each place has its own.
+    /// Processor time of each process, by place, if each place has a separate process.
     pub cpu_s: Vec<f64>,
-    /// Seconds of processor time that other programs used during the run, and its duration. `None`
-    /// if unknown.
+    /// Seconds of processor time that other programs used during the run, and the duration of the
+    /// run; `None` if unknown.
     pub others_s: Option<(f64, f64)>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct ExperimentLauncher<'a> {
 }
 
 impl ExperimentLauncher<'_> {
-    /// Runs a case once, in new processes. All of them have ended when it returns.
+    /// Runs a case once, in new processes. All of them have ended when this returns.
     pub(super) fn run(&mut self, case: &ExperimentCase) -> Result<Whole, Trouble> {
         self.count += 1;
         let domain = format!("experiment-{}-{}", std::process::id(), self.count);

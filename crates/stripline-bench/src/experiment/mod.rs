@@ -1,16 +1,17 @@
 //! Experiments: pipelines of components from a file, each compared with its ideal.
 //!
-//! A [`ExperimentCase`] is a producer and a number of components in a row. Each component reads a
-//! packet, works, and passes on a copy. They are threads of one process, or a process each, and use
-//! the public library. Every case is run several times in new processes. The order of the cases
-//! reverses every time (A B, B A, …), and ratios are medians over the runs. No run is dropped as
-//! warm-up, as in the published studies. No thread is pinned to a processor.
+//! An [`ExperimentCase`] is a producer and a number of components in a row. Each component reads a
+//! packet, works, and passes on a copy. The producer and the components are threads of one process,
+//! or separate processes, and use the public library. Every case is run several times in new
+//! processes. The order of the cases reverses every time (A B, B A, …), and ratios are medians over
+//! the runs. As in the published studies, no run is dropped as a warm-up, and no thread is pinned
+//! to a processor.
 //!
 //! Times count from the beginning of the first send. The last packet leaves a component when the
 //! component has passed it on. It leaves the last component when the work on it is done. With
-//! resequencing, an observer after the last component receives the packets, and its time counts.
-//! [`ideal`] computes that time for links that cost nothing, from the *measured* work of the
-//! components.
+//! resequencing, an observer after the last component receives the packets, and the observer's time
+//! counts. [`ideal`] computes this time for links that cost nothing, from the *measured* work of
+//! the components.
 //!
 //! If the library refuses a case, the report contains its error message.
 
@@ -57,19 +58,19 @@ use stage::Trouble;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ExperimentSettings {
-    /// Whether to use the packets and runs of the file's `[quick]`.
+    /// Whether to use the packets and the runs in the file's `[quick]`.
     pub quick: bool,
-    /// Number of runs of each case; `None`: as in the file.
+    /// Number of runs of each case; `None` for the number in the file.
     pub repeats: Option<u32>,
     /// The program with a `main` that begins with [`child_if_launched`](crate::child_if_launched);
-    /// `None`: this one.
+    /// `None` for this program.
     pub program: Option<PathBuf>,
 }
 
-/// Runs all cases of an experiment. Ctrl-C ends it early, with the results up to then.
+/// Runs all cases of an experiment. Ctrl-C ends the run early, with the results up to then.
 ///
 /// # Errors
-/// If nothing can be run at all. The failure of one case is in the report instead.
+/// If nothing can be run at all. The failure of a single case is recorded in the report instead.
 ///
 /// ```no_run
 /// use stripline_bench::experiment::{Experiment, ExperimentSettings, run};
@@ -115,8 +116,8 @@ pub fn run(
             done += 1;
             match run {
                 Ok(whole) => runs.push(report::run(case, &whole, cpus)),
-                // A case that failed is not repeated. It would fail again, or only its good runs
-                // would be reported.
+                // A case that failed is not repeated. It would fail again, or only the successful
+                // runs would be reported.
                 Err(trouble) => {
                     done += (repeats - round - 1) as usize;
                     results[index] = Err(trouble);

@@ -9,7 +9,7 @@ const FONT: &str = "Helvetica, Arial, sans-serif";
 const WIDTH: u32 = 1000;
 const ROW_HEIGHT: u32 = 22;
 const SENDS_HEIGHT: u32 = 300;
-/// The most points of a plot; more cannot be distinguished.
+/// The maximum number of points of a plot; more could not be distinguished.
 const POINTS_MAX: usize = 1000;
 const COLORS: [RGBColor; 8] = [
     RGBColor(0xd6, 0x27, 0x28),
@@ -25,14 +25,14 @@ const COLORS: [RGBColor; 8] = [
 type PlotArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type DrawnPlot = Result<(), Box<dyn std::error::Error>>;
 
-/// Draws when the last packet left: measured, ideal and published, one row per case with figures.
-/// `None` if no case has any.
+/// Draws the time at which the last packet left: measured, ideal and published, with one row for
+/// each case that has figures. Returns `None` if no case has figures.
 pub(super) fn last_packets(report: &ExperimentReport) -> Result<Option<String>, String> {
     let cases: Vec<&CaseReport> = report.cases.iter().filter(|case| !case.runs.is_empty()).collect();
     if cases.is_empty() {
         return Ok(None);
     }
-    // The published figures are for all packets, not for a quick run.
+    // The published figures are for the full number of packets, not for a quick run.
     let published = |case: &CaseReport| {
         let published = case.published.as_ref().filter(|_| !report.quick)?;
         published.last_ms.last().map(|ms| ms / 1e3)
@@ -40,8 +40,7 @@ pub(super) fn last_packets(report: &ExperimentReport) -> Result<Option<String>, 
     svg(90 + ROW_HEIGHT * cases.len() as u32, |area| draw_last_packets(area, &cases, published)).map(Some)
 }
 
-/// Draws the duration of each send of the producer, packet by packet, with one line per variant of
-/// a case.
+/// Draws the duration of each send of the producer, with one line for each variant of a case.
 pub(super) fn sends(name: &str, report: &ExperimentReport) -> Result<Option<String>, String> {
     let cases = report.cases.iter().filter(|case| case.case.name == name && !case.runs.is_empty());
     let cases: Vec<&CaseReport> = cases.take(COLORS.len()).collect();
@@ -154,7 +153,8 @@ fn draw_sends(area: &PlotArea<'_>, cases: &[&CaseReport]) -> DrawnPlot {
     Ok(())
 }
 
-/// Returns packet numbers and milliseconds; of many packets, the slowest of each group.
+/// Returns packet numbers and milliseconds. If there are many packets, returns the slowest of each
+/// group.
 fn thinned(sends_ns: &[u64]) -> Vec<(f64, f64)> {
     let group = sends_ns.len().div_ceil(POINTS_MAX).max(1);
     let slowest = |group: &[u64]| group.iter().max().map_or(0.0, |ns| (*ns).max(1) as f64 / 1e6);

@@ -1,11 +1,12 @@
-//! The problems of an experiment file, each with its place.
+//! The problems of an experiment file, each with a place.
 
 use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Origin, Renderer, Snippet};
 
-/// All problems of an experiment file, in the order of the file. Nothing was started.
+/// All problems of an experiment file, in the order of the file. If there are problems, nothing was
+/// started.
 ///
 /// ```
 /// use stripline_bench::experiment::Experiment;
@@ -22,7 +23,7 @@ pub struct Problems {
     list: Vec<Finding>,
 }
 
-/// One problem of an experiment file.
+/// A problem of an experiment file.
 ///
 /// ```
 /// use stripline_bench::experiment::Experiment;
@@ -40,9 +41,9 @@ pub struct ExperimentProblem<'a> {
     pub remedy: &'a str,
     /// The range of bytes in the file.
     pub span: Range<usize>,
-    /// The line of its start, from 1.
+    /// The line of the start, from 1.
     pub line: usize,
-    /// The column of its start in characters, from 1.
+    /// The column of the start in characters, from 1.
     pub column: usize,
 }
 
@@ -53,12 +54,13 @@ struct Finding {
     remedy: String,
 }
 
-/// The most problems shown. A file with more is probably of another kind.
+/// The maximum number of problems shown. A file with more problems is probably of another kind.
 const SHOWN_MAX: usize = 50;
 
 impl Problems {
     pub(super) fn new(name: &str, text: &str) -> Self {
-        // The renderer escapes other control characters, but not these. `·` has as many bytes.
+        // The renderer escapes all control characters except these. `·` has the same number of
+        // bytes.
         let text = text.replace(|c| ('\u{80}'..='\u{9f}').contains(&c), "·");
         Self { name: printable(name), text, list: Vec::new() }
     }
@@ -119,7 +121,7 @@ impl Problems {
         })
     }
 
-    /// Returns whether there is no problem; an error always has one.
+    /// Returns whether there is no problem. An error always has at least one.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -168,7 +170,7 @@ fn floor(text: &str, mut index: usize) -> usize {
     index
 }
 
-/// Returns the text without control characters, and cut to a readable length.
+/// Returns the text without control characters, shortened to a readable length.
 fn printable(text: &str) -> String {
     const LENGTH_MAX: usize = 600;
     let mut registered = stripline::internal::printable(&text.chars().take(LENGTH_MAX).collect::<String>());

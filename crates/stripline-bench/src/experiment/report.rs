@@ -12,7 +12,7 @@ use super::verdict::{self, Verdict};
 use crate::ladder::Machine;
 use crate::ladder::statistics::{median, median_interval, percentile, pool};
 
-/// The results of a whole experiment. `docs/experiment-file.md` describes them as JSON.
+/// The results of a whole experiment. `docs/experiment-file.md` describes the JSON form.
 ///
 /// ```no_run
 /// # use stripline_bench::experiment::{Experiment, ExperimentSettings, run};
@@ -23,15 +23,15 @@ use crate::ladder::statistics::{median, median_interval, percentile, pool};
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct ExperimentReport {
-    /// The experiment's name.
+    /// The name of the experiment.
     pub name: String,
-    /// The experiment's description.
+    /// The description of the experiment.
     pub title: String,
     /// The source of the published figures.
     pub source: String,
-    /// The machine it was measured on.
+    /// The machine of the measurement.
     pub machine: Machine,
-    /// Whether it was quick: fewer packets and runs than in the file.
+    /// Whether the experiment was quick, with fewer packets and runs than in the file.
     pub quick: bool,
     /// Number of runs planned for each case.
     pub repeats: u32,
@@ -39,7 +39,7 @@ pub struct ExperimentReport {
     pub cases: Vec<CaseReport>,
     /// The verdict on each target.
     pub verdicts: Vec<Verdict>,
-    /// Whether it was ended early, so that the results are incomplete.
+    /// Whether the experiment was ended early, so that the results are incomplete.
     pub interrupted: bool,
 }
 
@@ -56,28 +56,29 @@ pub struct ExperimentReport {
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseReport {
-    /// The case's parameters.
+    /// The parameters of the case.
     #[serde(flatten)]
     pub case: ExperimentCase,
     /// Whether there are figures.
     pub status: Status,
     /// The reason why there are no figures.
     pub reason: Option<String>,
-    /// The case's target.
+    /// The target of the case.
     pub target: Option<ExperimentTarget>,
     /// The published figures of the case.
     pub published: Option<PublishedFigure>,
-    /// The last packet's time over the ideal: the median over the runs.
+    /// The ratio of the last packet's time to the ideal: the median over the runs.
     pub over_ideal: Option<f64>,
-    /// The lower end of its interval.
+    /// The lower end of the interval of the ratio.
     pub over_ideal_low: Option<f64>,
-    /// The upper end of that interval.
+    /// The upper end of the interval.
     pub over_ideal_high: Option<f64>,
-    /// The probability that the interval holds the true median: 0.75 for three runs, 0.97 for six.
+    /// The probability that the interval contains the true median: 0.75 for three runs, 0.97 for
+    /// six.
     pub over_ideal_coverage: Option<f64>,
-    /// How much longer than requested a component worked on a packet, in milliseconds. The mean
-    /// over packets and components, and of it the median over the runs. For work that waits, it is
-    /// the overshoot of a sleep.
+    /// How much longer than requested a component worked on a packet, in milliseconds: the median
+    /// over the runs of the mean over packets and components. For work that waits, this is the
+    /// overshoot of a sleep.
     pub overshoot_ms: Option<f64>,
     /// Each run, in the order of the rounds.
     pub runs: Vec<ExperimentRun>,
@@ -112,34 +113,34 @@ pub enum Status {
 /// ```
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExperimentRun {
-    /// The time at which the last packet left the last component. With an observer after it, the
-    /// time at which the observer had received it.
+    /// The time at which the last packet left the last component. If there is an observer, the time
+    /// at which the observer had received the last packet.
     pub last_ms: f64,
-    /// The ideal of that time, from the measured times of work.
+    /// The ideal of this time, from the measured times of work.
     pub ideal_ms: f64,
-    /// The time over its ideal.
+    /// The ratio of the time to the ideal.
     pub over_ideal: f64,
     /// The results of each component.
     pub stages: Vec<StageReport>,
     /// The results of the observer, which receives the resequenced packets after the last
-    /// component. `None`: no resequencing.
+    /// component; `None` without resequencing.
     pub observer: Option<StageReport>,
     /// A summary of the producer's sends.
     pub sends: Sends,
     /// Duration of each send in nanoseconds, packet by packet.
     pub sends_ns: Vec<u64>,
-    /// How much later than intended the producer's latest send began, in milliseconds.
+    /// How much later than intended the latest send of the producer began, in milliseconds.
     pub behind_ms: f64,
     /// Seconds of processor time of all processes.
     pub cpu_s: f64,
-    /// The share of all processors that other programs used meanwhile, 0 to 1; `None` if unknown.
-    /// If it is large, figures of busy work mean little.
+    /// The share of all processors that other programs used during the run, 0 to 1; `None` if
+    /// unknown. If it is large, figures of busy work mean little.
     pub others_share: Option<f64>,
     /// Number of voluntary context switches.
     pub voluntary_switches: u64,
     /// Number of involuntary context switches.
     pub involuntary_switches: u64,
-    /// The peak memory of the processes together, in KiB.
+    /// The total peak memory of the processes, in KiB.
     pub peak_kib: u64,
 }
 
@@ -151,15 +152,15 @@ pub struct ExperimentRun {
 /// ```
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StageReport {
-    /// The time at which it took its first packet.
+    /// The time at which the component took the first packet.
     pub first_ms: f64,
-    /// The time at which the last packet left it.
+    /// The time at which the last packet left the component.
     pub last_ms: f64,
-    /// Number of packets that left it after one with a higher number.
+    /// Number of packets that left the component after a packet with a higher number.
     pub reordered: u64,
-    /// Number of packets that came twice.
+    /// Number of packets that arrived twice.
     pub duplicates: u64,
-    /// Number of packets that never came.
+    /// Number of packets that never arrived.
     pub missing: u64,
     /// The mean time of work on a packet.
     pub service_ms: f64,
@@ -167,7 +168,7 @@ pub struct StageReport {
     pub service_max_ms: f64,
     /// The mean excess over the requested time of work.
     pub overshoot_ms: f64,
-    /// Seconds of processor time, if the component had a process of its own.
+    /// Seconds of processor time, if the component had a separate process.
     pub cpu_s: Option<f64>,
 }
 
@@ -188,13 +189,13 @@ pub struct Sends {
     pub p99_ms: Option<f64>,
     /// The maximum.
     pub max_ms: f64,
-    /// Number of sends of a millisecond or longer: those that waited for room or for an
+    /// Number of sends that took a millisecond or longer, because they waited for room or for an
     /// acknowledgement.
     pub over_1_ms: usize,
 }
 
 impl CaseReport {
-    /// Returns the median over the runs of one of their figures.
+    /// Returns the median over the runs of one of the figures.
     ///
     /// ```no_run
     /// # fn example(case: &stripline_bench::experiment::CaseReport) {
@@ -222,7 +223,7 @@ impl ExperimentReport {
     }
 }
 
-/// Makes the report of a run from the results of its places.
+/// Creates the report of a run from the results of all places.
 pub(super) fn run(case: &ExperimentCase, whole: &Whole, cpus: usize) -> ExperimentRun {
     let Some((producer, components)) = whole.seen.split_first() else { return ExperimentRun::default() };
     let ms_since = |ns: u64| ns.saturating_sub(producer.first_ns) as f64 / 1e6;
@@ -382,7 +383,7 @@ mod tests {
     #[test]
     fn a_run_is_beside_its_ideal() {
         let run = run(&case(""), &whole(), 2);
-        // 6 ms per packet: two components, and two more packets.
+        // 6 ms per packet: two components, and two further packets.
         assert!((run.ideal_ms - 24.0).abs() < 1e-9, "{}", run.ideal_ms);
         assert!((run.over_ideal - 25.0 / 24.0).abs() < 1e-9);
         assert_eq!(run.stages.iter().map(|stage| stage.reordered).collect::<Vec<_>>(), [1, 2]);

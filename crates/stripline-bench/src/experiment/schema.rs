@@ -11,8 +11,8 @@ use super::file::{
 };
 use super::stage::ELEMENTS;
 
-/// Returns the JSON schema of an experiment file: its keys, and the kinds and ranges of their
-/// values. [`Experiment::load`](super::Experiment::load) also checks what belongs together.
+/// Returns the JSON schema of an experiment file: the keys, and the kinds and ranges of their
+/// values. [`Experiment::load`](super::Experiment::load) also checks that the values fit together.
 ///
 /// ```
 /// let schema = stripline_bench::experiment::schema();
@@ -52,7 +52,7 @@ pub fn schema() -> Value {
         })),
     });
     let mut defaults = keys.clone();
-    // They are each case's own.
+    // These keys belong to single cases.
     for key in ["name", "title", "target", "published"] {
         defaults.as_object_mut().and_then(|keys| keys.remove(key));
     }
@@ -105,7 +105,7 @@ mod tests {
     /// Returns the keys that the parser lists for a table.
     fn parsed_keys(table: &str) -> BTreeSet<String> {
         let text = format!("experiment = {{ name = 'x' }}\n{table}\nno-such-key = 1");
-        // The finding lists the first of them only.
+        // The finding lists only the first of the keys.
         let error = toml::from_str::<File>(&text).err().expect("an unknown key");
         let expected = error.message().split_once("expected").expect("it lists them").1;
         expected.split('`').skip(1).step_by(2).map(String::from).collect()

@@ -1,7 +1,7 @@
 //! Counts of packets out of order, duplicated or missing.
 
-/// The sequence of packets received, counted as in RFC 4737. A packet is reordered if one with a
-/// higher number came before it.
+/// The sequence of received packets, counted as in RFC 4737. A packet counts as reordered if a
+/// packet with a higher number came before it.
 pub(super) struct Sequence {
     next: u64,
     seen: Vec<bool>,
@@ -34,7 +34,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Returns the number of packets that have not come.
+    /// Returns the number of packets that have not arrived.
     pub(super) fn missing(&self) -> u64 {
         self.seen.len() as u64 - self.distinct
     }
@@ -53,9 +53,9 @@ mod tests {
     #[test]
     fn order_is_counted_as_in_the_standard() {
         assert_eq!(counts(5, &[0, 1, 2, 3, 4]), (0, 0, 0));
-        // One late packet is one reordered packet, no matter how many overtook it.
+        // A late packet counts as one reordered packet, regardless of how many packets overtook it.
         assert_eq!(counts(5, &[1, 2, 3, 4, 0]), (1, 0, 0));
-        // One early packet makes every packet that it overtook a reordered one.
+        // An early packet makes every packet that it overtook a reordered one.
         assert_eq!(counts(5, &[4, 0, 1, 2, 3]), (4, 0, 0));
         assert_eq!(counts(4, &[1, 0, 3, 2]), (2, 0, 0));
     }

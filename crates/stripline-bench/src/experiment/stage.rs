@@ -13,7 +13,7 @@ use super::case::ExperimentCase;
 use super::component::{Input, now, work};
 use crate::ladder::measure;
 
-/// The longest wait of producer and components for each other's discovery.
+/// The longest wait until the producer and the components have discovered each other.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The reason why a run has no result.
@@ -44,15 +44,17 @@ impl From<stripline::Error> for Trouble {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Seen {
     pub place: u32,
-    /// The producer: the beginning of its first send. A component: when it took its first packet.
+    /// For the producer, the beginning of the first send. For a component, the time at which it
+    /// took the first packet.
     pub first_ns: u64,
-    /// When the last packet had been passed on. At the last component: when its work was done.
+    /// The time at which the last packet had been passed on. For the last component, the time at
+    /// which the work on it was done.
     pub last_ns: u64,
-    /// The producer: the duration of each send, including the wait for room.
+    /// For the producer: the duration of each send, including the wait for room.
     pub sends_ns: Vec<u64>,
-    /// The producer: how much later than intended its latest send began.
+    /// For the producer: how much later than intended the latest send began.
     pub behind_ns: u64,
-    /// A component: the time of work on each packet, in the order of its exit.
+    /// For a component: the time of work on each packet, in the order in which the packets left.
     pub services_ns: Vec<u64>,
     pub reordered: u64,
     pub duplicates: u64,
@@ -65,13 +67,14 @@ pub(super) trait Meeting {
     fn end(&self) -> Result<(), Trouble>;
 }
 
-/// Returns the rules of the case's topics, or why the library refuses them.
+/// Returns the rules of the case's topics, or the reason why the library refuses them.
 pub(super) fn topics(case: &ExperimentCase) -> Result<Topics, Trouble> {
     let text = format!("[default]\ntransport = '{}'\nscope = '{}'\n", case.transport, case.scope);
     Topics::parse(&text).map_err(|error| Trouble::Refused(one_line(&error.to_string())))
 }
 
-/// Returns a parser's message without the excerpt. That shows text which the user has not written.
+/// Returns the message of a parser without the excerpt, because the excerpt shows a text that the
+/// user has not written.
 fn one_line(message: &str) -> String {
     let is_drawn = |line: &str| line.is_empty() || line.contains('|') || line.contains(" at line ");
     let lines = message.lines().map(str::trim);
@@ -84,7 +87,7 @@ macro_rules! elements {
         /// The supported element types of packets.
         pub(super) const ELEMENTS: &[&str] = &[$($name),*];
 
-        /// Runs one place of the case's pipeline, from its first packet to its last.
+        /// Runs one place of the case's pipeline, from the first packet to the last.
         pub(super) fn run(
             case: &ExperimentCase,
             place: u32,
@@ -150,7 +153,7 @@ fn run_with<T: Sample>(
     Ok(seen)
 }
 
-/// Sends all packets when they are due, or as soon as possible after that.
+/// Sends all packets when they are due, or as soon as possible afterwards.
 fn produce<T: Sample>(
     case: &ExperimentCase,
     output: &mut Publisher<T>,

@@ -8,7 +8,7 @@ use serde::de::{self, IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-/// The most values of one key.
+/// The maximum number of values of a key.
 const VALUES_MAX: usize = 64;
 
 #[derive(Deserialize)]
@@ -37,7 +37,7 @@ pub(super) struct Quick {
     pub repeats: Option<Spanned<i64>>,
 }
 
-/// The keys of one case, or of the defaults.
+/// The keys of a case, or of the defaults.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Keys {
@@ -87,7 +87,7 @@ pub(super) struct PublishedTable {
     pub sends: Option<Spanned<String>>,
 }
 
-/// A value and its place in the file.
+/// A value and the place in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct At<T> {
     pub value: T,
@@ -101,7 +101,7 @@ impl<T> From<Spanned<T>> for At<T> {
     }
 }
 
-/// One value, or a list of them.
+/// A single value or a list of values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Many<T>(pub Vec<At<T>>);
 

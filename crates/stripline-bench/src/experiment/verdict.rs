@@ -1,4 +1,4 @@
-//! The comparison of each case with its targets.
+//! Compares each case with the targets of the case.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::file::{Experiment, counterpart};
 use super::report::{CaseReport, ExperimentRun, Status};
 use crate::ladder::statistics::median;
 
-/// The verdict on one target of one case.
+/// The verdict on a target of a case.
 ///
 /// ```no_run
 /// # use stripline_bench::experiment::{VerdictOutcome, ExperimentReport};
@@ -21,7 +21,7 @@ pub struct Verdict {
     pub case: String,
     /// The target in words.
     pub target: String,
-    /// The value reached; `None` if there are no figures.
+    /// The reached value; `None` if there are no figures.
     pub value: Option<f64>,
     /// Whether the target was reached.
     pub outcome: VerdictOutcome,
@@ -62,7 +62,7 @@ pub enum VerdictOutcome {
     Met,
     /// The target was not reached.
     Missed,
-    /// The library refuses the case, or the one to compare it with.
+    /// The library refuses this case, or the case for the comparison.
     NotAvailable,
     /// The case should have worked, but failed.
     Failed,
@@ -83,8 +83,8 @@ impl VerdictOutcome {
     }
 }
 
-/// Returns the verdicts on all targets of all cases, in their order. Two kinds need no target: a
-/// case that failed, and packets that were missing or came twice.
+/// Returns the verdicts on all targets of all cases, in their order. Two kinds of verdict need no
+/// target: a case that failed, and packets that were missing or arrived twice.
 pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for report in reports {
@@ -108,8 +108,8 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
             own(format!("last packet over ideal <= {most}"), report.over_ideal, &|ratio| ratio <= most);
         }
         if let Some(most) = target.reordered {
-            // With an observer, only its count matters: packets that leave the components are still
-            // to be resequenced.
+            // If there is an observer, only the observer's count matters, because packets that
+            // leave the components have not been resequenced yet.
             let reordered = |run: &ExperimentRun| match &run.observer {
                 Some(observer) => observer.reordered as f64,
                 None => run.stages.iter().map(|s| s.reordered).max().unwrap_or(0) as f64,
@@ -134,7 +134,7 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
             let text = format!("last packet over that of {name} <= {most}");
             let Some(other) = other else {
                 let mut verdict = judge(report, text, &[report], None, |_| false);
-                // The parser checked that every case has one.
+                // The parser has checked that every case has such a case in the file.
                 verdict.reason.get_or_insert_with(|| format!("case {name} was not chosen"));
                 verdicts.push(verdict);
                 continue;
@@ -206,13 +206,13 @@ mod tests {
         let outcomes = |a: Vec<ExperimentRun>, b: Vec<ExperimentRun>| -> Vec<VerdictOutcome> {
             verdicts(vec![Ok(a), Ok(b)]).into_iter().map(|verdict| verdict.0).collect()
         };
-        // One packet of b was out of order in one run. The ratio of its time to a's is between
-        // 102/101 and 1.
+        // In one run, one packet of b was out of order. The ratio of b's time to a's time is
+        // between 102/101 and 1.
         let (a, b) = (vec![run(101.0, 20), run(90.0, 11)], vec![run(102.0, 0), run(90.0, 1)]);
         assert_eq!(outcomes(a, b), [Met, Met, Missed, Met]);
         let (a, b) = (vec![run(101.5, 10)], vec![run(103.0, 0)]);
         assert_eq!(outcomes(a, b), [Missed, Missed, Met, Missed]);
-        // No target asks for it, but a packet is missing.
+        // No target concerns it, but a packet is missing.
         let (a, mut b) = (run(100.0, 20), run(100.0, 0));
         b.stages[0].missing = 1;
         assert_eq!(outcomes(vec![a], vec![b]), [Met, Met, Missed, Met, Met]);

@@ -1,4 +1,4 @@
-//! The process that is stepped through.
+//! The child process that is single-stepped.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -14,13 +14,13 @@ use crate::processes;
 /// The job, as JSON.
 pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_INSTRUCTIONS";
 
-/// Packets before those that are counted: the links have settled, and lazy symbols are bound.
+/// Packets before the counted ones. Afterwards the links have settled and lazy symbols are bound.
 const WARM_UP: u32 = 1000;
-/// Packets that are counted: fewer in a test build, which takes several times the instructions.
+/// Counted packets. There are fewer in a test build, which takes several times the instructions.
 const PACKETS: usize = if cfg!(debug_assertions) { 11 } else { 41 };
-/// The windows of a packet: nothing, `loan`, `send`, `receive` and the drop.
+/// The windows of a packet: an empty one, `loan`, `send`, `receive`, and the drop.
 const WINDOWS: usize = 5;
-/// The windows of many packets at a time: nothing, `send_many` and `drain`.
+/// The windows of many packets at a time: an empty one, `send_many`, and `drain`.
 const WINDOWS_TOGETHER: usize = 3;
 const TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -28,13 +28,13 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct InstructionJob {
     pub transport: String,
-    /// The packets sent and received with one call; 1: one by one.
+    /// The number of packets that one call sends or receives; 1 for single packets.
     pub together: usize,
     pub size: usize,
 }
 
-/// Runs the job of a process to count, and returns the exit code. In any other process it returns
-/// `None`.
+/// Runs the job of a process to be counted, and returns the exit code. In any other process,
+/// returns `None`.
 pub(crate) fn child_if_launched() -> Option<ExitCode> {
     processes::answer(JOB_VARIABLE, |job| {
         let outcome = job.and_then(|job| perform(&job));
@@ -44,7 +44,7 @@ pub(crate) fn child_if_launched() -> Option<ExitCode> {
 }
 
 fn perform(job: &InstructionJob) -> Result<(), Problem> {
-    // Without its parent, a marker would stop this process for good.
+    // Without the parent, a marker would stop this process for ever.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| e.to_string())?;
     // SAFETY: the request takes no further arguments.
     if unsafe { libc::ptrace(libc::PTRACE_TRACEME) } < 0 {
@@ -85,7 +85,7 @@ fn perform(job: &InstructionJob) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Sends and receives packets together. Their content is neither written nor read.
+/// Sends and receives several packets together. The content is neither written nor read.
 fn packets(
     publisher: &mut Publisher<u8>,
     subscriber: &mut Subscriber<u8>,
@@ -102,7 +102,8 @@ fn packets(
     if drained == together { Ok(()) } else { Err(format!("{drained} of {together} packets were there")) }
 }
 
-/// Sends and receives a packet, with a marker before and after each step if it is counted.
+/// Sends and receives a packet. If the packet is counted, there is a marker before and after each
+/// step.
 fn packet(
     publisher: &mut Publisher<u8>,
     subscriber: &mut Subscriber<u8>,
@@ -129,17 +130,17 @@ fn window<T>(is_counted: bool, action: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Stops this thread for its parent.
+/// Stops this thread, for the parent.
 #[inline(never)]
 fn mark(is_counted: bool) {
     if is_counted {
-        // SAFETY: the signal stops this thread only, because its parent traces it.
+        // SAFETY: the signal stops only this thread, because the parent traces it.
         unsafe { libc::raise(libc::SIGSTOP) };
     }
 }
 
-/// Returns the instructions of sending and of receiving a packet, without those of the markers.
-/// They are the medians over packets, or over calls for so many at a time.
+/// Returns the instructions for sending and for receiving a packet, without the instructions of the
+/// markers. They are medians over packets, or over calls if each call has several packets.
 pub(super) fn evaluate(windows: &[u64], together: usize) -> Result<[u64; 2], Problem> {
     let each = if together == 1 { WINDOWS } else { WINDOWS_TOGETHER };
     if windows.len() != PACKETS * each {
@@ -147,11 +148,11 @@ pub(super) fn evaluate(windows: &[u64], together: usize) -> Result<[u64; 2], Pro
     }
     let middle = |of: &dyn Fn(&[u64]) -> u64| {
         let packets: Vec<f64> = windows.chunks(each).map(|packet| of(packet) as f64).collect();
-        // An odd number of counts has a whole median.
+        // The median of an odd number of counts is a whole number.
         median(&packets).unwrap_or(0.0) as u64
     };
     let nothing = middle(&|packet| packet[0]);
-    // As many windows for sending as for receiving.
+    // There are as many windows for sending as for receiving.
     let half = each / 2;
     let [send, receive] =
         [1, 1 + half].map(|first| middle(&|packet| packet[first..first + half].iter().sum()));
@@ -166,7 +167,7 @@ mod tests {
     #[test]
     fn the_markers_are_not_counted() {
         let mut windows = [20, 60, 70, 50, 40].repeat(PACKETS);
-        // One packet met something rare.
+        // One packet met a rare condition.
         windows[3] = 5000;
         assert_eq!(evaluate(&windows, 1), Ok([90, 50]));
         assert!(evaluate(&windows[1..], 1).is_err());

@@ -1,11 +1,11 @@
-//! Instructions a packet: a count that is the same on every machine and in every minute.
+//! Instructions per packet: a count that is the same on every machine and at any time.
 //!
-//! A child process sends packets to itself in one thread. Its parent steps through it, one
+//! A child process sends packets to itself in one thread. The parent steps through the child, one
 //! instruction at a time, from one marker to the next. Instructions of the kernel are not counted:
-//! a system call is one instruction. Writing and reading the payload is not counted either.
+//! a system call counts as one instruction. Writing and reading the payload is not counted either.
 //!
-//! Statistics are off. That is the path of a packet between two samples, as at a high rate. Under
-//! single steps the rate is low, and every packet would be a sample.
+//! Statistics are off. This is the path of a packet that is not sampled, as are most packets at a
+//! high rate. Under single steps the rate is low, so every packet would be sampled.
 
 mod child;
 mod step;
@@ -20,12 +20,12 @@ pub(crate) use child::child_if_launched;
 const TRANSPORTS: [&str; 3] = ["shm", "inproc", "uds"];
 /// Bytes of the packets.
 const SIZES: [usize; 3] = [8, 64, 1024];
-/// The packets of one `send_many` and one `drain`.
+/// The number of packets of one `send_many` and one `drain`.
 const TOGETHER: usize = 16;
-/// A count may grow by this share of the one in the table.
+/// The share by which a count may exceed the count in the table.
 const GROWTH_MAX: f64 = 0.05;
 
-/// The instructions that a packet takes: the median over packets.
+/// The number of instructions for a packet: the median over packets.
 ///
 /// ```
 /// use stripline_bench::instructions::InstructionCount;
@@ -39,13 +39,13 @@ const GROWTH_MAX: f64 = 0.05;
 pub struct InstructionCount {
     /// The transport.
     pub transport: String,
-    /// The packets sent and received with one call; 1: one by one.
+    /// The number of packets that one call sends or receives; 1 for single packets.
     pub together: usize,
     /// Bytes of the packet.
     pub size: usize,
-    /// From `loan` to `send`, both included; or a packet's share of `send_many`.
+    /// From `loan` to `send`, including both; or a packet's share of `send_many`.
     pub send: u64,
-    /// From `receive` to the drop of the packet, both included; or a packet's share of `drain`.
+    /// From `receive` to the drop of the packet, including both; or a packet's share of `drain`.
     pub receive: u64,
 }
 
@@ -57,8 +57,8 @@ impl std::fmt::Display for InstructionCount {
     }
 }
 
-/// Counts the instructions of a packet, for each transport and size, and over `shm` and `uds` also
-/// for many packets at a time.
+/// Counts the instructions for a packet, for each transport and size. Over `shm` and `uds`, also
+/// counts them for many packets at a time.
 ///
 /// # Errors
 /// If the system refuses to step through a process, or a process fails.
@@ -76,7 +76,8 @@ pub fn count() -> Result<Vec<InstructionCount>, String> {
     cases.map(|(transport, together, size)| one(transport, together, size)).collect()
 }
 
-/// Compares counts with those in a table, and returns what differs by more than 5 %.
+/// Compares counts with the counts in a table. Returns the counts that have fallen by more than 5
+/// %.
 ///
 /// # Errors
 /// A count that has grown by more than 5 %, or a table without a row for each count.
@@ -124,7 +125,7 @@ pub fn check(counts: &[InstructionCount], table: &str) -> Result<String, String>
     if grown.is_empty() { Ok(fallen) } else { Err(grown) }
 }
 
-/// Reads a row of the table; `None`: another line.
+/// Reads a row of the table; `None` if the line is not such a row.
 fn parse(line: &str) -> Option<InstructionCount> {
     let cells: Vec<&str> =
         line.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
@@ -138,7 +139,8 @@ fn parse(line: &str) -> Option<InstructionCount> {
     Some(InstructionCount { transport: transport.into(), together, size, send, receive })
 }
 
-/// Counts the instructions of a packet of one transport and size, so many at a time.
+/// Counts the instructions for a packet of one transport and size, with `together` packets at a
+/// time.
 fn one(transport: &str, together: usize, size: usize) -> Result<InstructionCount, Problem> {
     let job = child::InstructionJob { transport: transport.into(), together, size };
     let windows = step::windows(&job)

@@ -1,4 +1,4 @@
-//! Single steps through a child process, by ptrace.
+//! Single-steps a child process with ptrace.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -11,11 +11,11 @@ use super::child::{InstructionJob, JOB_VARIABLE};
 use crate::ladder::Problem;
 use crate::processes;
 
-/// The most instructions from one marker to the next: some seconds of steps.
+/// The maximum number of instructions between two markers, which take some seconds.
 const STEPS_MAX: u64 = 1_000_000;
 
-/// Runs the job in a child, and returns the instructions of each of its windows: from every odd
-/// marker to the next.
+/// Runs the job in a child. Returns the number of instructions of each window, which lasts from an
+/// odd marker to the next one.
 pub(super) fn windows(job: &InstructionJob) -> Result<Vec<u64>, Problem> {
     let text = serde_json::to_string(job).map_err(|e| e.to_string())?;
     let program = processes::program(None)?;
@@ -29,8 +29,8 @@ pub(super) fn windows(job: &InstructionJob) -> Result<Vec<u64>, Problem> {
     Stepped { pid: Pid::from_child(&child), child }.windows()
 }
 
-/// A pin of this thread, and of the children that it starts, to one processor. Each step passes
-/// from one to the other and back. To wake another processor for that takes 50 µs on some virtual
+/// Pins this thread, and the children that it starts, to one processor. Each step switches from the
+/// parent to the child and back. Waking another processor for this takes 50 µs on some virtual
 /// machines.
 struct Pin {
     before: Option<CpuSet>,
@@ -41,7 +41,7 @@ impl Pin {
         let before = sched_getaffinity(None).ok();
         let mut one = CpuSet::new();
         one.set(sched_getcpu());
-        // It only saves time, so it may fail.
+        // Pinning only saves time, so it may fail.
         let _ = sched_setaffinity(None, &one);
         Self { before }
     }
@@ -55,7 +55,7 @@ impl Drop for Pin {
     }
 }
 
-/// The child, which ends with this.
+/// The child, which ends when this value is dropped.
 struct Stepped {
     pid: Pid,
     child: Child,
@@ -70,7 +70,7 @@ impl Stepped {
         Ok(windows)
     }
 
-    /// Runs to the next marker; false: the child has ended well.
+    /// Runs to the next marker. Returns false if the child has ended successfully.
     fn run_to_marker(&mut self) -> Result<bool, Problem> {
         loop {
             match self.wait()? {
@@ -81,7 +81,7 @@ impl Stepped {
         }
     }
 
-    /// Steps to the next marker, and returns the number of steps. The child then runs on.
+    /// Steps to the next marker, and returns the number of steps. The child then continues to run.
     fn step_to_marker(&mut self) -> Result<u64, Problem> {
         self.resume(Resume::Step, 0)?;
         for steps in 1..STEPS_MAX {
@@ -98,7 +98,8 @@ impl Stepped {
         Err(format!("more than {STEPS_MAX} instructions between two markers"))
     }
 
-    /// Waits until the child stops, and returns the signal; `None`: it has ended well.
+    /// Waits until the child stops, and returns the signal; `None` if the child has ended
+    /// successfully.
     fn wait(&mut self) -> Result<Option<Signal>, Problem> {
         let status = loop {
             match waitpid(Some(self.pid), WaitOptions::empty()) {
@@ -130,7 +131,7 @@ impl Stepped {
             Resume::Run => libc::PTRACE_CONT,
             Resume::Step => libc::PTRACE_SINGLESTEP,
         };
-        // SAFETY: a request that reads and writes no memory of either process.
+        // SAFETY: the request reads and writes no memory of either process.
         let done = unsafe {
             libc::ptrace(request, self.pid.as_raw_nonzero().get(), null_mut::<u8>(), signal as libc::c_long)
         };
@@ -141,18 +142,18 @@ impl Stepped {
     }
 }
 
-/// The way in which a stopped child goes on.
+/// The way in which a stopped child continues.
 #[derive(Clone, Copy, Debug)]
 enum Resume {
-    /// To its next signal.
+    /// Until the next signal.
     Run,
-    /// By one instruction.
+    /// For one instruction.
     Step,
 }
 
 impl Drop for Stepped {
     fn drop(&mut self) {
-        // Neither call has an effect on a child that has ended and was waited for.
+        // Neither call affects a child that has ended and was waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,12 +1,11 @@
-//! The blocks of one run: the cases of a group take turns in them.
+//! The blocks of a run, in which the cases of a group take turns.
 //!
-//! A block takes about a millisecond. So all cases of a round find the machine in the same state:
-//! how far apart the processors are, what else runs. The order reverses every round. Every fourth
-//! round is for the times of single packets.
+//! A block takes about a millisecond. Therefore all cases of a round find the machine in the same
+//! state: the distance of the processors, and the other running programs. The order reverses every
+//! round. Every fourth round measures the times of single packets.
 //!
-//! Each block has packets before those that are timed. They bring the memory of the case back into
-//! the caches. And a link draws its sample by the rate of the last millisecond, which must not be a
-//! pause.
+//! Each block begins with untimed packets. They bring the memory of the case back into the caches.
+//! Also, a link chooses its samples by the rate of the last millisecond, which must not be a pause.
 
 use super::Problem;
 use super::case::{Job, Measure, Outcome};
@@ -15,27 +14,28 @@ use super::measure::{OneWayTimes, Side};
 use super::turns::{ControlPage, Turn, now_ns};
 use crate::processes::Usage;
 
-/// The intended time of one block, in nanoseconds: long against the clock and the announcement,
-/// short against changes of the machine.
+/// The intended time of a block, in nanoseconds: long compared with the clock and the announcement,
+/// and short compared with changes of the machine.
 const BLOCK_NS: u64 = 1_000_000;
-/// The same where many packets are on their way at the end of a block.
+/// The intended time of a block after which many packets are in transit.
 const LONG_BLOCK_NS: u64 = 10_000_000;
-/// The same where threads of their own carry them, which must wake up first.
+/// The intended time of a block if separate threads carry the packets, because these must wake up
+/// first.
 const CARRIED_BLOCK_NS: u64 = 50_000_000;
-/// The intended time of the packets before, in nanoseconds.
+/// The intended time of the untimed packets, in nanoseconds.
 const LEAD_NS: u64 = 1_500_000;
-/// A run that measures for less than this has shorter blocks, in seconds.
+/// A run that measures for less than this time has shorter blocks, in seconds.
 const SHORT_RUN_S: f64 = 0.1;
-/// The packets of the first block.
+/// The number of packets of the first block.
 const COUNT_MIN: u64 = 8;
 const COUNT_MAX: u64 = 1 << 20;
-/// The fewest rounds of a run.
+/// The minimum number of rounds of a run.
 const ROUNDS_MIN: usize = 4;
-/// The rounds from one with times of single packets to the next.
+/// One round in this number measures the times of single packets.
 const STAMPED_EVERY: usize = 4;
 
-/// Runs the blocks of all cases: the side at place 0 leads. A case without a side here is one of
-/// the leader alone, or a repetition.
+/// Runs the blocks of all cases. The side at place 0 leads. A case without a side here has only the
+/// leader, or is a repetition.
 pub(super) fn run(
     job: &Job,
     place: u32,
@@ -57,7 +57,7 @@ pub(super) fn run(
     Ok(record.outcomes(sides))
 }
 
-/// The side that decides on the turns and measures their time.
+/// The side that decides on the turns and measures the time of each.
 struct Leader<'a, 's> {
     job: &'a Job,
     sides: &'a mut [Option<Box<dyn Side + 's>>],
@@ -68,7 +68,7 @@ struct Leader<'a, 's> {
 impl Leader<'_, '_> {
     fn lead(&mut self) -> Result<(), Problem> {
         let cases = &self.job.group.cases;
-        // The first blocks warm up, and are not kept.
+        // The first blocks only warm up, and are not kept.
         let turns = (0..cases.len()).map(|case| self.calibrate(case)).collect::<Result<Vec<_>, _>>()?;
         let start_ns = now_ns();
         let mut rounds = 0;
@@ -90,8 +90,8 @@ impl Leader<'_, '_> {
         Ok(())
     }
 
-    /// Returns a turn of a case that takes as long as a block should. It runs turns of growing
-    /// length.
+    /// Returns a turn of a case that takes as long as a block should. Runs turns of growing length
+    /// to find it.
     fn calibrate(&mut self, case: usize) -> Result<Turn, Problem> {
         let mut turn = Turn { case, lead: 0, count: COUNT_MIN, is_stamped: false };
         let (lead_ns, block_ns) = match self.job.group.cases[case].measure {
@@ -99,7 +99,7 @@ impl Leader<'_, '_> {
             Measure::Publish => return Ok(Turn { count: BURST, ..turn }),
             Measure::Throughput if self.job.group.cases[case].has_carrier_threads() => (0, CARRIED_BLOCK_NS),
             Measure::Latency | Measure::Throughput => (LEAD_NS, BLOCK_NS),
-            // Packets before would lie in the chain's rings when the time begins.
+            // Untimed packets would still be in the rings of the chain when the timed part begins.
             Measure::Pipeline => (0, LONG_BLOCK_NS),
             Measure::Outstanding | Measure::Wake => (LEAD_NS, LONG_BLOCK_NS),
         };
@@ -118,7 +118,7 @@ impl Leader<'_, '_> {
         }
     }
 
-    /// Runs one block, and returns its nanoseconds per packet, one way.
+    /// Runs a block, and returns the nanoseconds per packet, one way.
     fn take(&mut self, turn: Turn) -> Result<f64, Problem> {
         let own = self.job.group.original(turn.case);
         let side = self.sides[own].as_mut().ok_or("the leader has no side")?;
@@ -130,7 +130,8 @@ impl Leader<'_, '_> {
         let whole_ns = now_ns() - start_ns;
         let ns = match case.measure {
             _ if case.has_one_side() => own_ns as f64,
-            // The slower side sets the rate. The other may use packets or room in the ring.
+            // The slower side determines the rate, because the other side may use up packets or
+            // room in the ring.
             Measure::Throughput => own_ns.max(last_ns) as f64,
             Measure::Pipeline => whole_ns as f64,
             Measure::Latency => own_ns as f64 / 2.0,
@@ -141,11 +142,12 @@ impl Leader<'_, '_> {
     }
 }
 
-/// The record of one side, case by case.
+/// The record of one side, for each case.
 struct Record {
     outcomes: Vec<Outcome>,
     times: Vec<OneWayTimes>,
-    /// Whether the process counts its usage here, and not in the thread of another side.
+    /// Whether this side counts the usage of the process. In a shared process, only one side may
+    /// count it.
     counts_usage: bool,
 }
 
@@ -159,7 +161,7 @@ impl Record {
         })
     }
 
-    /// Runs this side's part of a block, and returns the nanoseconds of its timed packets.
+    /// Runs this side's part of a block, and returns the nanoseconds of the timed packets.
     fn run(&mut self, side: &mut dyn Side, turn: Turn) -> Result<u64, Problem> {
         let before = Usage::now();
         side.block(turn.lead)?;

@@ -8,19 +8,20 @@ use super::Problem;
 use super::statistics::median;
 use crate::processes::{OthersTime, Usage};
 
-/// The subject of a measurement: the means by which packets are carried.
+/// The subject of a measurement: the means that carries the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Subject {
     Atomics,
     Futex,
     Memcpy,
-    /// A ring with a header and a cursor, and nothing else.
+    /// A ring with a header and a cursor, but nothing else.
     MinimalRing,
-    /// Stripline's ring without its links.
+    /// Stripline's ring without the links.
     Ring,
     UnixSocket,
     TcpSocket,
-    /// Both ways on the same socket. A dialogue can use it; a one-way stream of packets cannot.
+    /// Both directions on the same socket. A dialogue can use such a socket, but a one-way stream
+    /// cannot.
     UnixDuplex,
     TcpDuplex,
     PosixQueue,
@@ -28,7 +29,8 @@ pub(crate) enum Subject {
     Stripline,
     /// Stripline with many packets at a time: `send_many` and `drain`.
     Many,
-    /// Stripline with scope `none`: a queue in the sender's process, and a thread that empties it.
+    /// Stripline with scope `none`: a queue in the sender's process, and a thread that empties the
+    /// queue.
     Queued,
     /// Stripline with dispatch `direct`: a handler replies where the packet is received.
     Direct,
@@ -39,11 +41,11 @@ pub(crate) enum Subject {
     Zenoh,
     Dds,
     Omniorb,
-    /// zenoh, with work in its callback.
+    /// zenoh, with the work in a callback.
     ZenohCallback,
-    /// omniORB, with work in the servant.
+    /// omniORB, with the work in the servant.
     OmniorbServant,
-    /// No peer: the clock and the machine alone.
+    /// No peer: only the clock and the machine.
     Noise,
 }
 
@@ -102,21 +104,21 @@ impl Wait {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Measure {
-    /// Round trips: packets one way, and back.
+    /// Round trips of packets.
     Latency,
-    /// Packets one way and back, each to a receiver that sleeps.
+    /// Packets one way and back, each to a sleeping receiver.
     Wake,
-    /// One way, at full rate.
+    /// A one-way stream at full rate.
     Throughput,
     /// The cost of a publish with many readers.
     Publish,
     /// A chain of components.
     Pipeline,
-    /// Calls, `readers` of them outstanding.
+    /// Calls, with `readers` calls outstanding.
     Outstanding,
 }
 
-/// One rung of the ladder, with all its parameters.
+/// A rung of the ladder, with all parameters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Case {
     pub measure: Measure,
@@ -126,9 +128,9 @@ pub(crate) struct Case {
     pub size: usize,
     pub readers: u32,
     pub components: u32,
-    /// Whether statistics are at their default.
+    /// Whether statistics have the default setting.
     pub statistics: bool,
-    /// Whether this is the repetition of a case, to compare it with itself.
+    /// Whether this case is a repetition, for comparing a case with itself.
     pub again: bool,
 }
 
@@ -175,11 +177,11 @@ impl Case {
         )
     }
 
-    /// Returns whether this is a stream that a thread of its own carries.
+    /// Returns whether this is a stream that a separate thread carries.
     pub(crate) fn has_carrier_threads(&self) -> bool {
         let is_carried = match self.subject {
             Subject::Queued | Subject::Zeromq | Subject::Zenoh | Subject::ZenohCallback => true,
-            // As what they are compared with.
+            // The same as for the subject with which these are compared.
             Subject::Stripline | Subject::Direct => ["zeromq", "zenoh"].contains(&&*self.transport),
             _ => false,
         };
@@ -191,13 +193,13 @@ impl Case {
         matches!(self.measure, Measure::Latency | Measure::Wake) && !self.again
     }
 
-    /// Returns the bytes of a ring, and of what is compared with it: at least the default, and room
-    /// for two messages.
+    /// Returns the bytes of a ring, and of memory that is compared with a ring: at least the
+    /// default, and enough for two messages.
     pub(crate) fn buffer(&self) -> usize {
         (2 * (self.size + 1024)).next_power_of_two().max(1 << 21)
     }
 
-    /// Returns the packets that such memory has places for, over iceoryx2.
+    /// Returns the number of packets that fit into this memory, over iceoryx2.
     pub(crate) fn places(&self) -> usize {
         (self.buffer() / self.size.max(1)).clamp(2, 1024)
     }
@@ -225,7 +227,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// The processes of a run, and the cases that take turns in them.
+/// The processes of a run, and the cases that take turns in these processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Group {
     pub cases: Vec<Case>,
@@ -234,12 +236,12 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Returns the number of sides, one for each place.
+    /// Returns the number of sides. There is one for each place.
     pub(crate) fn sides(&self) -> u32 {
         self.cases.iter().map(|case| case.components).max().unwrap_or(1)
     }
 
-    /// Returns whether it has [threads besides those of the sides](Case::has_carrier_threads).
+    /// Returns whether the group has [threads in addition to the sides](Case::has_carrier_threads).
     pub(crate) fn has_carrier_threads(&self) -> bool {
         self.cases.iter().any(Case::has_carrier_threads)
     }
@@ -249,7 +251,8 @@ impl Group {
         if self.threads { 1 } else { self.sides() }
     }
 
-    /// Returns the case of the sides that run a case: a repetition uses those of its original.
+    /// Returns the index of the case that provides the sides for a case. A repetition uses the
+    /// sides of the original.
     pub(crate) fn original(&self, index: usize) -> usize {
         let own = &self.cases[index];
         let is_original = |case: &Case| *case == Case { again: false, ..own.clone() };
@@ -259,7 +262,7 @@ impl Group {
 
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Its first case may be the one that measures the distance of the processors.
+        // The first case may only measure the distance of the processors.
         let typical = self.cases.iter().rev().find(|case| !case.again).or(self.cases.last());
         match typical {
             Some(case) => write!(f, "{case}, and {} more in turn", self.cases.len() - 1),
@@ -272,23 +275,24 @@ impl fmt::Display for Group {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub group: Group,
-    /// Its place in the chain, from 0.
+    /// The place in the chain, from 0.
     pub place: u32,
-    /// Processors, one per side, in order. The sides of a pipeline share them all.
+    /// Processors, one for each side, in order. The sides of a pipeline share all of them.
     pub cpus: Vec<usize>,
     pub seconds: f64,
-    /// The name of the run; each case has a domain of its own made from it.
+    /// The name of the run. Each case has a separate domain, with a name that is derived from this
+    /// one.
     pub name: String,
     /// The control page.
     pub page: i32,
-    /// Inherited descriptors of each case, as it needs them.
+    /// Inherited descriptors for each case.
     pub descriptors: Vec<Vec<i32>>,
 }
 
-/// The result of one process.
+/// The result of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunOutcome {
-    /// The results of the cases, in their order.
+    /// The results of the cases, in order.
     pub cases: Vec<Outcome>,
     /// The reason why there is no result.
     pub error: Option<Problem>,
@@ -306,13 +310,13 @@ impl RunOutcome {
     }
 }
 
-/// The result of one case in one run.
+/// The result of a case in a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    /// Nanoseconds per packet, publish, copy or call in each block; one way for a packet that comes
-    /// back.
+    /// Nanoseconds per packet, publish, copy or call in each block. For a packet that comes back,
+    /// the time is one way.
     pub blocks: Vec<f64>,
-    /// One-way times of single packets: nanoseconds, and the number of each value.
+    /// One-way times of single packets: nanoseconds, and the count of each value.
     pub times: Vec<(u64, u64)>,
     pub lost: u64,
     pub reordered: u64,

@@ -23,8 +23,8 @@ pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_JOB";
 /// The longest wait of a side for the others.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Runs the job of a process that a ladder started, and returns the exit code. In any other process
-/// it returns `None`.
+/// Runs the job of a process that a ladder started, and returns the exit code. In any other
+/// process, returns `None`.
 pub(crate) fn child_if_launched() -> Option<ExitCode> {
     processes::answer(JOB_VARIABLE, |job| {
         let outcome = job
@@ -53,7 +53,7 @@ fn perform(job: &Job) -> Result<RunOutcome, Problem> {
     if !job.group.threads {
         return Ok(RunOutcome { cases: run_side(job, job.place, &nodes)?, ..RunOutcome::default() });
     }
-    // One process, a thread for each side.
+    // There is one process, with a thread for each side.
     let sides = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..job.group.sides())
             .map(|place| {
@@ -76,17 +76,18 @@ fn perform(job: &Job) -> Result<RunOutcome, Problem> {
     Ok(whole)
 }
 
-/// Ends the process, because one of its sides has failed and the other waits for it.
+/// Ends the process, because a side has failed and the other side waits for it.
 fn end(error: Problem) -> ! {
     processes::report(&RunOutcome { error: Some(error), ..RunOutcome::default() });
     std::process::exit(1)
 }
 
-/// Connects one side of each case, and runs its blocks.
+/// Connects one side of each case, and runs the blocks of this side.
 fn run_side(job: &Job, place: u32, nodes: &[Option<Node>]) -> Result<Vec<Outcome>, Problem> {
-    // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
+    // SAFETY: the descriptor was inherited for this process, which closes none of its descriptors
+    // before it ends.
     let page = unsafe { BorrowedFd::borrow_raw(job.page) };
-    // A side that spins may keep a carrier's thread from its processor.
+    // A spinning side might keep a carrier thread from the processor.
     let cpus = if job.group.has_carrier_threads() { 0 } else { job.cpus.len() };
     let mut page = ControlPage::new(page, job.group.sides(), cpus)?;
     let mut sides: Vec<Option<Box<dyn Side + '_>>> = Vec::new();
@@ -113,7 +114,8 @@ fn connect<'n>(
         if descriptors.len() != count {
             return Err(format!("{} descriptors in place of {count}", descriptors.len()));
         }
-        // SAFETY: inherited for this process, which closes none of its descriptors before it ends.
+        // SAFETY: the descriptors were inherited for this process, which closes none of them before
+        // it ends.
         Ok(descriptors.iter().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) }).collect::<Vec<_>>())
     };
     let file = || files(1).map(|files| files[0]);
@@ -134,12 +136,14 @@ fn connect<'n>(
         (Subject::PosixQueue, _) => Ok(endpoints::queue::connect(case, place, pair()?)),
         (Subject::UdpSocket, _) => {
             pair()?;
-            // SAFETY: inherited for this process, and used for nothing else.
+            // SAFETY: the descriptors were inherited for this process, and are not used for
+            // anything else.
             unsafe { endpoints::datagram::connect(case, place, [descriptors[0], descriptors[1]]) }
         }
         (Subject::UnixSocket | Subject::TcpSocket | Subject::UnixDuplex | Subject::TcpDuplex, _) => {
             pair()?;
-            // SAFETY: inherited for this process, and used for nothing else.
+            // SAFETY: the descriptors were inherited for this process, and are not used for
+            // anything else.
             unsafe { endpoints::socket::connect(case, place, [descriptors[0], descriptors[1]]) }
         }
         #[cfg(any(feature = "peers", feature = "iceoryx2"))]
@@ -172,7 +176,7 @@ fn connect<'n>(
     }
 }
 
-/// Returns the domain of a case's nodes, also the name of other objects that need one.
+/// Returns the domain of a case's nodes. It is also the name of other objects that need a name.
 fn domain(job: &Job, index: usize) -> String {
     format!("{}-{index}", job.name)
 }
@@ -190,7 +194,7 @@ pub(crate) fn assemble(here: &AtomicU64, sides: u32) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Pins the calling thread, and those that it will start, to its side's processor.
+/// Pins the calling thread, and threads that it will start, to the processor of the side.
 fn pin(job: &Job, place: u32) -> Result<(), Problem> {
     let mut set = CpuSet::new();
     if job.group.has_carrier_threads() {

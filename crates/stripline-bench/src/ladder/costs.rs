@@ -1,4 +1,4 @@
-//! The cases of a calibration: what a packet costs over each transport.
+//! The cases of a calibration, which measure the cost of a packet over each transport.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::{Pace, Progress, Runs, Settings, allowed_cpus, run_groups};
 use crate::calibration::{Cost, TransportCosts};
 use crate::processes::OthersTime;
 
-/// The sizes that are measured: a message, a small packet, and a large one.
+/// The measured sizes: a message, a small packet, and a large packet.
 pub(crate) const SIZES: [usize; 3] = [64, 1024, 32_768];
-/// The intended time for all runs together.
+/// The intended total time of all runs.
 const BUDGET: Duration = Duration::from_secs(2 * 60);
 const QUICK_BUDGET: Duration = Duration::from_secs(15);
 const RUNS: u32 = 6;
@@ -27,13 +27,13 @@ pub(crate) struct Costs {
     pub runs: u32,
     /// The share of all processors that other programs used, 0 to 1; `None` if unknown.
     pub others_share: Option<f64>,
-    /// Notes: what could not be measured, and why.
+    /// Notes on cases that could not be measured, with the reasons.
     pub notes: Vec<String>,
     pub interrupted: bool,
 }
 
-/// Measures all transports of the program. Each has a group of its own for each size, so that one
-/// that fails here leaves the others alone.
+/// Measures all transports of the program. Each transport has a separate group for each size, so
+/// that a transport that fails here does not affect the others.
 pub(crate) fn measure(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<Costs, String> {
     settings.check()?;
     let transports: Vec<&str> =
@@ -62,9 +62,9 @@ fn group(transport: &str, size: usize) -> Group {
     Group { cases: cases(transport, size).into(), threads: transport == "inproc" }
 }
 
-/// Returns the cases of a cost: to a receiver that sleeps, to one that spins, and at full rate.
+/// Returns the cases for a cost: to a sleeping receiver, to a spinning receiver, and at full rate.
 fn cases(transport: &str, size: usize) -> [Case; 3] {
-    // As in the ladder: over a socket, a receiver that polls takes time from the one that sends.
+    // Over a socket, a receiver that polls would take time from the sender, as in the ladder.
     let is_memory = ["inproc", "shm"].contains(&transport);
     let streaming = if is_memory { Wait::Spin } else { Wait::Block };
     [
@@ -74,12 +74,12 @@ fn cases(transport: &str, size: usize) -> [Case; 3] {
     ]
 }
 
-/// Returns the costs of a transport; `None`: it was not measured at all sizes.
+/// Returns the costs of a transport; `None` if it was not measured at all sizes.
 fn costs(transport: &str, results: &[GroupRuns]) -> Option<TransportCosts> {
     let typical = |case: &Case| {
         let runs: Vec<&Outcome> = results.iter().flat_map(|result| result.of(case)).collect();
         let ns = median(&runs.iter().filter_map(|run| run.typical_ns()).collect::<Vec<_>>())?;
-        // More digits than a tenth are noise.
+        // Digits beyond a tenth are noise.
         Some((ns * 10.0).round().max(1.0) / 10.0)
     };
     let cost = |size: &usize| {

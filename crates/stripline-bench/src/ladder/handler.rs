@@ -1,5 +1,6 @@
-//! The blocks of a measurement where a handler works in the callback of what receives: the same for
-//! every subject that calls back. The handler replies itself, and no packet goes to another thread.
+//! The blocks of a measurement with a handler that works in the callback of the receiving end. They
+//! are the same for every subject that calls back. The handler itself replies, and no packet goes
+//! to another thread.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +9,7 @@ use super::case::{Case, Measure};
 use super::measure::{self, Count, OneWayTimes, Sender, Side, check_echo};
 use super::turns::now_ns;
 
-/// The handler of one side. Each packet is given to it in a callback, one at a time.
+/// The handler of one side. A callback gives each packet to the handler, one at a time.
 pub(crate) struct Handler<S> {
     work: Mutex<Work<S>>,
     changed: Condvar,
@@ -17,20 +18,20 @@ pub(crate) struct Handler<S> {
 /// A side of a case that has a handler.
 struct HandledSide<S, K> {
     handler: Arc<Handler<S>>,
-    /// What calls back.
+    /// The receiving end, which calls back.
     _keeps: K,
 }
 
 struct Work<S> {
     role: HandlerRole,
     sender: Option<S>,
-    /// The packets of this block that are to come.
+    /// The packets of this block that are still to come.
     left: u64,
-    /// Whether they carry the time of their sending.
+    /// Whether the packets carry the time of sending.
     is_stamped: bool,
     /// The one-way times of a block, in nanoseconds.
     times_ns: Vec<u64>,
-    /// The word that was sent last.
+    /// The last word that was sent.
     word: u64,
     count: Count,
     problem: Option<Problem>,
@@ -70,7 +71,7 @@ impl<S: Sender> Handler<S> {
         Arc::new(Self { work: Mutex::new(work), changed: Condvar::new() })
     }
 
-    /// Handles a packet. Called where it is received.
+    /// Handles a packet. Called where the packet is received.
     pub(crate) fn take(&self, packet: &[u8]) {
         let mut work = self.lock();
         // The other side may have begun the block already.
@@ -94,7 +95,7 @@ impl<S: Sender> Handler<S> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a block, and returns its one-way times if the packets carry their times.
+    /// Runs a block. Returns the one-way times, if the packets carry times.
     fn run(&self, count: u64, is_stamped: bool) -> Result<Vec<u64>, Problem> {
         if count == 0 {
             return Ok(Vec::new());
@@ -161,8 +162,8 @@ impl<S: Sender> Work<S> {
     }
 }
 
-/// Returns one side of a ping-pong, or of a one-way stream, as [`measure::side`] does. Its handler
-/// is called already, by what the side keeps until its end.
+/// Returns one side of a ping-pong, or of a one-way stream, as [`measure::side`] does. The
+/// receiving end in `keeps`, which the side keeps until it is dropped, already calls the handler.
 pub(crate) fn side<'n, S: Sender + Send + 'n>(
     sender: S,
     handler: Arc<Handler<S>>,
@@ -190,7 +191,8 @@ impl<S: Sender, K> Side for HandledSide<S, K> {
 }
 
 impl<S, K> Drop for HandledSide<S, K> {
-    /// Ends the sender first: what calls may wait for that of the other side.
+    /// Ends the sender first: the receiving end may wait until the sender of the other side has
+    /// ended.
     fn drop(&mut self) {
         let mut work = self.handler.work.lock().unwrap_or_else(PoisonError::into_inner);
         work.sender = None;
@@ -207,7 +209,7 @@ mod tests {
     use super::super::case::{Subject, Wait};
     use super::*;
 
-    /// A sender to the other side's handler, which a thread calls.
+    /// A sender to the handler of the other side. A thread calls the handler.
     struct Tx(mpsc::Sender<Vec<u8>>);
 
     impl Sender for Tx {
@@ -216,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Returns a handler, and what sends packets to it.
+    /// Returns a handler, and a channel that sends packets to the handler.
     fn handled(measure: Measure, place: u32) -> (Arc<Handler<Tx>>, mpsc::Sender<Vec<u8>>) {
         let case = Case::new(measure, Subject::Direct, "corba", Wait::Block, 8);
         let handler = Handler::new(&case, place);
@@ -248,7 +250,7 @@ mod tests {
         let (handler, to_it) = handled(Measure::Throughput, 1);
         let unused = Tx(mpsc::channel().0);
         let mut sink = side(unused, handler, ());
-        // The first packets come before their block.
+        // The first packets arrive before the block begins.
         [0u64, 2, 1].into_iter().for_each(|word| to_it.send(word.to_le_bytes().into()).unwrap());
         sink.block(3).unwrap();
         assert_eq!(sink.losses(), [1, 1]);

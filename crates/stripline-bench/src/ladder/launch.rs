@@ -14,7 +14,7 @@ use super::endpoints;
 use crate::memory;
 use crate::processes::{ChildProcesses, OthersWatch};
 
-/// The most time that a run may take beyond its measuring time.
+/// The maximum time that a run may take beyond the measuring time.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The settings and limits of all runs.
@@ -28,7 +28,7 @@ pub(super) struct Launcher<'a> {
 }
 
 impl Launcher<'_> {
-    /// Runs a group once, in new processes. All of them have ended when it returns.
+    /// Runs a group once, in new processes. All of them have ended when this returns.
     pub(super) fn run(&mut self, group: &Group) -> Result<RunOutcome, Problem> {
         self.count += 1;
         let others = OthersWatch::start();
@@ -58,7 +58,7 @@ impl Launcher<'_> {
             };
             family.spawn(self.program, JOB_VARIABLE, &job, inherited)?;
         }
-        // A side detects the death of the other only if no other process holds its socket.
+        // A side detects the death of the other side only if no other process holds the socket.
         drop(supplies);
         let end = Instant::now() + TIMEOUT + Duration::from_secs_f64(self.seconds);
         let mut whole = RunOutcome::default();
@@ -76,9 +76,9 @@ impl Launcher<'_> {
 
 /// Descriptors that the processes of a run inherit.
 enum Supplies {
-    /// Each process has all of them.
+    /// Each process has all descriptors.
     Shared(Vec<OwnedFd>),
-    /// Each process has its own: one to send to, and one to receive from.
+    /// Each process has separate descriptors: one for sending, and one for receiving.
     Own([[OwnedFd; 2]; 2]),
 }
 

@@ -1,13 +1,13 @@
-//! The machine that the figures were measured on.
+//! The machine on which the figures were measured.
 
 use serde::{Deserialize, Serialize};
 
-/// The most characters of a text that the system provides.
+/// The maximum number of characters of a text that the system provides.
 const TEXT_MAX: usize = 200;
-/// The most boot parameters.
+/// The maximum number of boot parameters.
 const BOOT_MAX: usize = 64;
 
-/// The boot parameters that change what a packet costs, by the beginning of their names.
+/// The boot parameters that change the cost of a packet, by the beginning of their names.
 const BOOT_PARAMETERS: [&str; 20] = [
     "amd_pstate",
     "clocksource",
@@ -41,19 +41,19 @@ const BOOT_PARAMETERS: [&str; 20] = [
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// The processor's name; empty if the system does not provide it.
+    /// The name of the processor; empty if the system does not provide it.
     pub cpu: String,
     /// Number of processors that this process may use.
     pub cpus: usize,
-    /// The system's name and version.
+    /// The name and the version of the system.
     pub kernel: String,
-    /// The frequency governor; `None` if the system shows none.
+    /// The frequency governor; `None` if the system does not show one.
     pub governor: Option<String>,
-    /// Whether it is a virtual machine, as far as the system reports it.
+    /// Whether the machine is virtual, as far as the system reports this.
     pub virtualised: bool,
-    /// The kernel's clock source.
+    /// The clock source of the kernel.
     pub clock_source: Option<String>,
-    /// The kernel's boot parameters that change what a packet costs, such as `isolcpus=2-3`.
+    /// The boot parameters of the kernel that change the cost of a packet, such as `isolcpus=2-3`.
     pub boot: Vec<String>,
 }
 
@@ -83,8 +83,8 @@ impl Machine {
         }
     }
 
-    /// Returns how another description of a machine differs from this one, in words. The number of
-    /// processors is left out: it is that which the program may use.
+    /// Returns the differences between another description of a machine and this one, in words. The
+    /// number of processors is ignored, because it is the number that the program may use.
     ///
     /// ```
     /// use stripline_bench::ladder::Machine;
@@ -141,13 +141,13 @@ impl std::fmt::Display for Machine {
     }
 }
 
-/// Returns the boot parameters that change what a packet costs.
+/// Returns the boot parameters that change the cost of a packet.
 fn boot_parameters(line: &str) -> Vec<String> {
     let matters = |word: &&str| BOOT_PARAMETERS.iter().any(|name| word.starts_with(name));
     line.split_whitespace().filter(matters).take(BOOT_MAX).map(printable).collect()
 }
 
-/// Returns a text without control characters, and not longer than it may be.
+/// Returns a text without control characters, cut to the maximum length.
 pub(crate) fn printable(text: &str) -> String {
     let is_printable = |symbol: &char| {
         !symbol.is_control()

@@ -1,4 +1,4 @@
-//! The blocks of a measurement, the same for every subject.
+//! The blocks of a measurement. They are the same for every subject.
 
 use std::hint::{black_box, spin_loop};
 
@@ -8,45 +8,47 @@ use super::Problem;
 use super::case::{Case, Measure};
 use super::turns::now_ns;
 
-/// The longest one-way time, in nanoseconds. A longer one counts as this.
+/// The longest one-way time, in nanoseconds. A longer time counts as this one.
 const TIME_MAX: u64 = 100_000_000_000;
 
-/// The pause before a packet to a sleeper, in nanoseconds: long against falling asleep.
+/// The pause before a packet to a sleeping receiver, in nanoseconds: long compared with the time to
+/// fall asleep.
 const PAUSE_NS: u64 = 50_000;
 
 pub(crate) trait Sender {
-    /// Sends a packet that begins with the word, and writes all of it.
+    /// Sends a packet that begins with the word. Writes the complete packet.
     fn send(&mut self, word: u64) -> Result<(), Problem>;
 }
 
 pub(crate) trait Receiver {
-    /// Returns the next packet's first word, after reading one word of each of its cache lines.
+    /// Returns the first word of the next packet, after reading one word of each cache line of the
+    /// packet.
     fn receive(&mut self) -> Result<u64, Problem>;
 }
 
-/// One side of a case, connected: its part of each block.
+/// A connected side of a case, which runs its part of each block.
 pub(crate) trait Side {
-    /// Sends or receives this side's part of a block of so many packets.
+    /// Sends or receives this side's part of a block of `count` packets.
     fn block(&mut self, count: u64) -> Result<(), Problem>;
 
-    /// Runs a block of packets that carry the time of their sending. Records how long those took
+    /// Runs a block of packets that carry the time of sending. Records the transit times of packets
     /// that this side receives.
     fn stamped(&mut self, _count: u64, _times: &mut OneWayTimes) -> Result<(), Problem> {
         Err("its packets carry no times".into())
     }
 
-    /// Returns the nanoseconds of the last block if the side measures them itself.
+    /// Returns the nanoseconds of the last block, if the side measures them itself.
     fn measured_ns(&self) -> Option<u64> {
         None
     }
 
-    /// Returns how many packets this side missed, and how many came out of order.
+    /// Returns the number of missing packets, and the number of packets out of order.
     fn losses(&self) -> [u64; 2] {
         [0, 0]
     }
 }
 
-/// One-way times, measured by the clock of the host.
+/// One-way times, measured with the clock of the host.
 pub(crate) struct OneWayTimes(Histogram<u64>);
 
 impl OneWayTimes {
@@ -66,22 +68,22 @@ impl OneWayTimes {
         self.record(now_ns().saturating_sub(sent_ns));
     }
 
-    /// Returns the times in nanoseconds, and how often each was recorded.
+    /// Returns the times in nanoseconds, and the count of each time.
     pub(crate) fn counts(&self) -> Vec<(u64, u64)> {
         self.0.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())).collect()
     }
 }
 
-/// Writes all of a payload.
+/// Writes the complete payload.
 #[inline]
 pub(crate) fn write(bytes: &mut [u8], word: u64) {
-    // By words: a call of `memset` would be a large part of a small packet's time.
+    // Write word by word: a call of `memset` would be a large part of the time of a small packet.
     let mut words = bytes.chunks_exact_mut(8);
     words.by_ref().for_each(|place| place.copy_from_slice(&word.to_le_bytes()));
     words.into_remainder().fill(word as u8);
 }
 
-/// Reads one word of every cache line of a payload, at any offset in its first line. Returns the
+/// Reads one word of every cache line of a payload, at any offset in the first line. Returns the
 /// first word.
 #[inline]
 pub(crate) fn read(bytes: &[u8]) -> Result<u64, Problem> {
@@ -94,7 +96,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<u64, Problem> {
             sum = sum.wrapping_add(u64::from_le_bytes(*word));
         }
     }
-    // A payload that starts within a line may cover one line more than its length suggests.
+    // A payload that starts within a line may cover one line more than the length suggests.
     if let Some((_, last)) = bytes.split_last_chunk() {
         sum = sum.wrapping_add(u64::from_le_bytes(*last));
     }
@@ -118,7 +120,7 @@ pub(crate) fn side<'n>(
     }
 }
 
-/// The side of a ping-pong that begins.
+/// The side that begins a ping-pong.
 struct Pinging<S, R> {
     sender: S,
     receiver: R,
@@ -144,12 +146,12 @@ impl<S: Sender, R: Receiver> Side for Pinging<S, R> {
     }
 }
 
-/// Checks that a packet came back as it was sent.
+/// Checks that a packet came back unchanged.
 pub(crate) fn check_echo(echo: u64, word: u64) -> Result<(), Problem> {
     if echo == word { Ok(()) } else { Err(format!("packet {echo} came back in place of {word}")) }
 }
 
-/// The side of a ping-pong that replies.
+/// The side that replies in a ping-pong.
 struct Echoing<S, R> {
     sender: S,
     receiver: R,
@@ -173,9 +175,9 @@ impl<S: Sender, R: Receiver> Side for Echoing<S, R> {
     }
 }
 
-/// A side of a ping-pong that sleeps while it waits. Each packet is sent after a pause, so that its
-/// receiver is asleep. The time of a block is that of its median packet, so often: one that the
-/// scheduler delays takes as long as a hundred others.
+/// A side of a ping-pong that sleeps while it waits. Each packet is sent after a pause, so that the
+/// receiver is asleep. The time of a block is the time of the median packet, multiplied by the
+/// number of packets: a packet that the scheduler delays takes as long as a hundred others.
 struct Waking<S, R> {
     sender: S,
     receiver: R,
@@ -239,7 +241,7 @@ impl<S: Sender> Side for Source<S> {
     }
 }
 
-/// The receiver of a stream. It counts what is missing.
+/// The receiver of a stream. It counts missing packets.
 pub(crate) struct Sink<R> {
     pub receiver: R,
     pub count: Count,
@@ -259,7 +261,7 @@ impl<R: Receiver> Side for Sink<R> {
     }
 }
 
-/// A receiver's count of a sender's packets.
+/// A receiver's count of the packets from a sender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Count {
     /// The number of the next packet.
@@ -332,7 +334,7 @@ mod tests {
     fn one_way_times_are_kept_with_their_numbers() {
         let mut times = OneWayTimes::new().unwrap();
         (0..3).for_each(|_| times.record_since(now_ns() - 1_000_000));
-        // A clock that goes back costs a time of 1 ns, not an overflow.
+        // A clock that goes backwards leads to a time of 1 ns, not to an overflow.
         times.record_since(u64::MAX);
         let counts = times.counts();
         assert_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 4);

@@ -1,18 +1,18 @@
-//! The ladder: measurements from the machine's limits up, in one interleaved run.
+//! The ladder: measurements that start at the limits of the machine, in one interleaved run.
 //!
-//! Cases that are compared take turns in blocks of about a millisecond, inside one pair of
-//! processes (or one chain of them). A virtual machine moves its processors, and a cache line takes
-//! 25 ns in one second and 220 ns in the next. So a ratio is made of blocks of one round. Each
-//! reference also has a second block in every round: the null comparison of that ratio.
+//! Compared cases take turns in blocks of about a millisecond, inside one pair of processes (or one
+//! chain of them). A virtual machine moves its processors, and a cache line takes 25 ns in one
+//! second and 220 ns in the next. So each ratio is computed from blocks of one round. Each
+//! reference also has a second block in every round, for the null comparison of the ratio.
 //!
 //! Each group of cases is run several times by new processes, each pinned to one processor. The run
-//! is the replicate: its value is the median over its rounds. The order of the cases reverses every
-//! round, and that of the groups every run. The sender writes all of the payload. The receiver
-//! reads one word of every cache line of it.
+//! is the replicate. The value of a run is the median over its rounds. The order of the cases
+//! reverses every round, and the order of the groups reverses every run. The sender writes the
+//! complete payload. The receiver reads one word of every cache line of the payload.
 //!
-//! A ratio takes half of a round trip as one way, timed a block at a time. Percentiles are of
-//! single packets, measured one way: they carry the time of their sending, and both sides read one
-//! clock.
+//! For a ratio, half of a round trip counts as one way, timed for a whole block. Percentiles are of
+//! single packets, measured one way: the packets carry the time of sending, and both sides read the
+//! same clock.
 
 mod blocks;
 mod case;
@@ -54,20 +54,21 @@ pub(crate) type Problem = String;
 
 /// The sizes of a full run.
 const SIZES: [usize; 8] = [8, 32, 64, 256, 1024, 8192, 65_536, 1 << 20];
-/// The sizes of a quick run: those that the ratios need.
+/// The sizes of a quick run, which are the sizes that the ratios need.
 const QUICK_SIZES: [usize; 7] = [8, 32, 64, 256, 1024, 8192, 65_536];
 /// A packet begins with its number.
 const SIZE_MIN: usize = 8;
 const SIZE_MAX: usize = 1 << 20;
-/// The intended time for all runs together.
+/// The intended total time of all runs.
 const BUDGET: Duration = Duration::from_secs(7 * 60);
 const QUICK_BUDGET: Duration = Duration::from_secs(50);
-/// The least and the most that one run measures, in seconds.
+/// The minimum and maximum measuring time of a run, in seconds.
 const SECONDS: (f64, f64) = (0.1, 3.0);
-/// The time that a run needs beside measuring, as a first guess: processes start and find each
-/// other.
+/// The time that a run needs in addition to measuring, as a first estimate: processes start and
+/// find each other.
 const OVERHEAD_S: f64 = 0.2;
-/// The runs of each group: so many that the interval of their median covers 97 %, or 75 %.
+/// The number of runs of each group. The interval of their median covers 97 %, or 75 % in a quick
+/// run.
 const RUNS: u32 = 6;
 const QUICK_RUNS: u32 = 3;
 
@@ -83,18 +84,19 @@ const QUICK_RUNS: u32 = 3;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Bytes of a packet; empty: the default sizes.
+    /// Bytes of a packet; empty for the default sizes.
     pub sizes: Vec<usize>,
-    /// Stripline's transports; empty: all.
+    /// Stripline's transports; empty for all.
     pub transports: Vec<String>,
-    /// Whether to run fewer cases, fewer times: about a minute on two processors.
+    /// Whether to run fewer cases, and each of them fewer times. This takes about a minute on two
+    /// processors.
     pub quick: bool,
     /// Number of runs of each group of cases; `None`: six, or three in a quick run.
     pub rounds: Option<u32>,
-    /// Seconds that each run of a group measures; `None`: as many as the total time allows.
+    /// Seconds that each run of a group measures; `None` for as long as the total time allows.
     pub seconds_per_run: Option<f64>,
     /// The program with a `main` that begins with [`child_if_launched`](crate::child_if_launched);
-    /// `None`: this one.
+    /// `None` for this program.
     pub program: Option<PathBuf>,
 }
 
@@ -143,14 +145,14 @@ impl Settings {
 pub struct Progress {
     /// Number of runs done.
     pub done: usize,
-    /// Number of runs in all.
+    /// The total number of runs.
     pub total: usize,
     /// The current case.
     pub doing: String,
 }
 
-/// Runs the ladder: minutes, or less than one if it is quick. Ctrl-C ends it early, with the
-/// results up to then.
+/// Runs the ladder. This takes minutes, or less than a minute if it is quick. Ctrl-C ends the
+/// ladder early, with the results up to then.
 ///
 /// # Errors
 /// If the settings are wrong, or nothing at all could be measured.
@@ -181,7 +183,7 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
         rounds: completed,
         seconds_per_run,
         clock_ns: noise.typical,
-        // Its blocks measure only the clock.
+        // The blocks of the noise case measure only the clock.
         noise: Percentiles { typical: None, ..noise },
         rows,
         ratios: ratios::all(&results, settings),
@@ -193,15 +195,15 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
 /// The runs of some groups.
 struct Runs {
     results: Vec<GroupRuns>,
-    /// Number of rounds in which each group had its run.
+    /// Number of rounds in which each group had a run.
     completed: u32,
-    /// Notes: what could not be measured, and why.
+    /// Notes on cases that could not be measured, with the reasons.
     notes: Vec<String>,
     seconds_per_run: f64,
     interrupted: bool,
 }
 
-/// Runs each group in every round, in an order that reverses from one round to the next.
+/// Runs each group in every round, in an order that reverses from round to round.
 ///
 /// # Errors
 /// If nothing at all could be measured.
@@ -248,12 +250,12 @@ fn run_groups(
             match outcome {
                 Ok(run) => result.runs.push(run),
                 Err(problem) => {
-                    // Another library that fails here must not take the rest of its group with it.
+                    // If another library fails here, the rest of the group must still be measured.
                     if result.runs.is_empty() {
                         result.group.cases.retain(|case| !case.is_peer());
                     }
                     let note = format!("{doing}: {problem}");
-                    // Report a failure once, although it occurs in every round.
+                    // Report each failure once, although it occurs in every round.
                     if !notes.contains(&note) {
                         notes.push(note);
                     }
@@ -309,7 +311,7 @@ fn core_distances(results: &[GroupRuns]) -> Option<String> {
     ))
 }
 
-/// Returns a note if other programs used much of the processors.
+/// Returns a note if other programs used much processor time.
 fn busy_machine(results: &[GroupRuns]) -> Option<String> {
     let cpus = allowed_cpus().len();
     let share = results.iter().filter_map(|result| result.others_share(cpus)).fold(0.0, f64::max);
@@ -322,14 +324,14 @@ fn busy_machine(results: &[GroupRuns]) -> Option<String> {
     })
 }
 
-/// The time that each run may measure, so that all runs end within the budget.
+/// The measuring time of each run, chosen so that all runs end within the budget.
 struct Pace {
     start: Instant,
     budget: Duration,
     fixed: Option<f64>,
     done: usize,
     total: usize,
-    /// Seconds that the runs so far should measure, together.
+    /// The total measuring time of the runs so far, in seconds.
     measured: f64,
     runs: u32,
 }
@@ -340,7 +342,7 @@ impl Pace {
         Self { start, budget, fixed, done: 0, total, measured: 0.0, runs: 0 }
     }
 
-    /// Returns the seconds for the run that begins now.
+    /// Returns the measuring time in seconds for the run that begins now.
     fn seconds(&mut self) -> f64 {
         let elapsed = self.start.elapsed().as_secs_f64();
         let overhead =
@@ -352,7 +354,7 @@ impl Pace {
         seconds
     }
 
-    /// Returns the mean over the runs so far.
+    /// Returns the mean measuring time of the runs so far.
     fn mean_seconds(&self) -> f64 {
         self.measured / f64::from(self.runs.max(1))
     }

@@ -1,24 +1,27 @@
-//! The groups of a ladder: the cases that take turns in the same processes.
+//! The groups of a ladder. The cases of a group take turns in the same processes.
 
 use super::Settings;
 use super::case::{Case, Group, Measure, Subject, Wait};
 use super::endpoints;
 use super::ratios;
 
-/// The sizes at which a quick run measures more than the links in memory: those of the ratios.
+/// The sizes at which a quick run measures more than links in memory. These are the sizes of the
+/// ratios.
 const QUICK_SIZES: [usize; 2] = [64, 1024];
 
-/// The largest packets that are sent many at a time: larger ones are bound by their bytes.
+/// The largest packets that are sent many at a time. For larger packets, the number of bytes is the
+/// limit.
 const MANY_SIZE_MAX: usize = 1024;
 
-/// The sizes of the ratios of message queues and datagrams. The largest takes several messages.
+/// The sizes for the ratios of message queues and datagrams. The largest size takes several
+/// messages.
 pub(super) const MESSAGE_RATIO_SIZES: [usize; 3] = [64, 1024, 32_768];
 
 /// The transports for outstanding calls, and the way in which both sides wait.
 pub(super) const OUTSTANDING: [(&str, Wait); 2] = [("shm", Wait::Spin), ("uds", Wait::Block)];
 pub(super) const OUTSTANDING_COUNTS: [u32; 4] = [1, 10, 100, 1000];
 
-/// Returns the groups in their order. What is compared is in one group, with a repetition of each
+/// Returns the groups in order. Compared cases are in the same group, with a repetition of each
 /// reference.
 pub(super) fn groups(settings: &Settings) -> Vec<Group> {
     let mut groups = Vec::new();
@@ -69,7 +72,7 @@ pub(super) fn groups(settings: &Settings) -> Vec<Group> {
     groups
 }
 
-/// Adds a repetition of each reference, right after what is compared with it.
+/// Adds a repetition of each reference, right after the case that is compared with it.
 fn repeat_references(group: &mut Group) {
     for (over, under) in ratios::pairs() {
         let again = Case { again: true, ..under.clone() };
@@ -82,13 +85,13 @@ fn repeat_references(group: &mut Group) {
     }
 }
 
-/// Returns the limit of every spinning side. In each group of two processes it also measures how
-/// far apart the processors are.
+/// Returns the limit for every spinning side. In each group of two processes, this case also
+/// measures the distance of the processors.
 pub(super) fn atomics() -> Case {
     Case::new(Measure::Latency, Subject::Atomics, "memory", Wait::Spin, 0)
 }
 
-/// Returns the limit of every sleeping side.
+/// Returns the limit for every sleeping side.
 pub(super) fn futex() -> Case {
     wake(Subject::Futex, "memory", 0)
 }
@@ -103,7 +106,7 @@ pub(super) fn latency(subject: Subject, transport: &str, wait: Wait, size: usize
     Case::new(Measure::Latency, subject, transport, wait, size)
 }
 
-/// Returns packets over memory to a receiver that sleeps.
+/// Returns packets over memory to a sleeping receiver.
 pub(super) fn wake(subject: Subject, transport: &str, size: usize) -> Case {
     Case::new(Measure::Wake, subject, transport, Wait::Block, size)
 }
@@ -131,7 +134,7 @@ pub(super) fn without_statistics(case: &Case) -> Case {
     Case { statistics: false, ..case.clone() }
 }
 
-/// Returns the bare socket or queue to compare with a transport of Stripline.
+/// Returns the bare socket or queue for comparison with a transport of Stripline.
 pub(super) fn bare(transport: &str) -> Subject {
     match transport {
         "tcp" => Subject::TcpSocket,
@@ -146,7 +149,8 @@ pub(super) fn bare(transport: &str) -> Subject {
     }
 }
 
-/// Returns what a transport's `direct` handlers are compared with, if its middleware calls back.
+/// Returns the subject for comparison with `direct` handlers over a transport, if the middleware of
+/// the transport calls back.
 pub(super) fn in_callback(transport: &str) -> Option<Subject> {
     match transport {
         "zenoh" => Some(Subject::ZenohCallback),
@@ -155,7 +159,7 @@ pub(super) fn in_callback(transport: &str) -> Option<Subject> {
     }
 }
 
-/// Returns the transports of messages that are built in.
+/// Returns the built-in transports of messages.
 pub(super) fn message_transports() -> impl Iterator<Item = &'static str> {
     let all = [
         ("mqueue", true),
@@ -169,13 +173,13 @@ pub(super) fn message_transports() -> impl Iterator<Item = &'static str> {
     all.into_iter().filter_map(|(name, is_built)| is_built.then_some(name))
 }
 
-/// Returns how the sides of a transport wait, beside what it is compared with.
+/// Returns how the sides of a transport wait when they are compared with the bare subject.
 pub(super) fn wait_beside(transport: &str) -> Wait {
-    // iceoryx2 used bare has no wait for a message.
+    // Plain iceoryx2 cannot wait for a message.
     if transport == "iceoryx2" { Wait::Spin } else { Wait::Block }
 }
 
-/// Returns the cases over memory with sides that spin.
+/// Returns the cases over memory with spinning sides.
 fn memory(settings: &Settings, size: usize, is_noise_due: bool) -> Vec<Case> {
     let shm = settings.has("shm");
     let mut cases = vec![atomics()];
@@ -223,7 +227,7 @@ fn inproc(size: usize) -> Vec<Case> {
     cases
 }
 
-/// Returns the cases over memory with sides that sleep.
+/// Returns the cases over memory with sleeping sides.
 fn asleep(settings: &Settings, size: usize) -> Vec<Case> {
     let mut cases = vec![atomics()];
     if size == 64 {
@@ -249,14 +253,14 @@ fn sockets(settings: &Settings, transport: &str, size: usize) -> Vec<Case> {
             cases.push(case(Subject::Calls));
         }
     }
-    // Streams sleep: a thread that polls takes processor time from the one that carries the
-    // packets.
+    // Streams sleep, because a polling thread would take processor time from the thread that
+    // carries the packets.
     let case = |subject| stream(subject, transport, Wait::Block, size);
     cases.extend([case(bare(transport)), case(Subject::Stripline)]);
     cases
 }
 
-/// Returns the cases where a thread of its own carries the packets.
+/// Returns the cases in which a separate thread carries the packets.
 fn queued(transport: &str, size: usize) -> Vec<Case> {
     let mut cases = vec![atomics(), stream(Subject::Queued, transport, Wait::Block, size)];
     if cfg!(feature = "peers") && transport == "uds" {
@@ -284,7 +288,7 @@ fn handled(transport: &str, callback: Subject, size: usize) -> Vec<Case> {
     beside(transport, [callback, Subject::Direct], Wait::Block, size)
 }
 
-/// Returns the times and the rates of two subjects.
+/// Returns the cases for the times and the rates of two subjects.
 fn beside(transport: &str, subjects: [Subject; 2], wait: Wait, size: usize) -> Vec<Case> {
     let cases = [latency, stream]
         .into_iter()

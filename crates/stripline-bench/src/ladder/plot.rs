@@ -1,4 +1,4 @@
-//! The plot of time and throughput against size.
+//! The plot of time and throughput over size.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -8,7 +8,7 @@ use super::report::{Report, Row};
 const SIZE: (u32, u32) = (1280, 620);
 const FONT: &str = "Helvetica, Arial, sans-serif";
 
-/// A line of the plot: its label, its colour and whether it is dashed.
+/// A line of the plot: the label, the points, the colour, and whether the line is dashed.
 struct Line {
     label: String,
     points: Vec<(f64, f64)>,
@@ -16,7 +16,7 @@ struct Line {
     dashed: bool,
 }
 
-/// The colour of each subject: its name (as in `what`), its transport and the colour.
+/// The colour of each subject. An entry has the name (as in `what`), the transport and the colour.
 const COLORS: &[(&str, &str, RGBColor)] = &[
     ("stripline", "shm", RGBColor(0xd6, 0x27, 0x28)),
     ("stripline", "inproc", RGBColor(0xff, 0x7f, 0x0e)),
@@ -46,7 +46,7 @@ const COLORS: &[(&str, &str, RGBColor)] = &[
     ("omniORB", "corba", RGBColor(0xd9, 0xc0, 0x6a)),
 ];
 
-/// Draws the report as an SVG picture: one-way time and throughput against packet size.
+/// Draws the report as an SVG picture: one-way time and throughput over packet size.
 ///
 /// # Errors
 /// If there is nothing to draw.
@@ -79,7 +79,7 @@ fn draw(report: &Report, area: &Area<'_>) -> Drawn {
     let time = |row: &Row| row.one_way_ns.typical.map(|ns| ns / 1e9);
     let mut times = lines(&rows(&["spin", "none"]), time, false);
     times.extend(lines(&rows(&["block"]), time, true));
-    // A bare word has no size, so its line is horizontal.
+    // A bare word has no size, so the line is horizontal.
     for limit in report.rows.iter().filter(|row| ["two atomics", "futex hand-over"].contains(&&*row.what)) {
         let Some(seconds) = time(limit) else { continue };
         let span = times.iter().flat_map(|line| line.points.iter().map(|point| point.0));
@@ -99,7 +99,7 @@ fn draw(report: &Report, area: &Area<'_>) -> Drawn {
     chart(&right, "Throughput", "bytes per packet", bytes_per_s, &rates)
 }
 
-/// Returns one line for each subject with that figure.
+/// Returns a line for each subject that has this figure.
 fn lines(rows: &[&Row], figure: impl Fn(&Row) -> Option<f64>, dashed: bool) -> Vec<Line> {
     COLORS
         .iter()
@@ -119,7 +119,7 @@ fn lines(rows: &[&Row], figure: impl Fn(&Row) -> Option<f64>, dashed: bool) -> V
         .collect()
 }
 
-/// Draws a chart with logarithmic axes; every line has its name at its right end.
+/// Draws a chart with logarithmic axes. Every line has a name at the right end.
 fn chart(area: &Area<'_>, title: &str, below: &str, unit: fn(&f64) -> String, lines: &[Line]) -> Drawn {
     let points = || lines.iter().flat_map(|line| &line.points);
     if points().next().is_none() {

@@ -1,4 +1,4 @@
-//! The figures: ratios of blocks that took turns in one run.
+//! The figures: ratios of blocks that took turns in a run.
 
 use super::Settings;
 use super::case::{Case, Group, Outcome, RunOutcome, Subject, Wait};
@@ -11,11 +11,12 @@ use super::statistics::{MedianInterval, median, median_interval};
 use crate::OTHERS_SHARE_MAX;
 use crate::processes::OthersTime;
 
-/// Up to this time of a cache line from one processor to the other, they are near, in nanoseconds.
+/// Two processors count as near if a cache line takes at most this time from one to the other, in
+/// nanoseconds.
 pub(super) const NEAR_NS: f64 = 90.0;
-/// The fewest rounds for a figure of near or far processors alone.
+/// The minimum number of rounds for a separate figure of near or far processors.
 const ROUNDS_MIN: usize = 5;
-/// The fewest runs that decide on a target.
+/// The minimum number of runs for a decision on a target.
 const RUNS_MIN: usize = 3;
 
 /// The runs of a group.
@@ -25,7 +26,7 @@ pub(super) struct GroupRuns {
 }
 
 impl GroupRuns {
-    /// Returns the share of all processors that other programs used during its runs, 0 to 1. `None`
+    /// Returns the share of all processors that other programs used during the runs, 0 to 1; `None`
     /// if unknown.
     pub(super) fn others_share(&self, cpus: usize) -> Option<f64> {
         let mut others = OthersTime::default();
@@ -33,14 +34,14 @@ impl GroupRuns {
         others.share(cpus)
     }
 
-    /// Returns the results of a case, run by run.
+    /// Returns the results of a case for each run.
     pub(super) fn of(&self, case: &Case) -> Vec<&Outcome> {
         let index = self.group.cases.iter().position(|own| own == case);
         index.map_or(Vec::new(), |index| self.runs.iter().filter_map(|run| run.cases.get(index)).collect())
     }
 }
 
-/// The figure to compare: the time of a packet, or the packets in a time.
+/// The compared figure: the time of a packet, or the rate of packets.
 #[derive(Clone, Copy, Debug)]
 enum Figure {
     Time,
@@ -60,17 +61,17 @@ enum Target {
     AtLeast(f64),
 }
 
-/// A figure with a target. Of several pairs, the worst counts.
+/// A figure with a target. If there are several pairs, the worst pair counts.
 struct Comparison {
     name: String,
     pairs: Vec<Pair>,
     target: Target,
 }
 
-/// The first words where a case has no result.
+/// The first words of the reason if a case has no result.
 const NOT_MEASURED: &str = "not measured";
 
-/// Returns all pairs of cases that are compared: each with its reference.
+/// Returns all compared pairs: each case with its reference.
 pub(super) fn pairs() -> Vec<(Case, Case)> {
     comparisons().into_iter().flat_map(|c| c.pairs).map(|pair| (pair.over, pair.under)).collect()
 }
@@ -146,7 +147,7 @@ fn comparisons() -> Vec<Comparison> {
             Target::AtMost(1.1),
         ),
         new("call_uds_64_over_bare", vec![time(calls("uds", block), duplex)], Target::AtMost(1.15)),
-        // The rate may fall by a tenth below the best rate with fewer calls outstanding.
+        // The rate may be at most a tenth below the best rate with fewer outstanding calls.
         new("call_outstanding_worst_step", steps(), Target::AtMost(1.0 / 0.9)),
     ]);
     let sockets = ["uds", "tcp"].map(|name| (name, 1024));
@@ -177,7 +178,8 @@ fn comparisons() -> Vec<Comparison> {
     all
 }
 
-/// Returns pairs of calls per second: the time of one with more outstanding, over that with fewer.
+/// Returns pairs for calls per second: the time of a call with more outstanding calls, over the
+/// time with fewer.
 fn steps() -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (transport, wait) in OUTSTANDING {
@@ -191,7 +193,7 @@ fn steps() -> Vec<Pair> {
     pairs
 }
 
-/// The figures of one pair, over all runs.
+/// The figures of a pair, over all runs.
 struct Measured {
     ratio: MedianInterval,
     null: MedianInterval,
@@ -201,10 +203,10 @@ struct Measured {
     others_share: Option<f64>,
 }
 
-/// Returns a comparison's figures, those of its worst pair.
+/// Returns the figures of a comparison, which are the figures of the worst pair.
 fn ratio(comparison: Comparison, results: &[GroupRuns]) -> Ratio {
     let Comparison { name, pairs, target } = comparison;
-    // An incomplete comparison has no value, as the missing part might be the worse.
+    // An incomplete comparison has no value, because the missing part might be the worst.
     let measured: Result<Vec<Measured>, String> = pairs.iter().map(|pair| measure(pair, results)).collect();
     let (is_worse, text): (fn(f64, f64) -> bool, _) = match target {
         Target::AtMost(most) => (|a, b| a > b, format!("<= {}", (most * 100.0).round() / 100.0)),
@@ -254,8 +256,8 @@ fn decide_ratio(measured: &Measured, target: Target) -> Decision {
     })
 }
 
-/// A figure, its null comparison and its target, on a scale where equal steps are equally far and
-/// the null is 0.
+/// A figure with a null comparison and a target, on a scale on which equal steps have equal
+/// distances and the null is 0.
 pub(crate) struct Evidence {
     pub value: f64,
     pub low: f64,
@@ -263,19 +265,19 @@ pub(crate) struct Evidence {
     /// The interval of the null comparison.
     pub null: (f64, f64),
     pub limit: f64,
-    /// Whether the limit is the most, and not the least.
+    /// Whether the limit is an upper limit, not a lower limit.
     pub is_at_most: bool,
     pub runs: usize,
     pub others_share: Option<f64>,
 }
 
-/// Returns whether a target is met. A figure decides nothing in three cases. It is nearer to the
-/// target than its null comparison is wide. The target is in its interval. There are too few runs.
-/// On a busy machine, a missed target is not judged.
+/// Returns whether a target is met. A figure decides nothing in three cases: if it is nearer to the
+/// target than its null comparison is wide, if the target is inside its interval, or if there are
+/// too few runs. On a busy machine, a missed target is not judged.
 pub(crate) fn decide(evidence: &Evidence) -> Decision {
     let Evidence { value, low, high, null, limit, is_at_most, runs, others_share } = *evidence;
     let is_met = if is_at_most { value <= limit } else { value >= limit };
-    // A null comparison beside 0 is as wide as if it reached 0.
+    // A null comparison on one side of 0 counts as if it reached 0.
     let null_width = null.1.max(0.0) - null.0.min(0.0);
     let holds_target = low < limit && limit < high;
     match is_met {
@@ -286,8 +288,8 @@ pub(crate) fn decide(evidence: &Evidence) -> Decision {
     }
 }
 
-/// Returns the figures of a pair: the median over the rounds of a run, and of those the median over
-/// the runs. The null comparison is that of the reference with its repetition.
+/// Returns the figures of a pair: the median over the runs of the median over the rounds of a run.
+/// The null comparison compares the reference with its repetition.
 fn measure(pair: &Pair, results: &[GroupRuns]) -> Result<Measured, String> {
     let again = Case { again: true, ..pair.under.clone() };
     let needed = [&pair.over, &pair.under, &again];
@@ -332,10 +334,10 @@ fn by_round(over: &[f64], under: &[f64], figure: Figure) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// The times of a case's blocks, run by run.
+    /// The times of a case's blocks, for each run.
     type Runs = Vec<Vec<f64>>;
 
-    /// Returns the runs of a group with those times.
+    /// Returns the runs of a group with these times.
     fn runs(cases: Vec<(Case, Runs)>) -> GroupRuns {
         let outcome = |blocks: &[f64]| Outcome { blocks: blocks.to_vec(), ..Outcome::default() };
         let run = |run: usize| RunOutcome {
@@ -442,7 +444,7 @@ mod tests {
         assert_eq!(decision(170.0, 100.0, [0.04, 0.04, 0.05]), Some(Decision::Missed));
         assert_eq!(decision(170.0, 100.0, [0.5, 0.0, 0.0]), Some(Decision::NotJudged));
         assert_eq!(decision(170.0, 100.0, [1.0; 3]), Some(Decision::NotJudged));
-        // Other programs make nothing faster, and doubt stays doubt.
+        // Other programs do not make anything faster, and an undecided case stays undecided.
         assert_eq!(decision(140.0, 100.0, [0.5; 3]), Some(Decision::Met));
         assert_eq!(decision(170.0, 120.0, [0.5; 3]), Some(Decision::NotDecided));
         assert_eq!(Decision::NotJudged.as_str(), "not judged: the machine was busy");
@@ -454,7 +456,7 @@ mod tests {
             assert_eq!((ratio.value, ratio.low, ratio.coverage, ratio.decision), (None, None, None, None));
             assert!(ratio.missing.is_some() && ratio.null.is_none(), "{}", ratio.name);
         }
-        // Without the repetition there is no null comparison, and so no ratio.
+        // Without the repetition there is no null comparison, and therefore no ratio.
         let results = [runs(vec![(atomics(), thrice(&[50.0])), (shm_64(), thrice(&[70.0]))])];
         assert_eq!(find(&results, "shm_64_over_atomic").value, None);
     }

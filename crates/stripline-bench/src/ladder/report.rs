@@ -9,7 +9,7 @@ use super::ratios::GroupRuns;
 use super::statistics::{median, percentile, pool};
 use crate::processes::Usage;
 
-/// The results of a whole ladder. As JSON, the ratios are an object by name.
+/// The results of a whole ladder. In JSON, the ratios are an object with the names as keys.
 ///
 /// ```no_run
 /// # use stripline_bench::ladder::{Settings, run};
@@ -19,25 +19,26 @@ use crate::processes::Usage;
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The machine it was measured on.
+    /// The machine of the measurement.
     pub machine: Machine,
-    /// Number of runs of each group of cases. Each run has processes of its own, and the order of
-    /// the groups reverses from one run to the next.
+    /// Number of runs of each group of cases. Each run has separate processes, and the order of the
+    /// groups reverses from run to run.
     pub rounds: u32,
-    /// Seconds measured in one run of a group, on average.
+    /// Mean measuring time of a run of a group, in seconds.
     pub seconds_per_run: f64,
-    /// The cost of one reading of the clock, in nanoseconds. Percentiles include one.
+    /// The cost of one reading of the clock, in nanoseconds. Percentiles include one reading.
     pub clock_ns: Option<f64>,
-    /// The same loop without a peer.
+    /// The figures of the same loop without a peer.
     pub noise: Percentiles,
     /// The rungs.
     pub rows: Vec<Row>,
     /// The figures with a target.
     #[serde(serialize_with = "by_name")]
     pub ratios: Vec<Ratio>,
-    /// Notes: what could not be measured and why, and what was left out.
+    /// Notes on cases that could not be measured, with the reasons, and on cases that were left
+    /// out.
     pub notes: Vec<String>,
-    /// Whether it was ended early, so that the results are incomplete.
+    /// Whether the ladder was ended early, so that the results are incomplete.
     pub interrupted: bool,
 }
 
@@ -65,24 +66,24 @@ pub struct Row {
     pub readers: u32,
     /// Number of components in the chain.
     pub components: u32,
-    /// Whether statistics were at their default rather than off.
+    /// Whether statistics had the default setting (otherwise they were off).
     pub statistics: bool,
-    /// The number of calls kept outstanding; `None` if each call waits for the one before. Packets
-    /// are calls then.
+    /// The number of calls kept outstanding. In this case, packets are calls. `None` if each call
+    /// waits for the one before.
     pub outstanding: Option<u32>,
-    /// The time of a packet one way, in nanoseconds; for memcpy, of one copy.
+    /// The time of a packet one way, in nanoseconds. For memcpy, the time of one copy.
     pub one_way_ns: Percentiles,
-    /// Packets received per second: the median of the runs.
+    /// Packets received per second: the median over the runs.
     pub packets_per_s: Option<f64>,
     /// Bytes received per second.
     pub bytes_per_s: Option<f64>,
     /// The cost of one publish, in nanoseconds: the median over bursts of 1024 packets. Each burst
-    /// is timed as a whole, and begins when all readers have taken the one before. One process
+    /// is timed as a whole, and begins after all readers have taken the burst before. One process
     /// polls all readers in turn.
     pub publish_ns: Option<f64>,
-    /// The time per packet of the whole chain, in nanoseconds.
+    /// The time per packet for the whole chain, in nanoseconds.
     pub per_packet_ns: Option<f64>,
-    /// Number of runs that count.
+    /// Number of runs that are included.
     pub runs: usize,
     /// The figures of each run: typical nanoseconds, and packets per second.
     pub per_run: Vec<Run>,
@@ -96,7 +97,7 @@ pub struct Row {
     pub voluntary_switches: u64,
     /// Number of involuntary context switches.
     pub involuntary_switches: u64,
-    /// The peak memory of the processes of a run together, in KiB.
+    /// The total peak memory of the processes of a run, in KiB.
     pub peak_kib: u64,
 }
 
@@ -108,7 +109,7 @@ pub struct Row {
 /// ```
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Run {
-    /// The mean one-way time in a block, in nanoseconds; the median over blocks.
+    /// The mean one-way time in a block, in nanoseconds: the median over blocks.
     pub typical_ns: Option<f64>,
     /// Packets per second.
     pub packets_per_s: Option<f64>,
@@ -122,10 +123,11 @@ pub struct Run {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// The median over runs of the median over blocks, without the clock: half of a round trip.
+    /// The median over runs of the median over blocks, without the clock. It is half of a round
+    /// trip.
     pub typical: Option<f64>,
-    /// The median of the single packets of all runs together. It and the following figures are
-    /// measured one way, by one clock for both sides. They include one reading of it.
+    /// The median of the single packets of all runs together. This figure and the following ones
+    /// are measured one way, with one clock for both sides. They include one reading of the clock.
     pub p50: Option<f64>,
     /// The 99th percentile.
     pub p99: Option<f64>,
@@ -133,7 +135,7 @@ pub struct Percentiles {
     pub p999: Option<f64>,
     /// The maximum.
     pub max: Option<f64>,
-    /// Number of packets timed one by one.
+    /// Number of packets that were timed one by one.
     pub samples: u64,
 }
 
@@ -147,21 +149,22 @@ pub struct Percentiles {
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
-    /// Its name: numerator over denominator.
+    /// The name: numerator over denominator.
     #[serde(skip)]
     pub name: String,
-    /// The median over the rounds of a run; the median over runs.
+    /// The median over runs of the median over the rounds of a run.
     pub value: Option<f64>,
-    /// The lower end of its interval.
+    /// The lower end of the interval of the value.
     pub low: Option<f64>,
-    /// The upper end of that interval.
+    /// The upper end of the interval.
     pub high: Option<f64>,
-    /// The probability that the interval holds the true median over runs: 0.75 for three runs, 0.97
-    /// for six. The null comparison's interval has the same.
+    /// The probability that the interval contains the true median over runs: 0.75 for three runs,
+    /// 0.97 for six. The interval of the null comparison has the same coverage.
     pub coverage: Option<f64>,
-    /// The median over rounds with the processors near each other; `None`: too few.
+    /// The median over rounds in which the processors were near each other; `None` if there were
+    /// too few.
     pub near: Option<f64>,
-    /// The same with the processors far apart.
+    /// The median over rounds in which the processors were far apart; `None` if there were too few.
     pub far: Option<f64>,
     /// The reference compared with itself, in blocks of the same runs.
     pub null: Option<Null>,
@@ -169,8 +172,8 @@ pub struct Ratio {
     pub target: String,
     /// Whether the target is met, as far as these runs can decide it.
     pub decision: Option<Decision>,
-    /// The share of all processors that other programs used during its runs, 0 to 1; `None` if
-    /// unknown.
+    /// The share of all processors that other programs used during the runs of this ratio, 0 to 1;
+    /// `None` if unknown.
     pub others_share: Option<f64>,
     /// The reason why there is no value.
     pub missing: Option<String>,
@@ -188,8 +191,8 @@ pub enum Decision {
     Met,
     /// The target is missed.
     Missed,
-    /// The ratio is nearer to the target than its null comparison is wide, its interval holds the
-    /// target, or there were fewer than three runs.
+    /// The ratio is nearer to the target than its null comparison is wide, the interval contains
+    /// the target, or there were fewer than three runs.
     NotDecided,
     /// The target is missed, but other programs used more than
     /// [`OTHERS_SHARE_MAX`](crate::OTHERS_SHARE_MAX) of the processors.
@@ -208,7 +211,7 @@ impl Decision {
     }
 }
 
-/// A comparison of a case with itself: 1 but for noise.
+/// A comparison of a case with itself. Apart from noise, the ratio is 1.
 ///
 /// ```no_run
 /// # use stripline_bench::ladder::{Settings, run};
@@ -222,19 +225,19 @@ impl Decision {
 pub struct Null {
     /// The median ratio.
     pub value: f64,
-    /// The lower end of its interval.
+    /// The lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
-/// Returns one row for the latency and the throughput of the same subject.
+/// Returns the rows. The latency and the throughput of a subject share a row.
 pub(super) fn rows(results: &[GroupRuns]) -> Vec<Row> {
     let mut rows: Vec<(Case, Row)> = Vec::new();
     for result in results {
         let mut keys: Vec<(Case, Vec<&Case>)> = Vec::new();
         for case in result.group.cases.iter().filter(|case| !case.again) {
-            // Streams and ping-pongs share a row; the other measurements have their own.
+            // Streams and ping-pongs share a row; other measurements have separate rows.
             let measure = if case.measure == Measure::Throughput { Measure::Latency } else { case.measure };
             let key = Case { measure, ..case.clone() };
             match keys.iter_mut().find(|(known, _)| *known == key) {
@@ -243,7 +246,7 @@ pub(super) fn rows(results: &[GroupRuns]) -> Vec<Row> {
             }
         }
         for (key, cases) in keys {
-            // The atomics are in many groups; the first gives their row.
+            // The atomics are in many groups. The first group supplies the row.
             let is_known = rows.iter().any(|(known, _)| *known == key);
             if let Some(row) = (!is_known).then(|| row(&key, &cases, result)).flatten() {
                 rows.push((key, row));
@@ -272,7 +275,7 @@ fn typical(runs: &[&Outcome]) -> Option<f64> {
     median(&runs.iter().filter_map(|run| run.typical_ns()).collect::<Vec<_>>())
 }
 
-/// Returns the row of a subject; `None`: no run was measured.
+/// Returns the row of a subject; `None` if no run was measured.
 fn row(key: &Case, cases: &[&Case], result: &GroupRuns) -> Option<Row> {
     let runs = |measures: &[Measure]| -> Vec<&Outcome> {
         let of = cases.iter().filter(|case| measures.contains(&case.measure));

@@ -1,33 +1,34 @@
 //! Medians, intervals, and percentiles with enough samples.
 
-/// The coverage that an interval has if there are enough values.
+/// The coverage of an interval if there are enough values.
 const COVERAGE: f64 = 0.95;
-/// The least number of samples beyond a percentile for it to be reported.
+/// A percentile is reported only if at least this many samples lie beyond it.
 const BEYOND: u64 = 100;
 
-/// Returns the median; for an even number of values, the mean of the two in the middle.
+/// Returns the median. For an even number of values, this is the mean of the two values in the
+/// middle.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted_median(&sorted)
 }
 
-/// A median with an interval from one of the values to another.
+/// A median with an interval between two of the values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct MedianInterval {
     pub value: f64,
     pub low: f64,
     pub high: f64,
-    /// The probability that the interval holds the true median, for any distribution.
+    /// The probability that the interval contains the true median, for any distribution.
     pub coverage: f64,
 }
 
-/// Returns the median and the narrowest interval that covers the true one with 95 %. If there are
-/// too few values for that, the interval is their range.
+/// Returns the median and the narrowest interval that covers the true median with 95 %. If there
+/// are too few values for that, the interval is the range of the values.
 ///
-/// Each value is below the true median with probability 1/2. So the number of values below it has a
-/// binomial distribution. The interval from the k-th smallest to the k-th largest misses the median
-/// if fewer than k values lie on one side.
+/// Each value is below the true median with probability 1/2, so the number of values below it has a
+/// binomial distribution. The interval from the k-th smallest to the k-th largest value misses the
+/// median if fewer than k values lie on one side.
 pub(crate) fn median_interval(values: &[f64]) -> Option<MedianInterval> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -48,11 +49,11 @@ pub(crate) fn median_interval(values: &[f64]) -> Option<MedianInterval> {
     Some(MedianInterval { value, low: sorted[cut], high: sorted[n - 1 - cut], coverage: coverage.max(0.0) })
 }
 
-/// Returns the value below which the share of the samples lies, if enough lie beyond it. `counts`
-/// are sorted by value.
+/// Returns the value below which the given share of the samples lies, if enough samples lie beyond
+/// it. `counts` must be sorted by value.
 pub(crate) fn percentile(counts: &[(u64, u64)], share: f64) -> Option<u64> {
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
-    // A share such as 0.99 is not exact in binary; the correction keeps a whole rank whole.
+    // A share such as 0.99 is not exact in binary. The correction keeps an integer rank an integer.
     let rank = (share * total as f64 * (1.0 - 1e-12)).ceil() as u64;
     if total - rank.min(total) < BEYOND {
         return None;
@@ -111,7 +112,7 @@ mod tests {
             assert_eq!((found.low, found.high), (low, high), "{n}");
             assert!((found.coverage - coverage).abs() < 1e-12, "{n}: {}", found.coverage);
         }
-        // The most runs that can be asked for.
+        // The maximum number of runs that can be requested.
         let many = median_interval(&values(1000)).unwrap();
         assert!(many.low < many.value && many.value < many.high && many.coverage >= 0.95, "{many:?}");
     }

@@ -1,8 +1,8 @@
-//! The control page of a run: the processes take turns by it.
+//! The control page of a run, through which the processes take turns.
 //!
-//! The leader (the side at place 0) announces which case the next block measures and how many
-//! packets it has. The other sides report that they are ready, run the block, and report its end.
-//! The last side also reports the time that it measured.
+//! The leader (the side at place 0) announces which case the next block measures, and how many
+//! packets the block has. The other sides report that they are ready, run the block, and report its
+//! end. The last side also reports the time that it measured.
 
 use std::hint::spin_loop;
 use std::os::fd::AsFd;
@@ -14,32 +14,32 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Problem;
 use crate::memory::{Mapping, PAGE};
 
-/// A distance beyond the prefetcher, which fetches cache lines in pairs.
+/// A distance larger than the reach of the prefetcher, which fetches cache lines in pairs.
 pub(crate) const APART: usize = 256;
 
-/// The number of checks of a word before a side sleeps on it, if the sides share processors: tens
-/// of microseconds.
+/// The number of checks of a word before a side sleeps on it, if sides share processors. It takes
+/// tens of microseconds.
 const SPINS: u32 = 2000;
 
-/// The words of a turn, behind its number.
+/// The words of a turn, after the number of the turn.
 const TURN_WORDS: [usize; 4] = [8, 16, 24, 32];
 
-/// The announcement that no turn follows, in place of a case.
+/// Announced in place of a case if no turn follows.
 const END: u64 = u64::MAX;
 
-/// One block of a case.
+/// A block of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub case: usize,
-    /// The packets before those that are timed.
+    /// The number of untimed packets before the timed ones.
     pub lead: u64,
-    /// The packets that are timed.
+    /// The number of timed packets.
     pub count: u64,
-    /// Whether those carry the time of their sending.
+    /// Whether the timed packets carry the time of sending.
     pub is_stamped: bool,
 }
 
-/// The page as one side uses it.
+/// The control page from the view of one side.
 pub(crate) struct ControlPage {
     memory: Mapping,
     sides: u32,
@@ -52,19 +52,19 @@ pub(crate) struct ControlPage {
 }
 
 impl ControlPage {
-    /// Maps the page for a side of a run with that many sides, on that many processors. A side with
-    /// a processor for itself never sleeps here: a processor that wakes up is slow at first.
+    /// Maps the page for a side of a run with `sides` sides, on `cpus` processors. A side that has
+    /// a processor alone never sleeps here, because a processor that wakes up is slow at first.
     pub(crate) fn new(file: impl AsFd, sides: u32, cpus: usize) -> Result<Self, Problem> {
         let spins = if sides as usize <= cpus { u32::MAX } else { SPINS };
         Ok(Self { memory: Mapping::new(file, PAGE, 0)?, sides, spins, meetings: 0, turns: 0 })
     }
 
-    /// Waits until all sides are here.
+    /// Waits until all sides have arrived.
     pub(crate) fn meet(&mut self) {
         self.meetings += 1;
         let all = self.sides * self.meetings;
         bump(self.here());
-        // Setting up takes long, and the others may need this processor.
+        // Setting up takes long, and the other sides may need this processor.
         wait_for(self.here(), SPINS, |count| count >= all);
     }
 
@@ -80,11 +80,11 @@ impl ControlPage {
         self.store([END, 0, 0, 0]);
     }
 
-    /// Waits for the end of the turn, and returns the nanoseconds that the last side measured.
+    /// Waits for the end of the turn. Returns the nanoseconds that the last side measured.
     pub(crate) fn wait_for_others(&self) -> u64 {
         let all = (self.sides - 1).wrapping_mul(self.turns);
         wait_for(self.done(), self.spins, |count| count == all);
-        // Relaxed: the Acquire load of the count orders it.
+        // Relaxed: the Acquire load of the count orders this load.
         self.measured().load(Ordering::Relaxed)
     }
 
@@ -93,7 +93,7 @@ impl ControlPage {
         let before = self.turns;
         wait_for(self.turn(), self.spins, |turn| turn != before);
         self.turns = self.turns.wrapping_add(1);
-        // Relaxed: the Acquire load of the turn orders these after the leader's stores.
+        // Relaxed: the Acquire load of the turn orders these loads after the leader's stores.
         let [case, lead, count, is_stamped] = TURN_WORDS.map(|at| self.turn_word(at).load(Ordering::Relaxed));
         if case == END {
             return None;
@@ -102,10 +102,11 @@ impl ControlPage {
         Some(Turn { case: case as usize, lead, count, is_stamped: is_stamped != 0 })
     }
 
-    /// Reports that the side at that place has ended its part of the turn, and what it measured.
+    /// Reports that the side at this place has ended its part of the turn, and the time that it
+    /// measured.
     pub(crate) fn finish_turn(&self, place: u32, measured_ns: u64) {
         if place + 1 == self.sides {
-            // Relaxed: the Release of the count orders it.
+            // Relaxed: the Release of the count orders this store.
             self.measured().store(measured_ns, Ordering::Relaxed);
         }
         bump(self.done());
@@ -113,7 +114,7 @@ impl ControlPage {
 
     fn store(&mut self, words: [u64; 4]) {
         for (at, word) in TURN_WORDS.into_iter().zip(words) {
-            // Relaxed: the Release of the turn orders it.
+            // Relaxed: the Release of the turn orders this store.
             self.turn_word(at).store(word, Ordering::Relaxed);
         }
         self.turns = self.turns.wrapping_add(1);
@@ -145,7 +146,7 @@ impl ControlPage {
     }
 }
 
-/// Returns the monotonic clock of the host in nanoseconds: one clock for all processes.
+/// Returns the monotonic clock of the host in nanoseconds. All processes share this clock.
 #[inline]
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -155,15 +156,17 @@ pub(crate) fn now_ns() -> u64 {
 /// Adds 1 to a word, and wakes the sides that sleep on it.
 fn bump(word: &AtomicU32) {
     word.fetch_add(1, Ordering::Release);
-    // A failure leaves a side asleep, and the run ends by its time limit.
+    // A failure leaves a side asleep, and the run ends at the time limit.
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
 }
 
-/// Waits until a word has a certain value: it checks it so often, and then sleeps between checks.
+/// Waits until a word has a certain value. Checks the word `most` times, and then sleeps between
+/// checks.
 fn wait_for(word: &AtomicU32, most: u32, is_there: impl Fn(u32) -> bool) {
     let mut spins = 0u32;
     loop {
-        // Acquire: what the other side stored before its Release is visible after this.
+        // Acquire: everything that the other side stored before its Release is visible after this
+        // load.
         let value = word.load(Ordering::Acquire);
         if is_there(value) {
             return;
@@ -172,7 +175,7 @@ fn wait_for(word: &AtomicU32, most: u32, is_there: impl Fn(u32) -> bool) {
         if spins < most || most == u32::MAX {
             spin_loop();
         } else {
-            // The word has changed already, or a signal came: check again.
+            // If the word has changed already, or a signal came, check again.
             let _ = futex::wait(word, futex::Flags::empty(), value, None);
         }
     }

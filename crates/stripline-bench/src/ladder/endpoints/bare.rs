@@ -1,4 +1,4 @@
-//! The limits: two words in shared memory (spinning or with a futex), and memcpy.
+//! The limits: two words in shared memory (with spinning or with a futex), and memcpy.
 
 use std::hint::{black_box, spin_loop};
 use std::os::fd::BorrowedFd;
@@ -13,7 +13,7 @@ use super::super::measure::{self, OneWayTimes, Receiver, Sender, Side};
 use super::super::turns::{APART, now_ns};
 use crate::memory::{Mapping, PAGE};
 
-/// The memory that memcpy uses, in bytes: as much as a link's ring.
+/// The memory that memcpy uses, in bytes: as much as the ring of a link.
 const REGION: usize = 1 << 21;
 
 /// Connects one side of two words.
@@ -53,14 +53,14 @@ impl Receiver for AtomicWord {
     }
 }
 
-/// Connects one side of two words on which their readers sleep.
+/// Connects one side of two words. Readers sleep on the words.
 pub(crate) fn futex(case: &Case, place: u32, file: BorrowedFd<'_>) -> Result<Box<dyn Side>, Problem> {
     let memory = Rc::new(Mapping::new(file, PAGE, 0)?);
     let end = |place: u32| FutexWord { memory: Rc::clone(&memory), at: place as usize * APART, last: 0 };
     Ok(measure::side(case, place, end(place), end(1 - place)))
 }
 
-/// A word, and a count on which its reader sleeps.
+/// A word, and a count on which the reader of the word sleeps.
 struct FutexWord {
     memory: Rc<Mapping>,
     at: usize,
@@ -79,7 +79,7 @@ impl FutexWord {
 
 impl Sender for FutexWord {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
-        // Relaxed: the Release of the bell orders it.
+        // Relaxed: the Release of the bell orders the store.
         self.word().store(word, Ordering::Relaxed);
         self.bell().fetch_add(1, Ordering::Release);
         futex::wake(self.bell(), futex::Flags::empty(), 1).map_err(|e| format!("futex: {e}"))?;
@@ -93,16 +93,17 @@ impl Receiver for FutexWord {
             let bell = self.bell().load(Ordering::Acquire);
             if bell != self.last {
                 self.last = bell;
-                // Relaxed: the Acquire of the bell orders it.
+                // Relaxed: the Acquire of the bell orders the load.
                 return Ok(self.word().load(Ordering::Relaxed));
             }
-            // The count has changed already, or a signal came: check again.
+            // If the count has changed already, or a signal came, check again.
             let _ = futex::wait(self.bell(), futex::Flags::empty(), bell, None);
         }
     }
 }
 
-/// Copies within one region, from its lower half to its upper: no more memory than a ring has.
+/// Copies within one region, from the lower half to the upper half, so that it uses no more memory
+/// than a ring.
 pub(crate) struct Memcpy {
     region: Vec<u8>,
     size: usize,

@@ -1,4 +1,4 @@
-//! Stripline's calls, through their public interface.
+//! Stripline's calls, through the public interface.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,10 +46,10 @@ pub(crate) fn connect<'n>(case: &Case, place: u32, node: &'n Node) -> Result<Box
         let is_stamped = Arc::new(AtomicBool::new(false));
         let replies_time = Arc::clone(&is_stamped);
         let echo = move |request: Plain<Block>| {
-            // Relaxed: set on this thread.
+            // Relaxed: the flag is set on this thread.
             let received_ns = if replies_time.load(Ordering::Relaxed) { Some(now_ns()) } else { None };
             let mut reply = Block::default();
-            // Read and write all of it, as for packets.
+            // Read and write the complete blocks, as for packets.
             let word = measure::read(bytemuck::bytes_of(&request.0))?;
             measure::write(bytemuck::bytes_of_mut(&mut reply), received_ns.unwrap_or(word));
             Ok::<_, String>(Plain(reply))
@@ -69,17 +69,17 @@ pub(crate) fn connect<'n>(case: &Case, place: u32, node: &'n Node) -> Result<Box
     })
 }
 
-/// The server's side.
+/// The server side.
 struct Serving<'n> {
     server: Server<'n>,
-    /// Whether a reply carries the time at which its request was received.
+    /// Whether a reply carries the time at which the request was received.
     is_stamped: Arc<AtomicBool>,
 }
 
 impl Side for Serving<'_> {
     fn block(&mut self, count: u64) -> Result<(), Problem> {
         for _ in 0..count {
-            // Without a time limit no clock is read while it waits.
+            // Without a time limit, no clock is read during the wait.
             self.server.serve_one(Duration::MAX).map_err(|error| error.to_string())?;
         }
         Ok(())

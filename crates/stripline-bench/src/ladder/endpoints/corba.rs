@@ -1,5 +1,6 @@
-//! omniORB: one-way calls of what its compiler generates, and a queue to a waiting thread, or work
-//! in the servant. Measured with sleeping only, as its own threads carry the packets.
+//! omniORB: one-way calls through code that the compiler of omniORB generates. The receiver has a
+//! queue to a waiting thread, or does the work in the servant. Measured only with sleeping, because
+//! threads of omniORB carry the packets.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::PathBuf;
@@ -17,7 +18,8 @@ use super::stripline::DEPTH;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects one side. Each has a servant. The other one finds its socket by a file.
+/// Connects one side. Each side has a servant. The other side finds the servant's socket through a
+/// file.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
     let socket = stripline::internal::corba_socket_path().map_err(|e| e.to_string())?;
     let object = format!("{domain}-{place}");
@@ -31,7 +33,7 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         CorbaReceiving::Called(handler)
     } else {
         let servant = made(&object, |name, text| {
-            // SAFETY: the ORB runs, and the name is a text.
+            // SAFETY: the ORB is running, and the name is a text that ends with a zero.
             unsafe { ffi::bare::stripline_corba_bare_serve(name, DEPTH as usize, text) }
         })?;
         CorbaReceiving::Waiting(CorbaReceiver { servant, size: case.size })
@@ -49,7 +51,7 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
             Err(e) => return Err(format!("omniORB: the other side has no socket: {e}")),
         }
     };
-    // No other process reads it.
+    // No other process reads this file.
     std::fs::remove_file(file(1 - place)).map_err(|e| format!("omniORB: {e}"))?;
     let reference = format!("corbaloc:omniunix:1.2@{its}:/{domain}-{}", 1 - place);
     let client = made(&reference, |reference, text| {
@@ -63,22 +65,22 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     })
 }
 
-/// The receiving end: for a thread that waits, or with a handler that is called.
+/// The receiving end, either for a waiting thread or with a handler that is called.
 enum CorbaReceiving {
     Waiting(CorbaReceiver),
     Called(Arc<Handler<CorbaSender>>),
 }
 
-/// Handles a packet on omniORB's thread.
+/// Handles a packet on a thread of omniORB.
 extern "C" fn take(context: *mut c_void, bytes: *const u8, size: u32) {
-    // SAFETY: the handler was leaked for the servant, and the bytes live through the call.
+    // SAFETY: the handler was leaked for the servant, and the bytes stay valid during the call.
     let (handler, bytes) = unsafe {
         (&*context.cast::<Handler<CorbaSender>>(), std::slice::from_raw_parts(bytes, size as usize))
     };
     handler.take(bytes);
 }
 
-/// Returns what a function makes of a text.
+/// Calls a function with a text. Returns the object that the function creates.
 fn made(
     text: &str,
     make: impl FnOnce(*const c_char, ffi::Text) -> *mut c_void,
@@ -99,7 +101,7 @@ struct CorbaSender {
     bytes: Vec<u8>,
 }
 
-// SAFETY: omniORB's references may be used by any thread.
+// SAFETY: any thread may use references of omniORB.
 unsafe impl Send for CorbaSender {}
 
 impl Sender for CorbaSender {
@@ -108,7 +110,7 @@ impl Sender for CorbaSender {
         let mut problem = [0u8; 256];
         let place = ffi::Text { start: problem.as_mut_ptr().cast(), size: problem.len() };
         let (start, size) = (self.bytes.as_ptr(), self.bytes.len() as u32);
-        // SAFETY: the client stays, and the bytes live through the call.
+        // SAFETY: the client stays valid, and so do the bytes during the call.
         match unsafe { ffi::bare::stripline_corba_bare_send(self.client.as_ptr(), start, size, place) } {
             0 => Ok(()),
             _ => Err(message(&problem)),
@@ -124,7 +126,8 @@ struct CorbaReceiver {
 impl Receiver for CorbaReceiver {
     fn receive(&mut self) -> Result<u64, Problem> {
         let mut size = 0;
-        // SAFETY: the servant stays. The packet is of that size, and is used until its release.
+        // SAFETY: the servant stays valid. The packet has this size, and is used only until its
+        // release.
         unsafe {
             let packet = ffi::bare::stripline_corba_bare_receive(self.servant.as_ptr(), &mut size);
             if packet.is_null() || size as usize != self.size {

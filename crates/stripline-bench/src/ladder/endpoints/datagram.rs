@@ -1,6 +1,7 @@
-//! Bare UDP sockets on the loopback interface: a datagram a packet, and a system call each. UDP
-//! drops what finds the receiver's buffer full. So the receiver acknowledges, and the sender keeps
-//! to a window. As with Stripline, that counts what the kernel charges for a datagram.
+//! Bare UDP sockets on the loopback interface. Each packet is one datagram and one system call. UDP
+//! drops a datagram if the receiver's buffer is full. Therefore the receiver acknowledges
+//! datagrams, and the sender keeps to a window. The window counts the bytes that the kernel charges
+//! for a datagram, as in Stripline.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -13,15 +14,15 @@ use super::super::Problem;
 use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
 
-/// The largest packet: a whole datagram (IPv4).
+/// The largest packet: a full datagram (IPv4).
 pub(crate) const SIZE_MAX: usize = 65_507;
-/// The receive buffer that is asked for, as large as that of Stripline's transport.
+/// The requested receive buffer, which is as large as in Stripline's transport.
 const BUFFER: usize = 512 << 10;
-/// Polls before a sleep, and processor pauses after each: those of Stripline's transport.
+/// Polls before a sleep, and processor pauses after each poll, as in Stripline's transport.
 const POLLS: u32 = 8;
 const PAUSES: u32 = 8;
 
-/// Opens two sockets that are connected with each other.
+/// Opens two sockets that are connected to each other.
 pub(crate) fn pair() -> std::io::Result<[OwnedFd; 2]> {
     let [near, far] = [UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?];
     near.connect(far.local_addr()?)?;
@@ -32,19 +33,20 @@ pub(crate) fn pair() -> std::io::Result<[OwnedFd; 2]> {
     Ok([near.into(), far.into()])
 }
 
-/// Connects one side: it sends on one socket and receives from the other.
+/// Connects one side, which sends on one socket and receives from the other.
 ///
 /// # Safety
-/// The descriptors are open and owned by this call.
+/// The caller must pass open descriptors, and must give up their ownership.
 pub(crate) unsafe fn connect(
     case: &Case,
     place: u32,
     descriptors: [RawFd; 2],
 ) -> Result<Box<dyn Side>, Problem> {
-    // SAFETY: the caller guarantees it (`# Safety`).
+    // SAFETY: the caller guarantees that the descriptors are open and owned (`# Safety`).
     let [sending, reading] = descriptors.map(|fd| UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) }));
     let buffer = sockopt::socket_recv_buffer_size(&reading).map_err(|e| problem(e.into()))?;
-    // A quarter may be counted late. Without a count, twice the bytes and a kilobyte are enough.
+    // A quarter may be counted late. If the kernel reports no charge, twice the bytes and a
+    // kilobyte are enough.
     let charge = charge(case.size).unwrap_or(2 * case.size + 1024);
     let window = (buffer / 4 * 3 / charge).max(1) as u64;
     let bytes = vec![0; case.size];
@@ -53,7 +55,8 @@ pub(crate) unsafe fn connect(
     Ok(measure::side(case, place, sender, receiver))
 }
 
-/// Returns what the kernel charges for a datagram of so many bytes; `None`: it does not report it.
+/// Returns the bytes that the kernel charges for a datagram of `size` bytes; `None` if the kernel
+/// does not report this.
 fn charge(size: usize) -> Option<usize> {
     let [near, far] = pair().ok()?.map(UdpSocket::from);
     near.send(&vec![0; size]).ok()?;
@@ -61,7 +64,7 @@ fn charge(size: usize) -> Option<usize> {
     let mut numbers = [0_u32; 9];
     let mut bytes = size_of_val(&numbers) as libc::socklen_t;
     let (fd, place) = (far.as_raw_fd(), numbers.as_mut_ptr().cast());
-    // SAFETY: the descriptor is open, and there is room for that many bytes.
+    // SAFETY: the descriptor is open, and there is room for `bytes` bytes.
     let outcome = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, place, &raw mut bytes) };
     (outcome == 0 && numbers[0] as usize >= size).then_some(numbers[0] as usize)
 }
@@ -105,13 +108,13 @@ impl Sender for DatagramSender {
 struct DatagramReceiver {
     socket: UdpSocket,
     bytes: Vec<u8>,
-    /// Packets from one acknowledgement to the next.
+    /// Packets between two acknowledgements.
     period: u64,
     received: u64,
 }
 
 impl DatagramReceiver {
-    /// Polls as Stripline's receiver does, before it sleeps: a wake costs the sender more.
+    /// Polls before a sleep, as Stripline's receiver does, because a wake costs the sender more.
     fn poll(&mut self) -> Result<bool, Problem> {
         for _ in 0..POLLS {
             match recv(&self.socket, &mut *self.bytes, RecvFlags::DONTWAIT) {

@@ -1,5 +1,5 @@
-//! Cyclone DDS: a reliable topic for each direction, with a reader that a wait set waits for. The
-//! participant is configured as that of the transport `dds`, so that the same threads and datagrams
+//! Cyclone DDS: a reliable topic for each direction, and a reader with a wait set. The participant
+//! has the same configuration as in the transport `dds`, so that the same threads and datagrams
 //! carry the packets.
 
 use std::ffi::{CString, c_void};
@@ -12,12 +12,12 @@ use super::super::Problem;
 use super::super::case::{Case, Measure};
 use super::super::measure::{self, Receiver, Sender, Side};
 
-/// How long the ends may take to find each other, and then what they have sent each other.
+/// Time limit for the ends to find each other, followed by the time for their messages to arrive.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLE_TIME: Duration = Duration::from_millis(300);
-/// The number of the domain in this process. The transport `dds` has another one.
+/// The number of the domain in this process. The transport `dds` uses another number.
 const DOMAIN: u32 = 77;
-/// Bytes of the encoding and the numbers before the payload.
+/// Bytes of the encoding and of the numbers before the payload.
 const FRONT: usize = 24;
 
 /// Connects one side.
@@ -28,7 +28,7 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         |of: u32| CString::new(format!("{}_{of}", domain.replace('-', "_"))).map_err(|e| e.to_string());
     let (own, peers) = (topic(place)?, topic(1 - place)?);
     let (mut writer, mut reader) = (sys::End::default(), sys::End::default());
-    // SAFETY: the participant is open, and the events stay until the process ends.
+    // SAFETY: the participant is open, and the events stay valid until the process ends.
     unsafe {
         let events = || {
             Box::leak(Box::new(sys::Events {
@@ -62,7 +62,8 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     // SAFETY: the reader is open.
     let wait_set =
         checked("wait set", unsafe { sys::stripline_dds_create_wait_set(participant, reader.end) })?;
-    // Of a stream, each side keeps one end only, and drops the other as soon as it is connected.
+    // In a stream, each side keeps only one end, and drops the other end as soon as it is
+    // connected.
     let is_stream = case.measure == Measure::Throughput;
     let patience = Instant::now() + TIMEOUT;
     let is_connected = || {
@@ -78,13 +79,13 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The other side may find this one later.
+    // The other side may find this side later.
     std::thread::sleep(SETTLE_TIME);
     let sender = DdsSender { writer: writer.end, bytes: vec![0; case.size] };
     Ok(measure::side(case, place, sender, DdsReceiver { reader: reader.end, wait_set, size: case.size }))
 }
 
-/// Returns the participant of this process, which all its cases have.
+/// Returns the participant of this process, which all cases share.
 fn participant() -> Result<i32, Problem> {
     static PARTICIPANT: OnceLock<Result<i32, Problem>> = OnceLock::new();
     let open = || {
@@ -92,7 +93,7 @@ fn participant() -> Result<i32, Problem> {
         let configuration = CString::new(place.configuration()).map_err(|e| e.to_string())?;
         let (text, none) = (configuration.as_ptr(), std::ptr::null());
         let (mut made, mut participant) = (0, 0);
-        // SAFETY: the text ends with a zero, and both numbers are written to.
+        // SAFETY: the text ends with a zero, and both numbers may be written.
         checked("domain", unsafe {
             sys::stripline_dds_open(DOMAIN, text, none, &raw mut made, &raw mut participant)
         })?;
@@ -144,13 +145,14 @@ impl Receiver for DdsReceiver {
                 // SAFETY: as above.
                 0 => checked("wait", unsafe { sys::stripline_dds_wait(self.wait_set) })?,
                 1 => {
-                    // SAFETY: so many bytes, until the sample is released below.
+                    // SAFETY: the sample has `length` bytes, which stay valid until the sample is
+                    // released below.
                     let bytes = unsafe { std::slice::from_raw_parts(sample.bytes, sample.length) };
                     let word = match bytes.get(FRONT..FRONT + self.size) {
                         Some(payload) => measure::read(payload),
                         None => Err(format!("Cyclone DDS: a packet of {} bytes", bytes.len())),
                     };
-                    // SAFETY: it was taken above, and is not used after that.
+                    // SAFETY: the sample was taken above, and is not used after the release.
                     unsafe { sys::stripline_dds_release(&raw mut sample) };
                     return word;
                 }
@@ -169,7 +171,7 @@ impl Drop for DdsSender {
 
 impl Drop for DdsReceiver {
     fn drop(&mut self) {
-        // SAFETY: both are open, and are not used again.
+        // SAFETY: the wait set and the reader are open, and are not used again.
         unsafe {
             sys::stripline_dds_delete(self.wait_set);
             sys::stripline_dds_delete(self.reader);

@@ -1,4 +1,4 @@
-//! iceoryx2: publish-subscribe, written in place, with both sides polling.
+//! iceoryx2: publish-subscribe, with payloads written in place. Both sides poll.
 
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::super::measure::{self, Receiver, Sender, Side};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects one side: it publishes on its own service and subscribes to the peer's.
+/// Connects one side, which publishes on one service and subscribes to the service of the peer.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
     set_log_level(LogLevel::Fatal);
     let depth = case.places();
@@ -23,7 +23,7 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         let name = format!("{domain}-{name}");
         node.service_builder(&name.as_str().try_into().map_err(text("name"))?)
             .publish_subscribe::<[u8]>()
-            // Without overflow no packet is lost.
+            // Without overflow, no packet is lost.
             .enable_safe_overflow(false)
             .subscriber_max_buffer_size(depth)
             .max_publishers(1)
@@ -40,7 +40,8 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         .create()
         .map_err(text("publisher"))?;
     let subscriber = peers.subscriber_builder().create().map_err(text("subscriber"))?;
-    // Of a stream, each side keeps one end only, and drops the other as soon as it is connected.
+    // In a stream, each side keeps only one end, and drops the other end as soon as it is
+    // connected.
     let is_stream = case.measure == Measure::Throughput;
     let is_connected = || {
         (is_stream && place > 0 || own.dynamic_config().number_of_subscribers() > 0)
@@ -71,10 +72,10 @@ impl Sender for Iceoryx2Sender {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         let mut sample = self.publisher.loan_slice_uninit(self.size).map_err(text("loan"))?;
         let place = sample.payload_mut();
-        // SAFETY: any bytes are valid, and these are written in full before they are read.
+        // SAFETY: any bytes are valid, and all of these are written before they are read.
         let bytes = unsafe { &mut *(std::ptr::from_mut(place) as *mut [u8]) };
         measure::write(bytes, word);
-        // SAFETY: all of it was just written.
+        // SAFETY: the complete payload was just written.
         unsafe { sample.assume_init() }.send().map_err(text("send"))?;
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! A minimal ring: the limit of a link with a header and a cursor.
 //!
-//! One writer, one reader. A frame has a header of 16 bytes (a commit word and the length), and its
-//! bytes. The reader's cursor has a page of its own, and the writer loads it when its room has run
-//! out. Nothing is checked: each side trusts the other.
+//! There is one writer and one reader. A frame has a header of 16 bytes (a commit word and the
+//! length) and the bytes of the frame. The reader's cursor has a separate page, which the writer
+//! loads when there is no more room. Nothing is checked: each side trusts the other.
 
 use std::hint::spin_loop;
 use std::os::fd::BorrowedFd;
@@ -14,17 +14,17 @@ use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
 use crate::memory::{Mapping, PAGE};
 
-/// Bytes in front of a frame's payload.
+/// Bytes before the payload of a frame.
 const HEADER: usize = 16;
 /// Frames start at multiples of this many bytes.
 const LINE: usize = 64;
 
-/// Returns the bytes of memory for one ring.
+/// Returns the number of bytes of memory for one ring.
 pub(crate) fn bytes(case: &Case) -> usize {
     PAGE + case.buffer()
 }
 
-/// Connects one side: it writes one of the two rings and reads the other.
+/// Connects one side, which writes one of the two rings and reads the other.
 pub(crate) fn connect(case: &Case, place: u32, files: [BorrowedFd<'_>; 2]) -> Result<Box<dyn Side>, Problem> {
     let ring = |place: u32| MinimalRing::new(files[place as usize], case.buffer());
     let writer = MinimalWriter { ring: ring(place)?, position: 0, released: 0, size: case.size };
@@ -32,8 +32,8 @@ pub(crate) fn connect(case: &Case, place: u32, files: [BorrowedFd<'_>; 2]) -> Re
     Ok(measure::side(case, place, writer, reader))
 }
 
-/// The memory of a ring: the cursor's page, and then the frames, mapped twice in a row. So a frame
-/// that begins before the end may go past it.
+/// The memory of a ring: the page of the cursor, and then the frames, mapped twice in a row. So a
+/// frame that begins before the end of the ring may extend beyond it.
 struct MinimalRing {
     memory: Mapping,
     capacity: usize,
@@ -49,17 +49,19 @@ impl MinimalRing {
         self.memory.atomic(0)
     }
 
-    /// Returns the address of a frame. Its first word is the commit word.
+    /// Returns the address of a frame. The first word of a frame is the commit word.
     #[inline]
     fn frame(&self, position: u64) -> *mut u8 {
         self.memory.at(PAGE + (position as usize & (self.capacity - 1))).as_ptr()
     }
 
-    /// Returns the commit word of a frame: its position plus 1 once it is complete.
+    /// Returns the commit word of a frame. The value is the position plus 1 once the frame is
+    /// complete.
     #[inline]
     fn commit(&self, position: u64) -> &AtomicU64 {
-        // SAFETY: inside the mapping, aligned to a line, and used as an atomic only. Frames have at
-        // most half the capacity, so none that is written covers it.
+        // SAFETY: the word is inside the mapping, aligned to a line, and used only as an atomic.
+        // Frames have at most half the capacity, so a frame that is being written does not cover
+        // this word.
         unsafe { &*self.frame(position).cast::<AtomicU64>() }
     }
 }
@@ -71,7 +73,7 @@ fn stride(len: usize) -> u64 {
 struct MinimalWriter {
     ring: MinimalRing,
     position: u64,
-    /// The reader's cursor as last loaded.
+    /// The reader's cursor when it was last loaded.
     released: u64,
     size: usize,
 }
@@ -81,14 +83,14 @@ impl Sender for MinimalWriter {
     fn send(&mut self, word: u64) -> Result<(), Problem> {
         let end = self.position + stride(self.size);
         while end - self.released > self.ring.capacity as u64 {
-            // Acquire: the reader has done with the bytes below the cursor.
+            // Acquire: the reader has finished with the bytes below the cursor.
             self.released = self.ring.cursor().load(Ordering::Acquire);
             spin_loop();
         }
         let frame = self.ring.frame(self.position);
         // SAFETY: the frame has at most half the capacity, and the memory is mapped twice in a row,
-        // so it is inside the mapping. The reader has released it and reads it only after the
-        // commit.
+        // so the frame is inside the mapping. The reader has released this memory, and reads it
+        // only after the commit.
         let payload = unsafe {
             frame.add(8).cast::<u64>().write(self.size as u64);
             slice::from_raw_parts_mut(frame.add(HEADER), self.size)
@@ -109,13 +111,13 @@ struct MinimalReader {
 impl Receiver for MinimalReader {
     #[inline]
     fn receive(&mut self) -> Result<u64, Problem> {
-        // Acquire: the length and the bytes were stored before.
+        // Acquire: the length and the bytes were stored before the commit word.
         while self.ring.commit(self.position).load(Ordering::Acquire) != self.position + 1 {
             spin_loop();
         }
         let frame = self.ring.frame(self.position);
-        // SAFETY: the writer has written this frame, and leaves it alone until it is released. It
-        // is this program, so its length is right.
+        // SAFETY: the writer has written this frame, and does not touch it until it is released.
+        // The writer belongs to this program, so the length is right.
         let (len, payload) = unsafe {
             let len = frame.add(8).cast::<u64>().read() as usize;
             (len, slice::from_raw_parts(frame.add(HEADER), len))

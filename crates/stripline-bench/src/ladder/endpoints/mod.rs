@@ -1,4 +1,4 @@
-//! The subjects of measurements, each with its two ends. The bare ones are written as a good
+//! The subjects of measurements, each with two ends. The bare subjects are written as a good
 //! engineer would write them.
 
 pub(super) mod bare;

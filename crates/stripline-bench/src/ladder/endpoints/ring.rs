@@ -1,4 +1,4 @@
-//! Stripline's ring without its link layer.
+//! Stripline's ring without the link layer.
 
 use std::hint::spin_loop;
 use std::os::fd::BorrowedFd;
@@ -15,19 +15,21 @@ use crate::memory::{Mapping, PAGE};
 const HEAD: usize = 2 * PAGE;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the bytes of memory for one ring.
+/// Returns the number of bytes of memory for one ring.
 pub(crate) fn bytes(case: &Case) -> usize {
     HEAD + case.buffer()
 }
 
-/// Connects one side: it writes one of the two rings and reads the other.
+/// Connects one side, which writes one of the two rings and reads the other.
 pub(crate) fn connect(case: &Case, place: u32, files: [BorrowedFd<'_>; 2]) -> Result<Box<dyn Side>, Problem> {
     let capacity = case.buffer();
     let own = Mapping::new(files[place as usize], HEAD, capacity)?;
     let peers = Mapping::new(files[1 - place as usize], HEAD, capacity)?;
-    // SAFETY: fresh, zeroed and mapped twice; no other writer. The mapping outlives the writer.
+    // SAFETY: the memory is fresh, zeroed and mapped twice, and there is no other writer. The
+    // mapping outlives the writer.
     let mut writer = unsafe { Writer::new(own.at(0).cast(), own.at(HEAD), capacity) };
-    // SAFETY: the cursor is the page after the control page, zeroed, and used by no other reader.
+    // SAFETY: the cursor is the page after the control page. It is zeroed, and no other reader uses
+    // it.
     unsafe { writer.attach(own.at(PAGE).cast(), Mode::Blocking { depth: 0 }) };
     // No side sleeps in this case.
     writer.set_fence(Fence::Compiler);
@@ -37,12 +39,12 @@ pub(crate) fn connect(case: &Case, place: u32, files: [BorrowedFd<'_>; 2]) -> Re
     Ok(measure::side(case, place, sender, RingReceiver { reader, _memory: peers }))
 }
 
-/// Returns a reader of the peer's ring, as soon as that exists.
+/// Returns a reader of the peer's ring, as soon as the ring exists.
 fn reader(memory: &Mapping, capacity: usize) -> Result<Reader, Problem> {
     let patience = Instant::now() + TIMEOUT;
     loop {
-        // SAFETY: a ring's memory, or zeros, which the reader refuses. The mapping outlives the
-        // reader.
+        // SAFETY: this is the memory of a ring, or zeros, which the reader refuses. The mapping
+        // outlives the reader.
         let reader = unsafe {
             let (control, cursor) = (memory.at(0).cast(), memory.at(PAGE).cast());
             Reader::new(control, memory.at(HEAD), capacity, cursor, ReaderMode::Blocking)
@@ -62,7 +64,7 @@ fn reader(memory: &Mapping, capacity: usize) -> Result<Reader, Problem> {
 struct RingSender {
     writer: Writer,
     size: usize,
-    /// Dropped after the writer, which uses it.
+    /// Dropped after the writer, which uses this memory.
     _memory: Mapping,
 }
 
@@ -83,7 +85,7 @@ impl Sender for RingSender {
 
 struct RingReceiver {
     reader: Reader,
-    /// Dropped after the reader, which uses it.
+    /// Dropped after the reader, which uses this memory.
     _memory: Mapping,
 }
 

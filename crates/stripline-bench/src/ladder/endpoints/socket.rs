@@ -1,4 +1,4 @@
-//! Bare sockets: packets of a fixed length, no header, one write per packet.
+//! Bare sockets: packets of a fixed length without a header, and one write for each packet.
 
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -11,21 +11,21 @@ use super::super::measure::{self, Receiver, Sender, Side};
 /// Bytes per read while many packets are buffered.
 const BUFFER: usize = 1 << 16;
 
-/// Connects one side over two connections, one to send and one to receive. Unix and TCP sockets use
-/// the same calls.
+/// Connects one side over two connections, one for sending and one for receiving. Unix and TCP
+/// sockets use the same calls.
 ///
-/// Each direction has a socket of its own, as a one-way stream of packets has. One socket for both
-/// ways is faster, as its reply reuses the memory that the request has just left. But a packet sent
-/// one way has no reply.
+/// Each direction has a separate socket, as a one-way stream of packets has. One socket for both
+/// directions is faster, because the reply reuses the memory that the request has just left. But a
+/// packet that is sent one way has no reply.
 ///
 /// # Safety
-/// The descriptors are open and owned by this call.
+/// The caller must pass open descriptors, and must give up their ownership.
 pub(crate) unsafe fn connect(
     case: &Case,
     place: u32,
     descriptors: [RawFd; 2],
 ) -> Result<Box<dyn Side>, Problem> {
-    // SAFETY: the caller guarantees it (`# Safety`).
+    // SAFETY: the caller guarantees that the descriptors are open and owned (`# Safety`).
     let [sending, reading] = descriptors.map(|fd| UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }));
     let spin = case.wait == Wait::Spin;
     let text = |e: std::io::Error| format!("socket: {e}");
@@ -35,14 +35,14 @@ pub(crate) unsafe fn connect(
     let sending = SocketSender { socket: Socket { socket: sending, spin }, bytes: vec![0; case.size] };
     let bytes = vec![0; case.size];
     if case.measure == Measure::Throughput {
-        // Several packets per read, if they have arrived.
+        // A read takes several packets, if they have arrived.
         let socket = BufReader::with_capacity(BUFFER, reading);
         return Ok(measure::side(case, place, sending, SocketReceiver { socket, bytes }));
     }
     Ok(measure::side(case, place, sending, SocketReceiver { socket: reading, bytes }))
 }
 
-/// A socket that is polled instead of slept on, if the case asks for it.
+/// A socket. If the case asks for it, the socket is polled and the side does not sleep.
 struct Socket {
     socket: UnixStream,
     spin: bool,

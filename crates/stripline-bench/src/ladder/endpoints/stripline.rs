@@ -1,4 +1,4 @@
-//! Stripline through its public interface, with statistics on unless the case turns them off.
+//! Stripline through the public interface, with statistics on unless the case turns them off.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,22 +12,22 @@ use super::super::handler::{self, Handler};
 use super::super::measure::{self, Count, Receiver, Sender, Side, Sink, Source};
 
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Number of packets of one burst: fewer than the depth, so that a publish loads the cursors as
-/// rarely with many readers as with one.
+/// Number of packets of a burst. It is less than the depth, so that a publish loads the cursors as
+/// rarely with many readers as with one reader.
 pub(crate) const BURST: u64 = 1024;
 const BURST_DEPTH: u32 = 4096;
-/// The packets of one `send_many`, and the most of one `drain`.
+/// The number of packets of a `send_many`, and the maximum of a `drain`.
 const TOGETHER: u64 = 64;
-/// The largest depth: the ring's bytes are the bound, as with the bare ring.
+/// The largest depth, so that the bytes of the ring are the limit, as with the bare ring.
 pub(crate) const DEPTH: u32 = 65_536;
 
-/// Creates this process's node in the case's domain.
+/// Creates the node of this process in the case's domain.
 pub(crate) fn node(case: &Case, domain: &str) -> Result<Node, Problem> {
-    // A component in a chain has the defaults.
+    // A component in a chain uses the default depth.
     let depth = match case.measure {
         Measure::Pipeline => String::new(),
         Measure::Publish => format!("depth = {BURST_DEPTH}"),
-        // Its memory is in places of one size.
+        // The memory of iceoryx2 consists of places of one size.
         _ if case.transport == "iceoryx2" => format!("depth = {}", case.places()),
         Measure::Latency | Measure::Wake | Measure::Throughput | Measure::Outstanding => {
             format!("depth = {DEPTH}")
@@ -85,12 +85,12 @@ pub(crate) fn connect_direct<'n>(
     Ok(handler::side(sender, handler, Joined(Some(thread))))
 }
 
-/// The thread that waits while handlers run. It ends with the other side's sender.
+/// The thread that waits while handlers run. It ends when the sender of the other side ends.
 struct Joined(Option<std::thread::JoinHandle<stripline::Result<()>>>);
 
 impl Drop for Joined {
     fn drop(&mut self) {
-        // The figures are there already; a failure changes none of them.
+        // The figures exist already, and a failure does not change them.
         let _ = self.0.take().map(std::thread::JoinHandle::join);
     }
 }
@@ -105,8 +105,8 @@ fn both_ends(case: &Case, place: u32, node: &Node) -> Result<(StriplineSender, S
     Ok((sender, receiver))
 }
 
-/// Connects one of the components in a row: the first sends, the last counts, the others pass on a
-/// copy.
+/// Connects a component of a chain: the first component sends, the last one counts, and the others
+/// pass on a copy.
 fn component<'n>(case: &Case, place: u32, node: &'n Node) -> Result<Box<dyn Side + 'n>, Problem> {
     let hop = |place: u32| format!("hop-{place}");
     let mut sender = if place + 1 == case.components {
@@ -148,7 +148,7 @@ impl Side for Passing {
     }
 }
 
-/// Connects one side of a stream of packets that are sent and received many at a time.
+/// Connects one side of a stream in which many packets are sent and received at a time.
 pub(crate) fn connect_many<'n>(
     case: &Case,
     place: u32,

@@ -1,6 +1,6 @@
-//! zenoh: a publisher and a subscriber for each direction, between two peers over TCP. Its own
-//! threads carry the packets. A subscriber hands them to the thread that waits, over a channel, or
-//! works in its callback.
+//! zenoh: a publisher and a subscriber for each direction, between two peers over TCP. Threads of
+//! zenoh carry the packets. A subscriber passes the packets to the waiting thread through a
+//! channel, or does the work in a callback.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -21,10 +21,10 @@ use super::super::handler::{self, Handler};
 use super::super::measure::{self, Receiver, Sender, Side};
 use super::stripline::DEPTH;
 
-/// How long one side waits for the other.
+/// The longest wait of one side for the other.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connects one side. The first one listens, and passes its address over a socket.
+/// Connects one side. The first side listens, and passes the address to the other over a socket.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
     let name = SocketAddr::from_abstract_name(format!("{domain}-zenoh")).map_err(text)?;
     let session = if place == 0 {
@@ -48,7 +48,7 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         open(&[], &[address])?
     };
     let key = |of: u32| format!("{domain}/{of}");
-    // As many packets as ours may wait.
+    // The same number of packets may be queued as in Stripline.
     let receiver = if case.subject == Subject::ZenohCallback {
         let handler = Handler::new(case, place);
         let called = Arc::clone(&handler);
@@ -68,7 +68,8 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         }
         std::thread::sleep(Duration::from_millis(1));
     }
-    // A side that only receives drops its sender. A session without owners ends its subscribers.
+    // A side that only receives drops its sender. A session without owners would end the
+    // subscribers.
     let held = session.clone();
     let sender = ZenohSender { publisher, bytes: vec![0; case.size], _session: session };
     Ok(match receiver {
@@ -79,13 +80,14 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     })
 }
 
-/// The receiving end: for a thread that waits, or with a handler that is called.
+/// The receiving end, either for a waiting thread or with a handler that is called.
 enum ZenohReceiving {
     Waiting(Subscriber<FifoChannelHandler<Sample>>),
     Called(Arc<Handler<ZenohSender>>, Subscriber<()>),
 }
 
-/// Opens a session with the settings of ours: the same queues, and the same patience.
+/// Opens a session with the settings of Stripline's transport: the same queues and the same
+/// patience.
 fn open(listens: &[String], connects: &[String]) -> Result<Session, Problem> {
     let config = ::stripline::internal::zenoh_settings("peer", listens, connects, &[])?;
     ::zenoh::open(config).wait().map_err(text)
@@ -98,7 +100,7 @@ fn text(error: impl std::fmt::Display) -> Problem {
 struct ZenohSender {
     publisher: Publisher<'static>,
     bytes: Vec<u8>,
-    /// Ends behind the publisher.
+    /// Dropped after the publisher.
     _session: Session,
 }
 

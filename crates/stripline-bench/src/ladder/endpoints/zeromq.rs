@@ -1,17 +1,17 @@
-//! ZeroMQ: PUSH to PULL over a Unix socket, measured with sleeping only. Its own thread carries the
-//! packets, and would starve beside a spinning thread on the same processor.
+//! ZeroMQ: PUSH to PULL over a Unix socket, measured only with sleeping. A thread of ZeroMQ carries
+//! the packets, and would starve beside a spinning thread on the same processor.
 
 use super::super::Problem;
 use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
 use super::stripline::DEPTH;
 
-/// Connects one side. Each binds an abstract name to receive, which leaves no file behind.
+/// Connects one side. To receive, each side binds an abstract name, which leaves no file behind.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
     let context = zmq::Context::new();
     let end = |kind| -> Result<ZeromqEnd, Problem> {
         let socket = context.socket(kind).map_err(text)?;
-        // As many packets as ours may wait.
+        // The same number of packets may be queued as in Stripline.
         socket.set_sndhwm(DEPTH as i32).and(socket.set_rcvhwm(DEPTH as i32)).map_err(text)?;
         // If the peer has not bound yet, the attempt is repeated after this many milliseconds.
         socket.set_reconnect_ivl(1).map_err(text)?;
