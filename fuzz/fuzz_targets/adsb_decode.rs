@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
             bytes[..given.len()].copy_from_slice(given);
             bytemuck::pod_read_unaligned(&bytes)
         } else {
-            // With correct parity but for a flipped bit, so that the decoder parses messages.
+            // The parity is correct except for a flipped bit, so that the decoder parses messages.
             let mut bytes = [0; 14];
             let given = choices.bytes(14);
             bytes[..given.len()].copy_from_slice(given);

@@ -29,7 +29,8 @@ where
         ..DemodulatorConfig::default()
     };
     let cut = usize::from(choices.byte()) + 1;
-    // Each byte pair of the input is a run of equal samples, so that few bytes make many samples.
+    // The input has a length and a value for each run of equal samples, so that few bytes make many
+    // samples.
     let mut samples: Vec<Complex<T>> = Vec::new();
     while !choices.is_empty() && samples.len() < 20_000 {
         let run = usize::from(choices.byte() & 15) + 1;

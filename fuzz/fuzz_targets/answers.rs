@@ -1,4 +1,4 @@
-//! Acknowledgements of a receiver on a socket, as its sender parses them.
+//! Acknowledgements of a receiver on a socket, as the sender parses them.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 

@@ -1,4 +1,4 @@
-//! Descriptions of streams and times of BulkIO, as programs of CORBA send them.
+//! Descriptions of BulkIO streams and BulkIO times, as CORBA programs send them.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 
@@ -9,7 +9,7 @@ use stripline_fuzz as _; // for its allocator
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Unstructured::new(data);
-    // What has too few bytes is zero, empty or an end of the keywords.
+    // If the input ends early, the remaining fields are zero or empty, and the keywords end.
     let Ok((sri, is_complex)) = description(&mut input) else { return };
     if let Ok(info) = sri.parse(is_complex) {
         assert!(info.sample_rate_hz.is_none_or(|rate| rate.is_finite() && rate > 0.0));

@@ -19,7 +19,8 @@ fuzz_target!(|data: &[u8]| {
                     assert!((1..=1 << 30).contains(&cost.bytes) && cost.bytes_per_s() > 0.0);
                 }
             }
-            // It is of another machine, unless the fuzzer finds this one.
+            // The calibration is of another machine, unless the fuzzer happens to describe this
+            // one.
             let machine = calibration.machine();
             assert!(machine.differences(machine).is_empty());
             assert!(!machine.to_string().contains(char::is_control));

@@ -1,4 +1,4 @@
-//! Messages between the launcher and its component processes.
+//! Messages between the launcher and the component processes.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 

@@ -9,7 +9,7 @@ use stripline_fuzz as _; // for its allocator
 
 fuzz_target!(|data: &[u8]| {
     read(data);
-    // The tags alone, behind a start that is right.
+    // The tags alone, behind a correct start of the message.
     read(&[&[0xf0, 0x5f, 0x01], data].concat());
     let stream = StreamInfo::new("iq").keyword(KEYWORD, String::from_utf8_lossy(data));
     if let Ok(carried) = CarriedTags::of(&stream) {

@@ -28,7 +28,8 @@ fuzz_target!(|data: &[u8]| {
 
 /// Runs the sending side, which collects the receiving side's first message.
 fn listening(bytes: &[u8], pattern: &[u8]) {
-    // The whole message at once.
+    // The length that the whole bytes announce. The result must agree with it, however the bytes
+    // are cut.
     let announced = bytes.first_chunk::<PREFIX>().map(body_length);
     match (collect(pieces(bytes, pattern)), announced) {
         (Ok(None), None) => assert!(bytes.len() < PREFIX),

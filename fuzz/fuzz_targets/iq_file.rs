@@ -1,4 +1,4 @@
-//! I/Q files, raw and SigMF, with all the ways to read them.
+//! I/Q files, raw and SigMF, read in all supported ways.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 
@@ -38,7 +38,7 @@ fuzz_target!(|data: &[u8]| {
         Ok(reader) => reader,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    // A file compressed with gzip is read as a stream.
+    // A file compressed with gzip is read as a stream, with an unknown number of samples.
     let Some(per_pass) = reader.samples_per_pass() else { return };
     let wanted = per_pass.checked_mul(options.repeat).filter(|wanted| *wanted > 0 && *wanted < 5000);
     let mut samples = vec![Complex::default(); piece];

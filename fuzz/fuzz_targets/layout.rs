@@ -13,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
             // A layout has exactly one text.
             assert_eq!(layout.to_string(), text);
             assert_eq!(TypeName::parse(&text).map(|name| name.full_text().to_owned()), Ok(text.to_string()));
-            // Its numbers cover a sample without gaps.
+            // The numbers of a layout cover a sample without gaps.
             let sample = vec![0; layout.size()];
             let end = layout.scalars().fold(0, |end, place| {
                 assert_eq!(place.offset, end);
@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
     }
     match text.parse::<Schema>() {
         Ok(schema) => {
-            // A schema has exactly one text, and with a name is a message type.
+            // A schema has exactly one text. A schema with a name is a message type.
             assert_eq!(schema.to_string(), text);
             assert!(text.len() <= Schema::TEXT_MAX);
             if let Some(name) = schema.name() {

@@ -22,7 +22,7 @@ const NAMES: [&str; 3] = ["a -> in", "b -> in", "c -> in"];
 fuzz_target!(|data: &[u8]| {
     let mut choices = Choices(data);
     let way = choices.byte();
-    // Mostly the first policy: the others need a thread for each connection.
+    // Mostly the first policy, because the others need a thread for each connection.
     let overflow = Overflow::ALL[if way < 0xc0 { 0 } else { usize::from(way >> 2) % Overflow::ALL.len() }];
     match way & 3 {
         0 => play::<u8>(choices, overflow),
@@ -63,7 +63,7 @@ fn play<T: Sample>(mut choices: Choices, overflow: Overflow) {
                 let _ = socket.write_all(choices.bytes(length));
             }
             3 | 4 => {
-                // Valid but for its contents.
+                // A valid stream description, except perhaps for the values.
                 let text = format!(r#"{{"id":"{}","sample_rate_hz":{}}}"#, choices.byte(), choices.byte());
                 let stream = choices.byte().into();
                 let _ = socket.write_all(&frame(&header(*sequence, Kind::Stream, stream), text.as_bytes()));
@@ -95,7 +95,7 @@ fn play<T: Sample>(mut choices: Choices, overflow: Overflow) {
                 *sequence = sequence.wrapping_add(1);
             }
             12 | 13 => {
-                // A fragmented packet: valid unless it is corrupted or not finished.
+                // A fragmented packet. It is valid unless it is corrupted or unfinished.
                 let (pieces, spoilt) = (choices.byte() % 6 + 2, choices.byte());
                 let mut offset = 0;
                 for piece in 0..pieces {
@@ -169,7 +169,7 @@ fn frame(header: &Header, payload: &[u8]) -> Vec<u8> {
 }
 
 fn receive<T: Sample>(subscriber: &mut Subscriber<T>, seen: &mut Seen) {
-    // Errors are finite too: each costs a connection or a packet.
+    // The number of errors is finite too: each costs a connection or a packet.
     loop {
         match subscriber.try_receive() {
             Ok(Received::Packet(packet)) => {
@@ -189,7 +189,7 @@ fn receive<T: Sample>(subscriber: &mut Subscriber<T>, seen: &mut Seen) {
             Err(Error::PeerMisbehaved { peer, violation }) => {
                 assert!(NAMES.contains(&&*peer), "{peer} {violation}");
                 if violation.contains("as samples of") {
-                    // It was taken, and then refused for its size.
+                    // The packet was counted first, and then refused because of the size.
                     seen.packets += 1;
                     seen.bytes += bytes_of(&violation);
                 }

@@ -1,4 +1,4 @@
-//! CBOR messages as a subscriber decodes them: hostile nesting and announced lengths.
+//! CBOR messages with hostile nesting and announced lengths, as a subscriber decodes them.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 
@@ -90,7 +90,7 @@ fn decode<M: DeserializeOwned + 'static>(bytes: &[u8]) -> Option<M> {
             }
             Err(error) => panic!("{error}"),
         },
-        // Too long for the connection's buffer.
+        // The message is too long for the connection's buffer.
         Err(Error::PeerMisbehaved { .. }) => None,
         Ok(_) => panic!("the message is not there"),
         Err(error) => panic!("{error}"),

@@ -10,7 +10,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(process) = process(data) else { return };
     let again = serde_json::to_vec(&process).unwrap();
     assert_eq!(stripline::fuzzing::process(&again).as_ref(), Ok(&process), "a reply does not round-trip");
-    // Two of the same, so that connections match in more than one way.
+    // The same process twice, so that connections match in more than one way.
     let overview = Overview::of(vec![process.clone(), process]);
     let in_chains: usize = overview.chains().iter().map(|chain| chain.waits.len()).sum();
     assert_eq!(in_chains, overview.waits().len());

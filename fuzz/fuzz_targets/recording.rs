@@ -13,7 +13,7 @@ const START: &[u8] = b"SLREC\r\n\x1a\x01\0\0\0\x0d\0\0\0{\"type\":\"u8\"}\0\0\0"
 
 fuzz_target!(|data: &[u8]| {
     read(data);
-    // The records alone, behind a start that is right.
+    // The records alone, behind a correct start.
     read(&[START, data].concat());
 });
 
@@ -31,7 +31,7 @@ fn read(bytes: &[u8]) {
             Ok(None) => break,
             Err(error) => return assert!(!error.to_string().is_empty()),
         }
-        // No entry has more than there is.
+        // The entries never have more bytes than the file.
         assert!(payload <= bytes.len());
     }
     assert!(reader.next_entry().is_ok_and(|entry| entry.is_none()));

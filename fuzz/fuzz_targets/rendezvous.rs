@@ -1,4 +1,4 @@
-//! Messages of the nodes of a domain to its host.
+//! Messages of the nodes of a domain to the host.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 

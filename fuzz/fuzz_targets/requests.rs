@@ -1,4 +1,4 @@
-//! Requests to a running launcher, its replies, and the arguments of `stripline set`.
+//! Requests to a running launcher, the replies, and the arguments of `stripline set`.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 

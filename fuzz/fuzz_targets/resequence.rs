@@ -44,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
             2 if action & 16 != 0 => drop(senders.swap_remove(index)),
             2 => senders[index].write(Kind::End, 0, 0),
             way => {
-                // Near the numbers before, far from them, or of another origin.
+                // The number is near the last one, far from it, or of another origin.
                 let sender = &mut senders[index];
                 let jump = match way {
                     3 => choices.number(),
@@ -52,7 +52,8 @@ fuzz_target!(|data: &[u8]| {
                     _ => u64::from(choices.byte() % 8),
                 };
                 sender.number = sender.number.wrapping_add(jump);
-                // A few origins only. Of many, the oldest would be dropped and begin anew.
+                // Use a few origins only. With many, the subscriber would drop the oldest, and it
+                // would begin anew.
                 let number = sender.number.wrapping_sub(u64::from(action >> 3 & 3)) & ((1 << 50) - 1);
                 sender.write(Kind::Data, number, if action & 16 == 0 { Header::ORDERED } else { 0 });
                 sent += 1;
@@ -88,14 +89,14 @@ impl Sender {
         };
         let mut frame = [bytemuck::bytes_of(&header), payload].concat();
         frame.resize((HEADER_BYTES + payload.len()).next_multiple_of(16), 0);
-        // A connection that has ended or was closed reads no more.
+        // The port reads nothing more from a connection that has ended or was closed.
         let _ = self.socket.write_all(&frame);
         self.sequence += u64::from(kind == Kind::Data);
     }
 }
 
 fn receive(packets: &mut Subscriber<u32>, received: &mut u32, last: &mut Last) {
-    // Errors are finite too: each costs a connection or a packet.
+    // The number of errors is finite too: each costs a connection or a packet.
     loop {
         match packets.try_receive() {
             Ok(Received::Packet(packet)) => {

@@ -1,4 +1,5 @@
-//! A ring's reader over memory with arbitrary content, and its writer with an arbitrary cursor.
+//! A ring's reader over memory with arbitrary content, and the ring's writer with an arbitrary
+//! cursor.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 
@@ -13,7 +14,7 @@ use stripline_ring::{
 
 const CAPACITY: usize = CAPACITY_MIN;
 
-/// Memory of twice the ring, as if mapped twice, aligned as a page.
+/// Memory of twice the ring's size, as if the ring were mapped twice, aligned as a page.
 #[repr(C, align(4096))]
 struct Data([AtomicU64; 2 * CAPACITY / 8]);
 
@@ -37,8 +38,8 @@ impl Memory {
     /// Overwrites a word at the start of `place`.
     fn poke<T>(place: &T, word: usize, value: u64) {
         let word = word % (size_of::<T>() / 8);
-        // SAFETY: inside the place, and all its words are atomics (two of 32 bits may be written at
-        // once).
+        // SAFETY: the address is inside the place, and all words of the place are atomics (two of
+        // 32 bits may be written at once).
         unsafe { NonNull::from(place).cast::<AtomicU64>().add(word).as_ref() }
             .store(value, Ordering::Relaxed);
     }
@@ -55,15 +56,15 @@ fuzz_target!(|data: &[u8]| {
     let start = if way & 2 == 0 { 128 } else { choices.word() % (1 << 62) / 64 * 64 };
     let memory = Memory::new();
     let (control, bytes) = (NonNull::from(&*memory.control), memory.data());
-    // SAFETY: fresh memory of twice the capacity, which outlives the writer.
+    // SAFETY: the memory is fresh, has twice the capacity, and outlives the writer.
     let mut writer = unsafe { Writer::with_start(control, bytes, CAPACITY, start, 1) };
     if way & 4 != 0 {
-        // Before the reader loads it for the first time.
+        // Overwrite a word before the reader loads it for the first time.
         Memory::poke(&*memory.control, usize::from(choices.byte()), choices.number());
     }
     let cursors = memory.cursors.each_ref().map(|cursor| NonNull::from(&**cursor));
-    // SAFETY: as above, and each has its own cursor. Bytes borrowed by a blocking reader are not
-    // changed meanwhile.
+    // SAFETY: the memory is valid as above, and each reader has a cursor of its own. Bytes borrowed
+    // by a blocking reader are not changed meanwhile.
     let reader = unsafe { Reader::new(control, bytes, CAPACITY, cursors[0], reader_mode) };
     let Ok(mut reader) = reader else { return };
     // SAFETY: the cursors outlive the writer.

@@ -1,4 +1,4 @@
-//! Files of samples of all formats with a header: WAV, numpy, gzip, SigMF with captures, and its
+//! Sample files of all formats with a header: WAV, numpy, gzip, SigMF with captures, and SigMF
 //! archives.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
@@ -56,7 +56,7 @@ fuzz_target!(|data: &[u8]| {
             // A compressed file may be damaged anywhere.
             Err(error) => return assert!(wanted.is_none() && !error.to_string().is_empty()),
         }
-        // An input of a few bytes may unpack to very many.
+        // An input of a few bytes may unpack to a huge number of bytes.
         if bytes > 1 << 20 {
             return;
         }

@@ -1,4 +1,4 @@
-//! Datagrams and control records at the receiving side of a session, and those of members at a
+//! Datagrams and control records at the receiving side of a session, and records of members at a
 //! group.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
@@ -22,11 +22,12 @@ fuzz_target!(|data: &[u8]| {
         events.push((kind, bytes));
     }
     if let Ok([in_transit, answered]) = group(events.iter().copied()) {
-        // A window of the smallest buffer, and the answers to it, each once.
+        // No member has more bytes in transit than the window of the buffer, and each datagram in
+        // transit is sent again at most once per member.
         assert!(in_transit <= 1 << 14 && answered <= 1 << 20, "{in_transit} {answered}");
     }
     if let Ok((delivered, again)) = session(is_repaired, events.into_iter()) {
-        // In order, each once, and none left out.
+        // The ranges are delivered in order, each once, and without gaps.
         let begins = [0].into_iter().chain(delivered.iter().map(|range| range.end));
         assert!(delivered.iter().map(|range| range.start).eq(begins.take(delivered.len())), "{delivered:?}");
         // Every valid record has exactly one encoding.

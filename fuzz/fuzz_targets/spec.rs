@@ -1,4 +1,4 @@
-//! The self-description of an executable: its JSON, the check of it, and its use in a waveform.
+//! The self-description of an executable: its JSON, the check, and its use in a waveform.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 
@@ -23,7 +23,8 @@ fuzz_target!(|data: &[u8]| {
     let text = serde_json::to_vec(&spec).unwrap();
     assert_eq!(serde_json::from_slice::<ComponentSpec>(&text).unwrap(), spec);
     let is_text = |c: char| c == '\n' || !c.is_control();
-    // Allowed values of a property may have control characters. Its ports and summary may not.
+    // Allowed values of a property may contain control characters. The ports and the summary may
+    // not.
     for width in [None, Some(0), Some(1), Some(80)] {
         let _ = render_component_list([&spec], width);
         assert!(!render_component(&spec, width).is_empty());
@@ -43,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
     if values.len() == spec.properties.len() {
         Properties::new(&spec, values).unwrap();
     }
-    // As the only component of a waveform.
+    // Use the component as the only one of a waveform.
     let file = format!("[component.c]\ntype = \"{}\"\n", spec.name);
     let set = spec.properties.iter().map(|property| format!("c.{}={value}", property.name)).collect();
     let components = BTreeMap::from([(spec.name.clone(), spec)]);

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use stripline_fuzz as _; // for its allocator
 
-// The command is no library. Its parser is compiled into this target.
+// The command is no library, so the parser is compiled into this target.
 #[allow(dead_code)]
 #[path = "../../crates/stripline-cli/src/web/request.rs"]
 mod request;
@@ -16,10 +16,10 @@ fuzz_target!(|data: &[u8]| {
     match Request::parse(data) {
         Ok(Some(whole)) => {
             assert!(whole.path.len() + whole.body.len() <= data.len());
-            // What follows belongs to no request.
+            // The bytes after a request do not belong to it.
             let more = [data, b"GET / HTTP/1.1\r\n\r\n"].concat();
             assert_eq!(Request::parse(&more), Ok(Some(whole.clone())));
-            // What arrives piece by piece is refused, or the same in the end.
+            // A request that arrives piece by piece is refused, or becomes the same request.
             let pieces = (0..data.len()).filter_map(|end| Request::parse(&data[..end]).transpose());
             if let Some(Ok(first)) = pieces.into_iter().next() {
                 assert_eq!(first, whole);

@@ -2,8 +2,8 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// The largest allocation of a parser. It must not allocate for announced data that has not
-/// arrived.
+/// The largest single allocation of a parser. A parser must not allocate memory for announced data
+/// that has not arrived.
 const ALLOCATION_MAX: usize = 64 << 20;
 
 /// The system's allocator, with an abort at a single allocation above the limit.
@@ -14,7 +14,7 @@ static ALLOCATOR: Bounded = Bounded;
 
 fn check(bytes: usize) {
     if bytes > ALLOCATION_MAX {
-        // Not a panic: that allocates, and may be caught.
+        // Do not panic here: a panic allocates, and may be caught.
         std::process::abort();
     }
 }
@@ -45,7 +45,8 @@ unsafe impl GlobalAlloc for Bounded {
     }
 }
 
-/// A reader of choices from the front of the fuzzer's input. At its end all choices are zero.
+/// A reader of choices from the front of the fuzzer's input. At the end of the input all choices
+/// are zero.
 pub struct Choices<'a>(pub &'a [u8]);
 
 impl<'a> Choices<'a> {
@@ -67,7 +68,7 @@ impl<'a> Choices<'a> {
         u64::from_le_bytes(word)
     }
 
-    /// Returns a number of any size. Small ones and those near the end of the range are more
+    /// Returns a number of any size. Small numbers and numbers near the end of the range are more
     /// frequent.
     pub fn number(&mut self) -> u64 {
         let byte = self.byte();
@@ -91,7 +92,7 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// Cuts bytes into pieces with lengths, 1 to 256, that repeat those of `pattern`.
+/// Cuts bytes into pieces of 1 to 256 bytes. The lengths repeat the pattern.
 pub fn pieces<'a>(bytes: &'a [u8], pattern: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = Choices(bytes);
     let mut lengths = pattern.iter().cycle();
