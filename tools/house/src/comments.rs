@@ -1,4 +1,4 @@
-//! Takes the prose out of Rust sources and Markdown, without code.
+//! Extracts the prose from Rust sources and Markdown, without code.
 
 /// A word with the punctuation around it.
 #[derive(Clone, Debug, PartialEq)]
@@ -7,7 +7,7 @@ pub struct Word {
     pub text: String,
 }
 
-/// A paragraph, list item, heading or table cell, with code spans as `X` and links as their text.
+/// A paragraph, list item, heading or table cell. A code span is `X` here, and a link is its text.
 pub type Block = Vec<Word>;
 
 /// A line of prose as it stands in the file.
@@ -47,7 +47,7 @@ pub fn markdown_blocks(source: &str) -> Vec<Block> {
     collector.blocks
 }
 
-/// Returns the comment lines that are prose, and therefore have a greatest width.
+/// Returns the comment lines that are prose, and are therefore limited in width.
 pub fn rust_lines(source: &str) -> Vec<Line<'_>> {
     let mut is_code = false;
     let lines = (1..).zip(source.lines()).filter(|(_, line)| match comment(line) {
@@ -65,7 +65,7 @@ pub fn rust_lines(source: &str) -> Vec<Line<'_>> {
     lines.map(|(number, text)| Line { number, text }).collect()
 }
 
-/// Returns the lines of a Markdown file that are prose, and therefore have a greatest width.
+/// Returns the lines of a Markdown file that are prose, and are therefore limited in width.
 pub fn markdown_lines(source: &str) -> Vec<Line<'_>> {
     let mut is_code = false;
     let lines = (1..).zip(source.lines()).filter(|(_, line)| {
@@ -76,7 +76,8 @@ pub fn markdown_lines(source: &str) -> Vec<Line<'_>> {
     lines.map(|(number, text)| Line { number, text }).collect()
 }
 
-/// Returns whether the line cannot be wrapped: a row of a table, or a line with an address in it.
+/// Returns whether the line cannot be wrapped: a row of a table, or a line that contains an
+/// address.
 fn is_unbreakable(line: &str) -> bool {
     line.trim_start().starts_with('|') || line.contains("://") || line.contains("](")
 }
@@ -93,7 +94,7 @@ fn comment(line: &str) -> Option<Comment<'_>> {
         return Some(Comment::Whole(text.strip_prefix(['/', '!']).unwrap_or(text)));
     }
     let (before, text) = line.rsplit_once(" // ")?;
-    // Within a string, `//` begins no comment.
+    // A `//` within a string does not begin a comment.
     before.matches('"').count().is_multiple_of(2).then_some(Comment::Behind(text))
 }
 
@@ -168,7 +169,7 @@ fn words(lines: &[(usize, String)]) -> Vec<Word> {
                     word.push('X');
                 }
             } else if in_code {
-                // Code is no prose.
+                // Code is not prose.
             } else if in_target {
                 in_target = symbol != ')';
             } else if symbol == '(' && last == ']' {

@@ -1,4 +1,4 @@
-//! README, ARCHITECTURE and the links of all documents.
+//! The README, ARCHITECTURE.md and the links of all documents.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn the_first_documents_are_short() {
     }
 }
 
-/// Compares folders, crates and types of the documents to those of the source.
+/// Compares the folders, crates and types in the documents with those in the source.
 #[test]
 fn names_in_the_documents_are_those_of_the_source() {
     let mut differ = BTreeSet::new();
@@ -51,7 +51,7 @@ fn threads_in_the_table_are_those_of_the_source() {
         }
     }
     assert_eq!(table, source, "left: threads in ARCHITECTURE.md; right: names of threads in the source");
-    // The kernel cuts longer names off.
+    // The kernel truncates longer names.
     assert!(source.iter().all(|name| name.len() <= 16), "{source:?}");
 }
 
@@ -92,7 +92,7 @@ fn paths_in_backticks_are_there() {
             }
         }
     }
-    // The column of files to start at has names in the row's own folder.
+    // The column of files to start at has names relative to the row's folder.
     for row in rows("| folder |") {
         let folder = row.split('`').nth(1).unwrap();
         for name in row.split('|').nth(4).unwrap().split('`').skip(1).step_by(2) {
@@ -104,8 +104,8 @@ fn paths_in_backticks_are_there() {
     assert!(missing.is_empty(), "not there, relative to any of {BASES:?}: {missing:#?}");
 }
 
-/// Returns the paths in backticks, without line numbers and code blocks. They are those of sources
-/// and documents, and all that begin with a folder of the root or with `tests/`.
+/// Returns the paths in backticks outside of code blocks, without line numbers. These are paths of
+/// sources and documents, and paths that begin with a folder of the root or with `tests/`.
 fn paths_in_backticks(text: &str) -> Vec<String> {
     let mut prose = String::new();
     let mut is_code = false;
@@ -120,7 +120,7 @@ fn paths_in_backticks(text: &str) -> Vec<String> {
     let words = prose.split('`').skip(1).step_by(2).flat_map(str::split_whitespace);
     let paths = words.map(|word| word.split_once(':').map_or(word, |(path, _)| path));
     let mut folders = tree::folders("");
-    // A document may have the path of what a build makes.
+    // A document may contain a path that only a build creates.
     folders.remove("target");
     folders.insert("tests".into());
     let is_path = |path: &&str| {
@@ -131,7 +131,7 @@ fn paths_in_backticks(text: &str) -> Vec<String> {
     paths.filter(is_path).map(String::from).collect()
 }
 
-/// Finds every line of the README's Rust in an example or a doc comment, which are compiled.
+/// Finds every line of the README's Rust code in an example or a doc comment. Both are compiled.
 #[test]
 fn code_in_the_readme_is_that_of_the_examples() {
     let mut compiled = BTreeSet::new();
@@ -157,7 +157,7 @@ fn code_in_the_readme_is_that_of_the_examples() {
     }
 }
 
-/// Returns a line of code without indentation and comment.
+/// Returns a line of code without the indentation and the comment.
 fn bare(line: &str) -> String {
     let code = line.split_once("//").map_or(line, |(code, _)| code);
     code.trim().to_string()
@@ -168,7 +168,7 @@ pub fn layers_in_the_table() -> Vec<String> {
     rows_of_table("| folder |", "/")
 }
 
-/// Returns the names in backticks of the first column of a table, without their ending.
+/// Returns the names in backticks in the first column of a table, without the ending.
 fn names_in_table(head: &str, ending: &str) -> BTreeSet<String> {
     rows_of_table(head, ending).into_iter().collect()
 }
@@ -179,7 +179,7 @@ fn rows_of_table(head: &str, ending: &str) -> Vec<String> {
     names.map(|(name, _)| name.strip_suffix(ending).unwrap_or(name).to_string()).collect()
 }
 
-/// Returns the rows of a table of ARCHITECTURE.md, without its head.
+/// Returns the rows of a table of ARCHITECTURE.md, without the head.
 fn rows(head: &str) -> Vec<String> {
     let text = tree::read(ARCHITECTURE);
     let rows = text.lines().skip_while(|line| !line.starts_with(head)).skip(2);
@@ -188,7 +188,7 @@ fn rows(head: &str) -> Vec<String> {
     rows
 }
 
-/// Returns a path relative to the root, for one relative to a folder.
+/// Returns a path relative to the root, for a path relative to a folder.
 fn joined(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {

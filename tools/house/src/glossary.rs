@@ -1,4 +1,4 @@
-//! The glossary: its form, and the type names in it.
+//! The form of the glossary, and the type names in it.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn rows() -> Vec<Row> {
         let cells = text.trim_matches('|').split('|').map(|cell| cell.trim().to_string());
         Row { line, cells: cells.collect() }
     });
-    // Without the head and the line below it.
+    // Skip the head and the line below it.
     rows.skip(2).collect()
 }
 

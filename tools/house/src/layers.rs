@@ -1,8 +1,8 @@
-//! The layers: a folder of the library imports only those above it in the table of ARCHITECTURE.md.
-//! No two folders side by side import each other.
+//! The layers: a folder of the library imports only folders above it in the table of
+//! ARCHITECTURE.md. No two folders side by side import each other.
 //!
 //! Imports are `use` lines and paths in code, from `crate::` or `super::`. Comments and inline test
-//! modules are left out: an example may use the whole library.
+//! modules are skipped: an example may use the whole library.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::tree;
 const SOURCE: &str = "crates/stripline/src/";
 /// Files at the root that export or test items of all layers, and may import everything.
 const ABOVE_ALL: [&str; 5] = ["lib.rs", "prelude.rs", "internal.rs", "fuzzing.rs", "explorer.rs"];
-/// Files at the root that every layer may import, and that import none.
+/// Modules at the root that every layer may import, and that import no layer.
 const FOR_ALL: [&str; 2] = ["fail_point", "explorer"];
 
 #[test]
@@ -53,7 +53,7 @@ fn no_two_folders_import_each_other() {
         let from = folder_of(&file);
         for module in modules {
             let to = folder_of(&module);
-            // A folder and one inside it are parts of one layer.
+            // A folder and a folder inside it are parts of one layer.
             if !from.starts_with(&to) && !to.starts_with(&from) {
                 graph.entry(from.clone()).or_default().insert(to);
             }
@@ -71,7 +71,7 @@ fn imports_are_found() {
     assert_eq!(found, ["a::B", "c", "d::E", "g::h"].map(String::from).into());
 }
 
-/// Returns what each file imports, as paths of modules from the root of the crate.
+/// Returns the imports of each file, as paths of modules from the root of the crate.
 fn imports() -> Vec<(String, BTreeSet<String>)> {
     let names = root_names();
     let files = tree::files(".rs");
@@ -91,7 +91,7 @@ fn imports() -> Vec<(String, BTreeSet<String>)> {
         .collect()
 }
 
-/// Returns the layers of the names that `lib.rs` exports again.
+/// Returns the layer of each name that `lib.rs` exports again.
 fn root_names() -> BTreeMap<String, String> {
     let text = tree::read(&format!("{SOURCE}lib.rs"));
     let mut names = BTreeMap::new();
@@ -104,7 +104,7 @@ fn root_names() -> BTreeMap<String, String> {
     names
 }
 
-/// Returns the paths in a text, from the root of the crate, for a file of that module.
+/// Returns the imported paths in the source of a module, from the root of the crate.
 fn paths(text: &str, module: &[String]) -> BTreeSet<String> {
     let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap()).collect();
     let code = code.join("\n");
@@ -114,7 +114,7 @@ fn paths(text: &str, module: &[String]) -> BTreeSet<String> {
         expand("", &code[start + "crate::".len()..], &mut found);
     }
     for (start, _) in code.match_indices("super::") {
-        // Part of a longer chain, which begins before it.
+        // This `super::` belongs to a longer chain, which begins before it.
         if code[..start].ends_with("super::") {
             continue;
         }
@@ -123,7 +123,7 @@ fn paths(text: &str, module: &[String]) -> BTreeSet<String> {
         let up = (rest.len() - after.len()) / "super::".len();
         let base = &module[..module.len().saturating_sub(up)];
         let prefix: String = base.iter().map(|part| format!("{part}::")).collect();
-        // `super` alone is the folder itself.
+        // A last `super` without a path is the folder itself.
         if !prefix.is_empty() || !after.starts_with("super") {
             expand(&prefix, after, &mut found);
         }
@@ -131,7 +131,7 @@ fn paths(text: &str, module: &[String]) -> BTreeSet<String> {
     found
 }
 
-/// Adds the paths that begin at a place in the code, also those in braces.
+/// Adds the paths that begin at a place in the code, also the paths in braces.
 fn expand(prefix: &str, code: &str, found: &mut BTreeSet<String>) {
     let end = code.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(code.len());
     let path = &code[..end];
@@ -172,7 +172,8 @@ fn module_of(file: &str) -> Vec<String> {
     path.split('/').map(String::from).collect()
 }
 
-/// Checks for a file or folder at the root. Others are of a module within a file.
+/// Returns whether the root has a file or folder of this name. Other names are modules within a
+/// file.
 fn is_at_root(name: &str) -> bool {
     let path = tree::root().join(SOURCE).join(name);
     path.is_dir() || path.with_extension("rs").is_file()
@@ -197,7 +198,7 @@ fn folder_of(path: &str) -> String {
     folder
 }
 
-/// Returns a way along the imports from a folder back to itself.
+/// Returns a path along the imports from a folder back to itself.
 fn circle(graph: &BTreeMap<String, BTreeSet<String>>, start: &String) -> Option<String> {
     let mut reached: BTreeMap<&String, String> = BTreeMap::from([(start, start.clone())]);
     let mut next = vec![start];

@@ -1,7 +1,7 @@
 //! One name, one meaning.
 //!
 //! No type name is defined twice in a crate, and no two files of a layer share a name. Test modules
-//! are left out: what they define is used in one file.
+//! are skipped: their items are used in one file only.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::tree;
 
-/// The idiom for a trait that only its own crate implements; each stands in a module of its own.
+/// The idiom for a trait that only its own crate implements. Each such trait has a module of its
+/// own.
 const REPEATED_TYPES: [&str; 1] = ["Sealed"];
 
 /// Folders that implement the same seam, file by file.
@@ -23,7 +24,7 @@ fn no_type_name_is_defined_twice_in_a_crate() {
         let mut types: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
         for file in files(&source) {
             let mut here = type_names(&fs::read_to_string(&file).unwrap());
-            // Two of one name in one file are alternatives for two configurations.
+            // Two types with one name in one file are alternatives for two configurations.
             here.sort();
             here.dedup();
             here.into_iter().for_each(|name| types.entry(name).or_default().push(file.clone()));

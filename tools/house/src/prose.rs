@@ -1,4 +1,4 @@
-//! The prose rule of CONTRIBUTING.md over all comments and all Markdown.
+//! The prose rule of CONTRIBUTING.md, checked in all comments and all Markdown.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use crate::tree;
 
 /// A longer sentence is printed as a warning: two sentences may read better.
 const WORDS_WARNED: usize = 35;
-/// Most columns of a line of prose.
+/// The greatest width of a line of prose.
 const COLUMNS_MAX: usize = 100;
-/// Most findings that are printed.
+/// The greatest number of findings that are printed.
 const SHOWN_MAX: usize = 60;
 
-/// Words that hide the acting part, and what to write instead.
+/// Words that hide the acting part, and their replacements.
 const PEOPLE: [(&str, &str); 14] = [
     ("who", ROLE),
     ("whom", ROLE),
@@ -32,7 +32,7 @@ const PEOPLE: [(&str, &str); 14] = [
 
 const ROLE: &str = "the role: sender, receiver, reader, writer, client, server, caller, launcher";
 
-/// Words for people that code does not do, and what to write instead.
+/// Verbs for actions of people, not of code, and their replacements.
 const SPEECH: [(&[&str], &str); 7] = [
     (&["say", "says", "said", "saying"], "send, report, return, print, state, set"),
     (&["hear", "hears", "heard", "hearing"], "receive, detect"),
@@ -43,17 +43,17 @@ const SPEECH: [(&[&str], &str); 7] = [
     (&["believe", "believes", "believed"], "accept, validate, trust"),
 ];
 
-/// The field's own words that contain one of those.
+/// Technical terms that contain one of these words.
 const ALLOWED: [&str; 6] =
     ["look-up", "look-ups", "look-ahead", "well-known", "known-answer", "look-and-feel"];
 
-/// First words of a type's doc that begin no noun phrase.
+/// First words of a type's doc that do not begin a noun phrase.
 const NOT_A_NOUN: [&str; 22] = [
     "What", "Whether", "How", "Where", "When", "Why", "Which", "As", "Is", "Has", "Does", "Returns", "Gives",
     "Makes", "Sends", "Receives", "Runs", "Holds", "Keeps", "Waits", "Reads", "Writes",
 ];
 
-/// First words of a function's doc that end in `s` and are no verb.
+/// First words of a function's doc that end in `s` but are not verbs.
 const NOT_A_VERB: [&str; 26] = [
     "As",
     "This",
@@ -109,11 +109,11 @@ struct Finding {
     rule: Rule,
     /// The sentence or the line.
     text: String,
-    /// What to write instead.
+    /// The replacement.
     remedy: String,
 }
 
-/// Finds a line of a text that ends in the source, with a line of nothing but `\` behind it.
+/// Finds string literals with a raw line break before a continuation: a line of nothing but `\`.
 #[test]
 fn no_text_has_a_raw_line_break_before_a_continuation() {
     let mut problems = Vec::new();
@@ -208,7 +208,7 @@ fn sentences(block: &Block) -> Vec<&[Word]> {
 }
 
 fn check_words(sentence: &[Word]) -> Vec<Finding> {
-    // Each plain word, with its line; those of a field's term are left out.
+    // The plain words with their lines, without technical terms.
     let mut plain: Vec<(usize, String)> = Vec::new();
     for word in sentence {
         let lower = word.text.to_lowercase();
@@ -238,7 +238,7 @@ fn finding(line: usize, rule: Rule, word: &str, sentence: &[Word], remedy: &str)
     Finding { line, rule, text: format!("`{word}` in: {}", text(sentence)), remedy: remedy.into() }
 }
 
-/// Counts words: `one-way` and `e.g.` are one, `shm/uds` is two.
+/// Counts words: `one-way` and `e.g.` are one word each, `shm/uds` is two.
 fn count_words(text: &str) -> usize {
     let is_inner = |symbol: char| symbol.is_alphanumeric() || matches!(symbol, '_' | '\'' | '’' | '.' | '-');
     let parts = text.split(|symbol| !is_inner(symbol));
@@ -249,7 +249,7 @@ fn text(sentence: &[Word]) -> String {
     sentence.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// Checks that the doc of a function begins with a verb, and that of a type with a noun.
+/// Checks that the doc of a function begins with a verb, and the doc of a type with a noun.
 fn check_first_lines(source: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut first: Option<(usize, &str)> = None;
@@ -282,7 +282,7 @@ fn check_first_line(number: usize, doc: &str, item: &str) -> Option<Finding> {
             "a verb in the third person first: `Returns ...`, `Sends ...`",
         ),
         Kind::Type => {
-            // A plural has no article behind it, a verb has.
+            // A verb is followed by an article, a plural is not.
             let articles = ["a", "an", "the", "its", "their", "each", "every", "all", "it", "them"];
             let is_verb = first.ends_with('s') && articles.contains(&second);
             let is_noun = !is_verb && !NOT_A_NOUN.contains(&first);
@@ -298,7 +298,7 @@ enum Kind {
     Type,
 }
 
-/// Returns what an item is; other items than functions and types have no rule.
+/// Returns the kind of an item. Only functions and types have a rule.
 fn kind(item: &str) -> Option<Kind> {
     let modifiers = ["pub", "const", "async", "unsafe", "extern", "\"C\"", "crate)", "super)"];
     for word in item.split_whitespace() {

@@ -1,4 +1,5 @@
-//! The transport seam: `Outlet` and `Inlet`, which every transport implements, stay small.
+//! The transport seam: the traits `Outlet` and `Inlet`, which every transport implements, stay
+//! small.
 
 use crate::tree;
 

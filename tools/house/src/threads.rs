@@ -1,8 +1,9 @@
-//! Threads: the product starts none in a way that panics where the system has no room for one.
+//! Threads: if the system has no room for a thread, starting it in the product is an error, not a
+//! panic.
 
 use crate::{names, tree};
 
-/// The crates that users run. The others measure and test.
+/// The crates that users run. The other crates measure and test.
 const CRATES: [&str; 4] = ["stripline", "stripline-waveform", "stripline-components", "stripline-cli"];
 
 #[test]

@@ -14,7 +14,7 @@ pub fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Returns the paths of all files with that ending, relative to the root and sorted.
+/// Returns the paths of all files with this ending, relative to the root and sorted.
 pub fn files(ending: &str) -> Vec<String> {
     let mut found = Vec::new();
     collect(&root(), "", ending, &mut found);
@@ -36,7 +36,7 @@ fn collect(folder: &Path, prefix: &str, ending: &str, found: &mut Vec<String>) {
         let name = entry.file_name().into_string().unwrap();
         let path = format!("{prefix}{name}");
         if entry.file_type().unwrap().is_dir() {
-            // Builds, version control, and other work trees within this one.
+            // Skip builds, version control, and other work trees within this one.
             let is_other = name == "target" || name.starts_with('.') || entry.path().join(".git").exists();
             if !is_other {
                 collect(&entry.path(), &format!("{path}/"), ending, found);
