@@ -53,7 +53,7 @@ fuzz_target!(|data: &[u8]| {
                 };
                 sender.number = sender.number.wrapping_add(jump);
                 // Use a few origins only. With many, the subscriber would drop the oldest, and it
-                // would begin anew.
+                // would begin again from the start.
                 let number = sender.number.wrapping_sub(u64::from(action >> 3 & 3)) & ((1 << 50) - 1);
                 sender.write(Kind::Data, number, if action & 16 == 0 { Header::ORDERED } else { 0 });
                 sent += 1;
