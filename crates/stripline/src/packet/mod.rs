@@ -112,7 +112,7 @@ pub struct Gap {
     /// How many samples are missing; 0 where that is unknown. Messages count as one sample each.
     ///
     /// It is unknown after a sender's restart, and where the stream has changed in between. Two
-    /// rare cases of a receiver that was started again are in `docs/limits.md`.
+    /// rare cases of a receiver that was started again are in `docs/guide.md`.
     pub samples: u64,
     /// The cause.
     pub reason: GapReason,
