@@ -107,7 +107,7 @@ pub mod tap {
     /// Creates a publisher on a topic of any type.
     ///
     /// # Errors
-    /// As [`Node::publisher`].
+    /// Same as [`Node::publisher`].
     pub fn publisher(node: &Node, topic: &str, payload: &TypeName) -> Result<Publisher<Dynamic>> {
         node.raw_publisher(topic, payload)
     }

@@ -339,7 +339,7 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
     /// Calls like [`Client::call`], with the view's options.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// Same as [`Client::call`].
     #[inline]
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
         let mut deadline = CallDeadline::lazy(self.deadline());
@@ -366,7 +366,7 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
     /// Starts a call like [`Client::start`], with the view's options.
     ///
     /// # Errors
-    /// As [`Client::start`].
+    /// Same as [`Client::start`].
     pub fn start(&self, request: &Req) -> Result<Pending<'c, Req, Rep, E>, CallError<E>> {
         let mut deadline = CallDeadline::starting_now(self.deadline());
         let (connection, number) = self.begin(request, &mut deadline)?;
@@ -376,7 +376,7 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
     /// Starts a call like [`Client::try_start`], with the view's options.
     ///
     /// # Errors
-    /// As [`Client::try_start`].
+    /// Same as [`Client::try_start`].
     pub fn try_start(&self, request: &Req) -> Result<Pending<'c, Req, Rep, E>, CallError<E>> {
         let deadline = CallDeadline::starting_now(self.deadline());
         let (connection, number) =
@@ -435,7 +435,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     /// Blocks until the reply arrives or the deadline passes.
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// Same as [`Client::call`].
     pub fn wait(mut self) -> Result<Rep, CallError<E>> {
         if self.is_over {
             return Err(CallError::Cancelled);

@@ -55,7 +55,7 @@ impl Node {
     /// ```
     ///
     /// # Errors
-    /// As [`Node::client`].
+    /// Same as [`Node::client`].
     pub fn service_client(&self, service: &str, options: ClientOptions) -> Result<ServiceClient> {
         self.check_own()?;
         let stop = self.stop_token().for_port(service);
@@ -130,7 +130,7 @@ impl Node {
     /// Creates a server of a service that has one operation, [`Operation::ONLY`].
     ///
     /// # Errors
-    /// As [`Node::service_server`].
+    /// Same as [`Node::service_server`].
     pub fn server<'h, Req: Payload, Rep: Payload, E: Payload>(
         &self,
         service: &str,

@@ -48,7 +48,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> OwnedPending<Req, Rep, E> {
     /// Blocks until the reply arrives or the deadline passes, as [`Pending::wait`].
     ///
     /// # Errors
-    /// As [`Client::call`].
+    /// Same as [`Client::call`].
     pub fn wait(mut self) -> Result<Rep, CallError<E>> {
         let is_over = std::mem::replace(&mut self.is_over, true);
         self.borrowed(is_over).wait()

@@ -127,7 +127,7 @@ impl ServiceClient {
     /// [`ServiceClient::arm`] has returned true.
     ///
     /// # Errors
-    /// As [`Waitable::ready_descriptor`](crate::node::Waitable::ready_descriptor).
+    /// Same as [`Waitable::ready_descriptor`](crate::node::Waitable::ready_descriptor).
     ///
     /// ```
     /// use rustix::event::{PollFd, PollFlags, poll};
@@ -169,7 +169,7 @@ impl ServiceClient {
     /// Deadlines do not make it readable: the loop has a timer for them.
     ///
     /// # Errors
-    /// As [`Waitable::arm`](crate::node::Waitable::arm).
+    /// Same as [`Waitable::arm`](crate::node::Waitable::arm).
     pub fn arm(&self) -> Result<bool> {
         self.core.arm()
     }
@@ -180,7 +180,7 @@ impl Server<'_> {
     /// when [`Server::serve_one`] has something to do, once [`Server::arm`] has returned true.
     ///
     /// # Errors
-    /// As [`Waitable::ready_descriptor`](crate::node::Waitable::ready_descriptor).
+    /// Same as [`Waitable::ready_descriptor`](crate::node::Waitable::ready_descriptor).
     ///
     /// ```
     /// use std::time::Duration;
@@ -210,7 +210,7 @@ impl Server<'_> {
     /// so serve it first. Call this each time before the loop waits. It does not block.
     ///
     /// # Errors
-    /// As [`Waitable::arm`](crate::node::Waitable::arm).
+    /// Same as [`Waitable::arm`](crate::node::Waitable::arm).
     pub fn arm(&mut self) -> Result<bool> {
         self.handlers.check_own()?;
         if !self.requests.queue.is_empty() {

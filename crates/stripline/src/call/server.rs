@@ -220,7 +220,7 @@ impl<'h> Server<'h> {
     /// [`Server::serve_one`] answers it without a wait.
     ///
     /// # Errors
-    /// As [`Server::serve_one`].
+    /// Same as [`Server::serve_one`].
     ///
     /// ```
     /// use std::time::Duration;

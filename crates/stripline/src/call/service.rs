@@ -207,7 +207,7 @@ impl<'h> Service<'h> {
     /// Adds an operation with a handler that takes the context of the call.
     ///
     /// # Errors
-    /// As [`Service::operation`].
+    /// Same as [`Service::operation`].
     pub fn operation_with<Req: Payload, Rep: Payload, E: Payload>(
         self,
         name: &str,
@@ -239,7 +239,7 @@ impl<'h> Service<'h> {
     /// check for cycles of calls end, too.
     ///
     /// # Errors
-    /// As [`Service::operation`].
+    /// Same as [`Service::operation`].
     pub fn operation_of(
         self,
         operation: Operation,

@@ -26,7 +26,7 @@ impl ServiceClient {
     /// [`CallError::Link`](super::CallError::Link) for calls. With `sent`, the call was made.
     ///
     /// # Errors
-    /// As [`Publisher::waker`](crate::node::Publisher::waker).
+    /// Same as [`Publisher::waker`](crate::node::Publisher::waker).
     ///
     /// ```
     /// use std::time::Duration;
@@ -49,7 +49,7 @@ impl<Req, Rep, E> Client<Req, Rep, E> {
     /// [`ServiceClient::waker`] does. All handles of a client share it.
     ///
     /// # Errors
-    /// As [`ServiceClient::waker`].
+    /// Same as [`ServiceClient::waker`].
     pub fn waker(&self) -> Result<Waker> {
         waker_of(&self.core)
     }
@@ -61,7 +61,7 @@ impl Server<'_> {
     /// wait are kept.
     ///
     /// # Errors
-    /// As [`Publisher::waker`](crate::node::Publisher::waker).
+    /// Same as [`Publisher::waker`](crate::node::Publisher::waker).
     ///
     /// ```
     /// use stripline::call::ServerOptions;

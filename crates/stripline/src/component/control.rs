@@ -1,8 +1,8 @@
 //! The messages between the launcher and a component process, over one local socket that the
 //! process inherits.
 //!
-//! The operations are those of the SCA's Resource interface: initialize (`Assign`), start, stop,
-//! release. Configure, query and self-test are [`Ask`]. A message is its length (4 bytes,
+//! The operations correspond to the SCA's Resource interface: initialize (`Assign`), start, stop,
+//! release. Configure, query and self-test are [`Ask`]. A message consists of its length (4 bytes,
 //! little-endian) and that many bytes of JSON.
 
 #![expect(missing_docs, reason = "public only in the hidden interface for the launcher")]
@@ -27,7 +27,7 @@ use crate::sys::messages::{self, framed};
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::Endpoint;
 
-/// The version of the messages below.
+/// The version of these messages.
 pub const VERSION: u32 = 5;
 /// Environment variable with the descriptor of a component process's control socket.
 pub const CONTROL_VARIABLE: &str = "STRIPLINE_CONTROL_FD";
@@ -41,22 +41,23 @@ const MESSAGE_MAX: usize = 16 << 20;
 pub enum LauncherCommand {
     /// Create these components and open their outputs.
     Assign(Vec<Assignment>),
-    /// Connect an input (again, after the sender was restarted).
+    /// Connect an input. Sent again after the sender was restarted.
     Connect(Box<ConnectionAssignment>),
-    /// Do not wait for this connection of an input, or for its sender to come back: the sender has
+    /// Do not wait for this connection of an input, or for the return of its sender: the sender has
     /// ended for good.
     Abandon { component: String, port: String, connection: String },
-    /// The sender of this connection does not move to the transport that the input has connected.
+    /// Drop the transport that the input has connected for a move: the sender of this connection
+    /// does not move.
     CancelMove { component: String, port: String, connection: String, endpoint: Endpoint },
     /// Run this component.
     Start { component: String },
     /// Ask a component to stop.
     Stop { component: String },
-    /// A component with [`Assignment::keeps_streams`] ends them from now on.
+    /// End the streams from now on, in a component with [`Assignment::keeps_streams`].
     EndStreams { component: String },
     /// Send the counters.
     Poll,
-    /// Queue this request for a component; there is one answer for each, with its number.
+    /// Queue this request for a component. Each request gets one answer with the same number.
     Ask { component: String, number: u64, ask: Ask },
     /// The request was cancelled: do not start it.
     Withdraw { component: String, number: u64 },
@@ -66,26 +67,28 @@ pub enum LauncherCommand {
     Release,
 }
 
-/// A request to a running component, which takes it between packets.
+/// A request to a running component. The component takes it between packets.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Ask {
-    /// Take these values, all or none.
+    /// Take these values, either all or none.
     Configure(BTreeMap<String, Value>),
     /// Run this self-test.
     Test(String),
-    /// Open a tap at this output. Its process answers, without the component.
+    /// Open a tap at this output. The process answers without the component.
     Tap(String),
-    /// Open an output over a transport that it may move to. Its process answers, without the
+    /// Open an output over a transport that it may move to. The process answers without the
     /// component.
     PrepareMove(Box<OutputAssignment>),
     /// Move an output to the transport prepared last, before its next packet.
     Move(String),
-    /// Close the transport that an output was to move to. Its process answers.
+    /// Close the transport that was prepared for an output. The process answers without the
+    /// component.
     CancelMove(String),
 }
 
 impl Ask {
-    /// Returns the output that its process serves without the component, if there is one.
+    /// Returns the output that the request is for, if the process serves the request without the
+    /// component.
     pub fn port(&self) -> Option<&str> {
         match self {
             Self::Configure(_) | Self::Test(_) => None,
@@ -110,14 +113,15 @@ pub struct Assignment {
     /// The waveform's name.
     #[serde(default)]
     pub waveform: String,
-    /// Whether to print warnings and errors only.
+    /// Whether to print only warnings and errors.
     #[serde(default)]
     pub quiet: bool,
     pub sampling: Sampling,
-    /// Whether its streams go on when it has ended its work, because it is started again.
+    /// Whether the streams go on after the component has ended its work, because it is started
+    /// again.
     #[serde(default)]
     pub keeps_streams: bool,
-    /// The number of times that it was started before in this run.
+    /// The number of times that the component was started before in this run.
     #[serde(default)]
     pub restarts: u32,
 }
@@ -129,7 +133,7 @@ pub struct OutputAssignment {
     pub port: String,
     /// The transport's name.
     pub transport: String,
-    /// The strongest options of its connections.
+    /// The strongest options of the output's connections.
     pub options: SenderOptions,
 }
 
@@ -150,7 +154,7 @@ pub struct ConnectionAssignment {
     pub payload: TypeName,
     pub options: LinkOptions,
     pub endpoint: Endpoint,
-    /// Whether it is another path of a connection that exists, which its sender will move to.
+    /// Whether this is another path of an existing connection, to which the sender will move.
     #[serde(default)]
     pub moves: bool,
 }
@@ -164,32 +168,32 @@ pub enum Report {
     Initialized { component: String, endpoints: Vec<OpenOutput> },
     /// An input is connected.
     Connected { component: String, connection: String },
-    /// An input could not be connected: its sender may just have died.
+    /// An input could not be connected. The sender may just have died.
     ConnectFailed { component: String, connection: String, problem: String },
-    /// A problem that does not stop a component but should be reported.
+    /// A problem that should be reported but does not stop the component.
     Warning { component: String, text: String },
-    /// The counters of all inputs, the connections that a sender waits for at this moment, and the
-    /// paces of components so far.
+    /// The counters of all inputs, the connections for which a sender is waiting, and the paces of
+    /// components so far.
     Counters {
         inputs: Vec<ConnectionReport>,
         awaited: Vec<(String, WaitReason)>,
         paces: Vec<(String, PaceReport)>,
-        /// The files of components so far.
+        /// The files written by components so far.
         #[serde(default)]
         files: Vec<(String, Vec<FileReport>)>,
     },
     /// The result of a request.
     Answer { component: String, number: u64, answer: RequestAnswer },
-    /// A component has ended; with the measurements of its inputs.
+    /// A component has ended. The report has the measurements of its inputs.
     Ended {
         component: String,
         outcome: Result<(), String>,
         reports: Vec<FullReport>,
-        /// Packets that each of its outputs has sent, by `component.port`.
+        /// The number of packets that each output has sent, by `component.port`.
         sent: Vec<(String, u64)>,
-        /// Its pace, if it set itself one.
+        /// The pace of the component, if it had one.
         pace: Option<PaceReport>,
-        /// The files that it has written.
+        /// The files that the component has written.
         #[serde(default)]
         files: Vec<FileReport>,
     },
@@ -198,20 +202,21 @@ pub enum Report {
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RequestAnswer {
-    /// The request is queued for the component. `looks`: whether the component polls for requests.
-    /// Another answer follows.
+    /// The request is queued for the component, and another answer follows. `looks`: whether the
+    /// component polls for requests.
     Waiting { looks: bool },
     /// The request was refused, with the reason.
     NotTaken(String),
     /// The component has ended without taking the request.
     Ended,
-    /// The values are in effect, or the reason against them.
+    /// The values are in effect, or were refused for this reason.
     Configured(Result<(), String>),
-    /// The tap is open: its endpoint and payload type.
+    /// The tap is open, with this endpoint and payload type.
     Tapped(Endpoint, TypeName),
     /// The output is open over another transport.
     MovePrepared(Endpoint),
-    /// The output has moved; with the number of its first packet there.
+    /// The output has moved. The number is the sequence number of its first packet on the new
+    /// transport.
     Moved(u64),
     /// The output stays where it is.
     MoveCancelled,
@@ -219,7 +224,7 @@ pub enum RequestAnswer {
     StreamEnded,
     /// The result of the self-test.
     Tested(TestResult),
-    /// The read-only properties; a value that does not fit its property is `None`.
+    /// The read-only properties. A value that does not fit its property is `None`.
     Values(Vec<(String, Option<Value>)>),
 }
 
@@ -243,8 +248,8 @@ impl<S: Serialize, R: DeserializeOwned> ControlChannel<S, R> {
         Self { stream: Descriptor::new(stream), incoming: Vec::new(), messages: PhantomData }
     }
 
-    /// Reads once, blocking if no data is available; appends whole messages to `words`. Returns
-    /// false if the other end closed the connection.
+    /// Reads once, blocking if no data is available, and appends complete messages to `words`.
+    /// Returns false if the other end has closed the connection.
     pub fn receive(&mut self, words: &mut VecDeque<R>) -> io::Result<bool> {
         let mut piece = [0; 16 * 1024];
         match (&*self.stream).read(&mut piece) {
@@ -269,7 +274,7 @@ impl<S, R> AsFd for ControlChannel<S, R> {
     }
 }
 
-/// Sends one message; several threads must not do so at a time.
+/// Sends one message. The caller must ensure that no other thread sends at the same time.
 pub fn send(mut stream: &UnixStream, word: &impl Serialize) -> io::Result<()> {
     stream.write_all(&framed(word)?)
 }

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::kit::{counted, grouped};
 use crate::sys::fork::LocalMutex;
 
-/// The most files of a component in a report. The first ones stay.
+/// The most files of a component in a report. The first files are kept.
 const FILES_MAX: usize = 1000;
 
-/// The state of a file that a component writes: how much it has, and what it lacks.
+/// The state of a file that a component writes, including missing samples and lines.
 ///
 /// ```
 /// use stripline::component::FileReport;
@@ -26,23 +26,23 @@ pub struct FileReport {
     pub path: String,
     /// Samples in the file; 0 for a file of another kind.
     pub samples: u64,
-    /// Samples that the file's format has altered: beyond its range, or not a number.
+    /// Samples altered to fit the file's format: beyond its range, or not a number.
     pub clipped: u64,
     /// Samples of the stream that are not in the file.
     pub missing: u64,
     /// Places in the file at which samples are missing.
     pub places: u64,
-    /// Lines that the other end of a pipe did not take.
+    /// Lines that the reader at the other end of a pipe did not take.
     #[serde(default)]
     pub lines_missing: u64,
-    /// A text about an earlier file in this place; `None`: there was none.
+    /// A note about an earlier file at this path; `None`: there was none.
     #[serde(default)]
     pub found: Option<String>,
-    /// Keys of the stream's description that the file's format does not have.
+    /// Keys of the stream's description that the file's format cannot store.
     pub not_kept: Vec<String>,
     /// Whether the component has completed the file.
     pub finished: bool,
-    /// What has ended the file early, if the component has ended alone.
+    /// The reason for an early end of the file, if the component ended only the file.
     #[serde(default)]
     pub problem: Option<String>,
 }
@@ -65,7 +65,8 @@ impl FileReport {
     }
 }
 
-/// Writes a sentence with what the file lacks; nothing if it has all samples as they were.
+/// Writes a sentence that states what is missing in the file. Writes nothing for a complete,
+/// unaltered file.
 impl fmt::Display for FileReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lacks = Vec::new();
@@ -86,10 +87,10 @@ impl fmt::Display for FileReport {
     }
 }
 
-/// The reports of a component's files. Copies have the same reports.
+/// The reports of a component's files. Copies share the same reports.
 ///
-/// A component reports a file when it has created it, from time to time, and when it is complete.
-/// The report of the run then has the file even if the component is killed.
+/// A component reports a file when it has created the file, from time to time, and when the file is
+/// complete. The report of the run then lists the file even if the component is killed.
 ///
 /// ```no_run
 /// # fn run(ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -105,8 +106,8 @@ impl fmt::Display for FileReport {
 pub struct FileLog(Arc<LocalMutex<Vec<FileReport>>>);
 
 impl FileLog {
-    /// Replaces the report of the file with that path, or adds it. Takes a lock: not for each
-    /// packet.
+    /// Replaces the report of the file with that path, or adds it. This takes a lock, so do not
+    /// call it for each packet.
     pub fn report(&self, report: FileReport) {
         let Some(mut files) = self.0.lock() else { return };
         let known = files.iter().position(|file| file.path == report.path);

@@ -1,4 +1,4 @@
-//! Components that are handlers: the waveform selects the threads that run them.
+//! Components made of a handler: the waveform selects the threads that run it.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,17 +8,17 @@ use crate::node::PacketView;
 use crate::packet::payload::Sample;
 use crate::sys::mutex::lock;
 
-/// A component that makes one packet of each received packet, and has no other input. The waveform
-/// chooses the thread that runs it, by `dispatch` (see [`Dispatch`](crate::node::Dispatch)). It has
-/// one input and at most one output.
+/// A component that makes one packet from each received packet. It has exactly one input and at
+/// most one output. The waveform chooses the thread that runs it with `dispatch` (see
+/// [`Dispatch`](crate::node::Dispatch)).
 ///
-/// [`HandlerComponent`] makes a [`Component`] of it, for [`main`](super::main) or a
+/// [`HandlerComponent`] turns it into a [`Component`], for [`main`](super::main) or a
 /// [`Registry`](super::Registry). The output is written to reused memory and copied into the
 /// transport.
 ///
-/// A component that must avoid this copy, or has more ports, owns its loop. It calls
+/// A component that must avoid this copy, or has more ports, runs its own loop. The loop calls
 /// [`Subscriber::serve_then`](crate::node::Subscriber::serve_then) with
-/// [`Subscriber::dispatch`](crate::node::Subscriber::dispatch), and its specification has
+/// [`Subscriber::dispatch`](crate::node::Subscriber::dispatch), and the specification sets
 /// [`ComponentSpec::any_dispatch`].
 ///
 /// ```no_run
@@ -53,37 +53,37 @@ use crate::sys::mutex::lock;
 /// }
 /// ```
 pub trait Handler: Sized + Send + Sync + 'static {
-    /// The sample type of its input.
+    /// The sample type of the input.
     type In: Sample;
-    /// The sample type of its output; ignored without one.
+    /// The sample type of the output; ignored without an output.
     type Out: Sample;
 
-    /// Returns the specification, as [`Component::describe`].
+    /// Returns the specification, as [`Component::describe`] does.
     fn describe() -> ComponentSpec;
 
-    /// Creates an instance, as [`Component::new`].
+    /// Creates an instance, as [`Component::new`] does.
     ///
     /// # Errors
-    /// As [`Component::new`].
+    /// Same as [`Component::new`].
     fn new(properties: &Properties) -> Result<Self>;
 
-    /// Makes a packet of another. With a pool it runs on several threads at once.
+    /// Makes a packet from a received one. With a pool it runs on several threads at once.
     ///
-    /// The content of `made`, which is empty at first, is sent with the stream, sample index, time
-    /// and turn of `packet`. An empty packet is sent too, so that no receiver waits for it. A
-    /// useless packet can be [refused](PacketView::refuse).
+    /// `made` is empty at first. Its content is sent with the stream, sample index, time and order
+    /// of `packet`. An empty packet is sent too, so that no receiver waits for it. A useless packet
+    /// can be [refused](PacketView::refuse).
     ///
     /// # Errors
     /// An error makes the component fail.
     fn handle(&self, packet: PacketView<'_, Self::In>, made: &mut Vec<Self::Out>) -> Result<()>;
 
-    /// Takes new values of properties that the specification calls
-    /// [changeable](super::PropertySpec::changeable). It gets the new set of all properties,
-    /// between two packets of one thread; with a pool, other threads are still handling theirs. The
-    /// default implementation refuses them.
+    /// Takes new values of properties that the specification declares
+    /// [changeable](super::PropertySpec::changeable). `_properties` is the new set of all
+    /// properties. The function is called between two packets of one thread; with a pool, other
+    /// threads may still be handling packets. The default implementation refuses all changes.
     ///
     /// # Errors
-    /// The reason against the values, as a text for the user; the old values stay in effect.
+    /// The reason for refusing the values, as a text for the user. The old values stay in effect.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -177,7 +177,7 @@ impl<H: Handler> Component for HandlerComponent<H> {
         let Self { handler, input, output } = self;
         let (requests, handler) = (ports.requests(), Arc::new(handler));
         let mut input = ports.input::<H::In>(&input)?;
-        // Also called while there is no packet.
+        // The hook is also called while no packet arrives.
         let (pending, waiting) = (requests.clone(), Arc::clone(&handler));
         input.on_request(move || pending.apply_changes(|new| waiting.configure(new)));
         let mut output = output.map(|port| ports.output::<H::Out>(&port)).transpose()?;

@@ -1,4 +1,4 @@
-//! One component in this process, with ports that a test feeds and reads.
+//! A harness that runs one component in this process. A test feeds and reads its ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::sys::fork::{Local, OwnerProcess};
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{ConnectRequest, StopToken};
 
-/// The name of the component that is run.
+/// The name of the component under test.
 const COMPONENT: &str = "component";
-/// The name of the other end of its ports.
+/// The name of the other end of the component's ports.
 const TEST: &str = "test";
 /// The longest wait for the end of a component.
 const END_TIME: Duration = Duration::from_secs(60);
-/// The longest wait for the answer of a component to a request.
+/// The longest wait for the component's answer to a request.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
-/// How long a wait for an answer lasts before the program is asked whether it goes on.
+/// The interval at which a wait for an answer asks the program whether to continue.
 const PAUSE_TIME: Duration = Duration::from_millis(20);
 
-/// A harness, which runs one component without a launcher: a test feeds its inputs, reads its
-/// outputs, and changes its properties.
+/// A harness runs one component without a launcher. A test feeds the inputs, reads the outputs, and
+/// changes the properties.
 ///
 /// ```
 /// use stripline::component::harness::Harness;
@@ -81,12 +81,12 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// Prepares a run of that component type.
+    /// Prepares a run of the component type `C`.
     pub fn of<C: Component>() -> Self {
         Self::of_type(&Registry::new().with::<C>(), &C::describe().name)
     }
 
-    /// Prepares a run of a type in a registry, as one by value.
+    /// Prepares a run of a type in a registry, for example a type by value.
     ///
     /// ```
     /// use stripline::component::Registry;
@@ -107,29 +107,29 @@ impl Harness {
         }
     }
 
-    /// Sets a property. The others have their defaults.
+    /// Sets a property. The other properties have their defaults.
     #[must_use]
     pub fn property(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.values.insert(name.into(), value.into());
         self
     }
 
-    /// Sets the payload type of a port. Needed for one that takes several types.
+    /// Sets the payload type of a port. Needed for a port that accepts several types.
     #[must_use]
     pub fn payload(mut self, port: &str, name: &TypeName) -> Self {
         self.types.insert(port.into(), name.clone());
         self
     }
 
-    /// Leaves an optional port unconnected. All others are connected.
+    /// Leaves an optional port unconnected. All other ports are connected.
     #[must_use]
     pub fn unconnected(mut self, port: &str) -> Self {
         self.unconnected.insert(port.into());
         self
     }
 
-    /// Sets the options of all connections: their depth and policy, for example. They are over
-    /// `inproc`.
+    /// Sets the options of all connections, for example their depth and policy. The connections are
+    /// over `inproc`.
     #[must_use]
     pub fn options(mut self, options: LinkOptions) -> Self {
         self.options = options;
@@ -143,11 +143,12 @@ impl Harness {
         self
     }
 
-    /// Creates the component, connects its ports, and runs it on a thread of its own.
+    /// Creates the component, connects its ports, and runs it on a separate thread.
     ///
     /// # Errors
-    /// A type that is not there. Properties that the specification or the component refuses. A port
-    /// that is not there, that is mandatory and left unconnected, or that has no payload type.
+    /// An unknown component type. Properties that the specification or the component refuses. A
+    /// port that does not exist, that is mandatory and left unconnected, or that has no payload
+    /// type.
     pub fn start(self) -> Result<HarnessRun> {
         let spec = self.registry.specs().get(&self.type_name).cloned();
         let missing = || Error::failed(format!("there is no component type `{}`", self.type_name));
@@ -212,14 +213,14 @@ impl Harness {
             };
             of_run.end();
             let mut outputs: Vec<Outgoing> = of_component.try_iter().collect();
-            // After an error the streams have no end, as in a waveform.
+            // After an error the streams get no end of stream, as in a waveform.
             let _ = end.send(outcome.and_then(|()| finish(&mut outputs, false)));
         };
         thread.spawn(work).map_err(|e| Error::not_started("cannot start the component's thread", e))?;
         Ok(HarnessRun { of_test, pending, answers, events, stop, ended, last: 0 })
     }
 
-    /// Makes one connection; of a port without a payload type, both ends without it.
+    /// Makes one connection. For a port without a payload type, both ends have none.
     fn link(&self, names: [String; 2], payload: Option<&TypeName>, stops: [&StopToken; 2]) -> Result<Link> {
         let ([sender, receiver], [sender_stop, receiver_stop]) = (names, stops);
         let rules = SenderOptions::from(&self.options);
@@ -240,14 +241,15 @@ impl Harness {
         if options.resequence.is_some() {
             incoming.resequence(None);
         }
-        // No end is started again: the other one must not wait for its return. The port takes its
-        // connection now, because its drop ends only those that it has.
+        // Neither end is started again, so the other end must not wait for its return. The port
+        // takes its connection now, because dropping the port ends only connections that it has
+        // taken.
         incoming.say_goodbye_on_drop();
         incoming.senders();
         Ok(Link { outgoing, incoming, events })
     }
 
-    /// Returns the payload type of each port that is connected.
+    /// Returns the payload type of each connected port.
     fn port_types(
         &self,
         spec: &ComponentSpec,
@@ -306,9 +308,10 @@ fn mirrored(spec: &ComponentSpec) -> ComponentSpec {
     spec
 }
 
-/// A component that runs in a [`Harness`], and the other ends of its ports. Each is taken once. One
-/// that is not taken ends with [`HarnessRun::finish`]; until then the packets of such an output
-/// wait, and may hold the component up. The drop of this stops the component.
+/// A component that runs in a [`Harness`], and the other ends of its ports. Each end can be taken
+/// once. An end that is not taken ends with [`HarnessRun::finish`]. Until then, the packets of an
+/// output that is not taken wait, and may block the component. Dropping the run stops the
+/// component.
 ///
 /// ```
 /// use stripline::component::harness::Harness;
@@ -348,7 +351,7 @@ pub struct HarnessRun {
     of_test: Ports,
     pending: Arc<PendingRequests>,
     answers: Receiver<(u64, RequestAnswer)>,
-    /// Of the inputs, to wake the component for a request.
+    /// The events of the inputs, to wake the component for a request.
     events: Vec<Arc<PortEvents>>,
     stop: StopToken,
     ended: Receiver<Result<()>>,
@@ -360,7 +363,7 @@ impl HarnessRun {
     /// Takes the sending end of an input.
     ///
     /// # Errors
-    /// As [`Ports::input`].
+    /// Same as [`Ports::input`].
     pub fn input<'a, C: Content>(&mut self, port: impl Into<PortName<'a, C>>) -> Result<Publisher<C>> {
         self.of_test.output(port)
     }
@@ -368,25 +371,26 @@ impl HarnessRun {
     /// Takes the receiving end of an output.
     ///
     /// # Errors
-    /// As [`Ports::output`].
+    /// Same as [`Ports::output`].
     pub fn output<'a, C: Content>(&mut self, port: impl Into<PortName<'a, C>>) -> Result<Subscriber<C>> {
         self.of_test.input(port)
     }
 
-    /// Sets a property while the component runs. Blocks until it has taken or refused the value,
-    /// ten seconds at most.
+    /// Sets a property while the component runs. Blocks until the component has taken or refused
+    /// the value, for at most ten seconds.
     ///
     /// # Errors
-    /// The reason of a refusal; a component that has ended, or that takes no requests.
+    /// The reason for a refusal; a component that has ended or takes no requests.
     pub fn set(&mut self, property: &str, value: impl Into<Value>) -> Result<()> {
         self.set_while(property, value, ANSWER_TIME, || true)
     }
 
-    /// Sets as [`HarnessRun::set`], within `timeout`. It calls `goes_on` at least every 20 ms,
-    /// and gives the request up once that returns false. For a program that checks for signals.
+    /// Sets a property as [`HarnessRun::set`] does, within `timeout`. Calls `goes_on` at least
+    /// every 20 ms, and gives up the request once it returns false. For a program that checks for
+    /// signals.
     ///
     /// # Errors
-    /// As [`HarnessRun::set`]. [`Error::Interrupted`] for a request that was given up.
+    /// Same as [`HarnessRun::set`]. [`Error::Interrupted`] for a request that was given up.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -417,18 +421,19 @@ impl HarnessRun {
         }
     }
 
-    /// Runs a self-test. Blocks as [`HarnessRun::set`].
+    /// Runs a self-test. Blocks as [`HarnessRun::set`] does.
     ///
     /// # Errors
-    /// A test that is not there; otherwise as [`HarnessRun::set`]. A test that fails is a result.
+    /// An unknown test; otherwise the same as [`HarnessRun::set`]. A test that fails is not an
+    /// error.
     pub fn test(&mut self, name: &str) -> Result<TestResult> {
         self.test_while(name, ANSWER_TIME, || true)
     }
 
-    /// Runs a self-test as [`HarnessRun::test`], and waits as [`HarnessRun::set_while`].
+    /// Runs a self-test as [`HarnessRun::test`] does, and waits as [`HarnessRun::set_while`] does.
     ///
     /// # Errors
-    /// As both.
+    /// Same as these two functions.
     pub fn test_while(
         &mut self,
         name: &str,
@@ -456,12 +461,12 @@ impl HarnessRun {
         self.stop.stop();
     }
 
-    /// Ends the ports that were not taken, and blocks until the component has ended, a minute at
-    /// most. Returns the values of its read-only properties.
+    /// Ends the ports that were not taken, and blocks until the component has ended, for at most a
+    /// minute. Returns the values of the read-only properties.
     ///
     /// # Errors
-    /// That of the component. Also a component that has not ended in time, as one with an input
-    /// that was taken and has no end yet. It is stopped then.
+    /// The error of the component. Also a component that has not ended in time, for example because
+    /// an input that was taken has not ended yet. The component is then stopped.
     pub fn finish(self) -> Result<BTreeMap<String, Value>> {
         self.finish_within(END_TIME)
     }
@@ -469,7 +474,7 @@ impl HarnessRun {
     /// Waits as [`HarnessRun::finish`] does, but no longer than `timeout`.
     ///
     /// # Errors
-    /// As [`HarnessRun::finish`].
+    /// Same as [`HarnessRun::finish`].
     pub fn finish_within(mut self, timeout: Duration) -> Result<BTreeMap<String, Value>> {
         let values = self.wait_for_end(timeout)?;
         values.ok_or_else(|| {
@@ -481,11 +486,12 @@ impl HarnessRun {
         })
     }
 
-    /// Waits as [`HarnessRun::finish_within`] does, and keeps the run. `None`: the component has
-    /// not ended yet, and another call waits on. For a program that does something else meanwhile.
+    /// Waits as [`HarnessRun::finish_within`] does, but keeps the run. `None`: the component has
+    /// not ended yet, and another call continues the wait. For a program that does other work
+    /// meanwhile.
     ///
     /// # Errors
-    /// That of the component, once.
+    /// The error of the component. It is returned once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -516,7 +522,7 @@ impl HarnessRun {
         self.last += 1;
         self.pending.push(self.last, ask);
         self.events.iter().for_each(|events| events.notify_request());
-        // Beyond the clock's range there is no limit.
+        // A timeout beyond the clock's range means no limit.
         let until = Instant::now().checked_add(timeout);
         loop {
             let left = until.map_or(PAUSE_TIME, |until| until.saturating_duration_since(Instant::now()));
@@ -525,7 +531,7 @@ impl HarnessRun {
                     RequestAnswer::Waiting { .. } => {}
                     answer => return Ok(answer),
                 },
-                // The late answer to a request that was given up.
+                // This is the late answer to a request that was given up.
                 Ok(_) => {}
                 Err(_) if left.is_zero() => {
                     self.pending.withdraw(self.last);
@@ -565,10 +571,10 @@ mod tests {
     use crate::node::Received;
     use crate::packet::payload::{Cbor, Dynamic, NoSchema};
 
-    /// It only ends a hang.
+    /// A time that only ends a hang.
     const DEADLINE: Duration = Duration::from_secs(60);
 
-    /// Returns the registry of a component by value that has all kinds of ports and requests.
+    /// Returns the registry of a component by value with all kinds of ports and requests.
     fn registry() -> Registry {
         let spec = ComponentSpec::new("mixed", "Has everything.")
             .input("in", PortTypes::Any, "samples")
@@ -663,8 +669,8 @@ mod tests {
         let options = LinkOptions { depth: 2, ..LinkOptions::default() };
         let mut run = harness().options(options).start().unwrap();
         let mut input = run.input::<u32>("in").unwrap();
-        // The component has no room for what it makes of the third. Behind that is room for the
-        // end.
+        // The component has no room for the result of the third packet. Behind that, there is room
+        // for the end of stream.
         (0..3).for_each(|number| input.send(&[number]).unwrap());
         input.finish().unwrap();
         assert_eq!(run.finish().unwrap()["packets"], 3.into());
@@ -678,7 +684,7 @@ mod tests {
                 (run.input::<u32>("in").unwrap(), run.output::<u32>("out").unwrap());
             input.send(&[1]).unwrap();
             assert!(output.receive_timeout(DEADLINE).unwrap().packet().is_some());
-            // What it leaves behind is taken at once: it has ended.
+            // The component has ended, so everything that it sent has arrived.
             let outcome = run.ended.recv_timeout(DEADLINE).unwrap();
             assert!(outcome.unwrap_err().to_string().contains(why));
             assert!(matches!(output.try_receive().unwrap(), Received::Empty));
@@ -694,7 +700,8 @@ mod tests {
         let mut output = run.output::<u32>("out").unwrap();
         let error = run.finish_within(Duration::from_millis(1)).unwrap_err().to_string();
         assert!(error.contains("not ended within 0.001 s: end its inputs"), "{error}");
-        // Its ports are gone then, without an end of stream that could pass for a complete one.
+        // The component's ports have gone, without an end of stream that would mark a stream as
+        // complete.
         let until = Instant::now() + DEADLINE;
         while input.receivers() > 0 {
             assert!(Instant::now() < until, "the component still runs");

@@ -1,4 +1,5 @@
-//! The runtime of a component process: follows the launcher's commands, one thread per component.
+//! The runtime of a component process. It follows the launcher's commands, with one thread per
+//! component.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -42,25 +43,25 @@ use crate::sys::process;
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{self, ConnectRequest, StopToken, Wait};
 
-/// Makes an executable print the specification of its component as JSON and exit. One with several
-/// types, or made for several, prints a list.
+/// Makes an executable print the specification of its component as JSON and exit. An executable
+/// with several types, or made for several, prints a list.
 pub const DESCRIBE_OPTION: &str = "--describe";
 
-/// Makes an executable read its properties as JSON from standard input and exit. It prints the
-/// problem with the set as JSON (`null`: no problem). The type's name follows.
+/// Makes an executable read properties as JSON from standard input and exit. It prints the problem
+/// with the properties as JSON (`null`: no problem). The name of the type follows this option.
 pub const CHECK_OPTION: &str = "--check";
 
-/// The longest time that an ending component waits for receivers to take the rest of its packets.
+/// The longest wait of an ending component for receivers to take its remaining packets.
 const FINISH_TIME: Duration = Duration::from_secs(30);
 
-/// Runs as the `main` of an executable with one component type: follows a launcher, prints its
-/// specification, or prints its usage. See the [module](super) for an example.
+/// Runs as the `main` of an executable with one component type: follows a launcher, prints the
+/// component's specification, or prints the usage. See the [module](super) for an example.
 ///
-/// To be called before the program starts threads. It then removes the launcher's variables from
-/// the environment, so that programs that a component starts do not inherit them.
+/// Call this before the program starts threads: it removes the launcher's variables from the
+/// environment, so that programs started by a component do not inherit them.
 ///
-/// Prints the library's [log](crate#the-log) on standard error, unless the program has installed a
-/// logger before.
+/// Prints the library's [log](crate#the-log) on standard error, unless the program has already
+/// installed a logger.
 pub fn main<C: Component>() -> ExitCode {
     let registry = Registry::new().with::<C>();
     let describe = |specs: &Specs| serde_json::to_string(&specs.values().next().map(DescribedSpec::of));
@@ -68,8 +69,8 @@ pub fn main<C: Component>() -> ExitCode {
 }
 
 /// Runs as the `main` of an executable with the component types of a registry, as [`main`] does for
-/// one. A waveform selects one by `exec` and `type`. Components of such an executable may share a
-/// process as threads, so they must not depend on what a process has only once.
+/// one type. A waveform selects a type with `exec` and `type`. Components of such an executable may
+/// share a process as threads, so they must not depend on anything that exists once per process.
 ///
 /// ```no_run
 /// use stripline::component::{Registry, main_of};
@@ -95,9 +96,9 @@ pub fn main_of(registry: &Registry) -> ExitCode {
     main_with_args(registry, std::env::args_os().skip(1))
 }
 
-/// Runs as [`main_of`] does, with the arguments given: without the program's own name, and without
-/// that of a script. For programs with arguments of their own before those of a component, and for
-/// interpreters, as that of `exec = ["python3", "gain.py"]` in a waveform file.
+/// Runs as [`main_of`] does, with the given arguments, which exclude the name of the program and of
+/// a script. For programs with arguments in front of the component's, and for interpreters, for
+/// example with `exec = ["python3", "gain.py"]` in a waveform file.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, Ports, Properties, Registry, main_with_args};
@@ -118,7 +119,7 @@ pub fn main_with_args(registry: &Registry, args: impl IntoIterator<Item = OsStri
 struct DescribedSpec<'s> {
     #[serde(flatten)]
     spec: &'s ComponentSpec,
-    /// The transports of this program.
+    /// The transports that this program supports.
     transports: Vec<&'static str>,
 }
 
@@ -159,7 +160,7 @@ fn run_main(
     }
 }
 
-/// Returns the type of that name; without a name, the only one.
+/// Returns the type with that name. Without a name, returns the only type.
 fn named<'s>(specs: &'s Specs, name: Option<&OsStr>) -> Option<&'s ComponentSpec> {
     match name {
         Some(name) => specs.get(name.to_str()?),
@@ -206,7 +207,7 @@ fn answer(text: serde_json::Result<String>) -> ExitCode {
 /// Returns the problem with the properties on standard input, as JSON.
 fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
     let mut values: BTreeMap<String, Value> = serde_json::from_reader(std::io::stdin())?;
-    // The component sets the read-only ones itself.
+    // The component itself sets the read-only properties.
     values.retain(|name, _| spec.find_property(name).is_none_or(|known| known.access != Access::ReadOnly));
     let invalid = match Properties::new(spec, values) {
         Ok(properties) => spec.validate(&properties).err(),
@@ -216,12 +217,12 @@ fn checked(spec: &ComponentSpec) -> serde_json::Result<String> {
 }
 
 /// Runs the components that a launcher assigns and returns the exit code. Returns `None` in a
-/// process that no launcher started.
+/// process that was not started by a launcher.
 pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
     let [descriptor, launcher] = [CONTROL_VARIABLE, LAUNCHER_VARIABLE].map(|name| std::env::var(name).ok());
     let descriptor = descriptor?;
     log_to_stderr();
-    // Programs that a component starts do not inherit them.
+    // Programs started by a component must not inherit these variables.
     process::remove_variables(&[CONTROL_VARIABLE, LAUNCHER_VARIABLE]);
     let stream = process::prepare_for_limits().and_then(|()| inherit(&descriptor, launcher));
     let host = stream.and_then(|stream| ComponentHost::new(registry.clone(), stream));
@@ -242,8 +243,8 @@ fn inherit(descriptor: &str, launcher: Option<String>) -> Result<UnixStream> {
         return Err(wrong("not a control socket"));
     }
     // SAFETY: the launcher passed this descriptor for this process to own, and nothing in this
-    // process uses it yet. If the variable is wrong, the checks below only find a descriptor that
-    // is not a socket.
+    // process uses it yet. If the variable is wrong, the checks below find a descriptor that is not
+    // a socket.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)
         .map_err(|e| Error::system(CONTROL_VARIABLE, e))?;
@@ -261,9 +262,9 @@ struct Reporter {
 }
 
 impl Reporter {
-    /// Sends a report. If that fails, the launcher has ended this process or is about to.
+    /// Sends a report. A failure means that the launcher has ended this process or is about to.
     fn send(&self, report: &Report) {
-        // What a child of a component does is its own affair.
+        // A child forked by a component sends no reports.
         if !self.process.is_current() {
             return;
         }
@@ -285,7 +286,7 @@ struct ComponentHost {
     channel: ControlChannel<Report, LauncherCommand>,
     reporter: Arc<Reporter>,
     components: BTreeMap<String, HostedComponent>,
-    /// The last threads that make connections.
+    /// The last thread that worked on each connection.
     connecting: HashMap<String, JoinHandle<()>>,
 }
 
@@ -299,11 +300,11 @@ struct HostedComponent {
     pace: PaceLog,
     files: FileLog,
     ready: Option<Ready>,
-    /// By output.
+    /// By the name of the output.
     output_slots: BTreeMap<String, OutputSlots>,
 }
 
-/// The places where the process leaves something for an output's own thread.
+/// The slots in which the process leaves work for the thread that owns an output.
 struct OutputSlots {
     payload: TypeName,
     tap: Arc<TapSlot>,
@@ -311,7 +312,8 @@ struct OutputSlots {
 }
 
 impl OutputSlots {
-    /// Does what is asked of the output, and replies; to a move later, when it was made.
+    /// Serves a request to the output and replies. A reply to a move is sent once the move was
+    /// made.
     fn answer(&self, ask: &Ask, reply: impl FnOnce(RequestAnswer) + Send + 'static) {
         let payload = &self.payload;
         let opened = match ask {
@@ -333,7 +335,7 @@ impl OutputSlots {
     }
 }
 
-/// Returns the answer of an output, or that of one that is over.
+/// Returns the answer of an output, or the answer for an output that has ended.
 fn not_over(answer: std::result::Result<RequestAnswer, PortEnd>) -> RequestAnswer {
     answer.unwrap_or_else(|end| match end {
         PortEnd::Ended => RequestAnswer::StreamEnded,
@@ -345,7 +347,7 @@ fn not_over(answer: std::result::Result<RequestAnswer, PortEnd>) -> RequestAnswe
 #[derive(Default)]
 struct Statistics(Mutex<BTreeMap<String, ConnectionOptions>>);
 
-/// A component that is created and waits for its start.
+/// A component that has been created and waits for its start.
 struct Ready {
     run: Run,
     ports: Ports,
@@ -373,7 +375,7 @@ impl ComponentHost {
             let listening =
                 self.channel.receive(&mut orders).map_err(|e| Error::system("the launcher's socket", e))?;
             if !listening {
-                // The launcher has ended: no process is left to stop or collect this one.
+                // The launcher has ended, and no other process can stop or collect this one.
                 return Err(Error::failed("the launcher is gone"));
             }
             while let Some(command) = orders.pop_front() {
@@ -385,7 +387,7 @@ impl ComponentHost {
         }
     }
 
-    /// Follows a command; one for a component that is not here has no effect.
+    /// Follows a command. A command for a component that is not in this process has no effect.
     fn handle(&mut self, command: LauncherCommand) -> Result<()> {
         let member = |name: &str| self.components.get(name);
         match command {
@@ -428,7 +430,8 @@ impl ComponentHost {
                 Some(member) if ask.port().is_some() => self.ask_port(member, &component, number, ask),
                 Some(member) => {
                     member.requests.push(number, ask);
-                    // A component that sleeps until a packet arrives must take the request.
+                    // Wakes a component that sleeps until a packet arrives, so that it takes the
+                    // request.
                     member.port_events.values().for_each(|events| events.notify_request());
                 }
                 None => self.reporter.reply(&component, number, RequestAnswer::Ended),
@@ -447,7 +450,7 @@ impl ComponentHost {
         Ok(())
     }
 
-    /// Answers a request to an output, which its process serves without the component.
+    /// Answers a request to an output that the process serves without the component.
     fn ask_port(&self, member: &HostedComponent, component: &str, number: u64, ask: Ask) {
         let (reporter, component) = (Arc::clone(&self.reporter), component.to_string());
         let reply = move |answer| reporter.reply(&component, number, answer);
@@ -574,8 +577,8 @@ impl ComponentHost {
         Ok((member, endpoints))
     }
 
-    /// Connects an input, on a thread of its own: a sender that is stopped answers late, and holds
-    /// nothing else up.
+    /// Connects an input on a separate thread, because a stopped sender answers late and must not
+    /// delay anything else.
     fn connect(&mut self, connection: ConnectionAssignment) {
         let ConnectionAssignment { component, port, connection, payload, options, endpoint, moves } =
             connection;
@@ -599,14 +602,14 @@ impl ComponentHost {
         self.in_turn(name, true, connect);
     }
 
-    /// Does work on a connection behind earlier work on it. Work that is slow or has to wait runs
-    /// on a thread of its own.
+    /// Does work on a connection after earlier work on the same connection. Work that is slow or
+    /// has to wait runs on a separate thread.
     fn in_turn(&mut self, connection: String, is_slow: bool, act: impl FnOnce() + Send + 'static) {
         let before = self.connecting.remove(&connection).filter(|thread| !thread.is_finished());
         if before.is_none() && !is_slow {
             return act();
         }
-        // Shared, so that it is done here where a thread cannot start.
+        // The work is shared so that it can be done on this thread if no other can be started.
         let work = Arc::new(Mutex::new(Some((before, act))));
         let its = Arc::clone(&work);
         let run = move || {
@@ -638,9 +641,9 @@ impl ComponentHost {
 }
 
 impl HostedComponent {
-    /// Makes the component's clean end the end of its streams, because the run ends.
+    /// Makes the component end its streams when it ends without an error, because the run ends.
     fn end_streams(&self) {
-        // Relaxed: the launcher ends the streams itself where the component was faster.
+        // Relaxed: if the component was faster, the launcher ends the streams itself.
         self.keeps_streams.store(false, Ordering::Relaxed);
         self.stop.set_ending();
     }
@@ -673,7 +676,7 @@ fn strongest_of(assignment: &Assignment, port: &str) -> SenderOptions {
     strongest.unwrap_or_else(|| SenderOptions::from(&LinkOptions::default()))
 }
 
-/// Runs a component from its start to its end, on its own thread.
+/// Runs a component from its start to its end, on the component's own thread.
 fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingRequests) {
     let Ready { run, ports, finished: finished_tx, keeps_streams, pace, files, assignment } = ready;
     let component = assignment.name;
@@ -688,14 +691,15 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
     ports.stop_signal().enter();
     let outcome = match catch_panic(|| run(ports)) {
         Ok(()) | Err(Error::Stopped) => Ok(()),
-        // No end of stream for the receivers: the component may be started again.
+        // Receivers get no end of stream, because the component may be started again.
         Err(error) => Err(error),
     };
     if !reporter.process.is_current() {
-        // A child that the component forked has returned from it. The component itself goes on.
+        // This is a child forked by the component, returning from it. The component itself
+        // continues.
         std::process::exit(i32::from(outcome.is_err()));
     }
-    // Before the rest is sent, which is not its work.
+    // The pace is taken before the rest is sent, because sending the rest is not part of it.
     let pace = pace.report();
     // Before the end is reported: no request may wait for a component that has ended.
     pending.end();
@@ -717,7 +721,7 @@ pub(super) fn finish(outputs: &mut [Outgoing], keeps_streams: bool) -> Result<()
         true => output.flush(deadline),
         false => output.finish(deadline),
     };
-    // All outputs, also after one that fails.
+    // All outputs are finished, even after an error of one.
     outputs.iter_mut().map(finish).fold(Ok(()), Result::and)
 }
 

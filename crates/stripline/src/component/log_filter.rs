@@ -4,10 +4,10 @@ use std::fmt;
 
 use log::LevelFilter;
 
-/// The environment variable with the levels.
+/// The environment variable that sets the levels.
 pub const LOG_VARIABLE: &str = "STRIPLINE_LOG";
 
-/// Levels as in `info` or `warn,stripline::node=debug`. The longest target that fits decides.
+/// Levels such as `info` or `warn,stripline::node=debug`. The longest matching target decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFilter {
     default: Option<LevelFilter>,
@@ -15,7 +15,7 @@ pub struct LogFilter {
 }
 
 impl Default for LogFilter {
-    /// Returns the filter of programs without a setting: this library's warnings and errors.
+    /// Returns the filter for programs without a setting: this library's warnings and errors.
     fn default() -> Self {
         Self { default: None, targets: vec![("stripline".into(), LevelFilter::Warn)] }
     }
@@ -41,10 +41,10 @@ impl LogFilter {
         Ok(filter)
     }
 
-    /// Reads the environment variable. `None`: it is not set, or empty.
+    /// Reads the environment variable. `None`: it is unset or empty.
     ///
     /// # Errors
-    /// The problem with its value, with the remedy.
+    /// The problem with the variable's value, and the remedy.
     pub fn from_environment() -> Result<Option<Self>, String> {
         let Some(text) = std::env::var_os(LOG_VARIABLE).filter(|text| !text.is_empty()) else {
             return Ok(None);
@@ -65,7 +65,7 @@ impl LogFilter {
         longest.or(self.default).unwrap_or(LevelFilter::Off)
     }
 
-    /// Returns the greatest level of any target.
+    /// Returns the most verbose level of any target.
     pub fn max_level(&self) -> LevelFilter {
         let levels = self.targets.iter().map(|(_, level)| *level).chain(self.default);
         levels.max().unwrap_or(LevelFilter::Off)
@@ -76,7 +76,7 @@ impl LogFilter {
         self.default.is_some()
     }
 
-    /// Raises every level to this one.
+    /// Raises every level to at least the given level.
     #[must_use]
     pub fn at_least(mut self, level: LevelFilter) -> Self {
         self.targets.iter_mut().for_each(|(_, own)| *own = level.max(*own));

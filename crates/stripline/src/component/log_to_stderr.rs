@@ -1,4 +1,4 @@
-//! The logger of programs that install none: records on standard error.
+//! The logger for programs that install none. It prints records on standard error.
 
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,7 +24,7 @@ pub type LogSink = Box<dyn Fn(&Record<'_>) + Send + Sync>;
 static LOGGER: OnceLock<StderrLogger> = OnceLock::new();
 static SINK: OnceLock<LogSink> = OnceLock::new();
 
-/// Prints records on standard error, by default this library's warnings and errors.
+/// A logger that prints on standard error, by default this library's warnings and errors.
 struct StderrLogger {
     filter: LogFilter,
     form: LineForm,
@@ -64,8 +64,8 @@ impl Log for StderrLogger {
     fn flush(&self) {}
 }
 
-/// Prints this library's warnings and errors on standard error from now on, or the records that
-/// `STRIPLINE_LOG` selects. Has no effect if the program has installed a logger.
+/// Prints this library's warnings and errors on standard error from now on, or the records selected
+/// by `STRIPLINE_LOG`. Has no effect if the program has installed a logger.
 pub fn log_to_stderr() {
     let setting = LogFilter::from_environment();
     let form = match &setting {
@@ -75,7 +75,7 @@ pub fn log_to_stderr() {
     };
     let filter = setting.clone().ok().flatten().unwrap_or_default();
     let max = filter.max_level();
-    // A second call finds the first one's logger in place.
+    // A second call finds the logger of the first call in place.
     if LOGGER.set(StderrLogger { filter, form }).is_ok()
         && let Some(logger) = LOGGER.get()
         && log::set_logger(logger).is_ok()
@@ -87,14 +87,15 @@ pub fn log_to_stderr() {
     }
 }
 
-/// Passes all records up to this level to a function instead, which selects among them.
+/// Passes all records up to this level to a function, which selects among them.
 pub fn log_to(max: LevelFilter, sink: LogSink) {
     if SINK.set(sink).is_ok() {
         log::set_max_level(max);
     }
 }
 
-/// Returns level, target and message of a line that a launched process wrote for its launcher.
+/// Returns the level, target and message of a line that a launched process printed for its
+/// launcher.
 pub fn parse_launched(line: &str) -> Option<(Level, &str, &str)> {
     let (head, message) = line.strip_prefix("stripline[")?.split_once("]: ")?;
     let (level, target) = head.split_once(' ')?;

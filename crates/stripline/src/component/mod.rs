@@ -1,4 +1,4 @@
-//! Components: their specification, their ports, and how one runs.
+//! Components, with their specifications and ports, and the runtime that runs them.
 //!
 //! A user's component is an executable with one line of `main`:
 //!
@@ -40,21 +40,22 @@
 //! }
 //! ```
 //!
-//! An executable may have several component types: [`main_of`]. A type can also be a value, its
-//! specification with two functions: [`Registry::with_value`]. A test runs one component by a
-//! [`harness`].
+//! An executable may have several component types: [`main_of`]. A type can also be a value, which
+//! consists of its specification and two functions: [`Registry::with_value`]. A test runs one
+//! component in a [`harness`].
 //!
-//! A component that can be changed or tested while it runs declares so in its specification and
-//! polls for requests between packets: [`ControlRequests`]. It publishes values of its own by a
+//! A component that can be changed or tested while it runs declares this in its specification and
+//! polls for requests between packets: [`ControlRequests`]. It publishes its own values with a
 //! [`Status`].
 //!
-//! What most components need (a pace, the continuity of streams, a sample rate) is in [`kit`].
-//! `stripline new component NAME` makes a crate with a component and its tests, and
-//! `docs/write-components.md` is a guide.
+//! The module [`kit`] has the parts that most components need: a pace, the continuity of streams, a
+//! sample rate. `stripline new component NAME` makes a crate with a component and its tests. The
+//! guide is `docs/write-components.md`.
 //!
-//! A component that makes one packet of each received packet is a [`Handler`]: the waveform selects
-//! the threads that run it. Another kind owns its ports and leaves the loop to its input
-//! ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on several:
+//! A component that makes one packet from each received packet is a [`Handler`]: the waveform
+//! selects the threads that run it. Any other component owns its ports. It can leave the loop to
+//! its input ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on
+//! several:
 //!
 //! ```no_run
 //! use stripline::Result;
@@ -110,10 +111,10 @@ pub use validate::PropertyFacts;
 
 use crate::error::Result;
 
-/// A piece of signal processing with ports. It is created, run once on a thread of its own, and
+/// A unit of signal processing with ports. It is created, run once on a separate thread, and
 /// dropped.
 ///
-/// At the end of stream `receive` returns `None`; errors are values: return them with `?`. After a
+/// At the end of stream `receive` returns `None`. Errors are values: return them with `?`. After a
 /// clean return the outputs send an end of stream. After an error they do not, because the
 /// component may be started again. See the [module](self) for a complete component.
 ///
@@ -141,21 +142,21 @@ use crate::error::Result;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Component: Sized + Send + 'static {
-    /// Returns the ports and properties of the type; called before any instance exists.
+    /// Returns the ports and properties of the type. Called before any instance exists.
     fn describe() -> ComponentSpec;
 
-    /// Creates an instance. Failures that can be detected before the first packet belong here.
+    /// Creates an instance. Detect as many failures as possible here, before the first packet.
     ///
     /// # Errors
-    /// The reason that it cannot run, for its user to read.
+    /// The reason why the component cannot run, as a text for the user.
     fn new(properties: &Properties) -> Result<Self>;
 
-    /// Runs until the end of its input, of its own work, or until it must stop. From then on
-    /// `receive` and `loan` return [`Error::Stopped`](crate::Error::Stopped), which should be
-    /// returned and counts as a clean end. A component without ports to wait in polls
+    /// Runs until the input or the component's work ends, or until the component must stop. After a
+    /// stop request, `receive` and `loan` return [`Error::Stopped`](crate::Error::Stopped). Return
+    /// this error: it counts as a clean end. A component without ports to wait in polls
     /// [`Ports::stop_signal`] from time to time.
     ///
     /// # Errors
-    /// The reason of its failure.
+    /// The reason for the failure.
     fn run(self, ports: Ports) -> Result<()>;
 }

@@ -1,9 +1,9 @@
-//! The rule for the order of samples: channels in turn, and rows.
+//! The rule for the order of samples in a stream: interleaved channels, and rows.
 
 use serde::{Deserialize, Serialize};
 
-/// The rule for channels and rows at a component. With it, the check of a waveform finds streams
-/// that the component cannot take.
+/// The rule for channels and rows at a component. It lets the check of a waveform find streams that
+/// the component cannot take.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, OrderRule, PortTypes};
@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OrderRule {
-    /// Whether it takes streams of several channels.
+    /// Whether the component takes streams of several channels.
     pub takes_channels: bool,
-    /// Whether it takes streams of rows.
+    /// Whether the component takes streams of rows.
     pub takes_rows: bool,
     /// Whether it takes streams of rows only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -28,20 +28,23 @@ pub struct OrderRule {
     /// streams of one channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// An integer property: it takes channels and rows if so many samples are whole frames of them.
+    /// An integer property with a number of samples. The component takes channels and rows if this
+    /// number is a whole number of frames of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<String>,
-    /// An integer property: above 1, what it sends has rows, and the channels of its inputs.
+    /// An integer property. Above 1, the component sends rows, and keeps the channels of its
+    /// inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<String>,
-    /// Whether each output has one channel, with any number of them at the input. The rate of an
-    /// output is then the rate of the input, divided by the number of channels.
+    /// Whether each output has one channel, for any number of channels at the input. The rate of an
+    /// output is then the rate of the input divided by the number of channels.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub one_channel: bool,
 }
 
 impl Default for OrderRule {
-    /// Returns the rule of a component that takes all, and sends what arrives.
+    /// Returns the rule of a component that takes every order and sends samples in the order
+    /// received.
     fn default() -> Self {
         Self {
             takes_channels: true,
@@ -56,12 +59,12 @@ impl Default for OrderRule {
 }
 
 impl OrderRule {
-    /// Returns the rule of a component that takes a signal in time: no rows.
+    /// Returns the rule of a component that takes a signal in time, without rows.
     pub fn in_time() -> Self {
         Self { takes_rows: false, ..Self::default() }
     }
 
-    /// Returns whether it is the rule of most components.
+    /// Returns whether this is the rule of most components.
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -1,4 +1,4 @@
-//! The record of how a component keeps its pace, which the report of a run shows.
+//! The record of how well a component keeps its pace, shown in the report of a run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,34 +7,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys::fork::LocalMutex;
 
-/// The record of a component's last [`Pace`](super::kit::Pace), shared with its process.
+/// The record of a component's last [`Pace`](super::kit::Pace), shared with the component's
+/// process.
 #[derive(Clone, Default)]
 pub(super) struct PaceLog(Arc<LocalMutex<Option<PaceRecord>>>);
 
-/// A pace so far.
+/// The state of a pace so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PaceRecord {
-    /// Samples a second, above 0.
+    /// The rate in samples per second, above 0.
     pub rate: f64,
     pub start: Instant,
     /// The time after the start at which the last packet is due.
     pub due: Duration,
-    /// The longest time by which a packet missed its own.
+    /// The longest time by which a packet was late.
     pub behind_max: Duration,
-    /// The end of the pace.
+    /// The time at which the pace ended.
     pub end: Option<Instant>,
 }
 
-/// The pace of a component, as its process reports it.
+/// The pace of a component, as the component's process reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaceReport {
-    /// The rate that was asked for, in samples/s.
+    /// The requested rate, in samples/s.
     pub rate: f64,
     /// The rate over the whole time.
     pub achieved_rate: f64,
-    /// The time by which it was behind its schedule at its end, in seconds.
+    /// The time by which the component was behind its schedule at the end, in seconds.
     pub behind_s: f64,
-    /// The longest such time.
+    /// The longest time by which the component was behind its schedule, in seconds.
     pub behind_max_s: f64,
 }
 
@@ -45,7 +46,7 @@ impl PaceLog {
         }
     }
 
-    /// Records the end of the pace with that start, if no other one has begun since.
+    /// Records the end of the pace with that start, unless another pace has begun since.
     pub(super) fn end(&self, start: Instant) {
         if let Some(mut last) = self.0.lock()
             && let Some(record) = last.as_mut().filter(|record| record.start == start)
@@ -54,7 +55,7 @@ impl PaceLog {
         }
     }
 
-    /// Returns the pace up to now; `None` without one.
+    /// Returns the pace up to now; `None` if there was no pace.
     pub(super) fn report(&self) -> Option<PaceReport> {
         let last = *self.0.lock()?;
         last.map(|record| record.report(Instant::now()))
@@ -62,12 +63,12 @@ impl PaceLog {
 }
 
 impl PaceRecord {
-    /// Returns the pace up to `now`. A component that waits for room is late all the while, though
-    /// it has asked for nothing since.
+    /// Returns the pace up to `now`. A component that waits for room is late during the whole wait,
+    /// although it does not request a new packet.
     fn report(&self, now: Instant) -> PaceReport {
         let taken = self.end.unwrap_or(now).saturating_duration_since(self.start);
         let behind = taken.saturating_sub(self.due);
-        // One that sleeps until its time has lost nothing.
+        // A component that sleeps until the next packet is due has lost no time.
         let achieved = match taken.max(self.due).as_secs_f64() {
             0.0 => self.rate,
             over => self.rate * self.due.as_secs_f64() / over,

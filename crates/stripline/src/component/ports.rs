@@ -1,4 +1,4 @@
-//! A component's ports, already connected.
+//! The ports of a component, already connected.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::fork::{Local, OwnerProcess};
 use crate::transport::StopToken;
 
-/// The ports of one component. Each is taken once, with its type.
+/// The ports of one component. Each port is taken once, with its type.
 ///
 /// ```no_run
 /// use stripline::component::Ports;
@@ -44,7 +44,8 @@ pub struct Ports {
     pub(super) types: BTreeMap<String, TypeName>,
     pub(super) inputs: BTreeMap<String, Incoming>,
     pub(super) outputs: BTreeMap<String, Outgoing>,
-    /// Where outputs go when the component has finished with them; `None`: their streams end then.
+    /// The channel for outputs that the component has finished with. `None`: their streams end
+    /// then.
     pub(super) finished: Option<Local<Sender<Outgoing>>>,
     pub(super) stop: StopToken,
     pub(super) pace: PaceLog,
@@ -63,20 +64,20 @@ impl Ports {
         &self.component
     }
 
-    /// Returns whether the user wants warnings and errors only (`stripline run --quiet`). Then a
-    /// component does not print to the terminal. It still writes the files that it was configured
-    /// to write, `-` included.
+    /// Returns whether the user wants only warnings and errors (`stripline run --quiet`). In that
+    /// case a component does not print to the terminal. It still writes the files that it was
+    /// configured to write, including `-`.
     pub fn is_quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Returns how many times the component was started before in this run. A component with a
-    /// state outside of its process, as a file, continues it then instead of beginning anew.
+    /// Returns how many times the component was started before in this run. A component with state
+    /// outside its process, for example in a file, continues from that state after a restart.
     pub fn restarts(&self) -> u32 {
         self.restarts
     }
 
-    /// Returns the place where the component reports the files that it writes.
+    /// Returns the log in which the component reports the files that it writes.
     pub fn files(&self) -> FileLog {
         self.files.clone()
     }
@@ -103,22 +104,23 @@ impl Ports {
         self.types.contains_key(port)
     }
 
-    /// Returns the stop signal, for a component that does not always have a port to block in.
+    /// Returns the stop signal, for a component that does not always block in a port.
     pub fn stop_signal(&self) -> StopSignal {
         StopSignal { stop: self.stop.clone(), pace: self.pace.clone(), process: self.process }
     }
 
-    /// Returns the requests to the component while it runs: other values for its properties,
-    /// self-tests. A component that declares either takes this and polls it between packets.
+    /// Returns the requests to the running component: new values for its properties, and
+    /// self-tests. A component that declares either must take this handle and poll it between
+    /// packets.
     pub fn requests(&self) -> ControlRequests {
         PendingRequests::requests(&self.pending)
     }
 
     /// Returns a property that the component declared as
-    /// [read-only](super::PropertySpec::read_only), for the component to set.
+    /// [read-only](super::PropertySpec::read_only). The component sets its value.
     ///
     /// # Errors
-    /// When the component declared none of that name and type; [`Error::Forked`].
+    /// The component declared no property with that name and type; [`Error::Forked`].
     pub fn status<T: StatusValue>(&self, property: &str) -> Result<Status<T>> {
         self.check_own()?;
         let spec = &self.pending.spec;
@@ -127,19 +129,19 @@ impl Ports {
         })
     }
 
-    /// Takes an input of samples of a Rust type, of messages ([`Cbor`](crate::payload::Cbor)), or of
-    /// any type ([`Dynamic`](crate::payload::Dynamic)). An input that is not connected is at its end
-    /// of stream.
+    /// Takes an input of samples of a Rust type, of messages ([`Cbor`](crate::payload::Cbor)), or
+    /// of any type ([`Dynamic`](crate::payload::Dynamic)). An unconnected input is at its end of
+    /// stream.
     ///
-    /// Messages have the schema that the specification has from [`PortTypes::of`]. A
-    /// [`Dynamic`](crate::payload::Dynamic) input has the type that the waveform gives it; a type
-    /// that comes with the name is compared with that.
+    /// Messages have the schema that the specification got from [`PortTypes::of`]. A
+    /// [`Dynamic`](crate::payload::Dynamic) input has the type that the waveform gives it. A type
+    /// passed together with the name must match the waveform's type.
     ///
     /// # Errors
-    /// [`Error::Port`] when there is no such input or it was taken before. Also when the waveform
-    /// gave it another type, or samples have no size or are aligned to more than 16 bytes. Messages
-    /// without a schema ([`NoSchema`](crate::payload::NoSchema)) are refused where the
-    /// specification states one. [`Error::Forked`].
+    /// [`Error::Port`] when there is no such input, when it was taken before, or when the waveform
+    /// gave it another type. Also when samples have no size or are aligned to more than 16 bytes.
+    /// Messages without a schema ([`NoSchema`](crate::payload::NoSchema)) are refused if the
+    /// specification states a schema. [`Error::Forked`].
     ///
     /// ```no_run
     /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -164,11 +166,11 @@ impl Ports {
         Ok(Subscriber::of(incoming, form).with_dispatch(self.dispatch))
     }
 
-    /// Takes an output, with the content as [`Ports::input`]. Packets sent to an unconnected output
-    /// are discarded.
+    /// Takes an output, with the same choice of content as [`Ports::input`]. Packets sent to an
+    /// unconnected output are discarded.
     ///
     /// # Errors
-    /// As [`Ports::input`].
+    /// Same as [`Ports::input`].
     ///
     /// ```no_run
     /// # use serde::{Deserialize, Serialize};
@@ -193,7 +195,7 @@ impl Ports {
         Ok(Publisher::of(self.take_output(name)?, self.return_to(), form))
     }
 
-    /// Returns the type of a port, once the waveform's type fits it.
+    /// Returns the type of a port, after checking that it fits the waveform's type.
     fn port_type<C: Content>(&self, port: PortName<'_, C>) -> Result<PortType<C::Form>> {
         let in_waveform = self.types.get(port.name);
         let given = port.given.unwrap_or_else(|| PortType::of(in_waveform));
@@ -213,8 +215,8 @@ impl Ports {
         }
     }
 
-    /// Checks that the specification states no schema: a port without a schema would not compare
-    /// it.
+    /// Checks that the specification states no schema, because a port without a schema would not
+    /// compare schemas.
     fn check_no_schema(&self, port: &str) -> Result<()> {
         let types = self.pending.spec.find_port(port).map(|spec| &spec.types);
         let Some(PortTypes::OneOf(types)) = types else { return Ok(()) };
@@ -279,12 +281,12 @@ impl Drop for Ports {
     }
 }
 
-/// The time that the reader of an output has at the end of a run to make room in it.
+/// The time that the reader of an output has to make room at the end of a run.
 const OUTPUT_TIME: Duration = Duration::from_secs(1);
 
 thread_local!(static OF_THIS_THREAD: RefCell<Option<StopSignal>> = const { RefCell::new(None) });
 
-/// The stop request of a component.
+/// The stop request to a component.
 ///
 /// ```no_run
 /// # fn example(ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -313,7 +315,7 @@ impl StopSignal {
         self.stop.is_stopped()
     }
 
-    /// Returns the place where the component's pace is recorded.
+    /// Returns the log that records the component's pace.
     pub(super) fn pace_log(&self) -> &PaceLog {
         &self.pace
     }
@@ -321,7 +323,7 @@ impl StopSignal {
     /// Sleeps until `deadline`.
     ///
     /// # Errors
-    /// [`Error::Stopped`], at once, when the component must stop; [`Error::Forked`].
+    /// [`Error::Stopped`], immediately, when the component must stop; [`Error::Forked`].
     pub fn sleep_until(&self, deadline: Instant) -> Result<()> {
         self.sleep_to(Some(deadline))
     }
@@ -329,14 +331,14 @@ impl StopSignal {
     /// Sleeps for `duration`.
     ///
     /// # Errors
-    /// As [`StopSignal::sleep_until`].
+    /// Same as [`StopSignal::sleep_until`].
     pub fn sleep(&self, duration: Duration) -> Result<()> {
         // A deadline beyond the clock's range means no deadline.
         self.sleep_to(Instant::now().checked_add(duration))
     }
 
-    /// Waits until a read of the descriptor does not block. To be called before each read of a
-    /// pipe, a terminal, a device or a socket: a read itself does not end with the run.
+    /// Waits until a read of the descriptor does not block. Call it before each read of a pipe, a
+    /// terminal, a device or a socket: a blocking read would not end with the run.
     ///
     /// ```no_run
     /// # fn example(ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -353,7 +355,7 @@ impl StopSignal {
     /// ```
     ///
     /// # Errors
-    /// As [`StopSignal::sleep_until`].
+    /// Same as [`StopSignal::sleep_until`].
     pub fn wait_readable(&self, descriptor: impl AsFd) -> Result<()> {
         self.process.check(|| "the stop signal of a component".into())?;
         let mut poll_set = PollSet::default();
@@ -363,11 +365,11 @@ impl StopSignal {
         if self.is_stopped() { Err(Error::Stopped) } else { Ok(()) }
     }
 
-    /// Waits until a write to the descriptor does not block, as [`StopSignal::wait_readable`]
-    /// before a read. When the run ends, its reader has one more second.
+    /// Waits until a write to the descriptor does not block, like [`StopSignal::wait_readable`] for
+    /// reads. After the run begins to end, the reader has one more second.
     ///
     /// # Errors
-    /// [`Error::Stopped`], when the component must stop, or a second after the run began to end;
+    /// [`Error::Stopped`] when the component must stop, or one second after the run began to end;
     /// [`Error::Forked`].
     ///
     /// ```no_run
@@ -380,7 +382,7 @@ impl StopSignal {
     /// # }
     /// ```
     pub fn wait_writable(&self, descriptor: impl AsFd) -> Result<()> {
-        /// The interval at which the end of the run is checked.
+        /// The interval at which the wait checks whether the run ends.
         const STEP: Duration = Duration::from_millis(100);
         self.process.check(|| "the stop signal of a component".into())?;
         let mut last = None;
@@ -402,8 +404,8 @@ impl StopSignal {
         }
     }
 
-    /// Returns whether the run ends, or the component must stop. A sink then takes what is left,
-    /// and does not wait for the other end of its output.
+    /// Returns whether the run is ending, or the component must stop. A sink then takes the
+    /// remaining packets, and does not wait for the other end of its output.
     ///
     /// ```no_run
     /// # fn example(ports: stripline::component::Ports) {
@@ -424,7 +426,7 @@ impl StopSignal {
         OF_THIS_THREAD.with_borrow(Clone::clone)
     }
 
-    /// Makes this the signal of the thread.
+    /// Makes this the signal of the current thread.
     pub(super) fn enter(self) {
         OF_THIS_THREAD.set(Some(self));
     }
@@ -446,7 +448,8 @@ mod tests {
     type Tune = (String, f64);
     type OldTune = (String, f32);
 
-    /// Returns ports of a component: output `typed` is specified as `Tune`, and `plain` by name.
+    /// Returns the ports of a component: output `typed` is specified as `Tune`, and `plain` by
+    /// name.
     fn ports() -> Ports {
         let spec = ComponentSpec::new("tuner", "").output("typed", PortTypes::of::<Cbor<Tune>>(), "").output(
             "plain",
@@ -487,7 +490,7 @@ mod tests {
         refused(other, "carries message/cbor((text,f64)) in this waveform, not message/cbor((text,f32))");
         let untyped = ports.output::<Cbor<Tune, NoSchema>>("typed").err().unwrap();
         refused(untyped, "is specified as message/cbor((text,f64)): take it as `Cbor<M>`, with a schema");
-        // No type is refused here: these have no connection to take.
+        // These types are accepted, but the ports have no connection to take.
         for taken in [
             ports.output::<Cbor<Tune>>("typed").err(),
             ports.output::<Cbor<Tune, NoSchema>>("plain").err(),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ComponentSpec;
 
-/// The source of a property's value, and the time at which it is set.
+/// The access to a property: the side that sets the value, and when.
 ///
 /// ```
 /// use stripline::component::Access;
@@ -19,12 +19,12 @@ use super::ComponentSpec;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Set by the waveform, before the start.
+    /// Set by the waveform before the start.
     #[default]
     Fixed,
-    /// Set by the waveform; users may change it while the component runs.
+    /// Set by the waveform. Users may change it while the component runs.
     Changeable,
-    /// Set by the component itself, while it runs.
+    /// Set by the component itself while it runs.
     ReadOnly,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// The checked values of a component's properties, every one present.
+/// The checked values of all properties of a component.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, Properties, PropertySpec};
@@ -147,15 +147,15 @@ impl Properties {
         if errors.is_empty() { Ok(Self(checked)) } else { Err(errors) }
     }
 
-    /// Returns the defaults alone.
+    /// Returns the default values of all properties.
     ///
     /// # Errors
-    /// As [`Properties::new`], when a property has no default.
+    /// Same as [`Properties::new`] when a property has no default.
     pub fn defaults(spec: &ComponentSpec) -> Result<Self, Vec<String>> {
         Self::new(spec, BTreeMap::new())
     }
 
-    /// Returns the same values with others for some of the properties that may be changed at run
+    /// Returns these values with new values for some of the properties that may be changed at run
     /// time.
     ///
     /// # Errors
@@ -199,11 +199,10 @@ impl Properties {
         self.0.get(name)
     }
 
-    /// Returns a float's value.
+    /// Returns the value of a float.
     ///
-    /// # Panics
-    /// When the component declared no float of that name. This is a mistake in the program, as for
-    /// the other readers here; the values of a waveform have been checked before.
+    /// When the component declared no float with that name. This is a mistake in the program. The
+    /// same applies to the other getters here: the values of a waveform have been checked before.
     #[track_caller]
     pub fn float(&self, name: &str) -> f64 {
         match self.value(name) {
@@ -212,7 +211,7 @@ impl Properties {
         }
     }
 
-    /// Returns a whole number's value. Panics as [`Properties::float`].
+    /// Returns the value of a whole number. Panics like [`Properties::float`].
     #[track_caller]
     pub fn integer(&self, name: &str) -> i64 {
         match self.value(name) {
@@ -221,8 +220,8 @@ impl Properties {
         }
     }
 
-    /// Returns a whole number's value where the declared range has no negative number. Panics as
-    /// [`Properties::float`], and for a range with negative numbers.
+    /// Returns the value of a whole number if the declared range excludes negative numbers. Panics
+    /// like [`Properties::float`], and for a range with negative numbers.
     pub fn count(&self, name: &str) -> u64 {
         match self.value(name) {
             Some(Value::Integer(n)) if *n >= 0 => n.unsigned_abs(),
@@ -230,7 +229,7 @@ impl Properties {
         }
     }
 
-    /// Returns a boolean's value. Panics as [`Properties::float`].
+    /// Returns the value of a boolean. Panics like [`Properties::float`].
     #[track_caller]
     pub fn boolean(&self, name: &str) -> bool {
         match self.value(name) {
@@ -239,7 +238,7 @@ impl Properties {
         }
     }
 
-    /// Returns a text's, choice's or path's value. Panics as [`Properties::float`].
+    /// Returns the value of a text, choice or path. Panics like [`Properties::float`].
     #[track_caller]
     pub fn text(&self, name: &str) -> &str {
         match self.value(name) {
@@ -248,7 +247,7 @@ impl Properties {
         }
     }
 
-    /// Returns a path's value; `None` when it is empty. Panics as [`Properties::float`].
+    /// Returns the value of a path; `None` when it is empty. Panics like [`Properties::float`].
     #[track_caller]
     pub fn path(&self, name: &str) -> Option<PathBuf> {
         match self.text(name) {

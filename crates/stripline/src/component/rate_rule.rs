@@ -1,9 +1,9 @@
-//! The rule by which a component's sample rate follows from its properties and its input.
+//! The rule that derives a component's sample rate from its properties and inputs.
 
 use serde::{Deserialize, Serialize};
 
-/// The rule for a component's sample rate. With it, the check of a waveform finds properties that
-/// do not fit the rate of the samples that arrive.
+/// The rule for a component's sample rate. It lets the check of a waveform find properties that do
+/// not match the rate of the received samples.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes, PropertySpec, RateRule};
@@ -20,29 +20,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateRule {
-    /// The property with the rate, in samples/s; 0 there: that of the input.
+    /// The property with the rate in samples/s. If it is 0, the rate is taken from the input.
     pub property: Option<String>,
-    /// The input with that rate.
+    /// The input that provides the rate.
     pub input: Option<String>,
-    /// The property by which the rate of the outputs is lower.
+    /// The property that divides the rate of the outputs.
     pub divisor: Option<String>,
-    /// The property by which the rate of the outputs is higher.
+    /// The property that multiplies the rate of the outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multiplier: Option<String>,
-    /// Whether the rate is that of all connected inputs.
+    /// Whether all connected inputs must have the same rate, which is then used.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inputs: bool,
-    /// A property, and the text there with which the output has the samples of all inputs in turn.
-    /// With another text, the inputs may have different rates.
+    /// A property, and its text with which the output has the samples of all inputs in turn. With
+    /// any other text, the inputs may have different rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interleaves: Option<(String, String)>,
     /// Whether the component cannot work without a rate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub needed: bool,
-    /// The one rate that it takes, in samples/s.
+    /// The only rate that the component takes, in samples/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<u64>,
-    /// Whether the streams have no rate where neither the property nor the
+    /// Whether the streams have no rate if neither the property nor the
     /// [facts](super::PropertyFacts) have one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub or_none: bool,
@@ -71,7 +71,7 @@ impl RateRule {
         Self { input: Some(name.into()), ..Self::default() }
     }
 
-    /// Takes the rate from all connected inputs, which must have the same.
+    /// Takes the rate from all connected inputs, which must have the same rate.
     ///
     /// ```
     /// use stripline::component::RateRule;
@@ -82,7 +82,7 @@ impl RateRule {
         Self { inputs: true, ..Self::default() }
     }
 
-    /// Takes the rate from an input where the property is 0.
+    /// Takes the rate from an input if the property is 0.
     ///
     /// ```
     /// use stripline::component::RateRule;
@@ -123,7 +123,7 @@ impl RateRule {
         self
     }
 
-    /// Adds the rates of all inputs where a property has this text. With another text, the inputs
+    /// Adds up the rates of all inputs if a property has this text. With any other text, the inputs
     /// may have different rates.
     ///
     /// ```
@@ -138,7 +138,7 @@ impl RateRule {
         self
     }
 
-    /// Makes the component one that cannot work without a rate.
+    /// Declares that the component cannot work without a rate.
     ///
     /// ```
     /// use stripline::component::RateRule;
@@ -151,7 +151,7 @@ impl RateRule {
         self
     }
 
-    /// Makes the component one that takes one rate only, in samples/s.
+    /// Declares that the component takes only one rate, in samples/s.
     ///
     /// ```
     /// use stripline::component::RateRule;
@@ -164,8 +164,8 @@ impl RateRule {
         self
     }
 
-    /// Makes the streams have no rate where neither the property nor the
-    /// [facts](super::PropertyFacts) have one. Without this, a rate may be found while it runs.
+    /// Declares that the streams have no rate if neither the property nor the
+    /// [facts](super::PropertyFacts) have one. Without this, a rate may be found at run time.
     ///
     /// ```
     /// use stripline::component::RateRule;

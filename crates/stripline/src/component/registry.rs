@@ -1,4 +1,4 @@
-//! The component types that a program contains, by name.
+//! The component types of a program, by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Registry {
         Self::default()
     }
 
-    /// Adds the type `C` under the name in its specification; it replaces a type of the same name.
+    /// Adds the type `C` under the name in its specification, replacing any type with that name.
     #[must_use]
     pub fn with<C: Component>(self) -> Self {
         self.with_value(C::describe(), |properties| {
@@ -46,11 +46,11 @@ impl Registry {
         })
     }
 
-    /// Adds a type by value: its specification, and a function that creates an instance. That is
-    /// another function, which runs it: see [`Component::new`] and [`Component::run`]. It replaces
-    /// a type of that name.
+    /// Adds a type by value: its specification, and a function that creates an instance. The
+    /// instance is itself a function, which runs the component: see [`Component::new`] and
+    /// [`Component::run`]. Replaces any type with that name.
     ///
-    /// For programs that determine their components at run time, and for bindings of other
+    /// This is for programs that determine their components at run time, and for bindings to other
     /// languages. The functions are called on threads of the library.
     ///
     /// ```no_run
@@ -94,7 +94,7 @@ impl Registry {
         &self.specs
     }
 
-    /// Creates an instance; `None`: there is no such type.
+    /// Creates an instance; `None` for an unknown type.
     pub(crate) fn make(&self, type_name: &str, properties: &Properties) -> Option<Result<Run>> {
         self.makers.get(type_name).map(|make| make(properties))
     }

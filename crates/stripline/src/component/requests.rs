@@ -1,4 +1,4 @@
-//! Requests to a running component: other values for its properties, and self-tests.
+//! Requests to a running component: new values for its properties, and self-tests.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,13 +18,13 @@ const WAITING_MAX: usize = 64;
 /// The longest text of an answer, in bytes.
 const REPLY_BYTES_MAX: usize = 4096;
 
-/// The requests to a running component, to be polled between packets. A poll costs one relaxed load
-/// when there is no request.
+/// The requests to a running component, which it polls between packets. Without a request, a poll
+/// costs one relaxed load.
 ///
-/// Taken with [`Ports::requests`](super::Ports::requests). The copies share the requests and each request
-/// is returned once, so all threads of a pool may poll. Never blocks.
+/// Obtained from [`Ports::requests`](super::Ports::requests). Copies share the requests and each
+/// request is returned once, so all threads of a pool may poll. Polling never blocks.
 ///
-/// A component that polls only between packets is late where no packets arrive:
+/// A component that polls only between packets reacts late when no packets arrive.
 /// [`Input::receive_with`](crate::node::Subscriber::receive_with) takes requests at once.
 ///
 /// ```no_run
@@ -82,13 +82,13 @@ pub struct ControlRequests(Arc<PendingRequests>);
 impl ControlRequests {
     /// Returns the next request, if there is one.
     pub fn request(&self) -> Option<Request> {
-        // Relaxed: a hint only; the lock orders access to the requests.
+        // Relaxed: this is only a hint. The lock orders access to the requests.
         if self.0.any.load(Ordering::Relaxed) { PendingRequests::take(&self.0) } else { None }
     }
 
-    /// Passes every requested change to `apply`, with the values of all properties. An error
-    /// refuses the change with the error's text; the old values stay in effect. For a component
-    /// without self-tests, and for handlers:
+    /// Passes every requested change to `apply`, with the values of all properties. If `apply`
+    /// returns an error, the change is refused with the error's text and the old values stay in
+    /// effect. For components without self-tests, and for handlers:
     ///
     /// ```no_run
     /// # use stripline::component::Ports;
@@ -133,15 +133,15 @@ impl ControlRequests {
 /// ```
 #[derive(Debug)]
 pub enum Request {
-    /// A request to take other values for its properties.
+    /// A request to set new values of the component's properties.
     Change(Change),
     /// A request to run a self-test.
     Test(Test),
 }
 
 /// A change of some properties, to be taken as a whole or refused. The values fit their
-/// specifications. Only properties that are [`Access::Changeable`](super::Access::Changeable) are
-/// among them. A change that is dropped without an answer is refused.
+/// specifications, and all these properties are [`Access::Changeable`](super::Access::Changeable).
+/// A change that is dropped without an answer is refused.
 ///
 /// ```no_run
 /// # fn example(requests: stripline::component::ControlRequests) {
@@ -165,12 +165,12 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns all properties, the changed ones with their new values.
+    /// Returns all properties, with the new values of the changed ones.
     pub fn properties(&self) -> &Properties {
         &self.properties
     }
 
-    /// Returns the names of the properties that were set, even to their old value.
+    /// Returns the names of the properties that were set, including those set to their old value.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
@@ -183,12 +183,12 @@ impl Change {
         self.reply.answer = RequestAnswer::Configured(Ok(()));
     }
 
-    /// Reports that the component goes on with the old values, and the reason.
+    /// Reports that the component keeps the old values, and the reason.
     pub fn refuse(mut self, reason: impl fmt::Display) {
         self.reply.answer = RequestAnswer::Configured(Err(cut(reason)));
     }
 
-    /// Accepts or refuses the change by the result of `apply`.
+    /// Accepts or refuses the change, depending on the result of `apply`.
     pub fn apply(self, apply: impl FnOnce(&Properties) -> Result<()>) {
         match apply(&self.properties) {
             Ok(()) => self.accept(),
@@ -203,7 +203,7 @@ impl fmt::Debug for Change {
     }
 }
 
-/// A request to run a self-test now. A test that is dropped without an answer has failed.
+/// A request to run a self-test now. A test that is dropped without an answer counts as failed.
 ///
 /// ```no_run
 /// # fn example(test: stripline::component::Test) {
@@ -221,7 +221,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// Returns the name of the test, one of those in the specification.
+    /// Returns the name of the test, which is in the specification.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -256,9 +256,9 @@ impl fmt::Debug for Test {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TestSpec {
-    /// Its name, unique among the component's tests.
+    /// The name of the test, unique among the component's tests.
     pub name: String,
-    /// One line for users: the subject of the test.
+    /// One line for users that states what is tested.
     pub summary: String,
 }
 
@@ -291,7 +291,7 @@ impl TestResult {
         Self { passed: false, value: None, text: cut(text) }
     }
 
-    /// Adds the measured value; a value that is not finite is left out.
+    /// Adds the measured value. A value that is not finite is left out.
     #[must_use]
     pub fn value(mut self, value: f64) -> Self {
         self.value = value.is_finite().then_some(Value::Float(value));
@@ -299,8 +299,8 @@ impl TestResult {
     }
 }
 
-/// The state that the control thread and the threads of a component share: the requests that wait,
-/// and the values of its read-only properties.
+/// The state shared by the control thread and the threads of a component: the waiting requests, and
+/// the values of the read-only properties.
 pub(super) struct PendingRequests {
     any: AtomicBool,
     state: LocalMutex<RequestState>,
@@ -364,7 +364,7 @@ impl PendingRequests {
         self.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
     }
 
-    /// Marks the component as ended: it takes no more requests.
+    /// Marks the component as ended. It takes no more requests.
     pub(super) fn end(&self) {
         let waiting = {
             let Some(mut state) = self.state.lock() else { return };
@@ -377,14 +377,14 @@ impl PendingRequests {
     #[cold]
     fn take(pending: &Arc<Self>) -> Option<Request> {
         loop {
-            // A child leaves them to its parent.
+            // A forked child leaves the requests to its parent.
             let mut state = pending.state.lock()?;
             let next = state.waiting.pop_front();
             pending.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
             let (number, ask) = next?;
             let reply = |answer| ReplyHandle { asked: Arc::clone(pending), number, answer };
             match ask {
-                // Its process answers it.
+                // The process answers these requests.
                 Ask::Tap(_) | Ask::PrepareMove(_) | Ask::Move(_) | Ask::CancelMove(_) => {}
                 Ask::Test(name) => {
                     let unsaid = RequestAnswer::Tested(TestResult::fail("the component reported no result"));
@@ -396,7 +396,8 @@ impl PendingRequests {
                         let (names, reply) = (values.into_keys().collect(), reply(unsaid));
                         return Some(Request::Change(Change { properties, names, reply }));
                     }
-                    // The launcher has another specification: the executable was rebuilt meanwhile.
+                    // The launcher has another specification, because the executable was rebuilt
+                    // meanwhile.
                     Err(errors) => {
                         drop(state);
                         (pending.reply)(number, RequestAnswer::Configured(Err(cut(errors.join("; ")))));
@@ -411,7 +412,7 @@ impl PendingRequests {
 struct ReplyHandle {
     asked: Arc<PendingRequests>,
     number: u64,
-    /// At first the one for a component that gives none.
+    /// Initially the answer for a component that gives none.
     answer: RequestAnswer,
 }
 
@@ -480,7 +481,7 @@ mod tests {
             seen.push((low, high, new.float("rate")));
             if low < high { Ok(()) } else { Err(Error::failed("upside down")) }
         });
-        // The first change was refused, so the second does not contain it.
+        // The first change was refused, so the second change does not contain its values.
         assert_eq!(seen, [(3.0, 2.0, 5.0), (1.0, 4.0, 5.0), (2.0, 5.0, 5.0)]);
         let refused = RequestAnswer::Configured(Err("upside down".into()));
         let accepted = || RequestAnswer::Configured(Ok(()));
@@ -497,7 +498,7 @@ mod tests {
         drop(requests.clone().request());
         pending.push(3, values(&[("low", 11.0)]));
         pending.push(4, values(&[("rate", 1.0)]));
-        // The values do not fit: the component never gets the request.
+        // The values do not fit, so the component never gets the request.
         assert!(requests.request().is_none());
         pending.push(5, Ask::Test("level".into()));
         pending.withdraw(5);
@@ -530,7 +531,7 @@ mod tests {
         }
         let last = said(&answers).pop().unwrap();
         assert!(matches!(last, (64, RequestAnswer::NotTaken(reason)) if reason.contains("64 requests")));
-        // Each request is returned once, however many copies poll.
+        // Each request is returned once, no matter how many copies poll.
         let both = [requests.clone(), requests];
         let taken = std::thread::scope(|scope| {
             let looking = both

@@ -1,5 +1,5 @@
-//! A component's specification before an instance exists: its ports and properties. It serves to
-//! check a waveform, for `stripline components`, and for a designer to read.
+//! The specification of a component before any instance exists: its ports and properties. It is
+//! used to check a waveform and for `stripline components`, and is read by designers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::packet::payload::{Content, SampleType, TypeName};
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComponentSpec {
-    /// The name of the type, as a waveform file has it.
+    /// The name of the type, as used in a waveform file.
     pub name: String,
     /// One sentence for users.
     pub summary: String,
@@ -34,21 +34,21 @@ pub struct ComponentSpec {
     pub ports: Vec<PortSpec>,
     /// Properties, in the order declared.
     pub properties: Vec<PropertySpec>,
-    /// Whether the waveform's `dispatch` selects the threads. A component that owns its loop has a
-    /// thread of its own.
+    /// Whether the waveform's `dispatch` selects the threads. A component with its own loop has a
+    /// separate thread.
     #[serde(default)]
     pub any_dispatch: bool,
-    /// Self-tests, in the order declared; they run while the component does.
+    /// Self-tests, in the order declared. They are run while the component runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<TestSpec>,
-    /// The rule for its sample rate; `None`: unknown.
+    /// The rule for the component's sample rate; `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateRule>,
     /// The rule for channels and rows.
     #[serde(default, skip_serializing_if = "OrderRule::is_default")]
     pub order: OrderRule,
-    /// Whether it checks its properties as a set ([`ComponentSpec::validated`]); an executable does
-    /// so on `--check`.
+    /// Whether the component checks its properties as a set ([`ComponentSpec::validated`]). An
+    /// executable does this with `--check`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub validates: bool,
     #[serde(skip)]
@@ -77,26 +77,26 @@ impl ComponentSpec {
     }
 
     /// Declares that the component runs its code as
-    /// [`Subscriber::dispatch`](crate::node::Subscriber::dispatch) returns it.
+    /// [`Subscriber::dispatch`](crate::node::Subscriber::dispatch) specifies.
     #[must_use]
     pub fn any_dispatch(mut self) -> Self {
         self.any_dispatch = true;
         self
     }
 
-    /// Adds an input that must be connected and takes one writer.
+    /// Adds a mandatory input with one writer.
     #[must_use]
     pub fn input(self, name: &str, types: PortTypes, summary: &str) -> Self {
         self.port(PortSpec::new(name, Direction::Input, types, summary))
     }
 
-    /// Adds an output that must be connected.
+    /// Adds a mandatory output.
     #[must_use]
     pub fn output(self, name: &str, types: PortTypes, summary: &str) -> Self {
         self.port(PortSpec::new(name, Direction::Output, types, summary))
     }
 
-    /// Adds a port with rules of its own.
+    /// Adds a port with other rules.
     #[must_use]
     pub fn port(mut self, port: PortSpec) -> Self {
         self.ports.push(port);
@@ -125,14 +125,14 @@ impl ComponentSpec {
         self
     }
 
-    /// Declares how its sample rate follows from its properties and its input.
+    /// Declares how the component's sample rate follows from its properties and inputs.
     #[must_use]
     pub fn sample_rate(mut self, rule: RateRule) -> Self {
         self.rate = Some(rule);
         self
     }
 
-    /// Declares which streams of channels and rows it takes, and which it sends.
+    /// Declares which streams of channels and rows the component takes and sends.
     ///
     /// ```
     /// use stripline::component::{ComponentSpec, OrderRule};
@@ -146,10 +146,10 @@ impl ComponentSpec {
         self
     }
 
-    /// Adds a check of properties that are valid one by one, before any part of a waveform starts.
-    /// It returns [`InvalidProperties`] with a remedy. The check may read files but must change
-    /// nothing. If [`Component::new`] has no side effects it can serve:
-    /// `.validated(|properties| Self::new(properties).map(drop))`.
+    /// Adds a check for properties that are valid one by one but may not fit together. It runs
+    /// before any part of a waveform starts and returns [`InvalidProperties`] with a remedy. The
+    /// check may read files but must change nothing. If [`Component::new`] has no side effects, it
+    /// can serve as the check: `.validated(|properties| Self::new(properties).map(drop))`.
     ///
     /// [`Component::new`]: super::Component::new
     #[must_use]
@@ -158,9 +158,9 @@ impl ComponentSpec {
         self
     }
 
-    /// Adds a search for facts about its outputs in its properties, for the check of a waveform. It
-    /// may read files but must change nothing, and returns no facts where the properties are wrong.
-    /// A specification from an executable has no facts.
+    /// Adds a function that derives facts about the outputs from the properties, for the check of a
+    /// waveform. It may read files but must change nothing, and returns no facts if the properties
+    /// are wrong. A specification printed by an executable has no facts.
     ///
     /// ```
     /// use stripline::component::{ComponentSpec, Properties, PropertyFacts};
@@ -187,10 +187,10 @@ impl ComponentSpec {
     }
 
     /// Checks that the component takes these properties together. A specification from an
-    /// executable accepts all.
+    /// executable accepts all properties.
     ///
     /// # Errors
-    /// The problem with them; see [`InvalidProperties`] for an example.
+    /// The problem with the properties; see [`InvalidProperties`] for an example.
     pub fn validate(&self, properties: &Properties) -> Result<(), InvalidProperties> {
         self.validation.of(properties)
     }
@@ -243,15 +243,15 @@ pub enum Direction {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortSpec {
-    /// Its name, unique within the component.
+    /// The name of the port, unique within the component.
     pub name: String,
-    /// The direction of its packets.
+    /// The direction of packets through the port.
     pub direction: Direction,
-    /// The payload types that it accepts.
+    /// The payload types that the port accepts.
     pub types: PortTypes,
-    /// Whether a waveform must connect it.
+    /// Whether a waveform must connect the port.
     pub mandatory: bool,
-    /// Whether an input takes packets of more than one writer.
+    /// Whether an input takes packets from more than one writer.
     pub many_writers: bool,
     /// One line for users.
     pub summary: String,
@@ -277,7 +277,7 @@ impl PortSpec {
         self
     }
 
-    /// Lets the input take packets of any number of writers.
+    /// Lets the input take packets from any number of writers.
     #[must_use]
     pub fn many_writers(mut self) -> Self {
         self.many_writers = true;
@@ -297,18 +297,18 @@ impl PortSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortTypes {
-    /// One of these; an output with a single entry sends that type.
+    /// One of these types. An output with a single entry sends that type.
     OneOf(Vec<TypeName>),
     /// The type of the other end (null sink, tee, throttle).
     Any,
     /// The type that arrives at the named input of the same component.
     SameAs(String),
-    /// The type that the named (choice or text) property gives.
+    /// The type given by the named property, which is a choice or text.
     Property(String),
 }
 
 impl PortTypes {
-    /// Accepts exactly that content: samples of a type, or messages with their schema. With
+    /// Accepts exactly one content: samples of a type, or messages with their schema. With
     /// [`Dynamic`](crate::payload::Dynamic), it accepts any type.
     ///
     /// ```
@@ -340,8 +340,8 @@ impl PortTypes {
         Self::OneOf(vec![samples.name().clone()])
     }
 
-    /// Accepts messages of the given name. No schema is compared: another structure is an error at
-    /// the first message.
+    /// Accepts messages of the given name. Schemas are not compared, so another structure causes an
+    /// error at the first message.
     ///
     /// # Panics
     /// When the name is not a [`TypeName`]: a mistake in the program.
@@ -385,20 +385,20 @@ impl fmt::Display for PortTypes {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PropertySpec {
-    /// Its name, unique within the component.
+    /// The name of the property, unique within the component.
     pub name: String,
-    /// The kind of its values.
+    /// The kind of the values.
     pub kind: PropertyKind,
-    /// The value when the waveform sets none; `None`: the waveform must set it.
+    /// The value if the waveform sets none. `None`: the waveform must set the property.
     pub default: Option<Value>,
-    /// Unit for users, as `Hz`; empty where the property has no unit.
+    /// The unit for users, for example `Hz`; empty if the property has no unit.
     pub unit: String,
     /// One line for users.
     pub summary: String,
-    /// The source of the value, and the time at which it is set.
+    /// The access to the property: the side that sets the value, and when.
     #[serde(default, skip_serializing_if = "Access::is_fixed")]
     pub access: Access,
-    /// A value for examples, where there is no default.
+    /// A value for examples if there is no default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
 }
@@ -431,8 +431,8 @@ impl PropertySpec {
         Self::with(name, PropertyKind::Choice { choices }, Some(Value::Text(default.into())), summary)
     }
 
-    /// Creates a file's path; in a waveform file it is relative to that file. The default is the
-    /// empty path, which means no file.
+    /// Creates the path of a file. A relative path in a waveform file is relative to that file. The
+    /// default is the empty path, which means no file.
     pub fn path(name: &str, summary: &str) -> Self {
         Self::with(name, PropertyKind::Path, Some(Value::Text(String::new())), summary)
     }
@@ -462,7 +462,7 @@ impl PropertySpec {
         self
     }
 
-    /// Sets a value for examples, where there is no default.
+    /// Sets a value for examples if there is no default.
     ///
     /// ```
     /// use stripline::component::{PropertySpec, Value};
@@ -490,15 +490,15 @@ impl PropertySpec {
         self
     }
 
-    /// Makes it a property that only the component sets, while it runs ([`Status`](super::Status)).
-    /// The default is its value until then.
+    /// Makes the property read-only: only the component sets it, while it runs
+    /// ([`Status`](super::Status)). Until then, the property has its default value.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.access = Access::ReadOnly;
         self
     }
 
-    /// Checks a value; a whole number passes for a float.
+    /// Checks a value. A whole number is accepted for a float.
     ///
     /// # Errors
     /// A sentence with the problem and the allowed values.
@@ -526,7 +526,7 @@ impl PropertySpec {
         Ok(value.clone())
     }
 
-    /// Parses the text of a `--set` option as this property's kind, then checks it.
+    /// Parses the text of a `--set` option as a value of this property's kind, then checks it.
     ///
     /// # Errors
     /// A sentence with the problem and the allowed values.
@@ -546,7 +546,7 @@ impl PropertySpec {
         self.check(&value)
     }
 
-    /// Returns the text to write in place of one that should have been a number, where it can be
+    /// Returns a suggested replacement for a text that should have been a number, if it can be
     /// derived.
     pub(crate) fn remedy(&self, text: &str) -> Option<String> {
         match self.kind {
@@ -596,17 +596,17 @@ pub enum PropertyKind {
     },
     /// Any text.
     Text,
-    /// One of these words.
+    /// One word of a list.
     Choice {
-        /// The words.
+        /// The allowed words.
         choices: Vec<String>,
     },
-    /// A path of a file; empty means none.
+    /// The path of a file. The empty path means no file.
     Path,
 }
 
 impl PropertyKind {
-    /// Returns the kind as a phrase, as `a number`.
+    /// Returns the kind as a phrase, for example `a number`.
     pub fn noun(&self) -> &'static str {
         match self {
             Self::Boolean => "true or false",
@@ -618,9 +618,9 @@ impl PropertyKind {
         }
     }
 
-    /// Returns the allowed range as a phrase, as `from 0 to 10`. It is empty where every value of
-    /// the kind is allowed, except that a real number must be finite. For a choice it lists the
-    /// words.
+    /// Returns the allowed range as a phrase, for example `from 0 to 10`. The phrase is empty if
+    /// every value of the kind is allowed, except that a real number must be finite. For a choice
+    /// it lists the words.
     ///
     /// ```
     /// use stripline::component::PropertyKind;
@@ -647,7 +647,7 @@ impl PropertyKind {
     }
 }
 
-/// Formats a number for users: very large and very small ones with an exponent.
+/// Formats a number for users, very large and very small numbers with an exponent.
 pub fn number(x: f64) -> String {
     if x != 0.0 && !(1e-4..1e7).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
 }

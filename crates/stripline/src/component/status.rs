@@ -12,11 +12,12 @@ use crate::sys::mutex::lock;
 /// The longest text, in bytes.
 const TEXT_MAX: usize = 4096;
 
-/// A read-only property, set by the component: `stripline get` prints its last value. Setting a
-/// number is one relaxed store ([`Status::add`]: one atomic addition), so a counter may be set with
-/// every packet. It wakes no thread. Texts take a lock and memory. Copies write the same value.
+/// A read-only property set by the component. `stripline get` prints the last value. Setting a
+/// number is one relaxed store ([`Status::add`]: one atomic addition), so a counter can be set with
+/// every packet. It wakes no thread. Setting a text takes a lock and may allocate. Copies write the
+/// same value.
 ///
-/// A value that does not fit the property's range is reported as unknown.
+/// A value outside the property's range is reported as unknown.
 ///
 /// ```no_run
 /// # fn run(mut ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -51,7 +52,7 @@ impl<T: StatusValue> Status<T> {
 }
 
 impl Status<u64> {
-    /// Adds to the value. Several threads may call it.
+    /// Adds to the value. Several threads may call this at once.
     pub fn add(&self, count: u64) {
         self.slot.slot.bits.fetch_add(count, Ordering::Relaxed);
     }
@@ -90,7 +91,7 @@ mod sealed {
     impl Sealed for String {}
 }
 
-// Relaxed everywhere: each value is independent, and a reader may get a slightly older one.
+// Relaxed everywhere: each value is independent, and a reader may get a slightly older value.
 macro_rules! number {
     ($type:ty, $kind:pat, $to:expr, $from:expr) => {
         impl StatusValue for $type {
@@ -120,7 +121,7 @@ impl StatusValue for String {
     fn store(mut self, place: &StatusSlot) {
         let end = (0..=self.len().min(TEXT_MAX)).rev().find(|at| self.is_char_boundary(*at));
         self.truncate(end.unwrap_or(0));
-        // A child sets nothing of its parent's.
+        // A forked child sets nothing in its parent's status.
         if let Some(mut text) = place.text.lock() {
             *text = self;
         }
@@ -137,7 +138,7 @@ impl StatusValue for String {
 
 struct StatusEntry {
     slot: StatusSlot,
-    /// The function that reads it, as the type that the component chose.
+    /// The function that reads the value as the type that the component chose.
     load: Mutex<Option<Load>>,
 }
 
@@ -156,7 +157,7 @@ impl Statuses {
     /// Returns the status of a read-only property.
     ///
     /// # Errors
-    /// The reason that there is no such status.
+    /// The reason why there is no such status.
     pub(super) fn take<T: StatusValue>(
         &self,
         spec: &ComponentSpec,
@@ -181,7 +182,7 @@ impl Statuses {
         Ok(Status { slot: Arc::clone(slot), kind: PhantomData })
     }
 
-    /// Returns the present values; `None` where a value does not fit its property.
+    /// Returns the current values. A value that does not fit its property is `None`.
     pub(super) fn values(&self, spec: &ComponentSpec) -> Vec<(String, Option<Value>)> {
         let value = |(name, slot): (&String, &Arc<StatusEntry>)| {
             let property = spec.find_property(name)?;

@@ -1,9 +1,9 @@
-//! Suggestions for numbers written with a unit, where the property's unit is given.
+//! Suggestions for numbers written with a unit, given the property's unit.
 
 use super::spec::number;
 
-/// Suggests how to write a text that is not a number: `10 MHz` where the unit is Hz. Returns `None`
-/// where it does not resemble a number.
+/// Suggests how to write a text that is not a number, for example `10 MHz` if the unit is Hz.
+/// Returns `None` if the text does not resemble a number.
 pub fn fix(text: &str, unit: &str, whole: bool) -> Option<String> {
     let text = text.trim();
     let (value, rest) = leading_number(text)?;
@@ -22,21 +22,21 @@ pub fn fix(text: &str, unit: &str, whole: bool) -> Option<String> {
     }
 }
 
-/// Returns the number at the start of a text, and the rest.
+/// Returns the number at the start of a text, and the remaining text.
 fn leading_number(text: &str) -> Option<(f64, &str)> {
-    // Excludes `inf` and `nan`, which parse as well.
+    // This excludes `inf` and `nan`, which would parse as well.
     if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
         return None;
     }
     let digits = text.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | '_')));
-    // The longest prefix that is a number: `1e3` of `1e3Hz`, `10` of `10e`.
+    // Takes the longest prefix that is a number: `1e3` of `1e3Hz`, `10` of `10e`.
     (1..=digits.unwrap_or(text.len())).rev().find_map(|end| {
         let value: f64 = text.get(..end)?.replace('_', "").parse().ok()?;
         value.is_finite().then_some((value, &text[end..]))
     })
 }
 
-/// Returns the factor from the written unit to the property's own.
+/// Returns the factor from the written unit to the property's unit.
 fn factor(said: &str, unit: &str) -> Option<f64> {
     let is_unit = |text: &str| !unit.is_empty() && text.eq_ignore_ascii_case(unit);
     let prefix = match said.len().checked_sub(unit.len()).filter(|at| said.is_char_boundary(*at)) {
@@ -46,7 +46,7 @@ fn factor(said: &str, unit: &str) -> Option<f64> {
     Some(match prefix.trim() {
         "" => 1.0,
         "k" | "K" => 1e3,
-        // A thousandth of a hertz is never meant.
+        // With these units, the prefix `m` never means a thousandth.
         "m" if unit == "Hz" || unit == "samples/s" => 1e6,
         "M" => 1e6,
         "G" | "g" => 1e9,

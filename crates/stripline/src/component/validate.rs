@@ -1,4 +1,4 @@
-//! What a component finds out from its properties before it runs: problems, and facts.
+//! Results that a component derives from its properties before it runs: problems, and facts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::packet::payload::TypeName;
 /// A function that checks a set of properties.
 type Check = Arc<dyn Fn(&Properties) -> Result<()> + Send + Sync>;
 
-/// The function that checks a set of properties. It stays in its program: `--describe` only reports
+/// The function that checks a set of properties. It stays in its program: `--describe` reports only
 /// that it exists.
 #[derive(Clone, Default)]
 pub(super) struct Validation(pub Option<Check>);
@@ -22,8 +22,8 @@ impl Validation {
     }
 }
 
-/// Facts about a component's outputs that follow from its properties, as from the header of a file
-/// that one of them names.
+/// Facts about a component's outputs that follow from its properties, for example from the header
+/// of a file that a property names.
 ///
 /// ```
 /// use stripline::component::PropertyFacts;
@@ -33,30 +33,30 @@ impl Validation {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PropertyFacts {
-    /// The sample rate, where no property has it.
+    /// The sample rate, if no property gives it.
     pub sample_rate_hz: Option<f64>,
     /// The number of channels.
     pub channels: Option<usize>,
-    /// The payload type of ports with the type that a property names, where that one is empty.
+    /// The payload type of ports that take their type from a property, if that property is empty.
     pub payload: Option<TypeName>,
-    /// The files that it writes, and those beside them that belong to them. A path that it has from
-    /// a property is a file that it reads, unless it is here.
+    /// The files that the component writes, with the files beside them that belong to them. A path
+    /// in a property that is not listed here is a file that the component reads.
     pub writes: Vec<PathBuf>,
-    /// The payload type of the samples in the file that it writes, where the name of the file
-    /// states one. It must be the type that the component receives.
+    /// The payload type of the samples in the file that the component writes, if the file's name
+    /// states a type. It must be the type that the component receives.
     pub named_payload: Option<TypeName>,
-    /// Whether it prints lines on standard output, beside other components. A component that needs
-    /// standard output for itself has the path `-` among its files.
+    /// Whether the component prints lines on standard output, beside other components. A component
+    /// that needs standard output for itself lists the path `-` among its files.
     pub prints: bool,
 }
 
-/// The function that finds the facts. It stays in its program, as [`Validation`] does.
+/// The function that finds the facts. It stays in its program, like [`Validation`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct FactFinder(pub Option<fn(&Properties) -> PropertyFacts>);
 
 impl FactFinder {
     pub(super) fn of(self, properties: &Properties) -> PropertyFacts {
-        // What is wrong with the properties is the check's affair.
+        // Problems with the properties are reported by the check, not here.
         self.0.and_then(|find| catch_panic(|| Ok(find(properties))).ok()).unwrap_or_default()
     }
 }
@@ -68,7 +68,7 @@ impl fmt::Debug for FactFinder {
 }
 
 impl PartialEq for FactFinder {
-    /// Compares specifications, not the code behind them.
+    /// Compares specifications without the functions in them.
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for Validation {
 }
 
 impl PartialEq for Validation {
-    /// Compares specifications, not the code behind them.
+    /// Compares specifications without the functions in them.
     fn eq(&self, _: &Self) -> bool {
         true
     }

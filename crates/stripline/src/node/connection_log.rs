@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::link::{ConnectionReport, ConnectionStats};
 
-/// The counters of the open connections, of the last ones that ended, and the sums of all others.
+/// The counters of the open connections and of the last ended connections, and the sums of all
+/// others.
 #[derive(Default)]
 pub(super) struct ConnectionLog {
-    /// In the order in which they were made.
+    /// In the order in which the connections were opened.
     listed: Vec<(String, Arc<ConnectionStats>)>,
     unlisted: u64,
     sums: ConnectionReport,
@@ -20,7 +21,8 @@ impl ConnectionLog {
     /// Adds a new connection.
     pub(super) fn open(&mut self, name: &str, stats: &Arc<ConnectionStats>) {
         self.listed.push((name.into(), Arc::clone(stats)));
-        // No other owner can count there any more.
+        // A connection has ended when no other owner of the counters is left that could still
+        // count.
         let has_ended = |stats: &Arc<ConnectionStats>| Arc::strong_count(stats) == 1;
         let ended = self.listed.iter().filter(|(_, stats)| has_ended(stats)).count();
         let mut surplus = ended.saturating_sub(Self::ENDED_MAX);
@@ -60,7 +62,8 @@ mod tests {
         }
         living.packet(5);
         log.open("last", &Arc::default());
-        // The first eleven that ended are not listed; the last one is alive while it is opened.
+        // The eleven connections that ended first are not listed. The last one is alive while it is
+        // opened.
         let listed = log.listed();
         assert_eq!(listed.len(), 1 + ConnectionLog::ENDED_MAX + 1);
         assert_eq!((&*listed[0].connection, listed[0].bytes, &*listed[1].connection), ("living", 5, "10"));

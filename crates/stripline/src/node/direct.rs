@@ -1,4 +1,4 @@
-//! Handlers on the thread that receives, where that is one of a middleware.
+//! Runs handlers on the receiving thread, even if that thread belongs to a middleware.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,8 +12,8 @@ use crate::transport::Wait;
 use super::dispatch::serve_one;
 use super::{PacketView, Received, Subscriber};
 
-/// Runs the handler for all packets: on the middleware's threads, one at a time, and on this one
-/// for all else that wakes the port. Returns as [`Subscriber::serve`].
+/// Runs the handler for all packets: on the middleware's threads, one packet at a time. Everything
+/// else that wakes the port is handled on this thread. Returns as [`Subscriber::serve`] does.
 pub(super) fn run<T: Content>(
     subscriber: &mut Subscriber<T>,
     handler: impl FnMut(PacketView<'_, T>) -> Result<()> + Send,

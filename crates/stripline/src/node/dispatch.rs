@@ -30,14 +30,14 @@ pub enum Dispatch {
     /// The component's own thread takes packets from the port's queue.
     #[default]
     Queue,
-    /// The thread that receives. That is the component's own, or one of a middleware that calls
-    /// back. Never two run its code at once.
+    /// The thread that receives: the component's own thread, or a middleware's thread that calls
+    /// back. The handler never runs twice at once.
     Direct,
     /// Several threads at once.
     Pool {
         /// The number of threads: 1 to [`Dispatch::THREADS_MAX`].
         threads: usize,
-        /// The order in which their results are passed on.
+        /// The order in which the results are passed on.
         order: Completion,
     },
 }
@@ -53,7 +53,7 @@ pub enum Dispatch {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Completion {
-    /// As they are finished.
+    /// In the order in which the handlers finish.
     #[default]
     Any,
     /// In the order of their packets. A thread that finishes early waits for those before it.
@@ -64,7 +64,7 @@ impl Dispatch {
     /// The most threads of a pool.
     pub const THREADS_MAX: usize = 256;
 
-    /// Returns a pool that passes on its results as they are finished.
+    /// Returns a pool that passes on results as they are finished.
     ///
     /// # Errors
     /// A sentence that names the number and its range.
@@ -81,8 +81,8 @@ impl Dispatch {
         pool.check().map(|()| pool).map_err(Error::failed)
     }
 
-    /// Returns the same pool, passing on in the order of the packets. Other kinds of dispatch are
-    /// unchanged.
+    /// Returns the same pool, but passing results on in the order of the packets. Other kinds of
+    /// dispatch are unchanged.
     #[must_use]
     pub fn in_order(self) -> Self {
         match self {
@@ -160,23 +160,26 @@ impl From<Dispatch> for String {
 }
 
 impl<T: Content> Subscriber<T> {
-    /// Runs a handler for every packet until the end of stream, and returns when the last handler
-    /// has returned. A handler should return soon. It sends its results itself, or passes them on:
+    /// Runs a handler for every packet until the end of stream. Returns when the last handler has
+    /// returned. A handler should return quickly. It sends its results itself or passes them on:
     /// see [`Subscriber::serve_then`].
     ///
-    /// With [`Dispatch::Queue`] it runs on this thread, packet by packet and in place. So it does
-    /// with [`Dispatch::Direct`], but where a middleware calls back, it runs on that thread.
+    /// With [`Dispatch::Queue`], the handler runs on this thread, packet by packet and in place.
+    /// [`Dispatch::Direct`] does the same, except that a middleware that calls back runs the
+    /// handler on the calling thread.
     ///
-    /// With a pool it runs on several threads at once, each with a copy of its packet, in reused
-    /// memory. A busy pool takes no more than these copies. So the port's queue fills up behind it,
-    /// and its policy applies. An idle pool sleeps, whichever wait strategy the port has. A packet
-    /// sent like one of a pool carries its order, for a [`Subscriber::resequenced`] downstream.
+    /// With a pool, the handler runs on several threads at once. Each thread copies its packet into
+    /// reused memory. A busy pool takes no packets beyond these copies, so the port's queue fills
+    /// up and its policy applies. An idle pool sleeps, regardless of the port's wait strategy. A
+    /// packet that is sent like a packet of a pool carries the order of that packet, for a
+    /// [`Subscriber::resequenced`] downstream.
     ///
     /// # Errors
-    /// [`Error::Handler`] when a handler fails or panics: it names the first that failed. Handlers
-    /// on other threads finish, and no further packet is taken. [`Error::Stopped`] when the
-    /// component is stopped, or a handler returns it. [`Error::Failed`] for a pool out of range;
-    /// otherwise as `receive`. Packets that were not taken are kept: one may serve again.
+    /// [`Error::Handler`] when a handler fails or panics; it names the first handler that failed.
+    /// Handlers on other threads finish, and no further packet is taken. [`Error::Stopped`] when
+    /// the component is stopped, or when a handler returns it. [`Error::Failed`] for a pool out of
+    /// range; otherwise the same as `receive`. Packets that were not taken are kept: the port can
+    /// be served again.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -206,13 +209,13 @@ impl<T: Content> Subscriber<T> {
         self.serve_then(dispatch, handler, |_, ()| Ok(()))
     }
 
-    /// Serves like [`Subscriber::serve`], with a handler of two parts. `work` may run on several
-    /// threads at once. `hand_on` gets its result and runs for one packet at a time, so that it can
-    /// own the output. With a pool of [`Completion::Resequence`] it runs in the order of the
-    /// packets, otherwise as they are finished.
+    /// Serves like [`Subscriber::serve`], with a handler in two parts. `work` may run on several
+    /// threads at once. `hand_on` gets the result and runs for one packet at a time, so it can own
+    /// the output. It runs in the order of the packets with a pool of [`Completion::Resequence`],
+    /// and otherwise in the order in which `work` finishes.
     ///
     /// # Errors
-    /// As [`Subscriber::serve`].
+    /// Same as [`Subscriber::serve`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -276,7 +279,7 @@ pub(super) fn serve_one<T: Content>(
     Ok(found)
 }
 
-/// Wraps an error of a handler. A stop is not an error of the handler.
+/// Wraps an error of a handler. [`Error::Stopped`] is passed through: the handler did not fail.
 pub(super) fn failure<T: Content>(port: &str, packet: PacketView<'_, T>, error: Error) -> Error {
     match error {
         Error::Stopped => Error::Stopped,

@@ -3,15 +3,15 @@
 use crate::error::{Error, Result};
 use crate::terms::Group;
 
-/// Returns the domain that the environment variable `STRIPLINE_DOMAIN` names: `default` if it is
-/// unset.
+/// Returns the domain named by the environment variable `STRIPLINE_DOMAIN`, or `default` if the
+/// variable is unset.
 ///
 /// # Errors
-/// A value that is no domain, with the name of the variable.
+/// The value is not a valid domain name. The error names the variable.
 pub(crate) fn domain_of_environment() -> Result<String> {
     const VARIABLE: &str = "STRIPLINE_DOMAIN";
     let Some(value) = std::env::var_os(VARIABLE) else { return Ok("default".into()) };
-    // What is not UTF-8 is no domain either.
+    // A value that is not UTF-8 is not a valid domain name either.
     let domain = value.to_string_lossy().into_owned();
     match check_domain(&domain) {
         Ok(()) => Ok(domain),
@@ -33,12 +33,12 @@ pub(super) fn check_domain(domain: &str) -> Result<()> {
     Err(Error::failed(format!("`{domain}` is no domain: use letters, digits, `-` and `_`")))
 }
 
-/// Returns the socket name where the nodes of a domain meet: the user's number, or `g` and the
-/// group's.
+/// Returns the name of the socket where the nodes of a domain meet. The name contains the user's
+/// number, or `g` and the group's number.
 pub(super) fn rendezvous_name(domain: &str, group: Option<Group>) -> Result<String> {
     match group {
         None => Ok(format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw())),
-        // The others would reject a process of another user outside their group.
+        // Nodes in the group would reject a process of another user outside the group.
         Some(group) if !group.has_this_process() => Err(Error::failed(format!(
             "domain `{domain}`: this process is not in its group (number {}); start it with `sg`, or add its user to \
              the group with `usermod -aG` and log in again",

@@ -1,4 +1,4 @@
-//! Packets that a receiver owns: several at once, on any thread, given back in any order.
+//! Packets owned by the receiver: several at once, on any thread, released in any order.
 
 use std::fmt;
 use std::ops::Deref;
@@ -16,36 +16,36 @@ use crate::transport::Wait;
 use super::view::described;
 use super::{Received, Subscriber};
 
-/// A [`Subscriber`] that gives its packets away: up to so many are in use at once. See
-/// [`Subscriber::holding`].
+/// A [`Subscriber`] that gives its packets away. Several can be in use at once, up to the number
+/// given to [`Subscriber::holding`].
 pub struct Holding<T: Content> {
     subscriber: Subscriber<T>,
     slots: HeldSlots,
 }
 
 impl<T: Content> Subscriber<T> {
-    /// Gives packets away instead of lending them: up to `packets` are in use at once. They can go
-    /// to other threads, and be dropped in any order, also after the subscriber.
+    /// Gives packets away instead of lending them. Up to `packets` can be in use at once. They can
+    /// move to other threads and be dropped in any order, even after the subscriber.
     ///
-    /// Over `inproc` and `shm`, a packet stays where its sender wrote it. It is copied if all
-    /// `packets` of its size would take more than half of the connection's `buffer`. It is also
-    /// copied if `packets` is above the connection's low watermark, by default three quarters of
-    /// `depth`. Always copied are packets that the sender may overwrite: under policies that drop
-    /// packets, and of senders of another user. The same holds for a ring that is locked or of
-    /// huge pages, and for a packet that arrived in fragments. Over all other transports it is
-    /// copied once.
+    /// Over `inproc` and `shm`, a packet stays where its sender wrote it. It is copied if `packets`
+    /// packets of its size would take more than half of the connection's `buffer`. It is also
+    /// copied if `packets` is above the connection's low watermark, which is three quarters of
+    /// `depth` by default. Packets that the sender may overwrite are always copied: under policies
+    /// that drop packets, and from senders of another user. So are packets from a ring that is
+    /// locked or uses huge pages, and packets that arrived in fragments. Over all other transports,
+    /// a packet is copied once.
     ///
-    /// Holding never stalls a sender. A ring is given back from its oldest packet on. A packet may
-    /// be held so long that half of the ring came behind it, or as many packets as the low
-    /// watermark. Then its pages become private. That copies them once, and costs some system
-    /// calls.
+    /// Holding never stalls a sender. The room in a ring is released from the oldest packet on.
+    /// Once half of the ring has been filled behind a held packet, or as many packets as the low
+    /// watermark have followed it, the pages of the held packet become private. This copies the
+    /// pages once, and costs some system calls.
     ///
-    /// A packet is finished when it is dropped, and at the latest when the next one is asked for.
-    /// Then a sender that waits for it ([`Scope::Target`](crate::terms::Scope::Target)) gets its
-    /// acknowledgement, although its memory stays.
+    /// A packet is finished when it is dropped, and at the latest when the next one is requested. A
+    /// sender that waits for it ([`Scope::Target`](crate::terms::Scope::Target)) then gets its
+    /// acknowledgement, although the memory of the packet stays in use.
     ///
     /// # Errors
-    /// [`Error::Port`] for a number of packets that is not from 1 to 4096.
+    /// [`Error::Port`] for a number of packets outside 1 to 4096.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -82,7 +82,7 @@ impl<T: Content> Holding<T> {
         self.subscriber.name()
     }
 
-    /// Returns the bytes of a sample.
+    /// Returns the size of a sample in bytes.
     pub fn sample_bytes(&self) -> usize {
         self.subscriber.sample_bytes()
     }
@@ -99,8 +99,9 @@ impl<T: Content> Holding<T> {
         self.slots.held()
     }
 
-    /// Returns the wait strategy of its connections, of several the one that spins most. It is
-    /// [`WaitStrategy::Block`] without any. For a program that polls before it waits.
+    /// Returns the wait strategy of the connections. With several connections, it is the strategy
+    /// that spins most; without any, it is [`WaitStrategy::Block`]. For a program that polls before
+    /// it waits.
     ///
     /// ```
     /// use stripline::terms::WaitStrategy;
@@ -120,7 +121,7 @@ impl<T: Content> Holding<T> {
         self.subscriber.senders()
     }
 
-    /// Returns the senders of its topic that it cannot be connected to: see
+    /// Returns the senders of the topic that this subscriber cannot connect to: see
     /// [`Subscriber::refusals`].
     ///
     /// ```
@@ -137,17 +138,17 @@ impl<T: Content> Holding<T> {
     /// Blocks until the next packet, as [`Subscriber::receive`] does; `None` is the end of stream.
     ///
     /// # Errors
-    /// [`Error::TooManyHeld`] with the packets that are in use; [`Error::System`] if the pages of
-    /// packets held for long cannot be copied. Receiving continues after both. Otherwise as
-    /// [`Subscriber::receive`].
+    /// [`Error::TooManyHeld`], which lists the packets in use; [`Error::System`] if the pages of
+    /// packets held for long cannot be copied. Receiving continues after both. Otherwise the same
+    /// as [`Subscriber::receive`].
     pub fn receive(&mut self) -> Result<Option<HeldPacket<T>>> {
         Ok(self.receive_within(|| Wait::FOREVER)?.packet())
     }
 
-    /// Returns the next packet if there is one.
+    /// Returns the next packet, if one is there.
     ///
     /// # Errors
-    /// As [`Holding::receive`].
+    /// Same as [`Holding::receive`].
     pub fn try_receive(&mut self) -> Result<Received<HeldPacket<T>>> {
         self.receive_within(|| Wait::Never)
     }
@@ -155,7 +156,7 @@ impl<T: Content> Holding<T> {
     /// Blocks until the next packet, but not longer than `timeout`.
     ///
     /// # Errors
-    /// As [`Holding::receive`].
+    /// Same as [`Holding::receive`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -175,7 +176,7 @@ impl<T: Content> Holding<T> {
     /// [`Subscriber::receive_with`] does.
     ///
     /// # Errors
-    /// As [`Holding::receive`].
+    /// Same as [`Holding::receive`].
     ///
     /// ```no_run
     /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -200,16 +201,17 @@ impl<T: Content> Holding<T> {
         }
     }
 
-    /// Returns, after the end of stream, the packets that were missing at its very end, if any.
+    /// Returns the packets missing at the very end of the stream, if any. Call it after the end of
+    /// stream.
     pub fn gap_at_end(&mut self) -> Option<Gap> {
         self.subscriber.gap_at_end()
     }
 
-    /// Returns the subscriber for a wait, with the packet before finished, and what is over given
-    /// back.
+    /// Returns the subscriber for a wait. The previous packet is finished and released memory is
+    /// given back first.
     pub(super) fn for_wait(&mut self) -> &mut Subscriber<T> {
         self.slots.finish_last(&mut self.subscriber.incoming);
-        // After an error everything is as before, and the next receive reports it.
+        // After an error everything is unchanged, and the next receive reports it.
         let _ = self.slots.settle(&mut self.subscriber.incoming);
         &mut self.subscriber
     }
@@ -231,7 +233,7 @@ impl<T: Content> Holding<T> {
                 Polled::Packet => self.subscriber.incoming.taken().payload.fits(form),
             },
         };
-        // Here, and not behind a call: its result would be copied.
+        // This is inlined here because the result of a separate function would be copied.
         if fits && let Some(given) = self.slots.give_plain(&self.subscriber.incoming) {
             let GivenPacket { slot, payload } = given;
             return Ok(Received::Packet(HeldPacket { slot, payload, form }));
@@ -239,14 +241,14 @@ impl<T: Content> Holding<T> {
         self.give(Polled::Packet)
     }
 
-    /// Finishes the packet before, and waits for the next.
+    /// Finishes the previous packet and waits for the next.
     #[inline(never)]
     fn wait_for(&mut self, wait: impl FnOnce() -> Wait) -> Result<Polled> {
         self.prepare()?;
         self.subscriber.incoming.receive(wait)
     }
 
-    /// Finishes the packet before, and finds a place for the next.
+    /// Finishes the previous packet and finds a slot for the next.
     #[inline]
     fn prepare(&mut self) -> Result<()> {
         let Self { subscriber, slots } = self;
@@ -256,7 +258,7 @@ impl<T: Content> Holding<T> {
         slots.find_free(subscriber.name())
     }
 
-    /// Gives what was found.
+    /// Gives away the received packet.
     #[inline(never)]
     fn give(&mut self, found: Polled) -> Result<Received<HeldPacket<T>>> {
         Ok(match self.subscriber.fitting(found)? {
@@ -272,15 +274,15 @@ impl<T: Content> Holding<T> {
 
 impl<T: Content> Drop for Holding<T> {
     fn drop(&mut self) {
-        // A child leaves the packets to its parent.
+        // A forked child leaves the packets to its parent.
         if self.subscriber.incoming.check_own().is_ok() {
             self.slots.finish_last(&mut self.subscriber.incoming);
         }
     }
 }
 
-/// Received samples that their receiver owns. Their memory is given back when this is dropped, on
-/// any thread. A packet that is forgotten ([`std::mem::forget`]) stays in use.
+/// Received samples owned by their receiver. Dropping the packet, on any thread, gives its memory
+/// back. A packet that is forgotten ([`std::mem::forget`]) stays in use.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -298,8 +300,8 @@ impl<T: Content> Drop for Holding<T> {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct HeldPacket<T: Content> {
-    // No field is smaller than a word. A copy of the padding would cover bytes that were just
-    // written as others, and wait for them.
+    // No field is smaller than a word. Otherwise a copy would read padding together with bytes that
+    // were just written separately, and would stall until those writes complete.
     slot: SlotInUse,
     payload: FrameRef,
     form: T::Form,
@@ -308,8 +310,8 @@ pub struct HeldPacket<T: Content> {
 described!(HeldPacket<T>);
 
 impl<T: Content> HeldPacket<T> {
-    /// Refuses the packet with a reason, as [`Packet::refuse`](super::Packet::refuse) does. It has
-    /// no effect once the next packet was asked for.
+    /// Refuses the packet with a reason, as [`Packet::refuse`](super::Packet::refuse) does. This
+    /// has no effect once the next packet has been requested.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -333,7 +335,7 @@ impl<T: Content> HeldPacket<T> {
     }
 
     fn copy(&self) -> &OwnedPacket {
-        // SAFETY: this is the packet.
+        // SAFETY: `self` is the packet in this slot.
         unsafe { self.slot.packet() }
     }
 
@@ -354,8 +356,8 @@ impl<T: Content> HeldPacket<T> {
 impl<T: Content> Deref for HeldPacket<T> {
     type Target = [T::Item];
     fn deref(&self) -> &[T::Item] {
-        // SAFETY: the slot holds the memory, and the port gives it back only when this is dropped.
-        // Size and alignment were checked when the packet was taken.
+        // SAFETY: the slot holds the memory, and the port gives it back only when this packet is
+        // dropped. Size and alignment were checked when the packet was taken.
         unsafe { self.payload.get() }
     }
 }
@@ -366,7 +368,7 @@ impl<T: Content<Item: fmt::Debug>> fmt::Debug for HeldPacket<T> {
     }
 }
 
-/// A packet may go to another thread, and be read by several.
+/// A packet may move to another thread, and several threads may read it.
 const _: fn() = || {
     fn is_send_and_sync<T: Send + Sync>() {}
     is_send_and_sync::<HeldPacket<f32>>();

@@ -9,8 +9,8 @@ use crate::packet::payload::{Cbor, from_cbor};
 use super::{HeldPacket, Packet, PacketView};
 
 impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> Packet<'_, Cbor<M, S>> {
-    /// Decodes the message, and finishes the packet. Bytes that do not decode are refused, as by
-    /// [`Packet::refuse`]; receiving continues after them.
+    /// Decodes the message and finishes the packet. Bytes that do not decode are refused as with
+    /// [`Packet::refuse`]. Receiving continues after an error.
     ///
     /// # Errors
     /// [`Error::Decode`] for bytes that do not decode as `M`.
@@ -42,10 +42,10 @@ impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> Packet<'_, Cbor<M, S>> {
 }
 
 impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> PacketView<'_, Cbor<M, S>> {
-    /// Decodes the message. A handler that returns the error refuses the packet to its sender.
+    /// Decodes the message. A handler that returns the error refuses the packet.
     ///
     /// # Errors
-    /// As [`Packet::decode`].
+    /// Same as [`Packet::decode`].
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,10 +73,10 @@ impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> PacketView<'_, Cbor<M, S>> {
 }
 
 impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> HeldPacket<Cbor<M, S>> {
-    /// Decodes the message. The packet stays held: [`HeldPacket::refuse`] refuses it to its sender.
+    /// Decodes the message. The packet stays held and can be refused with [`HeldPacket::refuse`].
     ///
     /// # Errors
-    /// As [`Packet::decode`].
+    /// Same as [`Packet::decode`].
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,37 +1,37 @@
-//! Publishers and subscribers of typed payloads. Without a waveform a [`Node`] connects them by
-//! topic. A component's ports are already connected. They are of the same types: [`Input`] is
-//! another name of [`Subscriber`], and [`Output`] one of [`Publisher`].
+//! Publishers and subscribers of typed payloads. Without a waveform, a [`Node`] connects them by
+//! topic. In a waveform, the ports of a component are already connected. Ports have the same types:
+//! [`Input`] is another name for [`Subscriber`], and [`Output`] for [`Publisher`].
 //!
 //! # Which one do I want?
 //!
 //! | to | use | example |
 //! | --- | --- | --- |
 //! | receive packets one by one | [`Subscriber::receive`] | `subscriber` |
-//! | receive what is there without a wait | [`Subscriber::try_receive`] | `embedded` |
+//! | receive a packet without waiting | [`Subscriber::try_receive`] | `embedded` |
 //! | wait for a packet, but not longer than a time | [`Subscriber::receive_timeout`] | |
 //! | own several packets at once, on any threads | [`Subscriber::holding`] | |
-//! | take samples in a length of your own, across packets | [`Subscriber::windowed`] | `windows` |
+//! | take samples in lengths that you choose, across packets | [`Subscriber::windowed`] | `windows` |
 //! | take property changes and tests while no packet comes | [`Subscriber::receive_with`] | `gain` |
-//! | the same with samples in a length of your own | [`Windowed::window_with`] | |
-//! | send on a packet or window at its rate, or at another | [`Loan::send_like`], [`Loan::send_like_at_rate`] | |
+//! | the same with samples in lengths that you choose | [`Windowed::window_with`] | |
+//! | forward a packet or window at its rate, or at another | [`Loan::send_like`], [`Loan::send_like_at_rate`] | |
 //! | run a handler for each packet, on one thread or a pool | [`Subscriber::serve`], [`Dispatch`] | |
 //! | the same, and send the results one at a time | [`Subscriber::serve_then`] | |
 //! | let the waveform choose the threads of a handler | [`component::Handler`](crate::component::Handler) | `handler` |
 //! | wait for several inputs at once, then receive | [`wait_any`] | `monitor` |
 //! | wait for ports, clients, servers and descriptors at once | [`WaitSet`] | |
-//! | wait in a loop of your own, as one of a toolkit | [`Waitable::arm`], [`Publisher::arm`] | |
+//! | wait in your own event loop, or a toolkit's | [`Waitable::arm`], [`Publisher::arm`] | |
 //! | end a wait from another thread | [`Subscriber::waker`], [`Publisher::waker`], [`Waker`] | |
 //! | run handlers of several inputs in turn, with shared state | [`SingleThread`] | |
 //! | restore the sequence behind a pool | [`Subscriber::resequenced`] | |
 //! | write a packet where its receivers read it | [`Publisher::loan`] | `publisher` |
-//! | end a stream that is not complete, or wait no longer for its end | [`Publisher::abandon`], [`Publisher::finish_within`] | |
+//! | end an incomplete stream, or limit the wait for its end | [`Publisher::abandon`], [`Publisher::finish_within`] | |
 //! | send samples that are elsewhere in memory | [`Publisher::send`] | `embedded` |
 //! | send and receive values of any serde type | [`Cbor`](crate::payload::Cbor), [`Packet::decode`] | `embedded` |
 //! | send or receive samples of a type that is defined at run time | [`Dynamic`](crate::payload::Dynamic) | |
 //! | get a reply to each request | [`call`](crate::call) | `tuner`, `scan` |
 //!
 //! The examples are in the folder `crates/stripline/examples`; `examples/README.md` lists them. All
-//! ways to receive have the same contract: order, gaps, overflow, end of stream.
+//! ways to receive follow the same contract for order, gaps, overflow and the end of stream.
 
 mod connection_log;
 mod direct;

@@ -31,11 +31,11 @@ use super::{Publisher, Subscriber, Topics};
 /// The interval between two attempts to connect to a publisher that does not answer.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// A node, which connects publishers and subscribers of the same topic without a daemon. It covers
-/// all processes of a user, or of the members of a group (see [`Topics`]).
+/// A node connects publishers and subscribers of the same topic without a daemon, across all
+/// processes of a user or of the members of a group (see [`Topics`]).
 ///
-/// Nodes meet in a *domain*: those with the same domain name discover each other. [`Topics`] select
-/// the transport of a topic.
+/// Nodes meet in a *domain*: nodes with the same domain name discover each other. [`Topics`] select
+/// the transport of each topic.
 ///
 /// ```
 /// use std::time::Duration;
@@ -99,7 +99,8 @@ impl OfferConsumer for SubscribedPort {
 
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
         let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-        // Kept meanwhile: if the port leaves, its goodbye follows with the connection.
+        // The receiver is kept meanwhile: if the port leaves, its goodbye follows with the
+        // connection.
         let Some(events) = self.events.upgrade() else { return Ok(()) };
         let options = shared.topics.of(&offer.topic).link_of(&self.payload);
         let request = ConnectRequest::new(connection.into(), self.payload.clone(), options);
@@ -110,13 +111,13 @@ impl OfferConsumer for SubscribedPort {
 }
 
 impl Node {
-    /// Joins the domain named by the environment variable `STRIPLINE_DOMAIN` (`default` if it is
-    /// unset). The topics come from the file named by `STRIPLINE_TOPICS`, if it is set. Sockets are
-    /// in the folder named by `STRIPLINE_RUNTIME_DIR`, if it is set, so that programs in other
-    /// containers can be found.
+    /// Joins the domain named by the environment variable `STRIPLINE_DOMAIN` (`default` if the
+    /// variable is unset). Topics are read from the file named by `STRIPLINE_TOPICS`, if it is set.
+    /// Sockets are in the folder named by `STRIPLINE_RUNTIME_DIR`, if it is set, so that programs
+    /// in other containers can be found.
     ///
     /// # Errors
-    /// An invalid file, domain or folder, with the name of the variable, or a lack of descriptors
+    /// An invalid file, domain or folder, with the name of the variable; or a lack of descriptors
     /// or threads.
     ///
     /// ```no_run
@@ -134,21 +135,21 @@ impl Node {
         Self::join(&domain, topics)
     }
 
-    /// Joins a domain of its own: nothing outside this node is connected. For tests and examples.
+    /// Joins a private domain: nothing outside this node is connected. For tests and examples.
     ///
     /// # Errors
-    /// As [`Node::new`].
+    /// Same as [`Node::new`].
     pub fn isolated() -> Result<Self> {
         Self::join(&format!("{:016x}", transport::random()?), Topics::default())
     }
 
-    /// Joins the domain of that name: 1 to 64 letters, digits, `-` and `_`. It is one of this
-    /// user's domains, or one of a group's if the topics' `[domain]` names a group. Those are
-    /// different domains even under the same name.
+    /// Joins the domain with the given name: 1 to 64 letters, digits, `-` and `_`. The domain
+    /// belongs to this user, or to a group if the topics' `[domain]` names one. Domains of
+    /// different owners are separate even under the same name.
     ///
     /// # Errors
     /// An invalid name, or a name that another user has taken; a group that this process is not in.
-    /// Otherwise as [`Node::new`].
+    /// Otherwise the same as [`Node::new`].
     ///
     /// ```
     /// use stripline::node::{Node, Topics};
@@ -159,12 +160,12 @@ impl Node {
     /// # Ok::<(), stripline::Error>(())
     /// ```
     pub fn join(domain: &str, topics: Topics) -> Result<Self> {
-        // The name is bound before this returns, so that others find the domain from then on.
+        // The name is bound before this returns, so that other nodes find the domain from then on.
         let listen = |name: &str, group| match Listener::unix(name, group) {
             Ok(listener) => Ok(Some(listener)),
-            // Of a folder that takes no sockets, no later attempt would be better.
+            // If the folder cannot hold sockets, a later attempt would fail too.
             Err(error) if SocketPlace::is_folder() && !is_taken(&error) => Err(error),
-            // A stranger with the name would keep this node apart from the others.
+            // A stranger that holds the name would keep this node apart from the others.
             Err(_) => match connect_unix_at_once(name, group) {
                 Err(stranger @ Error::PeerMisbehaved { .. }) => Err(Error::failed(format!(
                     "domain `{domain}`: another user has taken the name ({stranger}); choose another domain, or \
@@ -177,11 +178,11 @@ impl Node {
     }
 
     /// Observes a domain of this user that another process has opened. This node never becomes the
-    /// rendezvous host. It is stopped when the host is gone.
+    /// rendezvous host, and stops when the host has gone.
     ///
     /// # Errors
-    /// As [`Node::new`]. A host that is missing or of another user. `WouldBlock` within
-    /// [`Error::System`] when the queue of its listener is full.
+    /// Same as [`Node::new`]; also if the host is missing or belongs to another user. `WouldBlock`
+    /// within [`Error::System`] when the queue of the host's listener is full.
     pub(crate) fn observe(domain: &str) -> Result<Self> {
         let connect = |name: &str, group| connect_unix_at_once(name, group).map(|(host, _)| host);
         let meet = |_: &str, _, host, doorbell: &Doorbell, keeper: NodeOffers| {
@@ -192,8 +193,8 @@ impl Node {
         Self::enter(domain, Topics::default(), connect, meet)
     }
 
-    /// Joins a domain. `prepare` runs on this thread, and `meet` on the node's own, with the value
-    /// of the first.
+    /// Joins a domain. `prepare` runs on this thread. `meet` runs on the node's thread and gets the
+    /// value that `prepare` returned.
     fn enter<P: Send + 'static>(
         domain: &str,
         topics: Topics,
@@ -217,13 +218,13 @@ impl Node {
         Ok(Self { shared: Local::new(shared), _thread: Local::new(thread) })
     }
 
-    /// Creates a publisher on a topic, of samples of a Rust type, of messages
-    /// ([`Cbor`](crate::payload::Cbor)), or of a type by value ([`Dynamic`](crate::payload::Dynamic)).
+    /// Creates a publisher on a topic. The content is samples of a Rust type, messages
+    /// ([`Cbor`](crate::payload::Cbor)), or a type by value ([`Dynamic`](crate::payload::Dynamic)).
     ///
     /// # Errors
-    /// A name that is empty, has more than 255 bytes or control characters; a missing transport; a
-    /// lack of memory or descriptors. [`Error::Port`] for samples without a size, or aligned to
-    /// more than 16 bytes, and for `Dynamic` content without a type or a size.
+    /// A name that is empty, has more than 255 bytes or contains control characters; a missing
+    /// transport; a lack of memory or descriptors. [`Error::Port`] for samples without a size, or
+    /// aligned to more than 16 bytes, and for `Dynamic` content without a type or a size.
     ///
     /// ```
     /// use std::time::Duration;
@@ -256,7 +257,7 @@ impl Node {
     /// publisher of another type is refused: see [`Subscriber::refusals`].
     ///
     /// # Errors
-    /// As [`Node::publisher`].
+    /// Same as [`Node::publisher`].
     ///
     /// ```
     /// use serde::{Deserialize, Serialize};
@@ -304,7 +305,7 @@ impl Node {
     pub const ENDED_MAX: usize = ConnectionLog::ENDED_MAX;
 
     /// Returns the counters of every connection to this node's subscribers, and of the last
-    /// [`Node::ENDED_MAX`] that have ended. None in a child of a fork.
+    /// [`Node::ENDED_MAX`] connections that have ended. The list is empty in a child of a fork.
     pub fn connections(&self) -> Vec<ConnectionReport> {
         if self.shared.is_current() { lock(&self.shared.state).log.listed() } else { Vec::new() }
     }
@@ -321,10 +322,10 @@ impl Node {
         if self.shared.is_current() { lock(&self.shared.state).log.unlisted() } else { Default::default() }
     }
 
-    /// Returns the connections that were refused, and why: the other side has another payload type,
-    /// for example. None in a child of a fork.
+    /// Returns the refused connections and the reasons, for example because the other side has
+    /// another payload type. The list is empty in a child of a fork.
     ///
-    /// Such a connection is in the list for as long as it is offered.
+    /// A refused connection is listed for as long as it is offered.
     ///
     /// ```
     /// use stripline::node::Node;
@@ -371,8 +372,9 @@ impl Node {
         Ok(outgoing)
     }
 
-    /// Connects a consumer to every offer of that name, now and later. Existing offers are
-    /// connected when this returns, except those that do not answer.
+    /// Connects a consumer to every offer with that name, now and later. Existing offers are
+    /// connected when the returned first attempts have been waited for, except offers that do not
+    /// answer.
     #[must_use = "the offers at hand are connected after its wait"]
     pub(crate) fn subscribe(&self, topic: &str, consumer: Arc<dyn OfferConsumer>) -> FirstAttempts {
         let mut state = lock(&self.shared.state);
@@ -396,13 +398,13 @@ impl Node {
         guard
     }
 
-    /// Returns a handle that reconnects a consumer after it lost a connection that is still
+    /// Returns a handle that reconnects a consumer after it has lost a connection that is still
     /// offered.
     pub(crate) fn reconnector(&self) -> Reconnector {
         Reconnector(Arc::downgrade(&self.shared))
     }
 
-    /// Returns the offers with that payload type discovered so far: names and endpoints.
+    /// Returns the names and endpoints of the offers discovered so far with that payload type.
     pub(crate) fn known_offers(&self, payload: &TypeName) -> Vec<(String, Endpoint)> {
         let state = lock(&self.shared.state);
         let those = state.known.values().filter(|offer| offer.payload == *payload);
@@ -450,7 +452,7 @@ impl Node {
 impl Drop for Node {
     /// Leaves the domain; connected publishers and subscribers stay connected.
     fn drop(&mut self) {
-        // In a child, it is its parent that stays.
+        // In a forked child, the parent's node stays in the domain.
         if !self.shared.is_current() {
             return;
         }
@@ -489,14 +491,14 @@ impl NodeShared {
         }
     }
 
-    /// Leaves it to the node's thread to connect to a stopped process once the process goes on.
+    /// Leaves the attempt to the node's thread, which connects once the stopped process continues.
     fn connect_later(&self, offer: Offer, consumer: Arc<dyn OfferConsumer>) {
         lock(&self.state).stopped.push(offer, consumer);
-        // The thread wakes at the next check from then on.
+        // From then on, the thread wakes for the next check.
         self.doorbell.notify();
     }
 
-    /// Connects the publishers that are not stopped any more.
+    /// Connects to the publishers that are no longer stopped.
     fn connect_stopped(self: &Arc<Self>) {
         let Some(due) = lock(&self.state).stopped.take_due() else { return };
         for (offer, consumer) in due.offers {
@@ -504,7 +506,7 @@ impl NodeShared {
             if !is_known || !consumer.is_there() {
                 continue;
             }
-            // The process that the offer states may be wrong.
+            // An offer states its process itself, so the process may be wrong.
             if due.is_for_all || !offer.is_stopped() {
                 ConnectTask::new(self, offer, consumer).run_in_background(None);
             } else {
@@ -519,7 +521,8 @@ impl NodeShared {
 pub(crate) struct Reconnector(Weak<NodeShared>);
 
 impl Reconnector {
-    /// Connects a consumer to an endpoint once more, if that is still offered. Does not block.
+    /// Connects a consumer to an endpoint once more, if the endpoint is still offered. Does not
+    /// block.
     pub(crate) fn connect(&self, consumer: &Arc<dyn OfferConsumer>, endpoint: &Endpoint) {
         let Some(shared) = self.0.upgrade() else { return };
         let offer = {
@@ -538,16 +541,16 @@ impl Reconnector {
     }
 }
 
-/// The thread of the first attempt to connect.
+/// The thread that makes the first attempt to connect.
 #[derive(Clone, Copy)]
 enum Timing {
-    /// In the caller: existing offers are connected when it continues.
+    /// On the caller's thread: existing offers are connected when the caller continues.
     Inline,
     /// In the background, because a suspended publisher answers late.
     Background,
 }
 
-/// A task that connects one consumer to one offer, however long that takes.
+/// A task that connects one consumer to one offer, however long it takes.
 struct ConnectTask {
     shared: Arc<NodeShared>,
     connection: String,
@@ -561,12 +564,14 @@ impl ConnectTask {
         Self { shared: Arc::clone(shared), connection, offer, consumer }
     }
 
-    /// Starts tasks side by side. The node's thread connects publishers of stopped processes later.
+    /// Starts tasks side by side. The node's thread connects to publishers of stopped processes
+    /// later.
     fn run_all(tasks: impl Iterator<Item = Self>) -> FirstAttempts {
         let (running, attempts) = mpsc::channel();
         for task in tasks {
             match task.offer.process {
-                // It answers while this thread waits. No other process can hold it up.
+                // This process answers while this thread waits. No other process can delay the
+                // attempt.
                 Some(process) if process == std::process::id() && task.attempt() => {}
                 _ if task.offer.is_stopped() => {
                     task.shared.connect_later(task.offer, task.consumer);
@@ -577,7 +582,7 @@ impl ConnectTask {
         FirstAttempts::new(attempts)
     }
 
-    /// Makes attempts on a thread of their own until one succeeds. The first ends the channel.
+    /// Makes attempts on a separate thread until one succeeds. The first attempt ends the channel.
     fn run_in_background(self, mut first: Option<mpsc::Sender<()>>) {
         let topic = self.offer.topic.clone();
         let thread = std::thread::Builder::new().name("stripline-connec".into());
@@ -604,11 +609,11 @@ impl ConnectTask {
         }
     }
 
-    /// Makes an attempt; false: it must be repeated.
+    /// Makes one attempt; false: it must be repeated.
     fn attempt(&self) -> bool {
         let Offer { topic, endpoint, .. } = &self.offer;
-        // Another user may offer anything: connect only to an endpoint with a user that the kernel
-        // can name.
+        // Another user may offer anything. Connect only over a transport on which the kernel can
+        // name the user of the endpoint.
         let group = self.shared.topics.of(topic).link.group;
         let open_to = LinkOptions { group, ..LinkOptions::default() };
         let connected = transport::check(&endpoint.transport, &open_to)
@@ -625,9 +630,10 @@ impl ConnectTask {
                 self.show_refused(&error);
                 false
             }
-            // It has just died, which the rendezvous will report, or does not answer yet.
+            // The publisher has just died, which the rendezvous will report, or does not answer
+            // yet.
             Err(Error::System { .. }) => false,
-            // The other kinds stay as they are.
+            // Errors of the other kinds are permanent.
             Err(
                 error @ (Error::Refused { .. } | Error::PeerMisbehaved { .. } | Error::Unsupported { .. }),
             ) => {
@@ -643,7 +649,7 @@ impl ConnectTask {
         }
     }
 
-    /// Lists the connection as refused, and logs the reason where it is another than before.
+    /// Lists the connection as refused, and logs the reason if it differs from the last one.
     fn show_refused(&self, error: &Error) {
         let mut state = lock(&self.shared.state);
         let subscription = state.subscription_of(&self.offer.topic, &self.consumer);
@@ -653,7 +659,7 @@ impl ConnectTask {
     }
 }
 
-/// A guard that withdraws a publisher's offer when dropped.
+/// A guard that withdraws a publisher's offer when it is dropped.
 struct OfferGuard {
     shared: Arc<NodeShared>,
     address: String,
@@ -669,7 +675,7 @@ impl Drop for OfferGuard {
     }
 }
 
-/// The view of the node for the node's own thread.
+/// The offers of a node as seen by the node's thread.
 struct NodeOffers(Arc<NodeShared>);
 
 impl OfferSink for NodeOffers {
@@ -691,7 +697,7 @@ impl OfferSink for NodeOffers {
 
     fn learn(&mut self, offer: Offer) {
         // `Node::offer` and `Node::subscribe` connect the node's own ends before they return. If
-        // this thread began with that, they would return too early.
+        // this thread connected them first, those functions would return too early.
         let own = lock(&self.0.state).own.0.get(&offer.endpoint.address).cloned();
         if own.is_none_or(|own| own.endpoint != offer.endpoint) {
             self.0.learn(offer, Timing::Background);
@@ -735,7 +741,7 @@ mod tests {
     use super::*;
     use crate::sys::socket;
 
-    /// A consumer in a process that lacks something the first times.
+    /// A consumer in a process that lacks a resource in its first attempts.
     #[derive(Default)]
     struct Lacking {
         attempts: AtomicU32,
@@ -781,7 +787,7 @@ mod tests {
         assert!(lock(&consumer.refused).is_empty());
     }
 
-    /// Connects to the host of each domain right after it was opened.
+    /// Connects to the host of each domain right after the domain was opened.
     #[test]
     fn a_domain_can_be_found_when_its_first_node_has_joined() {
         for _ in 0..200 {

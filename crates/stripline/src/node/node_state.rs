@@ -20,19 +20,20 @@ pub(super) struct NodeState {
     pub own_changes: Vec<DiscoveryMessage>,
     /// All offers in the domain, by address.
     pub known: BTreeMap<String, Offer>,
-    /// By topic.
+    /// The subscriptions by topic.
     pub subscriptions: HashMap<String, Vec<Subscription>>,
-    /// The number of topics at which subscriptions that have ended are removed.
+    /// The number of topics at which ended subscriptions are removed.
     swept_at: usize,
-    /// The publishers of stopped processes that are to be connected.
+    /// The publishers of stopped processes that still have to be connected.
     pub stopped: StoppedOffers,
     pub log: ConnectionLog,
 }
 
 /// Offers of stopped processes, with the consumers to be connected to them.
 ///
-/// A stopped process does not answer. The first attempt to connect comes when the process goes on,
-/// or at the eighth check. So a new subscriber beside a stopped process costs no thread.
+/// A stopped process does not answer. The first attempt to connect is made when the process
+/// continues, or at the eighth check. So a new subscriber costs no thread while a publisher's
+/// process is stopped.
 #[derive(Default)]
 pub(super) struct StoppedOffers {
     offers: Vec<(Offer, Arc<dyn OfferConsumer>)>,
@@ -40,17 +41,18 @@ pub(super) struct StoppedOffers {
     turn: u64,
 }
 
-/// The offers of stopped processes that are to be checked again.
+/// The offers of stopped processes that are due for another check.
 pub(super) struct DueOffers {
     pub offers: Vec<(Offer, Arc<dyn OfferConsumer>)>,
-    /// Whether an attempt is made for all of them.
+    /// Whether to try all of them, including offers of processes that are still stopped.
     pub is_for_all: bool,
 }
 
 impl StoppedOffers {
     /// The interval between two checks of the processes.
     const INTERVAL: Duration = Duration::from_millis(250);
-    /// An offer states its process itself, which may be wrong: one of eight checks connects to all.
+    /// Every eighth check connects to all offers, because the process that an offer states may be
+    /// wrong.
     const TURNS: u64 = 8;
 
     /// Adds an offer, to be checked after [`Self::INTERVAL`] at the latest.
@@ -59,12 +61,12 @@ impl StoppedOffers {
         self.due.get_or_insert_with(|| Instant::now() + Self::INTERVAL);
     }
 
-    /// Returns when they are to be checked; `None`: there are none.
+    /// Returns the time of the next check; `None` if no offers wait.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Takes all of them, if it is time.
+    /// Takes all offers, if the time of the check has come.
     pub(super) fn take_due(&mut self) -> Option<DueOffers> {
         self.due.take_if(|due| Instant::now() >= *due)?;
         self.turn += 1;
@@ -86,7 +88,7 @@ impl NodeState {
         self.subscriptions_to(topic).find(|subscription| Arc::ptr_eq(&subscription.consumer, consumer))
     }
 
-    /// Adds a subscription, and removes subscriptions of consumers that have gone.
+    /// Adds a subscription and removes subscriptions of consumers that have gone.
     pub(super) fn subscribe(&mut self, topic: &str, subscription: Subscription) {
         if self.subscriptions.len() >= self.swept_at {
             self.subscriptions.retain(|_, subscriptions| {
@@ -104,7 +106,7 @@ impl NodeState {
     pub(super) fn forget(&mut self, address: &str) {
         let Some(Offer { topic, .. }) = self.known.remove(address) else { return };
         for subscription in self.subscriptions_to(&topic) {
-            // A TCP port may be reused by another publisher.
+            // Another publisher may reuse a TCP port.
             subscription.connected.retain(|endpoint| endpoint.address != address);
             subscription.forget_refused(address);
         }
@@ -131,7 +133,7 @@ mod tests {
     use crate::error::Result;
     use crate::packet::payload::TypeName;
 
-    /// A consumer that is there while its owner holds the other end.
+    /// A consumer that exists while its owner holds the other end.
     struct Held(Weak<()>);
 
     impl OfferConsumer for Held {

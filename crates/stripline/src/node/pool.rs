@@ -1,5 +1,5 @@
-//! A pool of threads that run a handler. They take turns at receiving. A thread that only
-//! distributed packets would cost a wake-up each.
+//! A pool of threads that run a handler. The threads take turns at receiving, because a separate
+//! thread that only distributed packets would cost one wake-up per packet.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -18,8 +18,8 @@ use super::view::view_of;
 use super::wait::wait_until;
 use super::{Completion, PacketView, Received, Subscriber};
 
-/// Runs `work` for every packet on so many threads, and `release` for one packet at a time. It ends
-/// at the end of stream or the first failure, when the handlers in progress have returned.
+/// Runs `work` for every packet on `threads` threads, and `release` for one packet at a time. It
+/// ends at the end of stream or the first failure, once the handlers in progress have returned.
 pub(super) fn run<T, R, W, H>(
     subscriber: &mut Subscriber<T>,
     threads: usize,
@@ -63,11 +63,11 @@ struct Pool<'a, T: Content, W, H> {
     form: T::Form,
     source: Mutex<PoolSource<'a, T>>,
     exit: Mutex<Exit<H>>,
-    /// Notified when the next packet is due.
+    /// Notified when the next packet may be released.
     released: Condvar,
     order: Completion,
     work: &'a W,
-    /// Wakes the receiving thread when no more is to be received.
+    /// Wakes the receiving thread when it must stop receiving.
     doorbell: Doorbell,
     is_over: AtomicBool,
     error: Mutex<Option<Error>>,
@@ -78,21 +78,21 @@ struct Pool<'a, T: Content, W, H> {
 /// The state of the receiving thread.
 struct PoolSource<'a, T: Content> {
     subscriber: &'a mut Subscriber<T>,
-    /// Packets taken.
+    /// The number of packets taken.
     taken: u64,
 }
 
 /// The state of the thread that passes results on.
 struct Exit<H> {
     release: H,
-    /// How many packets have been passed on.
+    /// The number of packets passed on.
     next: u64,
 }
 
-/// A measured packet: its statistics, and when it was taken or how long it took.
+/// The statistics of a measured packet, and the time when it was taken or the time that it took.
 type Measured = (Arc<ConnectionStats>, u64);
 
-/// The packet's number in the pool, its measurement, and the receipt to drop when it is finished.
+/// A packet's number in the pool, its measurement, and the receipt to drop when it is finished.
 type PooledPacket = (u64, Option<Measured>, Option<Receipt>);
 
 impl<T, R, W, H> Pool<'_, T, W, H>
@@ -101,12 +101,14 @@ where
     W: Fn(PacketView<'_, T>) -> Result<R> + Sync,
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
-    /// Runs one thread.
+    /// Runs one thread of the pool.
     fn run(&self) {
         let mut copy = OwnedPacket::default();
-        // Only the receiving thread may count, so a handler's time is counted at the next receive.
+        // Only the receiving thread may count, so the time of a handler is counted at the next
+        // receive.
         let mut finished: Option<Measured> = None;
-        // A child that a handler forked has none of the other threads, which may hold the locks.
+        // In a child that a handler forked, the other threads are missing but may still hold the
+        // locks.
         while self.process.is_current() {
             let mut source = lock(&self.source);
             if let Some((stats, service_ns)) = finished.take() {
@@ -131,7 +133,7 @@ where
     /// has ended.
     fn receive(&self, source: &mut PoolSource<T>, copy: &mut OwnedPacket) -> Result<Option<PooledPacket>> {
         loop {
-            // Relaxed: a failure that is seen late costs one more packet; the doorbell wakes a
+            // Relaxed: a failure that is seen late costs one more packet, and the doorbell wakes a
             // sleeping thread.
             if self.is_over.load(Ordering::Relaxed) {
                 return Ok(None);
@@ -146,7 +148,7 @@ where
         }
         let incoming = &mut source.subscriber.incoming;
         copy.copy_from(incoming);
-        // From now on, a packet forwarded from it carries its order.
+        // From now on, a packet forwarded from this one carries its order.
         copy.is_ordered = true;
         let stats = Arc::clone(incoming.stats());
         let receipt = incoming.take_receipt();
@@ -168,7 +170,7 @@ where
             exit = its_turn.unwrap_or_else(PoisonError::into_inner);
         }
         let outcome = made.and_then(|made| catch_panic(|| (exit.release)(packet, made)));
-        // Also after a failure, because the packets after it are finished as well.
+        // This is also done after a failure, because later packets must be finished as well.
         exit.next += 1;
         drop(exit);
         if self.order == Completion::Resequence {
@@ -176,8 +178,8 @@ where
         }
         if let Err(error) = outcome {
             let (words, is_failure) = (error.to_string(), !matches!(error, Error::Stopped));
-            // The pool ends before the sender gets the refusal: its next packet is not for this
-            // pool any more.
+            // The pool ends before the sender gets the refusal, because the sender's next packet is
+            // no longer meant for this pool.
             self.fail(failure(&self.port, packet, error));
             if let (Some(receipt), true) = (receipt, is_failure) {
                 receipt.refuse(words);
@@ -187,7 +189,7 @@ where
 }
 
 impl<T: Content, W, H> Pool<'_, T, W, H> {
-    /// Ends the pool. The first failure is kept.
+    /// Ends the pool and keeps the first failure.
     fn fail(&self, error: Error) {
         lock(&self.error).get_or_insert(error);
         self.is_over.store(true, Ordering::Relaxed);

@@ -18,8 +18,8 @@ use crate::transport::Wait;
 use super::Subscriber;
 use super::view::{Stamped, sealed::Stamps};
 
-/// A component's input port: another name of [`Subscriber`], and the same type. A function that
-/// takes an `Input` also takes a subscriber of a node.
+/// A component's input port: another name for [`Subscriber`]. A function that takes an `Input` also
+/// takes a subscriber of a node.
 ///
 /// ```
 /// fn next_sum(input: &mut stripline::Input<f32>) -> stripline::Result<Option<f32>> {
@@ -27,7 +27,7 @@ use super::view::{Stamped, sealed::Stamps};
 /// }
 /// ```
 pub type Input<T> = Subscriber<T>;
-/// A component's output port: another name of [`Publisher`], and the same type.
+/// A component's output port: another name for [`Publisher`].
 ///
 /// ```
 /// fn silence(output: &mut stripline::Output<f32>) -> stripline::Result<()> {
@@ -36,16 +36,16 @@ pub type Input<T> = Subscriber<T>;
 /// ```
 pub type Output<T> = Publisher<T>;
 
-/// How long a publisher waits at its end for receivers to take the remaining packets.
+/// The longest time for which a publisher waits at its end for receivers to take the remaining
+/// packets.
 const FINISH_TIME: Duration = Duration::from_secs(10);
-/// Longer than any program waits, and within the range of the clock.
+/// A time longer than any program waits, and within the range of the clock.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// A publisher, which sends packets of samples or messages to every receiver of a topic or output
-/// port.
+/// A publisher sends packets of samples or messages to every receiver of a topic or output port.
 ///
-/// A publisher belongs to one thread at a time. Its drop sends the end of stream, unless the thread
-/// panics.
+/// A publisher belongs to one thread at a time. Dropping it sends the end of stream, unless the
+/// thread is panicking.
 ///
 /// ```
 /// use stripline::node::Node;
@@ -62,31 +62,32 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Publisher<T: Content> {
-    /// Present until dropped.
+    /// Present until the publisher is dropped.
     outgoing: Option<Outgoing>,
-    /// The runtime that takes the link instead of ending its stream: it decides how the component
-    /// ended.
+    /// The channel to the runtime. It takes the link instead of ending the stream, because it
+    /// decides how the component ended.
     return_to: Option<Local<Sender<Outgoing>>>,
     form: T::Form,
 }
 
 impl<C: Sendable> Publisher<C> {
-    /// Sends a copy of the samples, or the message. Returns according to the connection's scope;
-    /// blocks while a receiver with policy `block` has no room.
+    /// Sends a copy of the samples, or the message. Returns according to the scope of the
+    /// connection. Blocks while a receiver with policy `block` has no room.
     ///
     /// # Errors
-    /// As [`Publisher::loan_copy_of`] and [`Loan::send`].
+    /// Same as [`Publisher::loan_copy_of`] and [`Loan::send`].
     #[inline(always)]
     pub fn send(&mut self, value: &C::Value) -> Result<()> {
         self.loan_copy_of(value)?.send()
     }
 
-    /// Prepares a packet as [`Publisher::loan`] does, with these samples or this message in it. It
-    /// can be sent with a scope, a deadline or stamps of its own. Dropping it sends nothing.
+    /// Prepares a packet as [`Publisher::loan`] does, filled with these samples or this message.
+    /// The packet can be sent with its own scope, deadline or stamps. Dropping it sends nothing.
     ///
     /// # Errors
-    /// As [`Publisher::loan`]. [`Error::Port`] if the bytes of [`Dynamic`](crate::payload::Dynamic)
-    /// are no whole samples. [`Error::Failed`] for a message that does not serialise.
+    /// Same as [`Publisher::loan`]. [`Error::Port`] if the bytes of
+    /// [`Dynamic`](crate::payload::Dynamic) are not whole samples. [`Error::Failed`] for a message
+    /// that does not serialise.
     ///
     /// ```
     /// use std::time::Duration;
@@ -122,13 +123,13 @@ impl<C: Sendable> Publisher<C> {
         self.loan_with(value, true)
     }
 
-    /// Sends like [`Publisher::send`], without waiting for room: all receivers get the packet, or
-    /// none. Under the scopes `server` and `target` it still waits for the receivers after it has
-    /// sent.
+    /// Sends like [`Publisher::send`], without waiting for room: either all receivers get the
+    /// packet, or none does. Under the scopes `server` and `target` it still waits for the
+    /// receivers after it has sent.
     ///
     /// # Errors
-    /// As [`Publisher::try_loan`] and [`Loan::send`]; [`Error::Failed`] for a message that does not
-    /// serialise.
+    /// Same as [`Publisher::try_loan`] and [`Loan::send`]; [`Error::Failed`] for a message that
+    /// does not serialise.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -164,7 +165,7 @@ impl<C: Sendable> Publisher<C> {
 }
 
 impl<T: Content> Publisher<T> {
-    /// Creates a publisher of samples of that form, which fits the transports' memory.
+    /// Creates a publisher of samples of the given form, which fits the transports' memory.
     pub(crate) fn of(outgoing: Outgoing, return_to: Option<Sender<Outgoing>>, form: T::Form) -> Self {
         Self { outgoing: Some(outgoing), return_to: return_to.map(Local::new), form }
     }
@@ -179,12 +180,12 @@ impl<T: Content> Publisher<T> {
         self.outgoing.as_ref().map_or(0, Outgoing::sequence)
     }
 
-    /// Returns the bytes of a sample.
+    /// Returns the size of a sample in bytes.
     pub fn sample_bytes(&self) -> usize {
         self.form.size()
     }
 
-    /// Returns the scope of its sends: the strongest of its connections.
+    /// Returns the scope of this publisher's sends: the strongest scope of the connections.
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
@@ -203,7 +204,8 @@ impl<T: Content> Publisher<T> {
         link.receivers()
     }
 
-    /// Blocks until at least `count` receivers are connected; false when `timeout` passes first.
+    /// Blocks until at least `count` receivers are connected. Returns false if `timeout` passes
+    /// first.
     ///
     /// # Errors
     /// [`Error::Interrupted`], [`Error::Stopped`], [`Error::Forked`].
@@ -211,7 +213,8 @@ impl<T: Content> Publisher<T> {
         self.link().wait_for_receivers(count, Instant::now().checked_add(timeout))
     }
 
-    /// Returns the most samples that a packet can have: [`LinkOptions::PACKET_MAX`] bytes of them.
+    /// Returns the largest number of samples in a packet: [`LinkOptions::PACKET_MAX`] bytes of
+    /// samples.
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
@@ -226,10 +229,10 @@ impl<T: Content> Publisher<T> {
         LinkOptions::PACKET_MAX / self.form.size()
     }
 
-    /// Returns the most samples of a packet that goes in one frame. Such a packet is written in
-    /// place, and [`Publisher::try_loan`] and [`Publisher::try_send`] accept it. The limit is a
-    /// little less than half of the smallest `buffer` among the port's transports. A larger packet
-    /// is written to memory of the port and copied once more.
+    /// Returns the largest number of samples in a packet that fits into one frame. Such a packet is
+    /// written in place, and [`Publisher::try_loan`] and [`Publisher::try_send`] accept it. The
+    /// limit is a little less than half of the smallest `buffer` among the port's transports. A
+    /// larger packet is written to memory of the port and copied once more.
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
@@ -244,10 +247,11 @@ impl<T: Content> Publisher<T> {
         self.outgoing.as_ref().map_or(0, Outgoing::frame_payload_max) / self.form.size()
     }
 
-    /// Sets the description of the samples that follow. Receivers get it with every packet; it is
-    /// sent once, and again for later receivers. Its JSON must not exceed
-    /// [`StreamInfo::ENCODED_MAX`] and must fit one frame. Otherwise the next send fails with
-    /// [`Error::TooLarge`]. It also fails, with the reason, if [`StreamInfo::check`] does.
+    /// Sets the description of the samples that follow. It is sent once, and again for later
+    /// receivers; receivers get it with every packet. The JSON of the description must not exceed
+    /// [`StreamInfo::ENCODED_MAX`] and must fit into one frame. Otherwise the next send fails with
+    /// [`Error::TooLarge`]. The next send also fails, with the reason, if [`StreamInfo::check`]
+    /// does.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -264,16 +268,16 @@ impl<T: Content> Publisher<T> {
         self.link().set_stream(&Arc::new(stream));
     }
 
-    /// Lends room for `samples` samples in the transport's memory: on shared memory they are
+    /// Lends room for `samples` samples in the transport's memory. On shared memory, samples are
     /// written in place and not copied again. Blocks while a receiver with policy `block` has no
     /// room. The initial content is unspecified.
     ///
-    /// More than [`Publisher::in_place_samples_max`] samples are written to memory of the port,
-    /// which it keeps for the next such packet. They go in fragments, and all waiting is left to
-    /// [`Loan::send`]. So a packet larger than a ring or a socket's buffer gets through while its
-    /// receivers take it. Receivers see one packet. A receiver that drops packets, and is overtaken
-    /// in the middle of this one, loses all of it. For such a receiver over `inproc` and `shm`, set
-    /// a `buffer` of four such packets, or it may get none.
+    /// More than [`Publisher::in_place_samples_max`] samples are written to memory that the port
+    /// keeps for such packets. They are sent in fragments, and [`Loan::send`] does all the waiting.
+    /// So a packet larger than a ring or a socket's buffer gets through while its receivers take
+    /// it. Receivers see one packet. A receiver that drops packets, and is overtaken in the middle
+    /// of this one, loses all of it. For such a receiver over `inproc` and `shm`, set a `buffer` of
+    /// four such packets; otherwise it may receive none of them.
     ///
     /// # Errors
     /// [`Error::TooLarge`] above [`Publisher::samples_max`]; [`Error::Stopped`] when the component
@@ -288,26 +292,26 @@ impl<T: Content> Publisher<T> {
     /// # Errors
     /// [`Error::Full`] when a receiver with policy `block` has no room. [`Error::TooLarge`] above
     /// [`Publisher::in_place_samples_max`], because room for several fragments cannot be checked in
-    /// advance. Otherwise as [`Publisher::loan`].
+    /// advance. Otherwise the same as [`Publisher::loan`].
     #[inline(always)]
     pub fn try_loan(&mut self, samples: usize) -> Result<Loan<'_, T>> {
         self.loan_as(samples, false)
     }
 
     /// Sends `packets` packets of `samples` samples each. `write` gets the index of each packet,
-    /// from 0, and its samples to write, in place as with [`Publisher::loan`]. Blocks as
-    /// [`Publisher::send`] does, for each packet.
+    /// from 0, and writes its samples in place as with [`Publisher::loan`]. Blocks for each packet
+    /// as [`Publisher::send`] does.
     ///
-    /// It is a loan and a send in a loop, and costs less for each packet. Over `inproc` and `shm`,
-    /// a receiver that polls gets each at once. One that sleeps is woken once: before this waits
-    /// for room, or at the end. Over `uds` and `tcp`, up to 64 KiB of packets leave with one system
-    /// call. They are gathered until there are so many, or until the last. With several transports,
-    /// a lossy receiver or credits, and in scopes that wait for receivers, the packets are sent one
-    /// by one.
+    /// The result is the same as a loan and a send in a loop, at a lower cost per packet. Over
+    /// `inproc` and `shm`, a receiver that polls gets each packet at once. A sleeping receiver is
+    /// woken once: before this function waits for room, or at the end. Over `uds` and `tcp`,
+    /// packets are gathered and leave with one system call once they fill 64 KiB, or with the last
+    /// packet. Packets are sent one by one with several transports, with a lossy receiver or
+    /// credits, and in scopes that wait for receivers.
     ///
     /// # Errors
-    /// As [`Publisher::loan`] and [`Loan::send`]. The packets before the error stay sent, as when
-    /// `write` panics: the increase of [`Publisher::sequence`] is their number.
+    /// Same as [`Publisher::loan`] and [`Loan::send`]. Packets before the error stay sent, also
+    /// when `write` panics. The increase of [`Publisher::sequence`] is the number of these packets.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -335,10 +339,11 @@ impl<T: Content> Publisher<T> {
         while index < packets {
             let link = gather.0.link();
             index = link.send_steady_run(index, packets, bytes, samples as u64, |index, place| {
-                // SAFETY: just lent, and the port is not called before this returns.
+                // SAFETY: `place` was just lent, and the port is not called before `write` returns.
                 write(index, unsafe { place.of(form).get_mut() });
             });
-            // A packet without room, or one that needs more than a packet of a steady stream.
+            // Either there was no room, or the packet is not one of a steady stream and needs the
+            // full path.
             if index < packets {
                 let mut loan = gather.0.loan(samples)?;
                 write(index, &mut loan);
@@ -349,8 +354,8 @@ impl<T: Content> Publisher<T> {
         gather.0.link().gather(false)
     }
 
-    /// Ends the stream and blocks until the remaining packets have left this process, ten seconds
-    /// at most. Dropping a publisher does the same, but only prints an error.
+    /// Ends the stream and blocks until the remaining packets have left this process, for at most
+    /// ten seconds. Dropping a publisher does the same, but only prints an error.
     ///
     /// # Errors
     /// [`Error::Full`] when a receiver does not take the remaining packets in time.
@@ -371,9 +376,9 @@ impl<T: Content> Publisher<T> {
     /// Ends the stream as [`Publisher::finish`] does, but blocks no longer than `timeout`.
     ///
     /// # Errors
-    /// [`Error::Full`] when a receiver does not take the remaining packets in time. To it, the end
-    /// is that of [`Publisher::abandon`]. So it is after [`Error::Interrupted`]: use
-    /// [`Publisher::end`] where a waker may end the wait.
+    /// [`Error::Full`] when a receiver does not take the remaining packets in time. That receiver
+    /// then sees the same end as after [`Publisher::abandon`]. The same applies after
+    /// [`Error::Interrupted`]: use [`Publisher::end`] where a waker may end the wait.
     ///
     /// ```
     /// use std::time::Duration;
@@ -390,13 +395,13 @@ impl<T: Content> Publisher<T> {
         self.outgoing.take().map_or(Ok(()), |mut outgoing| outgoing.finish(finish_wait(timeout)))
     }
 
-    /// Leaves without an end of stream. Receivers get all packets that were sent, and then what
-    /// they get when a sender dies. They wait for another sender, which comes with a gap
+    /// Leaves without an end of stream. Receivers get all packets that were sent, and then behave
+    /// as if the sender had died: they wait for another sender, which they report with a gap
     /// ([`GapReason::PeerRestart`](crate::GapReason::PeerRestart)).
     ///
-    /// For a stream that is not complete, as after an error: an end of stream would pass it off as
-    /// complete. A publisher that is dropped while its thread panics does the same. The report of a
-    /// run then has no count of packets sent by a component's port.
+    /// Use this for a stream that is incomplete, for example after an error: an end of stream would
+    /// mark it as complete. A publisher that is dropped while its thread panics does the same. The
+    /// report of a run then has no count of packets sent by the component's port.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -425,7 +430,7 @@ impl<T: Content> Publisher<T> {
         Ok(Loan::of(self, start, samples))
     }
 
-    /// Returns the number of samples in so many items.
+    /// Returns the number of samples in `items` items.
     #[inline(always)]
     fn whole(&self, items: usize) -> Result<usize> {
         self.form.whole(items).ok_or_else(|| self.not_whole(items))
@@ -446,35 +451,35 @@ impl<T: Content> Publisher<T> {
 
     #[inline(always)]
     pub(super) fn link(&mut self) -> &mut Outgoing {
-        // Only `finish` and `drop` take it, and both consume the publisher.
+        // Only `finish` and `drop` take the link, and both consume the publisher.
         self.outgoing.as_mut().expect("a publisher has its link until it is dropped")
     }
 }
 
-/// Returns the wait of an end of stream. A time beyond the clock's range means no limit.
+/// Returns the wait for an end of stream. A time beyond the clock's range means no limit.
 pub(super) fn finish_wait(timeout: Duration) -> Wait {
     let now = Instant::now();
     Wait::FinishUnlessWoken(now.checked_add(timeout).unwrap_or(now + FOREVER))
 }
 
-/// Packets of a publisher that may leave together. The drop sends them, also after an error, or
-/// when the function that writes them panics.
+/// A publisher that may send several packets together. Dropping this guard sends them, even after
+/// an error or when the function that writes them panics.
 struct Gather<'a, T: Content>(&'a mut Publisher<T>);
 
 impl<T: Content> Drop for Gather<'_, T> {
     fn drop(&mut self) {
-        // The error before this one is returned, or there was none.
+        // An earlier error has already been returned.
         let _ = self.0.link().gather(false);
     }
 }
 
 impl<T: Content> Drop for Publisher<T> {
     fn drop(&mut self) {
-        // A child leaves the end of the stream to the process that sends it.
+        // A forked child leaves the end of the stream to the process that sends it.
         let Some(mut outgoing) = self.outgoing.take().filter(Outgoing::is_own) else { return };
         match &self.return_to {
-            // At the very end of a process, the runtime that waits for it may be gone; then the
-            // drop is enough.
+            // At the very end of a process, the runtime that waits for the link may be gone.
+            // Dropping the link is then enough.
             Some(return_to) => drop(return_to.send(outgoing)),
             None if std::thread::panicking() => {}
             None => {
@@ -500,9 +505,10 @@ impl<T: Content> Drop for Publisher<T> {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Loan<'a, T: Content> {
-    /// What else there is of the loan lies there: a loan is moved often, and each word counts.
+    /// The rest of the loan's state is kept in the publisher: a loan is moved often, so each word
+    /// counts.
     publisher: &'a mut Publisher<T>,
-    /// Of room for that many samples at least.
+    /// The start of room for at least `samples` samples.
     start: FrameStart,
     samples: usize,
 }
@@ -514,7 +520,7 @@ impl<'a, T: Content> Loan<'a, T> {
         Self { publisher, start, samples }
     }
 
-    /// Sends by [`Outgoing::send_inlined`].
+    /// Sends with [`Outgoing::send_inlined`].
     #[inline(always)]
     pub(super) fn send_inlined(&mut self) -> bool {
         let bytes = self.samples * self.publisher.form.size();
@@ -534,15 +540,15 @@ impl<T: Content> Loan<'_, T> {
         self.samples = self.samples.min(samples);
     }
 
-    /// Sets the sample index of the packet's first sample; by default it continues the packet
-    /// before.
+    /// Sets the sample index of the packet's first sample. By default the index continues from the
+    /// previous packet.
     #[must_use]
     pub fn at_sample(self, index: u64) -> Self {
         self.publisher.link().stamp().sample_index = index;
         self
     }
 
-    /// Sets when the first sample was taken: nanoseconds since the Unix epoch.
+    /// Sets the time at which the first sample was taken, in nanoseconds since the Unix epoch.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -564,17 +570,18 @@ impl<T: Content> Loan<'_, T> {
         self
     }
 
-    /// Sets when the packet should have been sent (monotonic nanoseconds of the host): latency at a
-    /// fixed rate counts from then. A packet sent like one with an [`Order`](crate::packet::Order)
-    /// carries that order instead.
+    /// Sets the time at which the packet should have been sent, in monotonic nanoseconds of the
+    /// host: at a fixed rate, latency counts from this time. A packet sent like a packet with an
+    /// [`Order`](crate::packet::Order) carries that order instead.
     #[must_use]
     pub fn intended_ns(self, intended_ns: u64) -> Self {
         self.publisher.link().stamp().intended_ns = intended_ns;
         self
     }
 
-    /// Sets this packet's scope instead of the connection's: a weaker one, or a stronger one where
-    /// the transport can. (One weaker than what the transport always gives changes nothing.)
+    /// Sets a scope for this packet instead of the connection's scope: a weaker scope, or a
+    /// stronger one if the transport supports it. A scope weaker than the transport always provides
+    /// changes nothing.
     ///
     /// ```
     /// use std::time::Duration;
@@ -602,28 +609,30 @@ impl<T: Content> Loan<'_, T> {
         self
     }
 
-    /// Sets how long this packet's scope, if it is `server` or `target`, is waited for after the
-    /// send. It replaces the connection's `deadline-ms`; at most [`LinkOptions::DEADLINE_MS_MAX`].
+    /// Sets the deadline of this packet's scope: how long to wait after the send if the scope is
+    /// `server` or `target`. It replaces the connection's `deadline-ms`, and is at most
+    /// [`LinkOptions::DEADLINE_MS_MAX`].
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         self.publisher.link().set_own_deadline(deadline);
         self
     }
 
-    /// Sends the packet. Blocks, if the loan may, while a blocking receiver over another transport
-    /// has no room. A packet in fragments also waits for room over the first transport. With
-    /// [`Scope::Server`] and [`Scope::Target`] it then blocks until the scope is reached, or until
-    /// the deadline.
+    /// Sends the packet. If the loan may block, this blocks while a blocking receiver over another
+    /// transport has no room. A packet in fragments also waits for room over the first transport.
+    /// With [`Scope::Server`] and [`Scope::Target`] it then blocks until the scope is reached, or
+    /// until the deadline.
     ///
     /// # Errors
-    /// As the loan: [`Publisher::loan`] or [`Publisher::try_loan`]. [`Error::Unsupported`] for a
-    /// scope that a transport of this connection cannot keep: nothing was sent.
+    /// Same as the loan: [`Publisher::loan`] or [`Publisher::try_loan`]. [`Error::Unsupported`] for
+    /// a scope that a transport of this connection cannot keep; nothing was sent.
     ///
     /// [`Error::Unanswered`], [`Error::ReceiverGone`] or [`Error::PacketRefused`] when the scope
-    /// was not reached, and [`Error::Stopped`] when the wait was stopped: the packet stays sent.
+    /// was not reached, and [`Error::Stopped`] when the wait was stopped. After these errors the
+    /// packet stays sent.
     ///
-    /// When a packet in fragments fails after the first of them, its number is used up. Receivers
-    /// drop its fragments and report it as lost
+    /// If a packet in fragments fails after the first fragment, its number is used up. Receivers
+    /// drop the fragments and report the packet as lost
     /// ([`GapReason::Transport`](crate::GapReason::Transport)) with the next packet.
     #[inline(always)]
     pub fn send(self) -> Result<()> {
@@ -634,12 +643,12 @@ impl<T: Content> Loan<'_, T> {
         loan.publisher.link().send(bytes, samples as u64)
     }
 
-    /// Sends the packet with the stream, sample index and time of a received one, or of a
-    /// [`Window`](super::Window). Like a packet of
-    /// a pool's handler, it also carries its [`Order`](crate::packet::Order).
+    /// Sends the packet with the stream, sample index and time of a received packet or a
+    /// [`Window`](super::Window). If the received packet carries an
+    /// [`Order`](crate::packet::Order), as in a pool's handler, the order is carried over.
     ///
     /// # Errors
-    /// As [`Publisher::loan`].
+    /// Same as [`Publisher::loan`].
     ///
     /// ```no_run
     /// # fn example(
@@ -659,13 +668,14 @@ impl<T: Content> Loan<'_, T> {
     }
 
     /// Sends the packet as [`Loan::send_like`] does, at `up` / `down` of the received sample rate.
-    /// The sample index is scaled likewise and rounded down. A stream without a rate keeps none.
+    /// The sample index is scaled by the same ratio and rounded down. A stream without a rate stays
+    /// without one.
     ///
-    /// Indices stay exact if each `down` samples received give `up` samples sent, from an index on
-    /// that `down` divides.
+    /// Indices stay exact if `up` samples are sent for each `down` samples received, starting at an
+    /// index that is a multiple of `down`.
     ///
     /// # Errors
-    /// [`Error::Port`] for a ratio with 0; otherwise as [`Publisher::loan`].
+    /// [`Error::Port`] for a ratio with 0; otherwise the same as [`Publisher::loan`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -722,10 +732,12 @@ impl<T: Content> Loan<'_, T> {
             stamp.set_order(order);
         }
         if link.holds_large() {
-            // The transports have no part of the packet yet: its description is sent before it.
+            // No part of the packet is in a transport yet, so the description can be sent before
+            // it.
             link.set_stream(stream);
         } else if !link.follows(stream) {
-            // The description goes before the packet, in the memory that this loan holds.
+            // The description must precede the packet, but this loan holds the memory that it
+            // needs.
             let (overrides, waits) = (link.overrides(), link.waits());
             let payload: Vec<u8> = bytemuck::cast_slice(&self[..]).to_vec();
             let link = self.publisher.link();
@@ -733,7 +745,7 @@ impl<T: Content> Loan<'_, T> {
             link.set_stream(stream);
             let place = link.reserve(payload.len(), waits)?;
             link.set_overrides(overrides);
-            // SAFETY: just lent, and the link has not been called since.
+            // SAFETY: `place` was just lent, and the link has not been called since.
             unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);
         }
         self.send()
@@ -744,14 +756,14 @@ impl<T: Content> Deref for Loan<'_, T> {
     type Target = [T::Item];
     fn deref(&self) -> &[T::Item] {
         // SAFETY: the loan holds the link exclusively and does not call it until it sends or
-        // cancels. The room is for so many samples, or more.
+        // cancels. The room is for at least `samples` samples.
         unsafe { self.start.get(self.publisher.form.items(self.samples)) }
     }
 }
 
 impl<T: Content> DerefMut for Loan<'_, T> {
     fn deref_mut(&mut self) -> &mut [T::Item] {
-        // SAFETY: as above; `&mut self` makes it the only reference.
+        // SAFETY: the same as in `deref`; `&mut self` makes this the only reference.
         unsafe { self.start.get_mut(self.publisher.form.items(self.samples)) }
     }
 }

@@ -1,16 +1,17 @@
-//! A port in a program's own loop: one descriptor for `poll`, epoll or a toolkit.
+//! A descriptor with which a program waits for a port in its own loop: by `poll`, epoll or a
+//! toolkit.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use crate::sys::ready_set::ReadySet;
 
-/// A descriptor that is readable when a receiver of packets has to be asked
-/// ([`Waitable::arm`](super::Waitable::arm)). It is level-triggered, and stays the same however the
-/// connections of the receiver change. Nothing is ever read from it.
+/// A descriptor that becomes readable when the program must call the receiver again
+/// ([`Waitable::arm`](super::Waitable::arm)). It is level-triggered, and stays the same when the
+/// connections of the receiver change. The program never reads from it.
 ///
-/// Any number of loops on any threads may wait for it. It may be kept longer than its receiver;
-/// then it has no meaning. In the child of a fork it is an empty file.
+/// Any number of loops on any threads may wait for it. It may outlive the receiver, but has no
+/// meaning then. In the child of a fork it is an empty file.
 ///
 /// ```
 /// use std::os::fd::AsRawFd;

@@ -1,11 +1,11 @@
 //! Discovery between nodes without a daemon or a broker.
 //!
-//! All nodes of a domain use one Unix name. The node that binds it first is the host. The
-//! others connect to it, join, send their publishers, and receive those of all others. The domain
-//! is one user's, or one group's where it names one: each side checks the kernel's credentials of
-//! the other. When the host dies, the kernel reports it to all of them at once. One of them binds
-//! the name anew; the others connect to it and send again what they offer. Links between publishers
-//! and subscribers are not affected.
+//! All nodes of a domain use one Unix name. The node that binds it first is the host. The other
+//! nodes connect to the host, join, send their publishers, and receive the publishers of all
+//! others. A domain belongs to one user, or to a group if the domain names one: each side checks
+//! the kernel's credentials of the other. When the host dies, the kernel reports this to all nodes
+//! at once. One of them binds the name again; the others connect to it and send their offers again.
+//! Links between publishers and subscribers are not affected.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -30,27 +30,28 @@ use crate::transport::Endpoint;
 
 /// The longest message, in bytes.
 const MESSAGE_MAX: usize = 8192;
-/// Nodes of a domain that the host serves.
+/// The most nodes of a domain that the host serves.
 const PEERS_MAX: usize = 1024;
-/// Publishers that one node may announce.
+/// The most publishers that one node may announce.
 const OFFERS_MAX: usize = 4096;
-/// Bytes of changes that may wait for a node that does not read, beside the list that it gets when
-/// it joins. A node that falls further behind is closed, and joins again once it goes on.
+/// The most bytes of changes that may wait for a node that does not read, in addition to the list
+/// that it gets when it joins. The host closes a node that falls further behind. The node joins
+/// again once it continues.
 const UNSENT_MAX: usize = 4 << 20;
-/// Between two attempts to become or to find a host.
+/// The interval between two attempts to become or find a host.
 const RETRY: Duration = Duration::from_millis(5);
-/// The version of these messages.
+/// The version of the discovery messages.
 const VERSION: u32 = 1;
-/// The poller's token of the doorbell; those of peers are below it.
+/// The poller's token of the doorbell. The tokens of peers are smaller.
 const DOORBELL: u64 = 1 << 62;
 
-/// One publisher that subscribers may connect to.
+/// A publisher that subscribers may connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Offer {
     pub topic: String,
     pub payload: TypeName,
     pub endpoint: Endpoint,
-    /// The publisher's process, by its own word.
+    /// The publisher's process, as the publisher states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
 }
@@ -70,7 +71,7 @@ impl Offer {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum DiscoveryMessage {
-    /// The first one, from a node to the host.
+    /// The first message from a node to the host.
     Join {
         version: u32,
     },
@@ -83,7 +84,7 @@ pub(crate) enum DiscoveryMessage {
 pub(crate) struct Offers(pub BTreeMap<String, Offer>);
 
 impl Offers {
-    /// Applies a change. Returns whether it has changed anything.
+    /// Applies a change. Returns whether the change had an effect.
     pub(crate) fn change(&mut self, message: &DiscoveryMessage) -> bool {
         match message {
             DiscoveryMessage::Join { .. } => false,
@@ -95,7 +96,7 @@ impl Offers {
         }
     }
 
-    /// Returns whether there is room for what the message offers.
+    /// Returns whether there is room for the offer in the message.
     fn has_room_for(&self, message: &DiscoveryMessage) -> bool {
         match message {
             DiscoveryMessage::Offer(offer) => {
@@ -108,23 +109,24 @@ impl Offers {
 
 /// A node's handling of the offers of other nodes.
 pub(crate) trait OfferSink: Send {
-    /// Returns this node's own publishers, all of them.
+    /// Returns all publishers of this node.
     fn offers(&mut self) -> Offers;
     /// Returns the changes of this node's own publishers since the last call of either function, in
     /// order. `None`: the node has ended.
     fn changes(&mut self) -> Option<Vec<DiscoveryMessage>>;
-    /// Returns when [`OfferSink::changes`] is to be called again, also without a change.
+    /// Returns the time at which [`OfferSink::changes`] must be called again, even without a
+    /// change.
     fn wake_at(&self) -> Option<Instant> {
         None
     }
-    /// Adds a publisher, which may be there already.
+    /// Adds a publisher, which may already be listed.
     fn learn(&mut self, offer: Offer);
     /// Removes a publisher.
     fn forget(&mut self, address: &str);
 }
 
-/// Runs until the node has ended; the doorbell rings when its offers have changed. With a listener
-/// this node begins as the host.
+/// Runs until the node has ended. The doorbell rings when the node's offers have changed. With a
+/// listener, this node starts as the host.
 pub(super) fn run(
     name: &str,
     group: Option<Group>,
@@ -146,7 +148,8 @@ pub(super) fn run(
                         outcome => outcome,
                     }
                 }
-                // Another user has the name, or its owner does not listen yet: reported at times.
+                // Another user has the name, or its owner does not listen yet. This is reported
+                // from time to time.
                 Err(error) => {
                     if last_report.elapsed() > Duration::from_secs(5) {
                         log::warn!(target: "stripline::node", "domain {name}: cannot reach the other nodes: {error}");
@@ -167,7 +170,8 @@ pub(super) fn run(
     }
 }
 
-/// Does as [`run`] with a connection to the host, but never as the host: until that one has ended.
+/// Runs like [`run`] with a connection to the host, until the host has ended. Never becomes the
+/// host.
 pub(super) fn observe(host: Descriptor<UnixStream>, doorbell: &Doorbell, mut sink: impl OfferSink) {
     let mut violations = violations_in("an observed domain");
     let _ = join(RendezvousPeer::new(host, None), doorbell, &mut sink, &mut violations);
@@ -177,17 +181,17 @@ fn violations_in(domain: &str) -> ViolationLog {
     ViolationLog::new("stripline::node", domain.into())
 }
 
-/// Waits before another attempt; true: the node has ended.
+/// Waits before another attempt. Returns true if the node has ended.
 fn pause(doorbell: &Doorbell, sink: &mut impl OfferSink) -> Result<bool> {
     let mut poll_set = PollSet::default();
     poll_set.readable(doorbell.as_fd());
     poll_set.wait(Some(Instant::now() + RETRY))?;
-    // The next host gets all offers.
+    // The changes can be dropped: the next host gets all offers.
     doorbell.drain();
     Ok(sink.changes().is_none())
 }
 
-/// Exchanges offers with a host; true: the node has ended; false: the host has.
+/// Exchanges offers with a host. Returns true if the node has ended, and false if the host has.
 fn join(
     mut host: RendezvousPeer,
     doorbell: &Doorbell,
@@ -259,8 +263,8 @@ fn serve(
     }
 }
 
-/// Returns a node that has joined. All others are closed: what they sent was no first message of a
-/// node.
+/// Returns a node that has joined. Any other peer is closed: its first message was not a node's
+/// first message.
 fn joined(admission: Admission, violations: &mut ViolationLog) -> Option<RendezvousPeer> {
     match admission {
         Admission::Message { socket, process, message, .. } => match (check_join(message), socket) {
@@ -288,10 +292,10 @@ fn apply(message: DiscoveryMessage, sink: &mut impl OfferSink) {
     }
 }
 
-/// The host's state: what it sends to each of the other nodes.
+/// The state of the host, with the data to be sent to each of the other nodes.
 #[derive(Default)]
 pub(crate) struct RendezvousHost {
-    /// In the order in which they joined.
+    /// The nodes, in the order in which they joined.
     peers: BTreeMap<u64, RendezvousPeer>,
     own: Offers,
     next_token: u64,
@@ -304,7 +308,7 @@ impl RendezvousHost {
         self.peers.keys().copied()
     }
 
-    /// Applies changes of this node's own offers, and sends them to all others.
+    /// Applies changes of this node's own offers and sends them to all other nodes.
     fn change_own(&mut self, changes: &[DiscoveryMessage], sink: &mut impl OfferSink) {
         if changes.is_empty() {
             return;
@@ -316,13 +320,13 @@ impl RendezvousHost {
         self.remove(broken, sink);
     }
 
-    /// Adds a node that has joined, and sends it all offers. Returns its token, unless it was
-    /// closed at once.
+    /// Adds a node that has joined and sends it all offers. Returns the token of the node, unless
+    /// it was closed at once.
     pub(crate) fn add(&mut self, mut peer: RendezvousPeer, sink: &mut impl OfferSink) -> Option<u64> {
         if self.peers.len() >= PEERS_MAX {
             let processes = self.peers.values().map(|peer| peer.process);
             let token = *self.peers.keys().nth(oldest_of_most(processes)?)?;
-            // One process cannot take the places of all others, but it keeps what it had.
+            // One process cannot take the places of all others. It keeps the places that it has.
             if self.peers[&token].process == peer.process {
                 return None;
             }
@@ -340,8 +344,9 @@ impl RendezvousHost {
         Some(token)
     }
 
-    /// Receives what a node has sent and forwards it to the others; sends what it has room for.
-    /// Returns the violation of a node that is removed for it, with its process.
+    /// Receives the messages of a node and forwards them to the others. Sends pending messages to
+    /// the node while it has room. If the node is removed for a violation, returns the violation
+    /// and the node's process.
     pub(crate) fn receive(&mut self, token: u64, sink: &mut impl OfferSink) -> Option<(Option<u32>, String)> {
         let peer = self.peers.get_mut(&token)?;
         let received = if peer.flush() { peer.receive() } else { Ok(None) };
@@ -353,7 +358,7 @@ impl RendezvousHost {
                 return gone.err().map(|violation| (process, violation));
             }
         };
-        // An offer that is not kept could not be withdrawn when its owner dies.
+        // An offer that the host does not keep could not be withdrawn when its owner dies.
         messages.retain(|message| peer.offers.has_room_for(message) && peer.offers.change(message));
         let broken = self.broadcast(Some(token), |peer| messages.iter().for_each(|it| peer.queue(it)));
         self.remove(broken, sink);
@@ -361,7 +366,7 @@ impl RendezvousHost {
         None
     }
 
-    /// Waits for room at the nodes that have not taken all, and at no other.
+    /// Waits for room only at the nodes that have not taken all messages.
     fn watch_room(&mut self, poller: &Poller) -> Result<()> {
         for (token, peer) in &mut self.peers {
             let awaits_room = !peer.is_flushed();
@@ -374,7 +379,7 @@ impl RendezvousHost {
         Ok(())
     }
 
-    /// Sends messages to all nodes but one, and returns those that have to be closed.
+    /// Sends messages to all nodes but one. Returns the nodes that have to be closed.
     fn broadcast(&mut self, except: Option<u64>, queue: impl Fn(&mut RendezvousPeer)) -> Vec<u64> {
         let others = self.peers.iter_mut().filter(|(token, _)| Some(**token) != except);
         let sent = others.map(|(token, peer)| {
@@ -384,7 +389,7 @@ impl RendezvousHost {
         sent.filter(|(_, is_open)| !is_open).map(|(token, _)| token).collect()
     }
 
-    /// Removes nodes with what they offered, and those to which this cannot be sent.
+    /// Removes nodes and their offers, and also every node to which the withdrawals cannot be sent.
     fn remove(&mut self, mut tokens: Vec<u64>, sink: &mut impl OfferSink) {
         while let Some(token) = tokens.pop() {
             let Some(peer) = self.peers.remove(&token) else { continue };
@@ -403,42 +408,42 @@ pub(crate) struct RendezvousPeer {
     offers: Offers,
     /// Messages that the other end has not taken in full.
     unsent: Vec<u8>,
-    /// The part of them that it has taken.
+    /// The number of bytes of `unsent` that the other end has taken.
     taken: usize,
-    /// Bytes that may wait.
+    /// The most bytes that may wait.
     unsent_max: usize,
-    /// Whether the host waits for room here.
+    /// Whether the host waits for room at this peer.
     awaits_room: bool,
 }
 
 impl RendezvousPeer {
     pub(crate) fn new(stream: Descriptor<UnixStream>, process: Option<u32>) -> Self {
-        // A stream that cannot be made non-blocking fails at its first use.
+        // If the stream cannot be made non-blocking, its first use fails.
         let _ = stream.set_nonblocking(true);
         let (received, offers, unsent) = Default::default();
         let (taken, unsent_max, awaits_room) = (0, UNSENT_MAX, false);
         Self { stream, process, received, offers, unsent, taken, unsent_max, awaits_room }
     }
 
-    /// Adds all offers of a node to what is to be sent.
+    /// Adds all offers of a node to the unsent messages.
     fn queue_all(&mut self, offers: &Offers) {
         offers.0.values().for_each(|offer| self.queue(&DiscoveryMessage::Offer(offer.clone())));
     }
 
-    /// Adds a message to what is to be sent.
+    /// Adds a message to the unsent messages.
     fn queue(&mut self, message: &DiscoveryMessage) {
         if let Ok(bytes) = messages::framed(message) {
             self.unsent.extend_from_slice(&bytes);
         }
     }
 
-    /// Returns whether the other end has taken all.
+    /// Returns whether the other end has taken everything.
     fn is_flushed(&self) -> bool {
         self.taken == self.unsent.len()
     }
 
-    /// Sends what there is room for. Returns false if the other end has to be closed: it has hung
-    /// up, or does not read.
+    /// Sends as many bytes as there is room for. Returns false if the peer must be closed because
+    /// it has hung up or does not read.
     fn flush(&mut self) -> bool {
         while !self.is_flushed() {
             match (&*self.stream).write(&self.unsent[self.taken..]) {
@@ -448,7 +453,7 @@ impl RendezvousPeer {
                 Err(_) => return false,
             }
         }
-        // Moves no more bytes than it removes.
+        // This never moves more bytes than it removes.
         if self.taken >= self.unsent.len() - self.taken {
             self.unsent.drain(..self.taken);
             self.taken = 0;
@@ -456,7 +461,7 @@ impl RendezvousPeer {
         self.unsent.len() - self.taken <= self.unsent_max
     }
 
-    /// Returns the messages that have arrived; `None`: the other end hung up.
+    /// Returns the messages that have arrived; `None`: the other end has hung up.
     ///
     /// # Errors
     /// A description of the other end's violation.
@@ -476,14 +481,14 @@ impl RendezvousPeer {
         };
         let mut messages = Vec::new();
         messages::take(&mut self.received, MESSAGE_MAX, &mut messages).map_err(unreadable)?;
-        // A node that has left takes its offers with it.
+        // When a node has left, its last offers are dropped with it.
         Ok(Some(messages).filter(|_| !has_ended))
     }
 }
 
-/// Returns the length of the message that begins with these bytes, with its prefix.
+/// Returns the length of the message that begins with these bytes, including the prefix.
 ///
-/// The prefix is four bytes, the length of the text.
+/// The prefix is four bytes with the length of the text.
 fn message_length(bytes: &[u8]) -> Result<Option<usize>, String> {
     let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;
@@ -522,7 +527,7 @@ mod tests {
     use crate::sys::own_process::{in_own_process, logged};
     use crate::sys::socket_names;
 
-    /// The offers that a node has learned, and the number of those that it forgot.
+    /// The offers that a node has discovered, and the number of offers that it has removed.
     #[derive(Default)]
     struct Learned(Vec<Offer>, usize);
 
@@ -561,7 +566,8 @@ mod tests {
         [one, other].map(|stream| RendezvousPeer::new(Descriptor::new(stream), None))
     }
 
-    /// Takes turns until the buffers of the sockets, which hold few of them, are empty.
+    /// Sends and receives in turn until the sockets' buffers, which hold only a few offers, are
+    /// empty.
     #[test]
     fn thousands_of_offers_pass_the_buffers_of_two_sockets() {
         let (mut host, mut sink) = (RendezvousHost::default(), Learned::default());
@@ -582,7 +588,7 @@ mod tests {
             host.receive(late, &mut sink);
         }
         assert_eq!((&learned.0, &sink.0), (&all, &all));
-        // The end of a node is news of the same size.
+        // Reporting the end of a node takes just as many messages.
         drop(giver);
         host.receive(token, &mut sink);
         while learned.1 < all.len() {
@@ -657,7 +663,7 @@ mod tests {
         [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
     }
 
-    /// The offers of a node that ends with its doorbell.
+    /// The offers of a node that ends when its doorbell rings.
     struct UntilRung(Arc<AtomicBool>);
 
     impl OfferSink for UntilRung {
@@ -701,7 +707,7 @@ mod tests {
             for (message, fault) in &cases {
                 let stranger = socket::connect_unix(&name, None).unwrap();
                 (&*stranger).write_all(message).unwrap();
-                // Until it is closed.
+                // Blocks until the stranger is closed.
                 let _ = (&*stranger).read_to_end(&mut Vec::new());
                 let line = lines.recv().unwrap();
                 let process = std::process::id();
@@ -710,7 +716,7 @@ mod tests {
                 );
                 assert!(line.starts_with(&blames) && line.contains(fault), "{fault}: {line}");
             }
-            // One that hangs up behind it.
+            // Here the stranger hangs up right after the message.
             let stranger = socket::connect_unix(&name, None).unwrap();
             (&*stranger).write_all(&joined(framed("x"))).unwrap();
             drop(stranger);
@@ -718,7 +724,7 @@ mod tests {
             over.store(true, Ordering::Relaxed);
             doorbell.notify();
         });
-        // A host that sends no message.
+        // Here the host sends something that is not a discovery message.
         let (host, theirs) = UnixStream::pair().unwrap();
         (&theirs).write_all(&framed("x")).unwrap();
         observe(Descriptor::new(host), &doorbell, UntilRung(Arc::default()));

@@ -1,4 +1,4 @@
-//! Publishers in a program's own loop.
+//! Publishers in a program's own event loop.
 
 use super::{Publisher, ReadyDescriptor};
 use crate::error::Result;
@@ -6,32 +6,32 @@ use crate::packet::content::SampleForm;
 use crate::packet::payload::Content;
 
 impl<T: Content> Publisher<T> {
-    /// Returns a descriptor for `poll`, epoll or a toolkit. It is the same each time, and readable
-    /// when the publisher has to be asked, once [`Publisher::arm`] or
-    /// [`Publisher::arm_for_receivers`] has returned true.
+    /// Returns a descriptor for `poll`, epoll or a toolkit, the same one each time. After
+    /// [`Publisher::arm`] or [`Publisher::arm_for_receivers`] has returned true, it becomes
+    /// readable when the publisher must be called again.
     ///
     /// # Errors
-    /// [`Error::System`](crate::Error::System) when the process has no descriptors left: it takes
-    /// four. [`Error::Forked`](crate::Error::Forked).
+    /// [`Error::System`](crate::Error::System) when the process has too few descriptors left: it
+    /// takes four. [`Error::Forked`](crate::Error::Forked).
     pub fn ready_descriptor(&mut self) -> Result<ReadyDescriptor> {
         self.link().ready_set().map(ReadyDescriptor::new)
     }
 
     /// Makes the descriptor readable once there may be room for a packet of `samples` samples, or
-    /// an error. False: there is one of them already, so call [`Publisher::try_loan`] or
-    /// [`Publisher::try_send`] first. Call this each time before the loop waits, when the last of
-    /// those was [`Error::Full`](crate::Error::Full).
+    /// an error. False: there is room or an error already, so call [`Publisher::try_loan`] or
+    /// [`Publisher::try_send`] first. When the last call of either returned
+    /// [`Error::Full`](crate::Error::Full), call this each time before the loop waits.
     ///
-    /// The descriptor stays readable until the next call of this. Any other call of the publisher
-    /// may end what this has prepared. It does not block. A receiver that was full has room again
-    /// at its low watermark.
+    /// This function does not block. The descriptor stays readable until the next call of this
+    /// function. Any other call of the publisher may undo the preparation. A receiver that was full
+    /// has room again at its low watermark.
     ///
     /// # Errors
-    /// What ends a wait: [`Error::Stopped`](crate::Error::Stopped) when the component is stopped,
-    /// and [`Error::Interrupted`](crate::Error::Interrupted) by a [`Waker`](super::Waker). A wake
-    /// and a stop make the descriptor readable. [`Error::TooLarge`](crate::Error::TooLarge) above
-    /// [`Publisher::in_place_samples_max`], and [`Error::Port`](crate::Error::Port) after the end
-    /// of stream. Otherwise as [`Publisher::ready_descriptor`].
+    /// The errors that end a wait: [`Error::Stopped`](crate::Error::Stopped) when the component is
+    /// stopped, and [`Error::Interrupted`](crate::Error::Interrupted) by a [`Waker`](super::Waker).
+    /// A wake and a stop make the descriptor readable. [`Error::TooLarge`](crate::Error::TooLarge)
+    /// above [`Publisher::in_place_samples_max`], and [`Error::Port`](crate::Error::Port) after the
+    /// end of stream. Otherwise the same as [`Publisher::ready_descriptor`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -70,12 +70,12 @@ impl<T: Content> Publisher<T> {
         self.link().arm_for_room(bytes)
     }
 
-    /// Makes the descriptor readable once at least `count` receivers may be connected; false: they
-    /// are. It is [`Publisher::wait_for_receivers`] for a loop of your own, and takes the place of
-    /// what [`Publisher::arm`] has prepared. It does not block.
+    /// Makes the descriptor readable once at least `count` receivers may be connected. False: they
+    /// are connected. This is [`Publisher::wait_for_receivers`] for your own event loop, and
+    /// replaces the preparation by [`Publisher::arm`]. It does not block.
     ///
     /// # Errors
-    /// As [`Publisher::arm`], apart from those of a packet.
+    /// Same as [`Publisher::arm`], except for the errors about a packet.
     ///
     /// ```
     /// use rustix::event::{PollFd, PollFlags, poll};

@@ -10,8 +10,8 @@ use super::wait::wait_until;
 use super::{PacketView, Received, Subscriber};
 
 /// A runner of the handlers of several ports on one thread. No two handlers run at the same time,
-/// so they can share state without locks (in a [`Cell`](std::cell::Cell) or
-/// [`RefCell`](std::cell::RefCell)).
+/// so they can share state without locks, in a [`Cell`](std::cell::Cell) or
+/// [`RefCell`](std::cell::RefCell).
 ///
 /// Ports take turns, packet by packet: between two packets of a busy port, each other port runs at
 /// most one handler.
@@ -70,12 +70,12 @@ impl<'a> SingleThread<'a> {
         self
     }
 
-    /// Runs the handlers until the end of stream of every port.
+    /// Runs the handlers until every port has reached the end of stream.
     ///
     /// # Errors
-    /// [`Error::Handler`](crate::Error::Handler) when one fails or panics;
-    /// [`Error::Stopped`](crate::Error::Stopped) when the component is stopped; otherwise as
-    /// [`Subscriber::receive`].
+    /// [`Error::Handler`](crate::Error::Handler) when a handler fails or panics;
+    /// [`Error::Stopped`](crate::Error::Stopped) when the component is stopped; otherwise the same
+    /// as [`Subscriber::receive`].
     pub fn run(mut self) -> Result<()> {
         while !self.ports.is_empty() {
             let (mut is_idle, mut has_ended) = (true, Vec::new());

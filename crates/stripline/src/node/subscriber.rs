@@ -15,9 +15,9 @@ use crate::transport::Wait;
 use super::view::{PacketMeta, described};
 use super::{Dispatch, PacketView, Windowed};
 
-/// A subscriber, which receives packets of samples from every sender of a topic or input port.
+/// A subscriber receives packets of samples from every sender of a topic or input port.
 ///
-/// A subscriber belongs to one thread at a time; it lends one packet at a time.
+/// A subscriber belongs to one thread at a time and lends one packet at a time.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -68,12 +68,12 @@ impl<P> Received<P> {
 }
 
 impl<T: Content> Subscriber<T> {
-    /// Creates a subscriber to samples of that form, which fits the transports' memory.
+    /// Creates a subscriber to samples of the given form, which fits the transports' memory.
     pub(crate) fn of(incoming: Incoming, form: T::Form) -> Self {
         Self { incoming, dispatch: Dispatch::Queue, form }
     }
 
-    /// Sets the configured dispatch of its handler.
+    /// Sets the configured dispatch of the subscriber's handler.
     pub(crate) fn with_dispatch(mut self, dispatch: Dispatch) -> Self {
         self.dispatch = dispatch;
         self
@@ -84,15 +84,15 @@ impl<T: Content> Subscriber<T> {
         self.incoming.port()
     }
 
-    /// Returns the bytes of a sample.
+    /// Returns the size of a sample in bytes.
     pub fn sample_bytes(&self) -> usize {
         self.form.size()
     }
 
-    /// Returns the senders of its topic that it cannot be connected to, as those of another payload
-    /// type. A sender is listed for as long as it is offered. `stripline ps` shows them too. With
-    /// `refusal-is-error = true` for its topic ([`Topics`](super::Topics)), the next receive returns
-    /// the refusal as an [`Error::Refused`].
+    /// Returns the senders of the topic that this subscriber cannot connect to, for example because
+    /// they have another payload type. A sender is listed for as long as it is offered.
+    /// `stripline ps` shows the same senders. With `refusal-is-error = true` for the topic
+    /// ([`Topics`](super::Topics)), the next receive returns the refusal as an [`Error::Refused`].
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
@@ -111,8 +111,8 @@ impl<T: Content> Subscriber<T> {
         self.incoming.senders()
     }
 
-    /// Blocks until the next packet; `None` is the end of stream, after every sender has ended its
-    /// stream. A sender that died without an end of stream is waited for.
+    /// Blocks until the next packet. `None` is the end of stream, after every sender has ended its
+    /// stream. If a sender died without an end of stream, this waits for another one.
     ///
     /// # Errors
     /// [`Error::Stopped`] when the component is stopped; [`Error::Ejected`];
@@ -125,11 +125,12 @@ impl<T: Content> Subscriber<T> {
         }
     }
 
-    /// Receives like [`Subscriber::receive`], for a component that also handles requests. It calls
-    /// `on_request` before each packet, and at once when a request arrives and no packet is there.
+    /// Receives like [`Subscriber::receive`], for a component that also handles requests.
+    /// `on_request` is called before each packet, and immediately when a request arrives while no
+    /// packet is there.
     ///
     /// # Errors
-    /// As [`Subscriber::receive`].
+    /// Same as [`Subscriber::receive`].
     ///
     /// ```no_run
     /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -158,8 +159,8 @@ impl<T: Content> Subscriber<T> {
         }
     }
 
-    /// Sets a function that the thread waiting for packets here calls when a request to its
-    /// component arrives. For handlers, which run in [`Subscriber::serve`]. A loop has
+    /// Sets a function that the thread waiting for packets calls when a request to the component
+    /// arrives. This is meant for handlers, which run in [`Subscriber::serve`]. In a loop, use
     /// [`Subscriber::receive_with`].
     ///
     /// ```no_run
@@ -175,10 +176,10 @@ impl<T: Content> Subscriber<T> {
         self.incoming.on_request(Box::new(hook));
     }
 
-    /// Returns the next packet if there is one.
+    /// Returns the next packet, if one is there.
     ///
     /// # Errors
-    /// As [`Subscriber::receive`].
+    /// Same as [`Subscriber::receive`].
     #[inline(always)]
     pub fn try_receive(&mut self) -> Result<Received<Packet<'_, T>>> {
         self.receive_within(|| Wait::Never)
@@ -187,7 +188,7 @@ impl<T: Content> Subscriber<T> {
     /// Blocks until the next packet, but not longer than `timeout`.
     ///
     /// # Errors
-    /// As [`Subscriber::receive`].
+    /// Same as [`Subscriber::receive`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -205,24 +206,24 @@ impl<T: Content> Subscriber<T> {
         self.receive_within(|| Wait::within(timeout))
     }
 
-    /// Blocks until a packet is there, as [`Subscriber::receive`] does. Then passes it, and those
-    /// behind it that are there already, to `each`: up to `limit` packets. Returns their number; 0
-    /// is the end of stream.
+    /// Blocks until a packet is there, as [`Subscriber::receive`] does. Passes it and the packets
+    /// that are already behind it to `each`, up to `limit` packets. Returns the number of packets;
+    /// 0 is the end of stream.
     ///
-    /// It is [`Subscriber::receive`] in a loop that does not wait for a second packet. A packet is
-    /// finished when `each` returns for it: then a sender that waits for it
-    /// ([`Scope::Target`](crate::terms::Scope::Target)) gets its acknowledgement. If `each` panics,
-    /// that packet is finished, and the later ones stay.
+    /// It works like [`Subscriber::receive`] in a loop that does not wait for a second packet. A
+    /// packet is finished when `each` returns: a sender that waits for it
+    /// ([`Scope::Target`](crate::terms::Scope::Target)) then gets its acknowledgement. If `each`
+    /// panics, the current packet is finished and the later packets stay.
     ///
-    /// Over `inproc` and `shm`, the room of finished packets is given back together. That is after
-    /// each quarter of the ring or of the depth, and at the end. A sender without room waits that
-    /// much longer at most. If the receiver is killed in between, its successor's gap also counts
-    /// the packets of that quarter. Over `uds` and `tcp`, one read of the socket brings many
-    /// packets, as it does for [`Subscriber::receive`].
+    /// Over `inproc` and `shm`, the room of finished packets is given back together: after each
+    /// quarter of the ring or of the depth, and at the end. A sender without room waits longer by
+    /// at most that time. If the receiver is killed in between, its successor's gap also counts the
+    /// packets of that quarter. Over `uds` and `tcp`, one read of the socket brings many packets,
+    /// as it does for [`Subscriber::receive`].
     ///
     /// # Errors
-    /// [`Error::Port`] for a limit of 0; otherwise as [`Subscriber::receive`]. An error behind the
-    /// first packet is kept for the next call that receives.
+    /// [`Error::Port`] for a limit of 0; otherwise the same as [`Subscriber::receive`]. An error
+    /// behind the first packet is kept for the next call that receives.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -249,7 +250,8 @@ impl<T: Content> Subscriber<T> {
         let mut packets = 0;
         loop {
             let steady = |header: &Header, payload: FrameRef, source: PacketSource<'_>| {
-                // SAFETY: just lent; `drain_steady` releases it after this, and has checked it.
+                // SAFETY: the payload was just lent. `drain_steady` has checked it and releases it
+                // after this call.
                 let samples = unsafe { payload.get() };
                 each(PacketView::new(samples, form, PacketMeta { header, gap: None, source, receipt: None }));
             };
@@ -291,7 +293,8 @@ impl<T: Content> Subscriber<T> {
         }
     }
 
-    /// Returns, after the end of stream, the packets that were missing at its very end, if any.
+    /// Returns the packets missing at the very end of the stream, if any. Call it after the end of
+    /// stream.
     ///
     /// ```no_run
     /// # fn example(mut input: stripline::Input<f32>) -> stripline::Result<()> {
@@ -329,33 +332,33 @@ impl<T: Content> Subscriber<T> {
     }
 
     /// Restores the sequence of packets by their [`Order`](crate::packet::Order), downstream of a
-    /// stage that runs its handler on several threads. A waveform or topics file sets it with
+    /// stage that runs its handler on several threads. A waveform or topics file sets this with
     /// `resequence`. All ways to receive (one by one, in windows, with handlers) then get packets
     /// in sequence.
     ///
-    /// A packet that is due stays in the transport's memory. An early one is copied, and its sender
-    /// sees it as finished. A missing packet is waited for until `window` packets are held, or
-    /// until one of them has been held for `skip_after`. Packets that have arrived by then are
+    /// A packet that is due stays in the transport's memory. An early packet is copied, and its
+    /// sender sees it as finished. A missing packet is waited for until `window` packets are held,
+    /// or until one of them has been held for `skip_after`. Packets that have arrived by then are
     /// taken first, up to the window. Then the missing packets are reported with the next packet
     /// ([`GapReason::Late`](crate::GapReason::Late)) and counted as lost.
     ///
-    /// Packets without an order were not forwarded by several threads: they arrive in sequence and
-    /// are passed on at once. What the connection itself loses is missing in the sequence as well,
-    /// and is counted once. It is counted twice if it is given up before the connection reports it
-    /// with the next packet that arrives.
+    /// Packets without an order were not forwarded by several threads. They arrive in sequence and
+    /// are passed on at once. A packet lost by the connection itself is also missing in the
+    /// sequence, and is counted once. It is counted twice if it is given up before the connection
+    /// reports it with the next packet that arrives.
     ///
-    /// The stage in between must forward one packet for each that it gets, if need be an empty one.
-    /// A missing packet would be waited for. Unless its number is 0, the first packet that arrives
-    /// may not be the first there is. It is then waited for like any other. A packet that belongs
-    /// before it and arrives later is reported as lost.
+    /// The stage in between must forward one packet for each packet that it gets, an empty one if
+    /// need be. Otherwise this port would wait for the missing packet. Unless its number is 0, the
+    /// first packet that arrives may not be the first of the sequence. It is then held like any
+    /// other early packet. A packet that belongs before it and arrives later is reported as lost.
     ///
-    /// From now on, receiving also returns [`Error::DuplicatePacket`] for a second packet of the
-    /// same number. It returns [`Error::WindowOverflow`] when too many packets wait behind a
-    /// missing one. It continues after both.
+    /// From now on, receiving also returns [`Error::DuplicatePacket`] for a second packet with the
+    /// same number, and [`Error::WindowOverflow`] when too many packets wait behind a missing one.
+    /// Receiving continues after both.
     ///
     /// # Errors
     /// [`Error::Port`] for a number out of range: `window` must be from 1 to
-    /// [`Resequence::WINDOW_MAX`], `skip_after` at most [`Resequence::SKIP_AFTER_MS_MAX`].
+    /// [`Resequence::WINDOW_MAX`], and `skip_after` at most [`Resequence::SKIP_AFTER_MS_MAX`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -395,8 +398,8 @@ impl<T: Content> Subscriber<T> {
         Ok(self)
     }
 
-    /// Returns the dispatch that the waveform or topics file sets for its handler, for
-    /// [`Subscriber::serve`]. It does not affect a thread that receives packets one by one.
+    /// Returns the handler dispatch set by the waveform or topics file, for [`Subscriber::serve`].
+    /// It does not affect a thread that receives packets one by one.
     ///
     /// ```
     /// use stripline::node::{Dispatch, Node, Topics};
@@ -420,11 +423,11 @@ impl<T: Content> Subscriber<T> {
         })
     }
 
-    /// Returns the packet that was taken. So many samples of it were counted.
+    /// Returns the packet that was taken, and that counted as `samples` samples.
     #[inline(always)]
     pub(super) fn lent(&mut self, samples: u64) -> Result<Packet<'_, T>> {
         let mut payload = self.incoming.taken().payload;
-        // The packets of messages are counted, and not their bytes.
+        // For messages, packets are counted, not bytes.
         if !payload.is_of(self.form, samples) && !payload.fits(self.form) {
             payload = self.refit()?;
         }
@@ -434,14 +437,14 @@ impl<T: Content> Subscriber<T> {
     /// Returns a view of the packet that was taken and not released.
     #[inline(always)]
     pub(super) fn view(&self) -> PacketView<'_, T> {
-        // SAFETY: called between taking a packet, which checks size and alignment, and its release;
-        // the transport is not called while the subscriber is borrowed.
+        // SAFETY: this is called after taking a packet, which checks size and alignment, and before
+        // its release. The transport is not called while the subscriber is borrowed.
         let samples = unsafe { self.incoming.taken().payload.get() };
         PacketView::new(samples, self.form, PacketMeta::lent(&self.incoming))
     }
 
-    /// Takes the payload of the next packet, which `incoming` must release. Size and alignment fit
-    /// `T`.
+    /// Takes the payload of the next packet. The size and alignment of the payload fit `T`. The
+    /// caller must release it through `incoming`.
     #[inline(always)]
     pub(super) fn take(&mut self, wait: impl FnOnce() -> Wait) -> Result<Received<FrameRef>> {
         let found = self.incoming.receive(wait)?;
@@ -472,7 +475,7 @@ impl<T: Content> Subscriber<T> {
         }
     }
 
-    /// Handles a payload that does not fit `T` as it is.
+    /// Handles a payload that does not fit `T` without conversion.
     #[cold]
     fn refit(&mut self) -> Result<FrameRef> {
         let bytes = self.incoming.taken().payload.bytes();
@@ -487,7 +490,7 @@ impl<T: Content> Subscriber<T> {
     }
 }
 
-/// A drain, which ends with this.
+/// A drain in progress. Dropping this guard ends it.
 struct Drain<'a, T: Content>(&'a mut Subscriber<T>);
 
 impl<T: Content> Drop for Drain<'_, T> {
@@ -497,7 +500,7 @@ impl<T: Content> Drop for Drain<'_, T> {
 }
 
 /// Received samples, used in place and released when dropped. A packet that is forgotten
-/// ([`std::mem::forget`]) is released when the next one is asked for.
+/// ([`std::mem::forget`]) is released when the next packet is requested.
 ///
 /// ```
 /// # let node = stripline::node::Node::isolated()?;
@@ -520,7 +523,7 @@ pub struct Packet<'a, T: Content> {
 described!(Packet<'_, T>);
 
 impl<T: Content> Packet<'_, T> {
-    /// Refuses the packet with a reason, of at most 256 bytes. A sender that waits for it
+    /// Refuses the packet with a reason of at most 256 bytes. A sender that waits for the packet
     /// ([`Scope::Target`](crate::terms::Scope::Target)) fails with [`Error::PacketRefused`]. The
     /// refusal has no effect in other scopes, or for a packet held to be put in sequence
     /// ([`Subscriber::resequenced`]).
@@ -545,7 +548,7 @@ impl<T: Content> Packet<'_, T> {
 }
 
 impl<T: Content> Packet<'_, T> {
-    /// Releases it by [`Incoming::release_inlined`], in place of the drop.
+    /// Releases the packet with [`Incoming::release_inlined`], in place of the drop.
     #[inline(always)]
     pub(super) fn release_inlined(&mut self) {
         self.subscriber.incoming.release_inlined();
@@ -576,7 +579,7 @@ impl<T: Content> Deref for Packet<'_, T> {
     type Target = [T::Item];
     fn deref(&self) -> &[T::Item] {
         // SAFETY: the packet holds the link exclusively and does not call its transport until
-        // dropped; size and alignment were checked when it was made.
+        // dropped. Size and alignment were checked when the packet was made.
         unsafe { self.payload.get() }
     }
 }

@@ -12,46 +12,48 @@ use crate::transport::Endpoint;
 
 use super::rendezvous::Offer;
 
-/// How long a new subscriber waits for publishers that do not answer. They are connected later.
+/// The longest wait of a new subscriber for publishers that do not answer. They are connected
+/// later.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// The interval at which a new subscriber checks whether a packet waits for it.
 const PACKET_CHECK: Duration = Duration::from_millis(1);
 
 /// A consumer of offers.
 pub(crate) trait OfferConsumer: Send + Sync {
-    /// Returns whether it still exists.
+    /// Returns whether the consumer still exists.
     fn is_there(&self) -> bool;
 
-    /// Returns whether it wants offers with that payload type.
+    /// Returns whether the consumer wants offers with that payload type.
     fn wants(&self, _: &TypeName) -> bool {
         true
     }
 
-    /// Returns the payload type that it takes, if the type decides on its connections.
+    /// Returns the payload type that the consumer takes, if the type decides on its connections.
     fn takes(&self) -> Option<&TypeName> {
         None
     }
 
-    /// Replaces the list of the senders that it cannot be connected to.
+    /// Replaces the list of senders that the consumer cannot connect to.
     fn set_refused(&self, _: Vec<RefusedSender>) {}
 
     /// Reports that a connection was refused.
     fn report_refused(&self, _: &Offer, _: Error) {}
 
-    /// Connects it to an offer, under the given connection name; blocks for a few seconds at most.
+    /// Connects the consumer to an offer under the given connection name. Blocks for a few seconds
+    /// at most.
     ///
     /// # Errors
     /// The cause of the failure. [`Error::Refused`], [`Error::PeerMisbehaved`] and
-    /// [`Error::Unsupported`] last. Every other kind is tried again.
+    /// [`Error::Unsupported`] are permanent. After any other error, the connection is tried again.
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()>;
 }
 
-/// The subscription of a subscriber to every publisher of its topic, or of another consumer of
-/// offers.
+/// The subscription of a subscriber, or of another consumer of offers, to every publisher of a
+/// topic.
 pub(super) struct Subscription {
     pub consumer: Arc<dyn OfferConsumer>,
     pub connected: HashSet<Endpoint>,
-    /// The connections that were refused, and why.
+    /// The refused connections and the reasons.
     pub refused: Vec<(Endpoint, RefusedSender)>,
 }
 
@@ -60,7 +62,8 @@ impl Subscription {
         Self { consumer, connected, refused: Vec::new() }
     }
 
-    /// Lists the connection to an offer as refused; false: it was, for the same reason.
+    /// Lists the connection to an offer as refused. Returns false if it was listed with the same
+    /// reason.
     pub(super) fn refuse(&mut self, offer: &Offer, connection: &str, reason: String) -> bool {
         let Offer { endpoint, payload, .. } = offer;
         let is_same =
@@ -77,7 +80,7 @@ impl Subscription {
         true
     }
 
-    /// Removes the refusals of an endpoint that is connected, or not offered any more.
+    /// Removes the refusals of an endpoint that is connected or no longer offered.
     pub(super) fn forget_refused(&mut self, address: &str) {
         let before = self.refused.len();
         self.refused.retain(|(endpoint, _)| endpoint.address != address);
@@ -91,9 +94,9 @@ impl Subscription {
     }
 }
 
-/// The first attempts to connect a consumer to the offers at hand.
+/// The first attempts to connect a consumer to the existing offers.
 pub(crate) struct FirstAttempts {
-    /// Nothing is sent. The channel ends with the last first attempt.
+    /// Nothing is sent. The channel ends when the last first attempt has been made.
     attempts: mpsc::Receiver<()>,
     until: Instant,
 }
@@ -103,14 +106,14 @@ impl FirstAttempts {
         Self { attempts, until: Instant::now() + ANSWER_TIME }
     }
 
-    /// Waits for the first attempt of each, [`ANSWER_TIME`] at most, and not for publishers of
-    /// stopped processes.
+    /// Waits for the first attempt of each offer, for at most [`ANSWER_TIME`], but not for
+    /// publishers of stopped processes.
     pub(crate) fn wait(self) {
         self.wait_unless(ANSWER_TIME, || false);
     }
 
-    /// Waits as [`FirstAttempts::wait`], or until a packet waits at the port: a sender that blocks
-    /// must not wait for another one that answers slowly.
+    /// Waits like [`FirstAttempts::wait`], but only until a packet waits at the port: a sender that
+    /// blocks must not wait for another one that answers slowly.
     pub(crate) fn wait_for(self, incoming: &mut Incoming) {
         self.wait_unless(PACKET_CHECK, || incoming.is_ready().unwrap_or(true));
     }
@@ -131,7 +134,7 @@ mod tests {
     fn a_new_subscriber_with_a_packet_waits_for_no_other_publisher() {
         let (_unanswered, attempts) = mpsc::channel();
         let first = FirstAttempts::new(attempts);
-        // Without an end, unless a packet comes.
+        // This waits until a packet arrives: the limit is a day.
         let first = FirstAttempts { until: Instant::now() + Duration::from_secs(86400), ..first };
         let mut checks = 0;
         first.wait_unless(Duration::ZERO, || {

@@ -1,4 +1,4 @@
-//! Ends of any type: receivers at a tap of a component's output and at a topic, and publishers.
+//! Ends of any type: receivers at a component's output tap or at a topic, and publishers.
 
 use std::sync::{Arc, Weak};
 
@@ -14,15 +14,15 @@ use crate::sys::mutex::lock;
 use crate::terms::{LinkOptions, Overflow};
 use crate::transport::{ConnectRequest, Endpoint, StopToken};
 
-/// Connects to a tap of the output with that name. Packets arrive as bytes; up to `depth` wait, and
-/// the oldest are dropped. The end comes with that of the sender.
+/// Connects to a tap of the output with that name. Packets arrive as bytes. Up to `depth` packets
+/// wait; then the oldest are dropped. The stream ends when its sender ends.
 pub(crate) fn connect_tap(
     port: &str,
     endpoint: &Endpoint,
     payload: &TypeName,
     depth: u32,
 ) -> Result<Subscriber<u8>> {
-    // Another transport has no credentials of the kernel, or no rule that the sender never waits.
+    // Any other transport lacks the kernel's credentials, or the rule that the sender never waits.
     if endpoint.transport != "shm" {
         return Err(Error::misbehaved(port, format!("offers a tap over {}, not shm", endpoint.transport)));
     }
@@ -42,7 +42,7 @@ pub(crate) fn connect_tap(
 }
 
 impl Node {
-    /// Returns the payload types that publishers of a topic have, as far as discovered.
+    /// Returns the payload types of the publishers of a topic that were discovered so far.
     pub(crate) fn payloads_of(&self, topic: &str) -> Vec<TypeName> {
         let calls = calls_payload().ok();
         let mut types: Vec<TypeName> = self.offers(|offer| offer.topic == topic);
@@ -50,7 +50,7 @@ impl Node {
         types
     }
 
-    /// Returns the topics that publishers have, as far as discovered.
+    /// Returns the topics of the publishers that were discovered so far.
     pub(crate) fn known_topics(&self) -> Vec<String> {
         let calls = calls_payload().ok();
         let shared = self.shared();
@@ -62,8 +62,8 @@ impl Node {
         topics
     }
 
-    /// Subscribes to a topic of any type, as bytes. Up to `depth` packets wait. Then the oldest are
-    /// dropped, or the senders wait.
+    /// Subscribes to a topic of any type, as bytes. Up to `depth` packets wait. Beyond that, the
+    /// oldest packets are dropped or the senders wait, according to `overflow`.
     pub(crate) fn tap_topic(
         &self,
         topic: &str,
@@ -133,11 +133,11 @@ impl OfferConsumer for TappedTopic {
     }
 }
 
-/// Returns the options of a tap. Its reach is that of the link.
+/// Returns the options of a tap, with the reach of the link.
 fn options(link: LinkOptions, depth: u32, overflow: Overflow) -> LinkOptions {
     let depth = depth.clamp(1, LinkOptions::DEPTH_MAX);
     let LinkOptions { group, transport_options, .. } = link;
-    // A tap copies bytes: it has no structure that might be another one.
+    // A tap copies bytes, so a differing memory layout cannot matter.
     let any_build = true;
     LinkOptions { overflow, depth, group, transport_options, any_build, ..LinkOptions::default() }
 }

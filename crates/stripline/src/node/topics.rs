@@ -20,7 +20,7 @@ use crate::transport;
 
 use super::Dispatch;
 
-/// The most bytes of a topic's name.
+/// The longest name of a topic, in bytes.
 const TOPIC_MAX: usize = 255;
 
 /// The options of topics, from a TOML text.
@@ -43,9 +43,9 @@ const TOPIC_MAX: usize = 255;
 /// ```
 ///
 /// A domain is open to the processes of one user. With a group in `[domain]` it is also open to the
-/// members of that group, and so is every topic in it. A topic may set a `group` of its own. Each
-/// side of a link gets the user of the other from the kernel. `tcp`, where the kernel cannot
-/// provide it, is refused then.
+/// members of that group, and so is every topic in it. A topic may set another `group`. Each side
+/// of a link gets the other side's user from the kernel. With a group, `tcp` is refused where the
+/// kernel cannot name that user.
 ///
 /// ```
 /// use stripline::node::Topics;
@@ -58,7 +58,7 @@ pub struct Topics {
     group: Option<Group>,
     default: TopicOptions,
     topics: BTreeMap<String, TopicOptions>,
-    /// Of a file: the rules that were not used yet.
+    /// The rules that were not used yet, if the topics come from a file.
     rules: Option<Arc<TopicRules>>,
 }
 
@@ -83,20 +83,19 @@ pub struct Topics {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicOptions {
-    /// The transport's name. A file's `auto` is `shm` here.
+    /// The name of the transport. `auto` in a file becomes `shm` here.
     pub transport: String,
     /// The link's options.
     pub link: LinkOptions,
-    /// The dispatch of its subscribers' handlers: see
+    /// The dispatch of the handlers of the topic's subscribers: see
     /// [`Subscriber::dispatch`](super::Subscriber::dispatch).
     pub dispatch: Dispatch,
-    /// Which packets are measured.
+    /// The packets that are measured.
     pub sampling: Sampling,
-    /// Whether a subscriber's next receive reports a sender that cannot be connected as an error.
-    /// Either way [`Subscriber::refusals`](super::Subscriber::refusals) returns it.
+    /// Whether a subscriber's next receive returns an error for a sender that it cannot connect to.
+    /// [`Subscriber::refusals`](super::Subscriber::refusals) lists the sender in any case.
     pub refusal_is_error: bool,
-    /// The types without a layout that may go to, or come from, a program that is built
-    /// differently.
+    /// The types without a layout that may be exchanged with a program that is built differently.
     pub types_without_layout: Vec<TypeName>,
 }
 
@@ -119,7 +118,7 @@ impl TopicOptions {
         LinkOptions { any_build: self.allows(payload), ..self.link }
     }
 
-    /// Returns whether a type may come from, or go to, a program that is built differently.
+    /// Returns whether a type may be exchanged with a program that is built differently.
     pub(super) fn allows(&self, payload: &TypeName) -> bool {
         self.types_without_layout.contains(payload)
     }
@@ -170,7 +169,7 @@ struct TopicEntry {
     corba: Option<TcpOptions>,
 }
 
-/// `resequence = { window = 4096, skip-after-ms = 1000 }`.
+/// The table of `resequence = { window = 4096, skip-after-ms = 1000 }`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct ResequenceEntry {
@@ -182,8 +181,8 @@ impl Topics {
     /// Parses a configuration.
     ///
     /// # Errors
-    /// All that is wrong, and where: an unknown key, transport or word, a number out of range, an
-    /// option that the transport cannot keep.
+    /// All mistakes with their places: an unknown key, transport or word, a number out of range, or
+    /// an option that the transport cannot keep.
     pub fn parse(text: &str) -> Result<Self> {
         Self::parse_all(text).map_err(|mut problems| {
             if problems.len() == 1 {
@@ -198,8 +197,8 @@ impl Topics {
     /// Parses a configuration.
     ///
     /// # Errors
-    /// One or more problems, as [`Topics::parse`] describes them: all of keys and values, or those
-    /// of all topics.
+    /// One or more problems, as [`Topics::parse`] describes them. Problems of topics are reported
+    /// only if all keys and values could be read.
     pub(crate) fn parse_all(text: &str) -> std::result::Result<Self, Vec<TopicsProblem>> {
         let at = |path: &[&str], error| TopicsProblem {
             path: path.iter().map(|key| key.to_string()).collect(),
@@ -211,7 +210,8 @@ impl Topics {
         let named = |name: &String| {
             Group::named(name).map_err(|e| Error::failed(format!("topics: [domain] group: {e}")))
         };
-        // All topics have what these two set, so that their problems come first.
+        // All topics inherit the options of `[domain]` and `[default]`, so problems there come
+        // first.
         let group = file.domain.group.as_ref().map(named).transpose();
         let group = group.map_err(|error| vec![at(&["domain"], error)])?;
         let link = LinkOptions { group, ..LinkOptions::default() };
@@ -230,7 +230,7 @@ impl Topics {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// As [`Topics::parse`], or an unreadable file; with the path.
+    /// Same as [`Topics::parse`], or an unreadable file. The error names the path.
     ///
     /// ```
     /// let error = stripline::node::Topics::load("no/such/topics.toml".as_ref()).unwrap_err();
@@ -244,7 +244,7 @@ impl Topics {
         Ok(topics)
     }
 
-    /// Shows in the view of this process which rules of the file were not used.
+    /// Shows in this process's view which rules of the file were not used.
     pub(crate) fn show(&self) {
         if let Some(rules) = &self.rules {
             inspect::register_rules(rules);
@@ -281,7 +281,7 @@ pub(super) fn check_topic(topic: &str) -> Result<()> {
 /// Parses the keys and values of a topics file.
 ///
 /// # Errors
-/// All that are wrong, up to the first place that is no TOML.
+/// All wrong keys and values, up to the first place that is not valid TOML.
 fn read(text: &str) -> std::result::Result<File, Vec<toml::de::Error>> {
     let (mut rest, mut wrong) = (text.to_string(), Vec::new());
     loop {
@@ -290,7 +290,8 @@ fn read(text: &str) -> std::result::Result<File, Vec<toml::de::Error>> {
             Ok(_) => return Err(wrong),
             Err(error) => error,
         };
-        // The parser returns one error. It gets the text again without that line.
+        // The parser returns one error at a time, so the text is parsed again without the wrong
+        // line.
         let line = error.span().and_then(|span| line_of_key(&rest, span.start));
         wrong.push(error);
         match line {
@@ -302,8 +303,8 @@ fn read(text: &str) -> std::result::Result<File, Vec<toml::de::Error>> {
     }
 }
 
-/// Returns the line with that byte, without its end, if it has a key. The head of a table has none:
-/// without the head, the keys below it would be those of the table before.
+/// Returns the line with that byte, without its line break, if it holds a key. A table's head is
+/// not returned: without the head, the keys below it would belong to the previous table.
 fn line_of_key(text: &str, at: usize) -> Option<Range<usize>> {
     let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
     let end = text[at..].find('\n').map_or(text.len(), |length| at + length);
@@ -311,17 +312,18 @@ fn line_of_key(text: &str, at: usize) -> Option<Range<usize>> {
     (!line.is_empty() && !line.starts_with('[')).then_some(start..end)
 }
 
-/// A problem of a topics file that its keys and their kinds do not show.
+/// A problem of a topics file beyond unreadable keys and values.
 #[derive(Debug)]
 pub struct TopicsProblem {
-    /// The keys that lead to its table, as `topic` and the topic's name; none: the whole file.
+    /// The keys that lead to the table, for example `topic` and its name. Empty for the whole file.
     pub path: Vec<String>,
     /// The problem.
     pub error: Error,
 }
 
 impl TopicEntry {
-    /// Returns the options of a topic over those of [default]; without a topic, those of [default].
+    /// Returns the options of a topic on top of `[default]`, or those of `[default]` without a
+    /// topic.
     fn over(&self, base: &TopicOptions, topic: Option<&str>) -> Result<TopicOptions> {
         let name = topic.unwrap_or("default");
         let at = |problem: String| Error::failed(format!("topic `{name}`: {problem}"));
@@ -358,7 +360,7 @@ impl TopicEntry {
             transport_options: own_tables.over(base.link.transport_options),
         };
         let transport = self.transport.as_deref().map_or(&*base.transport, transport::of_topic);
-        // Those of [default] are for the topics that use the transport.
+        // Tables of transports in `[default]` are for the topics that use the transport.
         let unused = own_tables.tables().find(|table| *table != transport && topic.is_some());
         if let Some(table) = unused {
             return Err(at(format!(
@@ -490,11 +492,11 @@ mod tests {
         for words in ["line 2, column 1", "depht", "line 4, column 12", "explode", "line 6, column 8"] {
             assert!(all.contains(words), "`{words}` is not in {all}");
         }
-        // What belongs together is checked once all keys can be read.
+        // Options that belong together are checked once all keys can be read.
         assert!(!all.contains("pigeon"), "{all}");
         let all = error("[topic.a]\ntransport = 'pigeon'\n[topic.b]\n[topic.c]\nlow-watermark = 64");
         assert!(all.starts_with("2 mistakes:\ntopic `a`: ") && all.contains("\ntopic `c`: "), "{all}");
-        // One alone is not counted; a wrong head, and what is no TOML, end the list.
+        // A single mistake is not counted. A wrong head, or text that is not TOML, ends the list.
         assert!(error("[topic.a]\ndepth = 0").starts_with("topic `a`: "));
         let all = error("[topic.a]\ndepht = 1\n[topik.b]\ndepth = 1");
         assert!(all.starts_with("2 mistakes:") && all.contains("depht") && all.contains("topik"), "{all}");

@@ -1,4 +1,4 @@
-//! Read access to packets in a transport's memory or in a copy.
+//! Read access to packets in the memory of a transport or in a copy.
 
 use std::fmt;
 use std::ops::Deref;
@@ -42,12 +42,12 @@ pub(super) struct PacketMeta<'a> {
     pub header: &'a Header,
     pub gap: Option<&'a Gap>,
     pub source: PacketSource<'a>,
-    /// Set if the packet's sender waits for it.
+    /// Set if the sender waits for the packet.
     pub receipt: Option<&'a Receipt>,
 }
 
 impl<'a> PacketMeta<'a> {
-    /// Returns that of the packet that the link has lent.
+    /// Returns the header and context of the packet that the link has lent.
     #[inline(always)]
     pub(super) fn lent(incoming: &'a Incoming) -> Self {
         let taken = incoming.taken();
@@ -56,8 +56,8 @@ impl<'a> PacketMeta<'a> {
     }
 }
 
-/// A packet or window that can be forwarded: [`Loan::send_like`](super::Loan::send_like) takes
-/// stream, sample index and time from it, and from a packet also the order.
+/// A packet or window that can be forwarded. [`Loan::send_like`](super::Loan::send_like) takes the
+/// stream, sample index and time from it, and the order from a packet.
 ///
 /// ```
 /// use stripline::node::Stamped;
@@ -87,8 +87,8 @@ pub(crate) mod sealed {
     }
 }
 
-/// Implements the description of packets of a type: their getters and [`Stamped`]. The type has
-/// `form`, `header`, `gap_before` and `source`.
+/// Implements the getters of packets of a type, and [`Stamped`]. The type has `form`, `header`,
+/// `gap_before` and `source`.
 macro_rules! described {
     ($packet:ty) => {
         impl<T: Content> $packet {
@@ -98,35 +98,36 @@ macro_rules! described {
                 self.form().samples(self.len())
             }
 
-            /// Returns the packet's number among the packets of its sender, from 0.
+            /// Returns the packet's sequence number among the packets of the sender, from 0.
             pub fn sequence(&self) -> u64 {
                 self.header().sequence
             }
 
-            /// Returns the number of the first sample within its stream.
+            /// Returns the number of the first sample within the stream.
             pub fn sample_index(&self) -> u64 {
                 self.header().sample_index
             }
 
-            /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0:
-            /// unknown.
+            /// Returns the time at which the first sample was taken, in nanoseconds since the Unix
+            /// epoch. 0 means that the time is unknown.
             pub fn time_ns(&self) -> i64 {
                 self.header().time_ns
             }
 
-            /// Returns when the packet was sent, in monotonic nanoseconds of the host; `None`: it
-            /// was not measured.
+            /// Returns the time at which the packet was sent, in monotonic nanoseconds of the host;
+            /// `None` if it was not measured.
             pub fn sent_ns(&self) -> Option<u64> {
                 Some(self.header().sent_ns).filter(|ns| *ns != 0)
             }
 
-            /// Returns when the packet should have been sent, if its sender keeps a schedule.
+            /// Returns the time at which the packet should have been sent, if the sender keeps a
+            /// schedule.
             pub fn intended_ns(&self) -> Option<u64> {
                 self.header().intended()
             }
 
-            /// Returns the packet's order: its sequence number, unless one of several threads
-            /// forwarded it.
+            /// Returns the order of the packet: the sequence number, unless one of several threads
+            /// forwarded the packet.
             pub fn order(&self) -> $crate::packet::Order {
                 self.source().order(self.header())
             }
@@ -167,9 +168,9 @@ pub(super) use described;
 described!(PacketView<'_, T>);
 
 impl<T: Content> PacketView<'_, T> {
-    /// Refuses the packet, as [`Packet::refuse`](super::Packet::refuse); its sender gets the reason
-    /// when the handler returns. Handling continues with the next packet. (A handler that fails
-    /// ends [`Subscriber::serve`](super::Subscriber::serve).)
+    /// Refuses the packet, as [`Packet::refuse`](super::Packet::refuse) does. The sender gets the
+    /// reason when the handler returns, and handling continues with the next packet. In contrast, a
+    /// handler that fails ends [`Subscriber::serve`](super::Subscriber::serve).
     ///
     /// ```
     /// use std::time::Duration;
@@ -239,7 +240,7 @@ impl<'a, T: Content> PacketView<'a, T> {
         self.meta.source
     }
 
-    /// Sets the receipt that a refusal is reported through.
+    /// Sets the receipt through which a refusal is reported.
     pub(super) fn with_receipt(mut self, receipt: Option<&'a Receipt>) -> Self {
         self.meta.receipt = receipt;
         self
@@ -253,14 +254,14 @@ impl<T: Content> Deref for PacketView<'_, T> {
     }
 }
 
-/// Returns a view of the packet that was copied; `None` before the first.
+/// Returns a view of the copied packet; `None` before the first copy.
 pub(super) fn view_of<T: Content>(copy: &OwnedPacket, form: T::Form) -> Option<PacketView<'_, T>> {
     let (header, _) = copy.meta()?;
     let meta = PacketMeta { header, gap: copy.gap.as_ref(), source: PacketSource::Copy(copy), receipt: None };
     Some(PacketView { samples: bytemuck::cast_slice(copy.bytes()), form, meta })
 }
 
-/// A view may go to another thread while the packet is there.
+/// A view may move to another thread while the packet is there.
 const _: fn() = || {
     fn is_send_and_sync<T: Send + Sync>() {}
     is_send_and_sync::<PacketView<'_, f32>>();

@@ -26,11 +26,12 @@ use super::{Holding, ReadyDescriptor, Subscriber};
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub trait Waitable: sealed::Sealed {
-    /// Returns a descriptor for `poll`, epoll or a toolkit. It is the same each time, and readable
-    /// when the receiver has to be asked, once [`Waitable::arm`] has returned true.
+    /// Returns a descriptor for `poll`, epoll or a toolkit, the same one each time. After
+    /// [`Waitable::arm`] has returned true, it becomes readable when the receiver must be called
+    /// again.
     ///
     /// # Errors
-    /// [`Error::System`] when the process has no descriptors left: it takes four.
+    /// [`Error::System`] when the process has too few descriptors left: it takes four.
     /// [`Error::Forked`].
     ///
     /// ```
@@ -68,15 +69,16 @@ pub trait Waitable: sealed::Sealed {
     }
 
     /// Makes the descriptor readable once there may be a packet, the end of stream or an error.
-    /// False: there is something already, so ask for it first. Call this each time before the loop
-    /// waits, when the last `try_receive` was empty. The descriptor stays readable until the next
-    /// call of this. Any other call of the receiver may end what this has prepared. It does not
-    /// block.
+    /// False: one of them is there already, so receive it first. When the last `try_receive` was
+    /// empty, call this each time before the loop waits.
+    ///
+    /// This function does not block. The descriptor stays readable until the next call of this
+    /// function. Any other call of the receiver may undo the preparation.
     ///
     /// # Errors
-    /// What ends a wait: [`Error::Stopped`] when the component is stopped, and
+    /// The errors that end a wait: [`Error::Stopped`] when the component is stopped, and
     /// [`Error::Interrupted`] by a [`Waker`](super::Waker). A wake and a stop make the descriptor
-    /// readable. Otherwise as [`Waitable::ready_descriptor`].
+    /// readable. Otherwise the same as [`Waitable::ready_descriptor`].
     fn arm(&mut self) -> Result<bool> {
         let IncomingAccess(incoming) = self.incoming();
         let set = incoming.ready_set()?;
@@ -112,8 +114,9 @@ impl<T: Content> sealed::Sealed for Holding<T> {
     }
 }
 
-/// Blocks until at least one of the subscribers has a packet or its end of stream. Returns the
-/// indices of those that have; empty when `timeout` passes first. `None` waits without limit.
+/// Blocks until at least one of the subscribers has a packet or the end of stream. Returns the
+/// indices of these subscribers, or an empty list if `timeout` passes first. Without a timeout, it
+/// waits without limit.
 ///
 /// ```
 /// use std::time::Duration;
@@ -131,15 +134,15 @@ impl<T: Content> sealed::Sealed for Holding<T> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Stopped`] when the component is stopped; [`Error::Interrupted`] when the waker of one
-/// of them ends the wait; errors of a transport.
+/// [`Error::Stopped`] when the component is stopped; [`Error::Interrupted`] when a subscriber's
+/// waker ends the wait; errors of a transport.
 pub fn wait_any(subscribers: &mut [&mut dyn Waitable], timeout: Option<Duration>) -> Result<Vec<usize>> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut links: Vec<&mut Incoming> = subscribers.iter_mut().map(|s| s.incoming().0).collect();
     wait_until(&mut links, None, deadline)
 }
 
-/// Waits like [`wait_any`], but also until the doorbell rings: then there may be no packet.
+/// Waits like [`wait_any`], but returns also when the doorbell rings, perhaps without a packet.
 pub(super) fn wait_until(
     links: &mut [&mut Incoming],
     doorbell: Option<&Doorbell>,
@@ -156,7 +159,8 @@ pub(super) fn wait_until(
                 ready.push(index);
             }
         }
-        // A peer can make its doorbell ring all the time.
+        // The deadline is checked after every wait, because a peer can ring its doorbell
+        // continuously.
         let is_over = has_slept && deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if !ready.is_empty() || is_over {
             return Ok(ready);
@@ -165,8 +169,8 @@ pub(super) fn wait_until(
         if links.iter().any(|link| link.stop().is_stopped()) {
             return Err(Error::Stopped);
         }
-        // A resequencing port gives up missing packets when their time is over, without any
-        // arrival.
+        // A resequencing port gives up missing packets when their time is over, even if nothing
+        // arrives.
         let again = links.iter_mut().filter_map(|link| link.recheck_at()).min();
         let is_first = |again: &Instant| deadline.is_none_or(|deadline| *again < deadline);
         let again = again.filter(is_first);
@@ -174,7 +178,7 @@ pub(super) fn wait_until(
         if let Some(doorbell) = doorbell {
             poll_set.readable(std::os::fd::AsFd::as_fd(doorbell));
         }
-        // All of them, even after one that is ready: each must be cancelled again below.
+        // Prepare all links, even if one is already ready: each must be cancelled again below.
         let mut quiet = true;
         for link in links.iter_mut() {
             quiet &= link.prepare_sleep(Wait::FOREVER, &mut poll_set);

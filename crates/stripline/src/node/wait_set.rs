@@ -13,13 +13,13 @@ use crate::transport::Interrupt;
 use super::waker::NoFastPath;
 use super::{ReadyDescriptor, Waitable, Waker};
 
-/// The name of a wait set in errors.
+/// The name of wait sets in errors.
 const NAME: &str = "wait set";
 
-/// A member of a [`WaitSet`]: a descriptor, and what makes it ready.
+/// A member of a [`WaitSet`]: a descriptor, and a function that prepares it.
 ///
-/// Subscribers of all kinds, servers and clients of services are members as they are. For others,
-/// and for a wait with a number in it, a member is a pair of both:
+/// Subscribers of all kinds, servers and clients of services are members themselves. Where a wait
+/// needs a number, or for any other type, a member is a pair of both:
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,16 +38,16 @@ const NAME: &str = "wait set";
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub trait WaitMember {
-    /// Returns its descriptor, the same each time.
+    /// Returns the descriptor of the member, the same one each time.
     ///
     /// # Errors
-    /// As [`Waitable::ready_descriptor`].
+    /// Same as [`Waitable::ready_descriptor`].
     fn ready_descriptor(&mut self) -> Result<ReadyDescriptor>;
 
     /// Prepares the descriptor; false: the member is ready.
     ///
     /// # Errors
-    /// As [`Waitable::arm`].
+    /// Same as [`Waitable::arm`].
     fn arm(&mut self) -> Result<bool>;
 }
 
@@ -71,23 +71,23 @@ impl<F: FnMut() -> Result<bool>> WaitMember for (ReadyDescriptor, F) {
     }
 }
 
-/// The reason to wait for a descriptor of the program.
+/// The readiness of a program's descriptor that a wait is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitInterest {
-    /// Until it can be read, or is hung up.
+    /// Waits until the descriptor can be read or is hung up.
     Readable,
-    /// Until it can be written.
+    /// Waits until the descriptor can be written.
     Writable,
-    /// Until either.
+    /// Waits until the descriptor can be read or written.
     Both,
 }
 
-/// The outcome of [`WaitSet::wait`]. Nothing is in it when the time has passed.
+/// The outcome of [`WaitSet::wait`]. It is empty if the time has passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitReady {
-    /// The indices of the members, among those of the call, that are ready, in order.
+    /// The indices of the ready members, among the members passed to the call, in order.
     pub members: Vec<usize>,
-    /// What is ready among that which was added to the set, in that order.
+    /// The ready entries among the entries added to the set, in the order in which they were added.
     pub added: Vec<AddedReady>,
 }
 
@@ -98,25 +98,26 @@ impl WaitReady {
     }
 }
 
-/// The readiness of something that was added to a wait set.
+/// The readiness of an entry that was added to a wait set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddedReady {
-    /// The key that it was added with.
+    /// The key of the entry.
     pub key: u64,
     /// Whether the descriptor can be read or has ended. True for a member.
     pub readable: bool,
     /// Whether the descriptor can be written or has ended.
     pub writable: bool,
-    /// Whether the descriptor has been closed. It stays so until it is removed.
+    /// Whether the descriptor has been closed. The entry stays ready until it is removed.
     pub closed: bool,
 }
 
 /// One wait for any number of subscribers, windows, publishers, clients and servers, and for any
 /// descriptors of the program.
 ///
-/// A wait returns what is ready, and takes nothing: what is not asked then is ready again in the
-/// next wait (level-triggered). Members are borrowed for one wait, or given to the set with a key.
-/// Other threads may add and remove, also during a wait, and end it by [`WaitSet::waker`].
+/// A wait returns everything that is ready, and does not consume anything: a member that the
+/// program does not call stays ready for the next wait (level-triggered). Members are borrowed for
+/// one wait, or added to the set with a key. Other threads may add and remove entries, even during
+/// a wait, and end the wait with [`WaitSet::waker`].
 ///
 /// ```
 /// use std::os::unix::net::UnixStream;
@@ -144,14 +145,14 @@ pub struct AddedReady {
 pub struct WaitSet {
     process: OwnerProcess,
     interrupt: Arc<Interrupt>,
-    /// Rung when the entries change.
+    /// Rings when the entries change.
     changes: Doorbell,
     entries: Mutex<Vec<Arc<WaitEntry>>>,
     /// Held by the thread that waits.
     waiting: Mutex<()>,
 }
 
-/// A thing that was added with a key.
+/// An entry that was added with a key.
 struct WaitEntry {
     key: u64,
     what: EntryKind,
@@ -159,7 +160,7 @@ struct WaitEntry {
 
 enum EntryKind {
     Descriptor(Box<dyn AsFd + Send + Sync>, WaitInterest),
-    /// Absent once it was removed.
+    /// The member is absent once it has been removed.
     Member(Mutex<Option<Box<dyn WaitMember + Send>>>, ReadyDescriptor),
 }
 
@@ -176,10 +177,10 @@ impl WaitEntry {
 }
 
 impl WaitSet {
-    /// Makes an empty one.
+    /// Makes an empty set.
     ///
     /// # Errors
-    /// [`Error::System`] when the process has no descriptors left: it takes two.
+    /// [`Error::System`] when the process has too few descriptors left: it takes two.
     pub fn new() -> Result<Self> {
         let interrupt = Arc::new(Interrupt::new(NAME));
         interrupt.enable()?;
@@ -192,8 +193,8 @@ impl WaitSet {
         })
     }
 
-    /// Adds a member for every wait, which it owns. One that is used elsewhere as well is a pair
-    /// with a function that locks it.
+    /// Adds a member to every wait. The set owns the member. To use a member elsewhere as well, add
+    /// a pair of its descriptor and a function that locks it.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -216,14 +217,14 @@ impl WaitSet {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Port`] for a key that is in use. Those of [`WaitMember::ready_descriptor`], and
-    /// [`Error::Forked`].
+    /// [`Error::Port`] for a key that is in use; [`Error::Forked`]; and the errors of
+    /// [`WaitMember::ready_descriptor`].
     pub fn add(&self, key: u64, mut member: impl WaitMember + Send + 'static) -> Result<()> {
         let descriptor = member.ready_descriptor()?;
         self.insert(key, EntryKind::Member(Mutex::new(Some(Box::new(member))), descriptor))
     }
 
-    /// Adds a descriptor of the program for every wait.
+    /// Adds a descriptor of the program to every wait.
     ///
     /// # Errors
     /// [`Error::Port`] for a key that is in use; [`Error::Forked`].
@@ -248,10 +249,10 @@ impl WaitSet {
         Ok(())
     }
 
-    /// Removes what was added with a key, and drops it; false: there is nothing with it. When this
-    /// returns, no wait uses it any more or will return its key.
+    /// Removes the entry with this key and drops it. Returns false if no entry has the key. After
+    /// this returns, no wait uses the entry or returns its key.
     ///
-    /// Blocks no longer than a member's `arm` under way.
+    /// Blocks at most until a call of the member's `arm` in progress has returned.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -269,14 +270,14 @@ impl WaitSet {
         Ok(true)
     }
 
-    /// Blocks until a member of this call or something that was added is ready, and returns all
-    /// that are. `None` waits without limit. A member with an error is ready: the call that asks it
-    /// has the error.
+    /// Blocks until a borrowed member or an added entry is ready, and returns all that are ready.
+    /// Without a timeout, it waits without limit. A member with an error counts as ready: the
+    /// program gets the error when it calls the member.
     ///
     /// # Errors
-    /// [`Error::Interrupted`] by a waker of the set or of a member, and [`Error::Stopped`] when the
-    /// node of a member is stopped. Then nothing is lost. [`Error::Port`] while another thread
-    /// waits with the set; [`Error::System`]; [`Error::Forked`].
+    /// [`Error::Interrupted`] by a waker of the set or of a member, and [`Error::Stopped`] when a
+    /// member's node is stopped; nothing is lost in either case. [`Error::Port`] while another
+    /// thread waits with the set; [`Error::System`]; [`Error::Forked`].
     pub fn wait(&self, members: &mut [&mut dyn WaitMember], timeout: Option<Duration>) -> Result<WaitReady> {
         self.check_own()?;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -287,7 +288,7 @@ impl WaitSet {
             members.iter_mut().map(|member| member.ready_descriptor()).collect::<Result<_>>()?;
         loop {
             self.interrupt.take(false)?;
-            // Before the entries are read: a change that comes later ends the wait below.
+            // Drain before the entries are read, so that a later change ends the wait below.
             self.changes.drain();
             let entries = lock(&self.entries).clone();
             let mut found = FoundInWait::default();
@@ -308,7 +309,7 @@ impl WaitSet {
             borrowed.iter().for_each(|descriptor| poll_set.readable(descriptor.as_fd()));
             entries.iter().for_each(|entry| entry.add_to(&mut poll_set));
             let is_over = !poll_set.wait(until)? || deadline.is_some_and(|at| Instant::now() >= at);
-            // The two doorbells are before them.
+            // The two doorbells come first in the poll set.
             let first = 2;
             for (index, member) in members.iter_mut().enumerate() {
                 let is_new = poll_set.is_ready(first + index) && !found.members.contains(&index);
@@ -332,7 +333,7 @@ impl WaitSet {
         }
     }
 
-    /// Returns a handle with which other threads, and signal handlers, end a wait.
+    /// Returns a handle with which other threads and signal handlers end a wait.
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -355,7 +356,7 @@ impl WaitSet {
         self.process.check(|| NAME.into())
     }
 
-    /// Returns what was found and has not been removed meanwhile.
+    /// Returns the entries that were found and have not been removed meanwhile.
     fn report(&self, mut found: FoundInWait) -> WaitReady {
         found.members.sort_unstable();
         if found.added.is_empty() {
@@ -376,7 +377,7 @@ impl WaitSet {
     }
 }
 
-/// The things that a wait has found ready so far.
+/// The members and entries that a wait has found ready so far.
 #[derive(Default)]
 struct FoundInWait {
     members: Vec<usize>,
@@ -402,11 +403,11 @@ impl WaitEntry {
         matches!(self.what, EntryKind::Descriptor(..))
     }
 
-    /// Prepares a member, and returns whether it is ready.
+    /// Prepares a member and returns whether it is ready.
     fn is_member_ready(&self) -> Result<bool> {
         match &self.what {
             EntryKind::Descriptor(..) => Ok(false),
-            // One that was removed is not.
+            // A removed member is not ready.
             EntryKind::Member(member, _) => match &mut *lock(member) {
                 Some(member) => is_ready(member.arm()),
                 None => Ok(false),
@@ -426,7 +427,7 @@ impl WaitEntry {
     }
 }
 
-/// Returns whether a member is ready. One with an error is: the call that asks it has the error.
+/// Returns whether a member is ready. A member with an error is: calling it returns the error.
 fn is_ready(armed: Result<bool>) -> Result<bool> {
     match armed {
         Ok(is_armed) => Ok(!is_armed),

@@ -1,4 +1,4 @@
-//! Wakers: how another thread ends a wait of a port.
+//! Wakers, with which another thread ends a wait of a port.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use super::{Holding, Publisher, Subscriber, Windowed};
 /// A handle with which any thread ends a wait of a port, a client or a server.
 ///
 /// [`Waker::wake`] makes one call that may wait return
-/// [`Error::Interrupted`](crate::Error::Interrupted). That is the one that waits now, or the next
-/// one, also where it would not have to wait. So a thread that always finds a packet or room is
-/// woken as well. Several wakes before that call are one. Calls that never wait (`try_receive`,
-/// `try_send`, `try_loan`) leave the wake to the next one that may.
+/// [`Error::Interrupted`](crate::Error::Interrupted): the call that waits now, or else the next
+/// one, even if it would not have to wait. So a thread that always finds a packet or room is woken
+/// as well. Several wakes before that call count as one. Calls that never wait (`try_receive`,
+/// `try_send`, `try_loan`) leave the wake to the next call that may wait.
 ///
-/// Nothing is lost: packets stay in their queue, a send is made or not made
-/// ([`Error::Interrupted`](crate::Error::Interrupted) has which), and the call can be repeated.
-/// What holds for each call is in the [guide].
+/// Nothing is lost: packets stay in their queue, a send is either made or not made
+/// ([`Error::Interrupted`](crate::Error::Interrupted) states which), and the call can be repeated.
+/// The rules for each call are in the [guide].
 ///
-/// A waker outlives its port: then it does nothing. In the child of a fork it does nothing either.
+/// A waker outlives its port, and then does nothing. It also does nothing in the child of a fork.
 ///
 /// # Signal handlers
-/// [`Waker::wake`] is async-signal-safe: it is atomic operations, and a `write` to an eventfd or a
-/// `futex` wake. It takes no lock that it waits for. It neither allocates nor changes `errno`.
-/// Cloning and dropping a waker is not: keep one in a static for the handler.
+/// [`Waker::wake`] is async-signal-safe: it consists of atomic operations and a `write` to an
+/// eventfd or a `futex` wake. It waits for no lock, does not allocate, and does not change `errno`.
+/// Cloning and dropping a waker is not async-signal-safe: keep a waker in a static for the handler.
 ///
 /// ```
 /// use stripline::Error;
@@ -46,12 +46,12 @@ use super::{Holding, Publisher, Subscriber, Windowed};
 #[derive(Clone)]
 pub struct Waker {
     interrupt: Arc<Interrupt>,
-    /// Ends the fast path of the port.
+    /// Makes the port leave its fast path.
     attention: Arc<dyn Attention>,
 }
 
 impl Waker {
-    /// Returns that of a port that does not wait.
+    /// Returns the waker of a port that does not wait.
     pub(crate) fn new((interrupt, attention): (Arc<Interrupt>, Arc<dyn Attention>)) -> Result<Self> {
         interrupt.enable()?;
         Ok(Self { interrupt, attention })
@@ -67,7 +67,7 @@ impl Waker {
         Self::new(outgoing.interrupt())
     }
 
-    /// Ends one wait of the port: the one under way, or else the next. Does not block.
+    /// Ends one wait of the port: the current wait, or else the next. Does not block.
     ///
     /// ```
     /// use stripline::Error;
@@ -100,8 +100,8 @@ impl fmt::Debug for Waker {
 }
 
 impl<T: Content> Publisher<T> {
-    /// Returns a handle with which other threads end a wait of this publisher: a send or loan, also
-    /// while it waits for acknowledgements. Likewise [`Publisher::wait_for_receivers`] and
+    /// Returns a handle with which other threads end a wait of this publisher: in a send or loan,
+    /// including its wait for acknowledgements, in [`Publisher::wait_for_receivers`] and in
     /// [`Publisher::end`].
     ///
     /// # Errors
@@ -122,12 +122,13 @@ impl<T: Content> Publisher<T> {
         Waker::of_outgoing(self.link())
     }
 
-    /// Ends the stream as [`Publisher::finish_within`] does, and keeps the publisher. This is for
-    /// one with a waker: after [`Error::Interrupted`](crate::Error::Interrupted), another call goes
-    /// on with it, as the drop does. Blocks no longer than `timeout`.
+    /// Ends the stream as [`Publisher::finish_within`] does, but keeps the publisher, for a
+    /// publisher with a waker. After [`Error::Interrupted`](crate::Error::Interrupted), the end is
+    /// continued by another call, or when the publisher is dropped. Blocks no longer than
+    /// `timeout`.
     ///
     /// # Errors
-    /// As [`Publisher::finish_within`]. After the end, sends fail with
+    /// Same as [`Publisher::finish_within`]. After the end, sends fail with
     /// [`Error::Port`](crate::Error::Port).
     ///
     /// ```
@@ -150,11 +151,11 @@ impl<T: Content> Publisher<T> {
 }
 
 impl<T: Content> Subscriber<T> {
-    /// Returns a handle with which other threads end a wait of this subscriber, in any of its calls
+    /// Returns a handle with which other threads end a wait of this subscriber, in all of its calls
     /// and in [`wait_any`](super::wait_any).
     ///
     /// # Errors
-    /// As [`Publisher::waker`].
+    /// Same as [`Publisher::waker`].
     pub fn waker(&mut self) -> Result<Waker> {
         Waker::of_incoming(&self.incoming)
     }
@@ -164,7 +165,7 @@ impl<T: Content> Holding<T> {
     /// Returns a handle with which other threads end a wait of this subscriber.
     ///
     /// # Errors
-    /// As [`Publisher::waker`].
+    /// Same as [`Publisher::waker`].
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;
@@ -179,11 +180,11 @@ impl<T: Content> Holding<T> {
 }
 
 impl<T: Content> Windowed<T> {
-    /// Returns a handle with which other threads end a wait for a window, also where the samples of
-    /// the next window are there. They stay.
+    /// Returns a handle with which other threads end a wait for a window, even if the samples of
+    /// the next window have arrived. These samples stay.
     ///
     /// # Errors
-    /// As [`Publisher::waker`].
+    /// Same as [`Publisher::waker`].
     ///
     /// ```
     /// let node = stripline::node::Node::isolated()?;

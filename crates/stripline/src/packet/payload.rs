@@ -428,7 +428,7 @@ impl TypeName {
     /// Returns the name of a message type: `message/` and the given name.
     ///
     /// # Errors
-    /// As [`TypeName::new`].
+    /// Same as [`TypeName::new`].
     ///
     /// ```
     /// use stripline::payload::TypeName;

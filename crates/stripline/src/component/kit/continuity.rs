@@ -8,7 +8,7 @@ use crate::node::Packet;
 use crate::packet::StreamInfo;
 use crate::packet::payload::Content;
 
-/// A tracker that classifies each packet by its relation to the one before.
+/// A tracker that classifies each packet by its relation to the previous packet.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct StreamTracker {
     next_sample: u64,
 }
 
-/// The relation of a packet to the one before.
+/// The relation of a packet to the previous packet.
 ///
 /// ```
 /// use stripline::component::kit::Continuity;
@@ -47,11 +47,11 @@ pub struct StreamTracker {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Continuity {
-    /// It continues the packet before.
+    /// The packet continues the previous packet.
     Next,
-    /// Samples are missing between the two: filters should start from silence.
+    /// Samples are missing before this packet: filters should start from silence.
     AfterGap,
-    /// It is the first one, or its stream description differs: rates may differ.
+    /// The packet is the first one, or its stream description differs, so rates may differ.
     NewStream,
 }
 
@@ -74,7 +74,7 @@ impl StreamTracker {
 }
 
 /// Describes the property `sample_rate` of a component that can also take the rate from the stream,
-/// in Hz. As there, it is the rate of all channels together.
+/// in Hz. It is the rate of all channels together, as in the stream's description.
 ///
 /// ```
 /// let property = stripline::component::kit::sample_rate_property();
@@ -85,10 +85,10 @@ pub fn sample_rate_property() -> PropertySpec {
     PropertySpec::float("sample_rate", 0.0, summary).range(0.0, 1e12).unit("Hz")
 }
 
-/// Returns the sample rate of the property, or else of the stream.
+/// Returns the sample rate of the property, or else the rate of the stream.
 ///
 /// # Errors
-/// Neither of the two has a rate.
+/// Neither the property nor the stream has a rate.
 ///
 /// ```
 /// use stripline::StreamInfo;

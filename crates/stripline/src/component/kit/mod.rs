@@ -1,5 +1,5 @@
 //! Parts that most components need: pacing for sources, and the continuity of streams for the
-//! components behind them. The stock components are built from them.
+//! components behind them. The stock components are built from these parts.
 //!
 //! ```
 //! use stripline::StreamInfo;

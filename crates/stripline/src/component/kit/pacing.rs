@@ -9,7 +9,7 @@ use crate::node::Output;
 use crate::packet::payload::Content;
 use crate::sys::clock::now_ns;
 
-/// The longest wait of a packet for its time, in seconds: a hundred years.
+/// The longest time that a packet waits until it is due, in seconds: a hundred years.
 const WAIT_S_MAX: f64 = 3.2e9;
 
 /// A source of packets of samples, each sent when its last sample is due.
@@ -47,7 +47,7 @@ const WAIT_S_MAX: f64 = 3.2e9;
 pub struct PacedSource {
     pace: Pace,
     packet: usize,
-    /// Number of samples to send; `None`: no limit.
+    /// The number of samples to send; `None`: no limit.
     limit: Option<u64>,
 }
 
@@ -68,25 +68,25 @@ impl PacedSource {
         PropertySpec::float("duration_s", default, summary).range(0.0, 1e9).unit("s")
     }
 
-    /// Creates a source with the packet size of the property `packet` and `rate` samples per
+    /// Creates a source with the packet size of the property `packet` that sends `rate` samples per
     /// second; 0: as fast as possible.
     pub fn new(ports: &Ports, properties: &Properties, rate: f64) -> Self {
         let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
         Self { pace: Pace::new(ports.stop_signal(), rate), packet, limit: None }
     }
 
-    /// Limits the stream to so many seconds, to the nearest sample; 0: no limit.
+    /// Limits the stream to `duration_s` seconds, to the nearest sample; 0: no limit.
     pub fn limited(mut self, duration_s: f64, sample_rate: f64) -> Self {
-        // The cast saturates: a duration too long to count has no end.
+        // The cast saturates: a duration that is too long to count never ends.
         self.limit = (duration_s > 0.0).then_some((duration_s * sample_rate).round() as u64);
         self
     }
 
-    /// Sends packets that `fill` writes in place, until it writes nothing or the limit is reached.
-    /// `fill` returns the number of samples written.
+    /// Sends packets that `fill` writes in place, until `fill` writes nothing or the limit is
+    /// reached. `fill` returns the number of samples written.
     ///
     /// # Errors
-    /// Those of `fill`, and of a send. [`Error::Stopped`] if the component is requested to stop.
+    /// The errors of `fill` and of sends. [`Error::Stopped`] if the component must stop.
     pub fn run<T: Content>(
         mut self,
         mut output: Output<T>,
@@ -112,9 +112,9 @@ impl PacedSource {
     }
 }
 
-/// A clock of a steady rate. Every time is counted from the start. So delays do not accumulate, and
-/// a late source catches up with the schedule. The report of a run shows how far a source was
-/// behind that of its last `Pace`.
+/// A clock with a steady rate. Every time is counted from the start, so delays do not accumulate,
+/// and a late source catches up with the schedule. The report of a run shows how far a source was
+/// behind the schedule of its last `Pace`.
 ///
 /// ```no_run
 /// use stripline::component::Ports;
@@ -148,7 +148,7 @@ impl Pace {
     /// sleep in monotonic nanoseconds; 0 without a rate.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the component is requested to stop.
+    /// [`Error::Stopped`] if the component must stop.
     pub fn wait_for(&mut self, samples: u64) -> Result<u64> {
         if self.rate <= 0.0 {
             return if self.stop.is_stopped() { Err(Error::Stopped) } else { Ok(0) };

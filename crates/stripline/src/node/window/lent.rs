@@ -1,4 +1,4 @@
-//! A window that is lent.
+//! A window lent by its port.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::packet::content::SampleForm;
 use crate::packet::payload::Content;
 use crate::packet::{Gap, StreamInfo};
 
-/// Contiguous samples, consumed when dropped. A window that is forgotten ([`std::mem::forget`])
-/// consumes nothing: the next one begins with the same samples.
+/// Contiguous samples, consumed when the window is dropped. A window that is forgotten
+/// ([`std::mem::forget`]) consumes nothing: the next window begins with the same samples.
 ///
 /// ```
 /// # let node = stripline::node::Node::isolated()?;
@@ -50,18 +50,18 @@ impl<T: Content> Window<'_, T> {
         self.samples
     }
 
-    /// Returns whether it has all the samples that were requested. If not, a boundary or the end of
+    /// Returns whether the window has all requested samples. If not, a boundary or the end of
     /// stream follows, and the next window starts behind it.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Consumes only the first `samples` samples, at most all: the next window starts behind them.
-    /// With 0, the next window starts at the same sample again.
+    /// Consumes only the first `samples` samples, and at most all of them. The next window starts
+    /// behind them. With 0, the next window starts at the same sample again.
     ///
-    /// A window that is not whole ([`Window::is_whole`]) is consumed completely, for any `samples`.
+    /// A window that is not whole ([`Window::is_whole`]) is consumed completely for any `samples`.
     /// It cannot become longer, because a boundary follows. To overlap windows up to the boundary,
-    /// use its samples before this call.
+    /// use the samples before this call.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -86,19 +86,20 @@ impl<T: Content> Window<'_, T> {
         }
     }
 
-    /// Returns the number of the packet that the first sample came with.
+    /// Returns the sequence number of the packet with the first sample.
     pub fn sequence(&self) -> u64 {
         self.of.part().map_or(0, |part| part.header.sequence)
     }
 
-    /// Returns the number of the first sample within its stream, counted on from its packet's first
-    /// sample.
+    /// Returns the number of the first sample within the stream, counted from the sample index of
+    /// its packet.
     pub fn sample_index(&self) -> u64 {
         self.of.part().map_or(0, |part| part.header.sample_index.wrapping_add(part.before as u64))
     }
 
-    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown. If
-    /// the stream's description has no sample rate, this is the time of its packet's first sample.
+    /// Returns the time at which the first sample was taken, in nanoseconds since the Unix epoch;
+    /// 0: unknown. Without a sample rate in the stream's description, this is the time of the
+    /// packet's first sample.
     pub fn time_ns(&self) -> i64 {
         let Some(part) = self.of.part().filter(|part| part.header.time_ns != 0) else { return 0 };
         let rate = self.stream().sample_rate_hz.filter(|rate| *rate > 0.0);
@@ -112,13 +113,13 @@ impl<T: Content> Window<'_, T> {
         self.gap.as_ref()
     }
 
-    /// Returns the stream that all its samples belong to.
+    /// Returns the stream to which all samples belong.
     pub fn stream(&self) -> &Arc<StreamInfo> {
         let carried = &self.of.carried;
         self.of.source.stream().filter(|_| carried.len() == 0).unwrap_or(&carried.stream)
     }
 
-    /// Returns the connection that all its samples arrived on, as `from -> to`.
+    /// Returns the connection on which all samples arrived, as `from -> to`.
     pub fn connection(&self) -> &str {
         let Windowed { carried, source, .. } = &*self.of;
         if carried.len() > 0 { &carried.connection } else { source.connection() }
@@ -129,7 +130,7 @@ impl<T: Content> Stamped for Window<'_, T> {}
 
 impl<T: Content> sealed::Sealed for Window<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
-        // An order counts packets, and a window is not one of them.
+        // An order counts packets, so a window has none.
         let (sample_index, time_ns) = (self.sample_index(), self.time_ns());
         sealed::Stamps { sample_index, time_ns, order: None, stream: self.stream() }
     }

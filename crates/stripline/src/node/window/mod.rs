@@ -1,4 +1,4 @@
-//! Windows of samples in the length that the receiver wants, independent of packet boundaries.
+//! Windows of samples in lengths that the receiver chooses, independent of packet boundaries.
 
 mod lent;
 
@@ -19,18 +19,18 @@ use super::{ReadyDescriptor, Received, Subscriber};
 
 pub use lent::Window;
 
-/// A [`Subscriber`] that gives its samples in windows of any length, which may overlap, as filters
-/// and transforms of a fixed size need.
+/// A [`Subscriber`] that returns its samples in windows of any length, which may overlap, as
+/// filters and transforms of a fixed size need.
 ///
-/// A window within one packet is used in place. One that crosses the boundary of two packets cannot
-/// be: every packet has its header in front, so their samples are never adjacent in memory. Its
-/// samples are then copied once each (and moved at most once more while windows overlap). Windows
-/// behind the boundary are in place again.
+/// A window within one packet is used in place. A window across the boundary of two packets cannot
+/// be: every packet begins with a header, so the samples of two packets are never adjacent in
+/// memory. The samples of such a window are each copied once (and moved at most once more while
+/// windows overlap). Windows behind the boundary are in place again.
 ///
 /// A window never crosses a gap, or a change of stream or connection. There it is shorter than
-/// requested, [`Window::is_whole`] is false, and the next one starts behind the boundary. Windows
-/// suit ports with one sender at a time: packets of several senders alternate, and every change
-/// ends a window.
+/// requested, [`Window::is_whole`] is false, and the next window starts behind the boundary.
+/// Windows suit ports with one sender at a time: packets of several senders alternate, and every
+/// change ends a window.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -56,22 +56,22 @@ pub struct Windowed<T: Content> {
     carried: Carried<T>,
     /// The gap before the next window.
     gap: Option<Gap>,
-    /// Whether there is a boundary behind the copied samples, and the gap there.
+    /// Whether there is a boundary behind the copied samples. `gap_behind` is the gap there.
     at_border: bool,
     gap_behind: Option<Gap>,
-    /// Whether the end of stream was found behind it.
+    /// Whether the end of stream was found behind the copied samples.
     ended: bool,
 }
 
-/// A subscriber, and the packet that it has lent.
+/// A subscriber and the packet that it has lent.
 struct WindowSource<T: Content> {
     subscriber: Subscriber<T>,
     held: bool,
-    /// How many samples of the packet are consumed or copied.
+    /// The number of samples of the packet that were consumed or copied.
     used: usize,
 }
 
-/// Copied samples of one stream of one connection, and the packets they come from.
+/// Copied samples of one stream of one connection, and the packets that they come from.
 struct Carried<T: Content> {
     buffer: AlignedBuffer,
     /// In samples.
@@ -87,7 +87,7 @@ struct Carried<T: Content> {
 #[derive(Clone, Copy)]
 struct Part {
     header: Header,
-    /// How many samples of the packet come before them.
+    /// The number of samples of the packet that precede these samples.
     before: usize,
     samples: usize,
 }
@@ -111,29 +111,29 @@ impl<T: Content> Windowed<T> {
         self.source.subscriber.name()
     }
 
-    /// Returns the bytes of a sample.
+    /// Returns the size of a sample in bytes.
     pub fn sample_bytes(&self) -> usize {
         self.carried.form.size()
     }
 
-    /// Blocks until there are `samples` contiguous samples, or fewer in front of a boundary; `None`
-    /// is the end of stream.
+    /// Blocks until there are `samples` contiguous samples, or fewer before a boundary; `None` is
+    /// the end of stream.
     ///
     /// # Errors
-    /// As [`Subscriber::receive`], after which the samples so far are kept. [`Error::Port`] for a
-    /// window of no samples, [`Error::TooLarge`] for one of more than [`LinkOptions::PACKET_MAX`]
-    /// bytes.
+    /// Same as [`Subscriber::receive`]; samples that have arrived are kept. [`Error::Port`] for a
+    /// window of no samples, [`Error::TooLarge`] for a window of more than
+    /// [`LinkOptions::PACKET_MAX`] bytes.
     pub fn window(&mut self, samples: usize) -> Result<Option<Window<'_, T>>> {
         Ok(self.window_within(samples, Wait::FOREVER)?.packet())
     }
 
     /// Waits like [`Windowed::window`], for a component that also handles requests. `on_request`
-    /// returns the window's length. It is called first, after each packet, and at once when a
-    /// request arrives and no packet is there. So a new length or another property need not wait
-    /// for samples.
+    /// returns the length of the window. It is called first, after each packet, and immediately
+    /// when a request arrives while no packet is there. So a new length or another property takes
+    /// effect without waiting for samples.
     ///
     /// # Errors
-    /// As [`Windowed::window`].
+    /// Same as [`Windowed::window`].
     ///
     /// ```no_run
     /// # fn example(mut ports: stripline::component::Ports, mut length: usize) -> stripline::Result<()> {
@@ -155,7 +155,7 @@ impl<T: Content> Windowed<T> {
         let mut samples = on_request();
         loop {
             self.check_length(samples)?;
-            // A packet ends the wait, too: `on_request` must run before the next wait begins.
+            // A packet ends the wait too: `on_request` must run before the next wait begins.
             let mut waited = false;
             let found = self.find(samples, |subscriber| {
                 if std::mem::replace(&mut waited, true) {
@@ -171,10 +171,10 @@ impl<T: Content> Windowed<T> {
         }
     }
 
-    /// Returns the next window if all its samples have arrived, or a boundary behind some.
+    /// Returns the next window if all its samples have arrived, or some samples and a boundary.
     ///
     /// # Errors
-    /// As [`Windowed::window`].
+    /// Same as [`Windowed::window`].
     pub fn try_window(&mut self, samples: usize) -> Result<Received<Window<'_, T>>> {
         self.window_within(samples, Wait::Never)
     }
@@ -201,7 +201,7 @@ impl<T: Content> Windowed<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Windowed::window`].
+    /// Same as [`Windowed::window`].
     pub fn window_timeout(&mut self, samples: usize, timeout: Duration) -> Result<Received<Window<'_, T>>> {
         self.window_within(samples, Wait::within(timeout))
     }
@@ -210,15 +210,15 @@ impl<T: Content> Windowed<T> {
     /// [`Waitable::ready_descriptor`](super::Waitable::ready_descriptor) does.
     ///
     /// # Errors
-    /// As [`Waitable::ready_descriptor`](super::Waitable::ready_descriptor).
+    /// Same as [`Waitable::ready_descriptor`](super::Waitable::ready_descriptor).
     pub fn ready_descriptor(&mut self) -> Result<ReadyDescriptor> {
         self.source.subscriber.incoming.ready_set().map(ReadyDescriptor::new)
     }
 
-    /// Makes the descriptor readable once a packet has come that may complete a window of `samples`
-    /// samples, or the end of stream, or an error. False: such a window is there already. Then
-    /// [`Windowed::try_window`] returns it. Call this each time before the loop waits. It does not
-    /// block.
+    /// Makes the descriptor readable once a packet has arrived that may complete a window of
+    /// `samples` samples, or the end of stream, or an error. False: such a window is there already,
+    /// and [`Windowed::try_window`] returns it. Call this each time before the loop waits. It does
+    /// not block.
     ///
     /// ```
     /// use rustix::event::{PollFd, PollFlags, poll};
@@ -248,7 +248,7 @@ impl<T: Content> Windowed<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Waitable::arm`](super::Waitable::arm), and those of [`Windowed::window`].
+    /// Same as [`Waitable::arm`](super::Waitable::arm) and [`Windowed::window`].
     pub fn arm(&mut self, samples: usize) -> Result<bool> {
         self.check_length(samples)?;
         loop {
@@ -258,29 +258,29 @@ impl<T: Content> Windowed<T> {
                     self.ended = true;
                     return Ok(false);
                 }
-                // Then no packet is held, and the link may be asked.
+                // No packet is held in this case, so the link may be called.
                 Found::Nothing => {
                     let incoming = &mut self.source.subscriber.incoming;
                     let set = incoming.ready_set()?;
                     if incoming.arm(&set)? {
                         return Ok(true);
                     }
-                    // A packet has come, which may be too short for a window.
+                    // A packet has arrived. It may be too short for a window.
                 }
             }
         }
     }
 
-    /// Returns the gap at the end, as [`Subscriber::gap_at_end`].
+    /// Returns the gap at the end, as [`Subscriber::gap_at_end`] does.
     pub fn gap_at_end(&mut self) -> Option<Gap> {
-        // A gap that was kept for samples that never came is earlier than the one of the link.
+        // A gap kept for samples that never came is earlier than the link's gap.
         self.gap.take().or_else(|| self.source.subscriber.gap_at_end())
     }
 
     fn window_within(&mut self, samples: usize, wait: Wait) -> Result<Received<Window<'_, T>>> {
         self.check_length(samples)?;
         if wait.is_interruptible() {
-            // The samples of one packet may be enough for many windows.
+            // One packet may hold the samples of many windows, so check for a wake here.
             self.incoming().stop().interrupt().take(false)?;
         }
         Ok(match self.find(samples, |subscriber| subscriber.take(|| wait))? {
@@ -311,7 +311,7 @@ impl<T: Content> Windowed<T> {
         Window { of: self, samples, done: samples, is_whole, gap }
     }
 
-    /// Makes the next `samples` samples contiguous, or those up to a boundary.
+    /// Makes the next `samples` samples contiguous, or fewer samples up to a boundary.
     fn find(
         &mut self,
         samples: usize,
@@ -327,7 +327,8 @@ impl<T: Content> Windowed<T> {
                 return Ok(Found::Samples { count: carried, is_whole: false });
             }
             if std::mem::take(&mut self.at_border) {
-                // The samples before the boundary are consumed, and with them the gap before them.
+                // The samples before the boundary are consumed, and with them the gap in front of
+                // them.
                 self.gap = self.gap_behind.take();
             }
             if std::mem::take(&mut self.ended) {
@@ -351,12 +352,12 @@ impl<T: Content> Windowed<T> {
         }
     }
 
-    /// Takes in a packet that was received.
+    /// Takes in a received packet.
     fn hold(&mut self) {
         if let Some(gap) = self.source.subscriber.incoming.taken().gap {
             self.at_border = self.carried.len() > 0;
             let place = if self.at_border { &mut self.gap_behind } else { &mut self.gap };
-            // Several gaps without a sample in between are added up.
+            // Several gaps without samples in between are merged.
             *place = Some(place.map_or(gap, |before| before.and(gap)));
         }
         self.source.hold();
@@ -373,9 +374,9 @@ impl<T: Content> Windowed<T> {
             return;
         }
         self.carried.skip(samples);
-        // If the copied samples now all belong to the held packet, the window is back in place. A
-        // packet is copied in part only behind others, so the copy starts at the packet's
-        // beginning.
+        // If all copied samples belong to the held packet, the window is in place again. Part of a
+        // packet is copied only behind samples of other packets, so the copied part starts at the
+        // beginning of the packet.
         if self.source.held && self.carried.len() <= self.source.used {
             self.source.used -= self.carried.len();
             self.carried.clear();
@@ -386,21 +387,21 @@ impl<T: Content> Windowed<T> {
         if self.carried.len() > 0 { self.carried.samples() } else { self.source.rest() }
     }
 
-    /// Returns where the first sample comes from.
+    /// Returns the origin of the first sample.
     fn part(&self) -> Option<Part> {
         self.carried.parts.front().copied().or_else(|| self.source.part(0))
     }
 }
 
 impl<T: Content> WindowSource<T> {
-    /// Returns the samples of the held packet that are not consumed.
+    /// Returns the samples of the held packet that have not been consumed.
     fn rest(&self) -> &[T::Item] {
         if !self.held {
             return &[];
         }
         let used = self.subscriber.form.items(self.used);
-        // SAFETY: a packet is taken only while none is held, and the link is not called otherwise
-        // while one is. Size and alignment were checked when it was taken.
+        // SAFETY: a packet is taken only while no other is held, and the link is not called while a
+        // packet is held. Size and alignment were checked when the packet was taken.
         unsafe { &self.subscriber.incoming.taken().payload.get::<T::Item>()[used..] }
     }
 
@@ -413,7 +414,7 @@ impl<T: Content> WindowSource<T> {
         (self.held, self.used) = (true, 0);
     }
 
-    /// Consumes the next `samples` samples, and releases the packet if there are no more.
+    /// Consumes the next `samples` samples. Releases the packet when no samples are left.
     fn skip(&mut self, samples: usize) {
         self.used += samples;
         if self.held && self.rest().is_empty() {
@@ -461,8 +462,8 @@ impl<T: Content> Carried<T> {
         bytemuck::cast_slice(&self.buffer.bytes()[bytes])
     }
 
-    /// Returns whether the held packet continues the copied samples. A repeated description of the
-    /// same stream is no change.
+    /// Returns whether the held packet continues the copied samples. Repeating the description of
+    /// the same stream is not a change.
     fn is_continued_by(&self, source: &WindowSource<T>) -> bool {
         let same = |stream: &Arc<StreamInfo>| Arc::ptr_eq(stream, &self.stream) || **stream == *self.stream;
         self.len() == 0 || (source.connection() == self.connection && source.stream().is_some_and(same))
@@ -484,11 +485,11 @@ impl<T: Content> Carried<T> {
         self.parts.extend(source.part(samples));
     }
 
-    /// Makes room for that many samples at the end.
+    /// Makes room for `samples` more samples at the end.
     fn make_space(&mut self, samples: usize) {
         let size = self.form.size();
         if (self.end + samples) * size > self.buffer.len() && self.start > 0 && self.start >= self.len() {
-            // At least as many were consumed since the last time as are moved now.
+            // At least as many samples were consumed since the last move as are moved now.
             self.buffer.bytes_mut().copy_within(self.start * size..self.end * size, 0);
             (self.start, self.end) = (0, self.len());
         }
@@ -526,7 +527,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any step takes on a busy machine: it only ends a hang.
+    /// A time longer than any step takes on a busy machine: it only ends a hang.
     const DEADLINE: Duration = Duration::from_secs(60);
 
     fn pair(node: &Node, topic: &str) -> (Publisher<u32>, Subscriber<u32>) {
@@ -543,7 +544,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
 
-        // The model counts: each `down` samples received are `up` samples sent, from sample 0 on.
+        // The model counts: `up` samples are sent for each `down` samples received, from sample 0
+        // on.
         #[test]
         fn windows_sent_on_at_any_rate_are_numbered_by_counting(
             packets in proptest::collection::vec(0..40_usize, 1..30),
@@ -646,7 +648,8 @@ mod tests {
         let helper = std::thread::spawn({
             let length = Arc::clone(&length);
             move || {
-                // The second call follows the packet: then the receiver waits for two more samples.
+                // The second call follows the packet. From then on, the receiver waits for two more
+                // samples.
                 (0..2).for_each(|_| called.recv_timeout(DEADLINE).unwrap());
                 length.store(2, std::sync::atomic::Ordering::SeqCst);
                 events.notify_request();
