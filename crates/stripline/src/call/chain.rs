@@ -1,4 +1,4 @@
-//! The chain of nested calls that the code of this thread runs in: the waiting servers, and their
+//! The chain of nested calls that the code on this thread runs in: the waiting servers and the
 //! deadline.
 
 use std::cell::{Cell, RefCell};
@@ -14,23 +14,24 @@ use super::wire::{ChainBytes, ChainLink, LINK_BYTES};
 struct HandledCall {
     own: ChainLink,
     until_ns: Option<u64>,
-    /// Where the chain that it arrived with starts in `BEFORE`.
+    /// The start in `BEFORE` of the chain that the call arrived with.
     start: usize,
-    /// A child that the handler forks handles nothing.
+    /// A child that the handler forks handles no call.
     process: OwnerProcess,
 }
 
 thread_local! {
-    // Separate, because most calls have no chain and make none: this check costs almost nothing.
+    // This is separate from `BEFORE`: most calls have no chain and make no calls, so this check
+    // costs almost nothing.
     static HANDLED: Cell<Option<HandledCall>> = const { Cell::new(None) };
-    /// The chains of the calls being handled, as they are sent.
+    /// The chains of the calls being handled, in wire form.
     static BEFORE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A guard: while it exists, calls made by this thread are nested in one that is being handled.
+/// A guard. While it exists, calls made by this thread are nested in the call being handled.
 pub(super) struct Entered {
     outer: Option<HandledCall>,
-    /// Bytes of `BEFORE` to keep; `None`: none were added.
+    /// The number of bytes of `BEFORE` to keep; `None` if none were added.
     before: Option<usize>,
 }
 
@@ -60,13 +61,13 @@ impl Drop for Entered {
     }
 }
 
-/// Returns the call that this thread of this process handles.
+/// Returns the call that this thread handles in this process.
 #[inline]
 fn handled() -> Option<HandledCall> {
     HANDLED.get().filter(|handled| handled.process.is_current())
 }
 
-/// Passes the chain that a call made now is nested in.
+/// Passes the chain of calls that a call made now would be nested in.
 #[inline]
 pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>) -> R) -> R {
     let Some(handled) = handled() else { return look(ChainBytes(&[])) };
@@ -75,11 +76,11 @@ pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>) -> R) -> R {
     look(ChainBytes(&links))
 }
 
-/// Returns the deadline of the call that a call made now is nested in, if there is one.
+/// Returns the deadline of the enclosing call for a call made now, if there is one.
 #[inline]
 pub(super) fn until() -> Option<Instant> {
     let until_ns = handled()?.until_ns?;
-    // Only a thread that waits reads two clocks.
+    // Only a thread that waits reads both clocks.
     Instant::now().checked_add(Duration::from_nanos(until_ns.saturating_sub(now_ns())))
 }
 
@@ -88,7 +89,8 @@ pub(super) fn length(chain: ChainBytes<'_>) -> usize {
     chain.0.len() / LINK_BYTES
 }
 
-/// Returns whether a server could never answer a call from this chain: all its threads wait in it.
+/// Returns whether a server could never answer a call from this chain, because all its threads wait
+/// in the chain.
 #[inline]
 pub(super) fn is_exhausted(chain: ChainBytes<'_>, server: u64) -> bool {
     let mut waiting = chain.links().filter(|link| link.server == server);

@@ -28,16 +28,16 @@ thread_local! {
 pub struct ServerReport {
     /// The server's name.
     pub server: String,
-    /// Whether it is connected, as far as has been detected.
+    /// Whether the server is connected, as far as the client has detected.
     pub connected: bool,
-    /// Calls outstanding, or answered and not yet taken.
+    /// Calls that are outstanding, or answered but not yet taken.
     pub outstanding: u64,
-    /// Replies that arrived after their calls had been abandoned.
+    /// Replies that arrived after the calls were abandoned.
     pub late: u64,
-    /// Round trips of calls, in nanoseconds. The topic of the service's name sets whether every
-    /// call or an unbiased sample is measured.
+    /// Round trips of calls, in nanoseconds. The options of the topic with the service's name set
+    /// whether every call or an unbiased sample is measured.
     pub round_trips: LatencyReport,
-    /// The server's operations; empty when it is not connected.
+    /// The operations of the server. Empty when the server is not connected.
     pub operations: Vec<Operation>,
 }
 
@@ -69,8 +69,8 @@ pub struct ServiceClient {
 
 /// A handle that calls one operation, from any number of threads.
 ///
-/// With several servers of the service, calls go to each in turn, or by a key. Among threads that
-/// wait at the same time, one receives for all.
+/// With several servers of the service, calls go to the servers in turn, or to a server chosen by a
+/// key. Among threads that wait at the same time, one receives for all.
 ///
 /// ```
 /// use stripline::call::{ClientOptions, ServerOptions};
@@ -102,7 +102,7 @@ impl<Req, Rep, E> Clone for Client<Req, Rep, E> {
     }
 }
 
-/// A view of a [`Client`] that calls with options of its own: [`Client::with`].
+/// A view of a [`Client`] that calls with other options: [`Client::with`].
 ///
 /// ```
 /// use stripline::call::{CallError, CallOptions, Client};
@@ -116,7 +116,7 @@ pub struct ClientView<'c, Req, Rep, E = String> {
     options: CallOptions,
 }
 
-/// A call that has been made. Dropping it cancels the call.
+/// A call in progress. Dropping it cancels the call.
 ///
 /// ```
 /// use std::time::Duration;
@@ -143,8 +143,8 @@ pub struct Pending<'c, Req: Payload, Rep: Payload, E: Payload> {
 }
 
 impl ServiceClient {
-    /// Returns a handle for one of the service's operations. The first call checks that it exists
-    /// with these types.
+    /// Returns a handle for one of the service's operations. The first call checks that the
+    /// operation exists with these types.
     ///
     /// # Errors
     /// An invalid name.
@@ -158,9 +158,9 @@ impl ServiceClient {
         Ok(Client { core: Arc::clone(&self.core), operation, name, of: PhantomData })
     }
 
-    /// Returns a handle for an operation with types by value. Requests, replies and errors are the
-    /// bytes of these types, encoded by the program. The first call checks that there is such an
-    /// operation.
+    /// Returns a handle for an operation with types by value. Requests, replies and errors are
+    /// bytes of these types, which the program encodes. The first call checks that the operation
+    /// exists.
     ///
     /// # Errors
     /// An invalid name.
@@ -193,17 +193,18 @@ impl ServiceClient {
         Ok(Client { core: Arc::clone(&self.core), operation, name, of: PhantomData })
     }
 
-    /// Returns the calls made, and those that failed: neither a reply nor the operation's own error
-    /// arrived. The first number is inexact if several threads call at the same time.
+    /// Returns the number of calls made, and of calls that failed: neither a reply nor the
+    /// operation's own error arrived. The first number is inexact if several threads call at the
+    /// same time.
     pub fn counts(&self) -> (u64, u64) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (read(&self.core.calls), read(&self.core.failures))
     }
 
-    /// Blocks until that many servers are connected; false: the timeout passed first.
+    /// Blocks until that many servers are connected. Returns false if the timeout passes first.
     ///
     /// # Errors
-    /// [`Error::Stopped`](crate::Error::Stopped) when the node is asked to stop.
+    /// [`Error::Stopped`](crate::Error::Stopped) when the node is stopped.
     pub fn wait_for_servers(&self, count: usize, timeout: Duration) -> Result<bool> {
         self.core.wait_for_servers(count, Instant::now().checked_add(timeout))
     }
@@ -218,10 +219,10 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// Calls, and blocks until the reply arrives or the deadline passes.
     ///
     /// # Errors
-    /// [`CallError::User`]: the operation's own. All others describe the outcome of the call, and
-    /// which side failed. After [`Error::Interrupted`](crate::Error::Interrupted) with `sent`, in a
-    /// [`CallError::Link`], the call was made and is cancelled: a waker that is to keep it needs
-    /// [`Client::start`] and [`Pending::wait_timeout`].
+    /// [`CallError::User`] is the operation's own error. All other errors describe the outcome of
+    /// the call and which side failed. After [`Error::Interrupted`](crate::Error::Interrupted) with
+    /// `sent`, in a [`CallError::Link`], the call was made and is cancelled. To keep a call after a
+    /// wake, use [`Client::start`] and [`Pending::wait_timeout`].
     #[inline]
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
         self.with(CallOptions::default()).call(request)
@@ -236,13 +237,14 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         self.with(CallOptions::default()).start(request)
     }
 
-    /// Sends a call without waiting for a server, for room or for the reply, for a program's own
-    /// loop ([`ServiceClient::arm`]).
+    /// Sends a call without waiting for a server, for room or for the reply. For a program with its
+    /// own event loop ([`ServiceClient::arm`]).
     ///
     /// # Errors
-    /// The reason why the call could not be made: [`CallError::NoServer`] if none is connected;
-    /// [`Error::Full`](crate::Error::Full) in a [`CallError::Link`] if there is no room. A request
-    /// of several fragments may have been sent in part then, which its server drops.
+    /// The reason why the call could not be made: [`CallError::NoServer`] if no server is
+    /// connected; [`Error::Full`](crate::Error::Full) in a [`CallError::Link`] if there is no room.
+    /// In the latter case, a request of several fragments may have been sent in part. The server
+    /// drops such a request.
     ///
     /// ```
     /// use stripline::call::{CallError, ClientOptions, ServerOptions};
@@ -311,8 +313,8 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         format!("{} at `{}`", self.name, connection.label())
     }
 
-    /// Reads a reply. Inlined, so that the value is written at its final place. On the path of a
-    /// call, no value is copied in other chunks than it was written in.
+    /// Reads a reply. Inlined so that the value is written to its final place. On the path of a
+    /// call, no value is copied in chunks that differ from the chunks in which it was written.
     #[inline(always)]
     fn read(&self, connection: &ServerConnection, reply: WireReply<'_>) -> Result<Rep, CallError<E>> {
         match reply.status {
@@ -329,7 +331,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
             return E::decode(reply.payload)
                 .map_or_else(|reason| CallError::Decode { call, reason }, CallError::User);
         };
-        // A peer may send a text of any length; only the start is read.
+        // A peer may send a text of any length, so only the start is read.
         let words = &reply.payload[..reply.payload.len().min(1024)];
         CallError::Refused { call, refusal, reason: String::from_utf8_lossy(words).into_owned() }
     }
@@ -344,8 +346,8 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
     pub fn call(&self, request: &Req) -> Result<Rep, CallError<E>> {
         let mut deadline = CallDeadline::lazy(self.deadline());
         let (connection, number) = self.begin(request, &mut deadline)?;
-        // The usual reply has a variable of its own. Moved as a part of something larger, it would
-        // be read in other chunks than it was written in, which stalls.
+        // The usual reply has a separate variable. As part of a larger value, it would be moved in
+        // chunks that differ from the chunks in which it was written, which stalls the processor.
         let (mut usual, mut error) = (None, None);
         let interrupt = self.client.core.stop.interrupt();
         let waited = connection.wait(number, &mut deadline, interrupt, |reply| match decode(&reply) {
@@ -420,8 +422,8 @@ impl<'c, Req: Payload, Rep: Payload, E: Payload> ClientView<'c, Req, Rep, E> {
 
 #[cfg(test)]
 impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
-    /// Sends bytes that are not a request; false: no connection has room, as before one is open.
-    /// One that has ended may still be in the list.
+    /// Sends bytes that are not a request. Returns false if no connection has room, or none is
+    /// open. A connection that has ended may still be in the list.
     pub(super) fn misbehave(&self, bytes: &[u8]) -> bool {
         let send = |sender: &mut super::server_connection::RequestSender| {
             let wait = crate::transport::Wait::Never;
@@ -444,32 +446,33 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.conclude(settled)
     }
 
-    /// Returns the reply if it has arrived. It is returned once only.
+    /// Returns the reply if it has arrived. It is returned only once.
     pub fn try_take(&mut self) -> Option<Result<Rep, CallError<E>>> {
         self.receive(None)
     }
 
-    /// Blocks until the reply arrives or the timeout passes; the call then stays outstanding. It
-    /// also does after [`Error::Interrupted`](crate::Error::Interrupted), in a
-    /// [`CallError::Link`]: then wait again.
+    /// Blocks until the reply arrives or the timeout passes. After a timeout the call stays
+    /// outstanding. It also stays outstanding after
+    /// [`Error::Interrupted`](crate::Error::Interrupted) in a [`CallError::Link`]; in this case,
+    /// wait again.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<Rep, CallError<E>>> {
         self.receive(Some(self.deadline.capped(timeout)))
     }
 
-    /// Returns the same call without a borrow of its client: it can be kept beside it, and go to
-    /// another thread.
+    /// Returns the same call without a borrow of the client, so that it can be stored beside the
+    /// client and moved to another thread.
     pub fn into_owned(self) -> OwnedPending<Req, Rep, E> {
         OwnedPending::new(self)
     }
 
-    /// Cancels the call. A server that has not started it will not start it. Whether it had started
-    /// is unknown here; a reply is dropped and counted.
+    /// Cancels the call. A server that has not started the call will not start it. Whether it had
+    /// started is unknown here; its reply is dropped and counted.
     pub fn cancel(mut self) {
         self.give_up();
     }
 
-    /// Receives the reply until the deadline, or only one that has arrived. Returns `None` if the
-    /// call is still outstanding, or was over before.
+    /// Receives the reply until the deadline. Without a deadline, takes only a reply that has
+    /// already arrived. Returns `None` if the call is still outstanding, or was over before.
     fn receive(&mut self, deadline: Option<CallDeadline>) -> Option<Result<Rep, CallError<E>>> {
         if self.is_over {
             return None;
@@ -486,7 +489,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.settle(waited, outcome)
     }
 
-    /// Returns the outcome of a wait without a limit of its own.
+    /// Returns the outcome of a wait with no limit but the deadline of the call.
     fn conclude(mut self, settled: Option<Result<Rep, CallError<E>>>) -> Result<Rep, CallError<E>> {
         settled.unwrap_or_else(|| {
             self.give_up();
@@ -508,7 +511,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
             (WaitOutcome::Reply, None) | (WaitOutcome::Closed, _) => {
                 Err(CallError::ServerGone { call: self.client.label(self.connection) })
             }
-            // The call is still outstanding.
+            // After an interruption the call is still outstanding.
             (WaitOutcome::Link(error @ crate::Error::Interrupted { .. }), _) => {
                 return Some(Err(CallError::Link(error)));
             }
@@ -538,7 +541,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Drop for Pending<'_, Req, Rep, E> {
     }
 }
 
-/// Encodes a request, and passes it to `send`.
+/// Encodes a request and passes it to `send`.
 fn encode<'c, R>(
     request: &impl Payload,
     send: impl FnOnce(&[u8]) -> Result<R, StartError<'c>>,

@@ -1,5 +1,5 @@
-//! The core that the handles of a client share: its connections to the servers, and the selection
-//! of one.
+//! The core shared by the handles of a client: the connections to the servers, and the selection of
+//! a server.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use super::ready::ClientReady;
 use super::server_connection::{ReconnectOnDrop, RequestSender, SendError, ServerConnection};
 use super::service::Operation;
 
-/// The interval at which a client that waits for a server checks for a stop, and for a wake.
+/// The interval at which a client that waits for a server checks for a stop and for a wake.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// The state shared by all handles of a client of one service.
@@ -30,12 +30,12 @@ pub(crate) struct ClientCore {
     pub(super) options: ClientOptions,
     pub(super) stop: StopToken,
     pub(super) connections: Box<[ServerConnection]>,
-    /// How many of the connections have ever been used.
+    /// The number of connections that have ever been used.
     pub(super) used: AtomicUsize,
     /// The index of the next server in turn.
     pub(super) next_server: AtomicUsize,
     pub(super) operations: Mutex<Vec<Operation>>,
-    /// How many servers have been found.
+    /// The number of servers found so far.
     pub(super) server_changes: Mutex<u64>,
     pub(super) changed: Condvar,
     pub(super) calls: AtomicU64,
@@ -46,7 +46,7 @@ pub(crate) struct ClientCore {
 /// The reason why a call was not made.
 pub(super) enum StartError<'c> {
     NoServer,
-    /// At this server, which is not [`SendError::Closed`].
+    /// The error of this server, which is not [`SendError::Closed`].
     At(&'c ServerConnection, SendError),
     Link(Error),
 }
@@ -74,10 +74,10 @@ impl ClientCore {
         })
     }
 
-    /// Checks that this process made it.
+    /// Checks that this process made the client.
     ///
     /// # Errors
-    /// [`Error::Forked`] in a child of the process that made it.
+    /// [`Error::Forked`] in a child of the process that made the client.
     #[inline]
     pub(super) fn check_own(&self) -> Result<()> {
         self.process.check(|| format!("client of `{}`", self.service))
@@ -86,7 +86,7 @@ impl ClientCore {
     /// Adds a server.
     ///
     /// # Errors
-    /// A server without valid self-description, or one more than allowed.
+    /// The server has no valid self-description, or the limit of servers is reached.
     pub(crate) fn add_server(
         &self,
         outgoing: Outgoing,
@@ -131,7 +131,8 @@ impl ClientCore {
         operations.len() - 1
     }
 
-    /// Sends a call to one of the servers. Returns the connection to it and the call's number.
+    /// Sends a call to one of the servers. Returns the connection to the server and the number of
+    /// the call.
     pub(super) fn start(
         &self,
         operation: usize,
@@ -148,8 +149,8 @@ impl ClientCore {
             };
             match connection.start(operation, payload, call_deadline) {
                 Ok(number) => {
-                    // Inexact if several threads call at the same time: `calls` is for display
-                    // only.
+                    // Inexact if several threads call at the same time, because `calls` is only for
+                    // display.
                     self.calls.store(self.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                     return Ok((connection, number));
                 }
@@ -159,7 +160,7 @@ impl ClientCore {
         }
     }
 
-    /// Returns the server for the next call, if there is one.
+    /// Returns the server for the next call, if a server is connected.
     #[inline]
     fn select_server(&self, key: Option<u64>) -> Option<&ServerConnection> {
         let connections = self.used_connections();
@@ -171,7 +172,7 @@ impl ClientCore {
         if let [only] = connections {
             return only.is_alive().then_some(only);
         }
-        // Inexact if several threads call at the same time, which only affects the turn.
+        // Inexact if several threads call at the same time, which affects only the turn.
         let turn = self.next_server.load(Ordering::Relaxed);
         let used = connections.len();
         let index =
@@ -219,7 +220,7 @@ impl ClientCore {
     }
 }
 
-/// Returns the number of an operation among those of a server.
+/// Returns the number of an operation among the operations of a server.
 fn find(wanted: &Operation, offered: &[Operation]) -> Result<u16, (Refusal, String)> {
     let Some(number) = offered.iter().position(|operation| operation.name == wanted.name) else {
         let there: Vec<&str> = offered.iter().map(|operation| operation.name.as_str()).collect();

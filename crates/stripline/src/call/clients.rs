@@ -1,4 +1,4 @@
-//! The table of a server's clients: how they are accepted and removed.
+//! The table of a server's clients, with the acceptor that adds them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -28,10 +28,10 @@ pub(super) struct ServerInfo {
 }
 
 impl ServerInfo {
-    /// Parses the information from a server of that service.
+    /// Parses the information sent by a server of the given service.
     ///
     /// # Errors
-    /// Another service's information, or none at all.
+    /// The information is invalid or describes another service.
     pub(super) fn read(server_info: serde_json::Value, service: &str, peer: &str) -> Result<Self> {
         let server_info: Self = serde_json::from_value(server_info)
             .map_err(|e| Error::misbehaved(peer, format!("sent no valid server information: {e}")))?;
@@ -62,22 +62,22 @@ impl ClientTable {
         Self { clients: Mutex::default(), events }
     }
 
-    /// Returns the reply sender of the client on that connection.
+    /// Returns the reply sender of the client with this connection.
     pub(super) fn replies_for(&self, connection: &str) -> Option<Arc<ReplySender>> {
         lock(&self.clients).get(connection).cloned()
     }
 
-    /// Returns how many clients are connected; this takes system calls.
+    /// Returns the number of connected clients. This takes system calls.
     pub(super) fn count(&self) -> usize {
         lock(&self.clients).values().filter(|replies| !replies.is_over()).count()
     }
 
-    /// Closes the reply senders of clients that are gone from the port. False: a client is about to
-    /// be accepted, which must not be mistaken for one of them.
+    /// Closes the reply senders of clients that have left the port. Returns false while a client is
+    /// about to be accepted, because such a client must not be mistaken for one that has left.
     pub(super) fn close_departed(&self, port: &Incoming) -> bool {
         let mut clients = lock(&self.clients);
-        // Under the lock: the port has handled each client's connection, or has it among its
-        // events.
+        // This check is made under the lock: the port has either handled the connection of each
+        // client, or has it among its events.
         if self.events.is_pending() {
             return false;
         }
@@ -113,8 +113,8 @@ impl CallAcceptor for ClientAcceptor {
             return Err(PeerRefusal::violation(format!("{outstanding} calls outstanding are out of range")));
         }
         let mut clients = lock(&self.clients.clients);
-        // The thread that serves removes closed clients with the next request, so not every accept
-        // does: a check takes a system call.
+        // The serving thread removes closed clients with the next request. So a check is not needed
+        // at every accept, which saves a system call.
         if clients.len() >= self.clients_max || clients.contains_key(&hello.connection) {
             clients.retain(|_, replies| !replies.is_over());
         }
@@ -129,7 +129,7 @@ impl CallAcceptor for ClientAcceptor {
 
     fn accept(&mut self, hello: &Hello, duplex: Duplex) {
         let name = hello.connection.clone();
-        // The client measures what a call takes, in both directions.
+        // The duration of a call in both directions is measured by the client.
         let mut outgoing = Outgoing::new(name.clone(), vec![duplex.outlet], Sampling::Off, self.stop.clone());
         outgoing.admit();
         let outstanding = hello.call.as_ref().map_or(0, |call| call.outstanding);

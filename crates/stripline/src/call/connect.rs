@@ -1,4 +1,4 @@
-//! The methods of a node that make clients and servers, and their discovery.
+//! The methods of a node that make clients and servers, and the discovery of servers.
 
 use std::sync::{Arc, Weak};
 
@@ -20,9 +20,8 @@ use super::server_connection::ReconnectOnDrop;
 use super::{Client, ClientOptions, Operation, Payload, Server, ServerOptions, Service, ServiceClient};
 
 impl Node {
-    /// Creates a client of a service that has one operation, [`Operation::ONLY`], as
-    /// [`Node::server`] makes it. As with [`Node::service_client`], keep the node for as long as
-    /// the client.
+    /// Creates a client of a service with one operation, [`Operation::ONLY`], as made by
+    /// [`Node::server`]. As with [`Node::service_client`], keep the node as long as the client.
     ///
     /// # Errors
     /// An invalid name, or an option out of range.
@@ -34,9 +33,9 @@ impl Node {
         self.service_client(service, options)?.operation(Operation::ONLY)
     }
 
-    /// Creates a client of a service: of every server of that name in the domain, now and later.
-    /// Keep the node for as long as the client. Without it, no server is discovered, and a lost
-    /// connection is not made again.
+    /// Creates a client of a service. It uses every server with that name in the domain, now and
+    /// later. Keep the node as long as the client: without the node, no server is discovered and a
+    /// lost connection is not made again.
     ///
     /// ```
     /// use stripline::call::{ClientOptions, ServiceClient};
@@ -74,10 +73,10 @@ impl Node {
     }
 
     /// Returns the servers of all services in the domain that this node has discovered. A node
-    /// discovers those that are there soon after it has joined.
+    /// discovers existing servers soon after it has joined.
     ///
     /// # Errors
-    /// None today.
+    /// Currently none.
     pub fn known_servers(&self) -> Result<Vec<ServerOffer>> {
         self.check_own()?;
         let known = self.known_offers(&calls_payload()?).into_iter();
@@ -87,12 +86,12 @@ impl Node {
         Ok(offers)
     }
 
-    /// Requests a server's self-description, as a connecting client does. A suspended server fails
-    /// with a timeout after some seconds.
+    /// Requests the self-description of a server, as a connecting client does. The request to a
+    /// suspended server fails with a timeout after some seconds.
     ///
     /// # Errors
-    /// A server that is gone, does not answer, or cannot be reached from here: `inproc` servers of
-    /// other processes.
+    /// The server is gone, does not answer, or cannot be reached from this process, such as an
+    /// `inproc` server of another process.
     ///
     /// ```
     /// use stripline::call::ServerOptions;
@@ -112,7 +111,8 @@ impl Node {
         let gone = || Error::failed(format!("no server of `{service}` is at {address} any more"));
         let (_, endpoint) = its.ok_or_else(gone)?;
         let topic = self.topics().of(service);
-        // As for a client: it connects only to servers with a user that the kernel can name.
+        // The same rule as for a client: connect only to a server with a user that the kernel can
+        // name.
         let open_to = LinkOptions { group: topic.link.group, ..LinkOptions::default() };
         transport::check(&endpoint.transport, &open_to)?;
         let requested = ClientOptions {
@@ -127,7 +127,7 @@ impl Node {
         Ok(ServerDescription { server, operations })
     }
 
-    /// Creates a server of a service that has one operation, [`Operation::ONLY`].
+    /// Creates a server of a service with one operation, [`Operation::ONLY`].
     ///
     /// # Errors
     /// Same as [`Node::service_server`].
@@ -140,7 +140,7 @@ impl Node {
         self.service_server(Service::new(service)?.operation(Operation::ONLY, handler)?, options)
     }
 
-    /// Creates a server of a service, which clients of the domain can discover from now on.
+    /// Creates a server of a service. Clients in the domain can discover it from now on.
     ///
     /// # Errors
     /// A missing transport, an option out of range, or a lack of memory, descriptors or threads.
@@ -158,7 +158,8 @@ impl Node {
         let link = link_options(options.wait, options.buffer, depth, link.group);
         let (ends, its_events) = (EndsWhen::Never, Arc::clone(&events));
         let incoming = incoming(&name, its_events, link, stop, ends);
-        // Replies have a stop of their own: calls that have begun are answered after the node's.
+        // Replies have a separate stop token: calls that have begun are answered after the node's
+        // stop.
         let stop_replies = StopToken::new()?;
         let request = bind(&name, &link, stop_replies.clone())?;
         let clients = ClientTable::new(events);
@@ -182,13 +183,13 @@ impl Node {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ServerOffer {
-    /// The service's name, by which clients find it.
+    /// The name of the service, by which clients find it.
     pub service: String,
-    /// Its address: `TRANSPORT:ADDRESS`.
+    /// The address of the server: `TRANSPORT:ADDRESS`.
     pub address: String,
 }
 
-/// A server's self-description: see [`Node::describe`].
+/// The self-description of a server: see [`Node::describe`].
 ///
 /// ```
 /// use stripline::call::{ServerDescription, ServerOptions};
@@ -202,13 +203,14 @@ pub struct ServerOffer {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerDescription {
-    /// The server's own name.
+    /// The name of the server.
     pub server: String,
-    /// Its operations.
+    /// The operations of the server.
     pub operations: Vec<Operation>,
 }
 
-/// Processes in different containers may have the same process id, so a random part is added.
+/// Returns a unique name. Processes in different containers may have the same process id, so a
+/// random part is added.
 fn name_of_client(service: &str) -> Result<String> {
     Ok(format!("{service}: client {}.{:08x}", std::process::id(), transport::random()? >> 32))
 }
@@ -219,7 +221,7 @@ fn link_options(wait: WaitStrategy, buffer: u32, depth: u32, group: Option<Group
     LinkOptions { overflow, scope, wait, buffer, depth, group, ..LinkOptions::default() }
 }
 
-/// Returns what is requested of the transport for one direction.
+/// Returns the request to bind the listener of a transport for one direction.
 pub(super) fn bind(port: &str, link: &LinkOptions, stop: StopToken) -> Result<BindRequest> {
     let left_paths = Arc::default();
     Ok(BindRequest { port: port.into(), payload: calls_payload()?, options: link.into(), stop, left_paths })
@@ -240,7 +242,7 @@ fn incoming(
     incoming
 }
 
-/// A client's subscription to every server of its service.
+/// A client's subscription to every server of the service.
 struct ServerDiscovery {
     own: Weak<Self>,
     node: Reconnector,
@@ -272,7 +274,7 @@ impl OfferConsumer for ServerDiscovery {
     }
 }
 
-/// Connects a client of that name to a server in both directions, and returns the server's
+/// Connects a client with that name to a server in both directions, and returns the server's
 /// self-description. Blocks for a few seconds at most.
 fn connect_to(
     endpoint: &Endpoint,
@@ -281,7 +283,7 @@ fn connect_to(
     requested: &ClientOptions,
     stop: StopToken,
 ) -> Result<(Outgoing, Incoming, serde_json::Value)> {
-    // Room for as many replies as can ever be outstanding.
+    // There is room for as many replies as can ever be outstanding.
     let depth = requested.outstanding + PendingCalls::abandoned_max(requested.outstanding);
     let link = link_options(requested.wait, requested.buffer, depth, topic.link.group);
     let request = ConnectRequest::new(name.into(), calls_payload()?, link);
@@ -293,7 +295,7 @@ fn connect_to(
     let events = Arc::new(PortEvents::new()?);
     events.push(PortEvent::Connected(name.into(), connection.duplex.inlet));
     let mut incoming = incoming(name, events, link, stop.clone(), EndsWhen::WithSender);
-    // A waker is one for the client of all servers.
+    // The client's stop token is used, so that one waker serves all servers.
     incoming.set_stop(stop);
     Ok((outgoing, incoming, connection.server_info))
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::chain;
 
-/// A deadline.
+/// The deadline of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallDeadline {
     pub deadline: Duration,
@@ -21,7 +21,7 @@ impl CallDeadline {
         }
     }
 
-    /// Returns a deadline that starts now. It never exceeds that of an enclosing call.
+    /// Returns a deadline that starts now and never exceeds the deadline of an enclosing call.
     pub(super) fn starting_now(deadline: Duration) -> Self {
         let now = Instant::now();
         let own = now + deadline;
@@ -34,7 +34,7 @@ impl CallDeadline {
         *self.until.get_or_insert_with(|| Instant::now() + deadline)
     }
 
-    /// Returns the same deadline for a call that may not wait.
+    /// Returns this deadline for a call that must not wait.
     pub(super) fn expired(mut self) -> Self {
         self.until = Some(Instant::now());
         self
@@ -47,10 +47,10 @@ impl CallDeadline {
         Self { deadline: self.deadline, until: Some(sooner) }
     }
 
-    /// Returns it as it is sent, in microseconds.
+    /// Returns the deadline in wire form, in microseconds.
     pub(super) fn deadline_us(&self) -> u32 {
         let us = self.deadline.as_secs() * 1_000_000 + u64::from(self.deadline.subsec_micros());
-        // A client's limit is an hour, which fits.
+        // The limit of a client is an hour, which fits.
         u32::try_from(us).unwrap_or(u32::MAX)
     }
 }

@@ -1,4 +1,4 @@
-//! The outcomes of a call other than its reply.
+//! The outcomes of a call other than a reply.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorCode};
 
-/// The outcome of a call that has no reply.
+/// The outcome of a call without a reply.
 ///
 /// ```
 /// use stripline::call::{CallError, ClientOptions};
@@ -26,11 +26,11 @@ use crate::error::{Error, ErrorCode};
 pub enum CallError<E> {
     /// The operation's own error.
     User(E),
-    /// There was no server when the deadline passed. The call was not made.
+    /// No server was there when the deadline passed. The call was not made.
     NoServer {
-        /// The service.
+        /// The name of the service.
         service: String,
-        /// How long the client waited for one.
+        /// The time for which the client waited for a server.
         waited: Duration,
     },
     /// The deadline passed before the reply arrived. A later reply is dropped and counted.
@@ -40,14 +40,14 @@ pub enum CallError<E> {
         /// The deadline.
         deadline: Duration,
     },
-    /// The server died or left with the call outstanding. It may or may not have carried it out.
+    /// The server died or left while the call was outstanding. It may or may not have run the call.
     ServerGone {
         /// The service and operation, and the server.
         call: String,
     },
     /// This side cancelled the call.
     Cancelled,
-    /// The server did not carry the call out, or not completely.
+    /// The server did not run the call, or did not complete it.
     Refused {
         /// The service and operation, and the server.
         call: String,
@@ -56,9 +56,9 @@ pub enum CallError<E> {
         /// The server's explanation.
         reason: String,
     },
-    /// The limit of outstanding calls at this server is reached. The call was not made.
+    /// The limit of outstanding calls at this server has been reached. The call was not made.
     TooMany {
-        /// The service.
+        /// The name of the service.
         service: String,
         /// The limit.
         outstanding_max: u32,
@@ -67,16 +67,16 @@ pub enum CallError<E> {
     Decode {
         /// The service and operation, and the server.
         call: String,
-        /// What is wrong with it.
+        /// A description of the mismatch.
         reason: String,
     },
-    /// The call could not be made, or the wait failed: [`Error::Stopped`] among others.
+    /// The call could not be made, or the wait failed, for example with [`Error::Stopped`].
     Link(Error),
 }
 
 impl<E> CallError<E> {
-    /// Returns its kind, with a number and a word that never change. That of a refusal is the kind
-    /// of refusal, and that of [`CallError::Link`] is the error's own.
+    /// Returns the code of this outcome: a number and a word that never change. A refusal has the
+    /// code of its kind of refusal, and [`CallError::Link`] the code of the error in it.
     ///
     /// ```
     /// use stripline::{Error, ErrorCode};
@@ -101,7 +101,7 @@ impl<E> CallError<E> {
     }
 }
 
-/// The error type of an operation that has no errors of its own.
+/// The error type of an operation without errors.
 ///
 /// ```
 /// use stripline::call::{Client, ClientOptions, NoError};
@@ -133,18 +133,18 @@ pub enum Refusal {
     UnknownOperation,
     /// The operation's request, reply or error has another type.
     WrongType,
-    /// Its handler panicked; the server continues.
+    /// The handler of the operation panicked. The server continues.
     Panicked,
     /// The deadline had passed before the handler began.
     DeadlinePassed,
     /// The client cancelled the call before the handler began. The client no longer waits for this
-    /// reply; it exists for tools that read the wire.
+    /// reply, which serves tools that read the wire.
     Cancelled,
     /// The [limit](super::ServerOptions::waiting) of waiting calls at the server is reached.
     Overloaded,
-    /// The server itself waits in this chain of nested calls: it could never answer.
+    /// The server itself waits in this chain of nested calls, so it could never answer.
     Cycle,
-    /// Its reply could not be sent.
+    /// The reply of the server could not be sent.
     Failed,
 }
 

@@ -3,11 +3,11 @@
 use super::pending::{PendingCalls, ReplyOutcome};
 use super::wire::{WireReply, WireRequest};
 
-/// Returns the payload of a valid request; otherwise what is wrong with it.
+/// Returns the payload of a valid request, or a description of the violation.
 pub(crate) fn request(bytes: &[u8]) -> Result<&[u8], String> {
     match WireRequest::parse(bytes)? {
         WireRequest::Call { payload, chain, .. } => {
-            // Every link can be read.
+            // Checks that every link can be read.
             let _ = chain.links().count();
             Ok(payload)
         }
@@ -15,8 +15,8 @@ pub(crate) fn request(bytes: &[u8]) -> Result<&[u8], String> {
     }
 }
 
-/// Returns whether a client with so many calls outstanding takes this for a reply to one of
-/// them. The error describes what is wrong with it.
+/// Returns whether a client with `outstanding` calls takes these bytes for a reply to one of them.
+/// The error describes the violation.
 pub(crate) fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
     let table = PendingCalls::new(outstanding);
     let mut hint = 0;

@@ -55,14 +55,14 @@ fn asked(stop: &StopToken) -> (ConnectRequest, BindRequest) {
     (request, bind("evil", &link, stop.clone()).unwrap())
 }
 
-/// Sends a packet of these bytes; `false`: the connection is closed.
+/// Sends a packet with these bytes. Returns `false` if the connection is closed.
 fn send(outgoing: &mut Outgoing, bytes: &[u8]) -> bool {
     let put = |place: &mut [u8]| place.copy_from_slice(bytes);
     let sent = outgoing.send_bytes(bytes.len(), Wait::Until(Some(Instant::now() + LONG)), put);
     sent.is_ok() && !outgoing.has_no_receivers()
 }
 
-/// Serves until so many clients have been thrown out.
+/// Serves until `count` clients have been disconnected.
 fn serve_until_evicted(server: &mut Server<'_>, count: u64, context: &str) {
     let end = Instant::now() + LONG;
     while server.counts().evicted < count {
@@ -113,7 +113,7 @@ fn a_client_that_was_thrown_out_may_come_back() {
                 server.serve_one(Duration::from_millis(1)).unwrap();
             }
             serve_until_evicted(&mut server, round, transport);
-            // The first call may still find the old connection, and then returns that it is closed.
+            // The first call may still find the old connection, and then reports that it is closed.
             loop {
                 let Ok(pending) = client.start(&7) else { continue };
                 let served = (0..100).any(|_| server.serve_one(Duration::from_millis(10)).unwrap());
@@ -160,7 +160,7 @@ fn a_client_that_has_not_polled_yet_gets_the_replies_of_a_server_that_is_gone() 
             }
             inlet.release();
         }
-        // The description of the stream, and the reply; a stream of replies has no end.
+        // The stream's description and the reply. A stream of replies has no end of stream.
         assert_eq!(kinds, [Kind::Stream as u8, Kind::Data as u8], "{transport}");
     }
 }
@@ -195,7 +195,7 @@ fn set_trap(node: &Node, transport: &str) -> (impl Send, Receiver<Duplex>) {
 
 #[test]
 fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
-    // The number of a client's first call.
+    // The number of the first call of a client.
     let first = 0x1_0000;
     let deeds: [(&str, Vec<u8>); 5] = [
         ("an unsolicited reply", reply_head(0x9_0000, ReplyStatus::Done).to_vec()),
@@ -211,7 +211,7 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
             let (trap, pairs) = set_trap(&node, transport);
             let client: Client<u32, u32> = node.client("echo", patient()).unwrap();
             let duplex = pairs.recv_timeout(LONG).unwrap();
-            // Kept open, so that only the violation can end the connection.
+            // The inlet stays open, so that only the violation can end the connection.
             let _inlet = duplex.inlet;
             let mut outgoing = outgoing_of(duplex.outlet, StopToken::new().unwrap());
             let call = client.start(&1).unwrap();

@@ -1,8 +1,9 @@
-//! Two-way calls: a client sends a request, a server replies.
+//! Two-way calls: a client sends a request, and a server replies.
 //!
-//! A *service* is a set of named *operations*, each with a type of request, of reply and of error.
-//! A server runs their handlers. Any number of clients call them, over one connection each, with
-//! any number of calls outstanding. [`Node::client`] and [`Node::server`] make both.
+//! A *service* is a set of named *operations*. Each operation has a type of request, of reply and
+//! of error. A server runs the handlers of the operations. Any number of clients call them, over
+//! one connection each, with any number of calls outstanding. [`Node::client`] makes a client, and
+//! [`Node::server`] a server.
 //!
 //! ```
 //! use stripline::call::{CallError, ClientOptions, ServerOptions};
@@ -21,7 +22,7 @@
 //! # Ok::<(), stripline::Error>(())
 //! ```
 //!
-//! A trait with the attribute [`stripline::service`](macro@crate::service) defines a service with
+//! The attribute [`stripline::service`](macro@crate::service) on a trait defines a service with
 //! less code.
 //!
 //! | type | what it is | made by |
@@ -29,11 +30,11 @@
 //! | [`Service`] | named operations and their handlers, connected to nothing | [`Service::new`] |
 //! | [`Server`] | serves one service to all its clients | [`Node::service_server`], [`Node::server`] |
 //! | [`ServiceClient`] | the connections to all servers of a service | [`Node::service_client`] |
-//! | [`Client`] | calls one operation of them | [`ServiceClient::operation`], [`Node::client`] |
-//! | [`ClientView`] | the same with a key or a deadline of its own | [`Client::with`] |
+//! | [`Client`] | calls one of these operations | [`ServiceClient::operation`], [`Node::client`] |
+//! | [`ClientView`] | the same with a key or another deadline | [`Client::with`] |
 //! | [`Pending`] | a call that was started | [`Client::start`], [`ClientView::start`] |
-//! | [`OwnedPending`] | the same without a borrow of its client | [`Pending::into_owned`] |
-//! | [`Responder`] | the reply to one call, given later | [`Service::operation_of`] |
+//! | [`OwnedPending`] | the same without a borrow of the client | [`Pending::into_owned`] |
+//! | [`Responder`] | the right to reply to one call, later | [`Service::operation_of`] |
 //!
 //! `Node::server` and `Node::client` are for a service with one operation.
 //! [`Node::known_servers`] lists the servers of all services in the domain.

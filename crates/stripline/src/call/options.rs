@@ -14,15 +14,15 @@ use crate::terms::{LinkOptions, WaitStrategy};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// How long a call may take, from the call to its reply: at most an hour. It includes the wait
-    /// for a server.
+    /// The longest time from a call to its reply, including the wait for a server: at most an hour.
     pub deadline: Duration,
-    /// How replies, and room for requests, are waited for.
+    /// The strategy of waits for replies and for room for requests.
     pub wait: WaitStrategy,
-    /// Calls that may be outstanding at each server: 1 to [`ClientOptions::OUTSTANDING_MAX`].
+    /// The number of calls that may be outstanding at each server: 1 to
+    /// [`ClientOptions::OUTSTANDING_MAX`].
     pub outstanding: u32,
-    /// Bytes of the buffer for requests: as [`LinkOptions::buffer`]. Larger requests are sent in
-    /// fragments.
+    /// The size of the buffer for requests in bytes, like [`LinkOptions::buffer`]. Larger requests
+    /// are sent in fragments.
     pub buffer: u32,
 }
 
@@ -84,21 +84,22 @@ impl Default for ClientOptions {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallOptions {
-    /// The key that selects the server. The same servers always give the same choice. When a
-    /// server is added or removed, only its keys move. `None`: the servers take turns.
+    /// The key that selects the server. With the same servers, a key always selects the same
+    /// server. When a server is added or removed, only the keys of this server move. `None`: the
+    /// servers take turns.
     pub key: Option<u64>,
-    /// How long the call may take: at most [`ClientOptions::DEADLINE_MAX`]. `None`: the client's
-    /// [`ClientOptions::deadline`].
+    /// The longest time that the call may take: at most [`ClientOptions::DEADLINE_MAX`]. `None`:
+    /// [`ClientOptions::deadline`] of the client.
     pub deadline: Option<Duration>,
 }
 
 impl CallOptions {
-    /// Returns options with this key, and otherwise the client's.
+    /// Returns options with this key and otherwise the client's options.
     pub fn key(key: u64) -> Self {
         Self { key: Some(key), ..Self::default() }
     }
 
-    /// Returns options with this deadline, and otherwise the client's.
+    /// Returns options with this deadline and otherwise the client's options.
     pub fn deadline(deadline: Duration) -> Self {
         Self { deadline: Some(deadline), ..Self::default() }
     }
@@ -114,30 +115,31 @@ impl CallOptions {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// The transport's name, or [`AUTO`](crate::transport::AUTO), which is `shm`. `None`: as the
-    /// domain's topics specify for the service's name.
+    /// The name of the transport, or [`AUTO`](crate::transport::AUTO), which is `shm`. `None`: the
+    /// transport that the domain's topics specify for the name of the service.
     pub transport: Option<String>,
-    /// The server's own name, 1 to 64 bytes. With it, calls with a key reach the same server again
-    /// after a restart. `None`: a unique name is generated.
+    /// The name of this server, 1 to 64 bytes. With a name, calls with a key reach the same server
+    /// again after a restart. `None`: a unique name is generated.
     pub name: Option<String>,
-    /// How requests are waited for.
+    /// The strategy of waits for requests.
     pub wait: WaitStrategy,
-    /// Bytes of the buffer for the replies to each client: as [`LinkOptions::buffer`]. Larger
-    /// replies are sent in fragments.
+    /// The size of the buffer for the replies to each client in bytes, like
+    /// [`LinkOptions::buffer`]. Larger replies are sent in fragments.
     pub buffer: u32,
-    /// Clients at a time: 1 to 4096.
+    /// The most clients connected at the same time: 1 to 4096.
     pub clients: u32,
-    /// Calls that may wait behind the next one, at most [`ServerOptions::WAITING_MAX`]. Others are
-    /// refused with [`Refusal::Overloaded`](super::Refusal::Overloaded) as soon as a thread is free
-    /// to reply. `None`: they wait, as many as their clients may have outstanding.
+    /// The number of calls that may wait behind the next one, at most
+    /// [`ServerOptions::WAITING_MAX`]. Further calls are refused with
+    /// [`Refusal::Overloaded`](super::Refusal::Overloaded) as soon as a thread is free to reply.
+    /// `None`: calls wait, as many as the clients may have outstanding.
     pub waiting: Option<u32>,
 }
 
 impl ServerOptions {
-    /// The most clients at a time.
+    /// The most clients connected at the same time.
     pub const CLIENTS_MAX: u32 = 4096;
-    /// The most calls that may wait before others are refused. The server also reads up to that
-    /// many requests, or 4 MiB, to check for cancellations before it starts a call.
+    /// The most calls that may wait before further calls are refused. Before the server starts a
+    /// call, it reads ahead up to that many requests, or 4 MiB, to check for cancellations.
     pub const WAITING_MAX: u32 = 4096;
 
     /// Checks the numbers against their ranges.

@@ -7,7 +7,7 @@ use super::client::{Client, Pending};
 use super::deadline::CallDeadline;
 use super::{CallError, Payload};
 
-/// A [`Pending`] call that keeps its client itself. Dropping it cancels the call.
+/// A [`Pending`] call that owns a handle of its client. Dropping it cancels the call.
 ///
 /// ```
 /// use stripline::call::{ClientOptions, ServerOptions};
@@ -27,7 +27,7 @@ use super::{CallError, Payload};
 #[must_use = "a call that is dropped is cancelled"]
 pub struct OwnedPending<Req: Payload, Rep: Payload, E: Payload> {
     client: Client<Req, Rep, E>,
-    /// The connection's place among those of the client.
+    /// The index of the connection among the connections of the client.
     connection: usize,
     number: u64,
     deadline: CallDeadline,
@@ -36,7 +36,7 @@ pub struct OwnedPending<Req: Payload, Rep: Payload, E: Payload> {
 
 impl<Req: Payload, Rep: Payload, E: Payload> OwnedPending<Req, Rep, E> {
     pub(super) fn new(mut pending: Pending<'_, Req, Rep, E>) -> Self {
-        // The call goes on without the borrowed one.
+        // The call continues without `pending`.
         let is_over = std::mem::replace(&mut pending.is_over, true);
         let client = pending.client.clone();
         let connections = &client.core.connections;
@@ -45,7 +45,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> OwnedPending<Req, Rep, E> {
         Self { connection, number: pending.number, deadline: pending.deadline, is_over, client }
     }
 
-    /// Blocks until the reply arrives or the deadline passes, as [`Pending::wait`].
+    /// Blocks until the reply arrives or the deadline passes, as [`Pending::wait`] does.
     ///
     /// # Errors
     /// Same as [`Client::call`].
@@ -54,23 +54,24 @@ impl<Req: Payload, Rep: Payload, E: Payload> OwnedPending<Req, Rep, E> {
         self.borrowed(is_over).wait()
     }
 
-    /// Returns the reply if it has arrived. It is returned once only.
+    /// Returns the reply if it has arrived. It is returned only once.
     pub fn try_take(&mut self) -> Option<Result<Rep, CallError<E>>> {
         self.with(|pending| pending.try_take())
     }
 
-    /// Blocks until the reply arrives or the timeout passes; the call then stays outstanding.
+    /// Blocks until the reply arrives or the timeout passes. After a timeout the call stays
+    /// outstanding.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<Rep, CallError<E>>> {
         self.with(|pending| pending.wait_timeout(timeout))
     }
 
-    /// Cancels the call, as [`Pending::cancel`].
+    /// Cancels the call, as [`Pending::cancel`] does.
     pub fn cancel(self) {}
 
     fn with<R>(&mut self, work: impl FnOnce(&mut Pending<'_, Req, Rep, E>) -> R) -> R {
         let mut pending = self.borrowed(self.is_over);
         let result = work(&mut pending);
-        // What is not over then goes on: only the drop of this cancels it.
+        // The call continues after this, unless it is over: only dropping `self` cancels it.
         let is_over = std::mem::replace(&mut pending.is_over, true);
         drop(pending);
         self.is_over = is_over;
@@ -96,7 +97,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> fmt::Debug for OwnedPending<Req, Re
     }
 }
 
-/// A call may go to another thread.
+/// A call may move to another thread.
 const _: fn() = || {
     fn is_send<T: Send>() {}
     is_send::<OwnedPending<f64, f64, String>>();

@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 use crate::packet::payload::{Sample, TypeName, decode_message};
 
-/// A type of request, reply or error. Every type that serialises is one, as CBOR (RFC 8949). So are
-/// samples as plain memory, in [`Plain`] and [`Samples`].
+/// A type of request, reply or error. Every type that serialises is a payload, encoded as CBOR (RFC
+/// 8949). So are samples as plain memory, in [`Plain`] and [`Samples`].
 ///
 /// ```
 /// use stripline::call::{Payload, Plain, Samples};
@@ -21,28 +21,29 @@ use crate::packet::payload::{Sample, TypeName, decode_message};
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub trait Payload: Sized {
-    /// Returns the type's name, which client and server compare.
+    /// Returns the name of the type. Client and server compare it.
     ///
     /// # Errors
-    /// An invalid name of a user's own type.
+    /// The name of a user's type is invalid.
     fn type_name() -> Result<TypeName>;
 
-    /// Returns its own bytes, if exactly those are sent.
+    /// Returns the bytes of the value, if they are sent unchanged.
     #[inline]
     fn as_bytes(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Returns its bytes: its own, or written to `scratch`, which is empty.
+    /// Returns the bytes to send: the value's own bytes, or bytes written to `scratch`, which is
+    /// empty.
     ///
     /// # Errors
-    /// When the type does not serialise.
+    /// The type does not serialise.
     fn encode<'a>(&'a self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8]>;
 
-    /// Decodes bytes that a peer has sent.
+    /// Decodes bytes sent by a peer.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// A description of the problem with the bytes.
     fn decode(bytes: &[u8]) -> Result<Self, String>;
 }
 
@@ -103,11 +104,11 @@ impl<T: Sample> Deref for Plain<T> {
     }
 }
 
-/// Bytes of a request, a reply or an error, encoded by the program. They are those of an operation
+/// Bytes of a request, a reply or an error, encoded by the program. They are used with an operation
 /// with types by value ([`Operation::new`](super::Operation::new)).
 ///
-/// It has no type name of its own: [`ServiceClient::operation_of`](super::ServiceClient) takes it
-/// from the operation.
+/// The bytes have no type name: [`ServiceClient::operation_of`](super::ServiceClient) takes the
+/// name from the operation.
 ///
 /// ```
 /// use stripline::call::{Payload, RawBytes};
@@ -124,7 +125,7 @@ impl From<Vec<u8>> for RawBytes {
     }
 }
 
-/// The number of bytes: what they stand for is the program's.
+/// Writes the number of bytes. Only the program can interpret them.
 impl fmt::Display for RawBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the operation's own error, of {} bytes", self.0.len())
@@ -177,7 +178,7 @@ impl<T: Sample> Payload for Samples<T> {
         if size == 0 || !bytes.len().is_multiple_of(size) {
             return Err(format!("{} bytes are no whole number of {} of {size}", bytes.len(), T::TYPE));
         }
-        // After a chain of calls or in a socket's buffer, their alignment is arbitrary.
+        // Behind a chain of calls, or in the buffer of a socket, their alignment is arbitrary.
         let mut samples = vec![T::zeroed(); bytes.len() / size];
         bytemuck::cast_slice_mut(&mut samples).copy_from_slice(bytes);
         Ok(Self(samples))

@@ -11,18 +11,18 @@ use crate::sys::mutex::lock;
 
 use super::wire::{ReplyStatus, WireReply};
 
-/// Low bits of a call's number: its slot.
+/// The number of low bits of a call's number that hold its slot.
 const SLOT_BITS: u32 = 16;
 
-/// The calls that may always be abandoned before one of them is answered.
+/// The number of calls that may always be abandoned and unanswered.
 const ABANDONED_MIN: u32 = 64;
 
 /// A table with one slot for each call that may be outstanding.
 pub(super) struct PendingCalls {
     slots: Box<[Slot]>,
-    /// How many calls there have been; their numbers start at 1.
+    /// The number of calls made so far. The numbers of calls start at 1.
     issued: AtomicU64,
-    /// Abandoned calls that may still get a reply.
+    /// The number of abandoned calls that may still get a reply.
     abandoned: AtomicU64,
     late: AtomicU64,
     /// The round trips of measured calls, recorded by the thread that receives.
@@ -31,27 +31,29 @@ pub(super) struct PendingCalls {
 
 #[derive(Default)]
 struct Slot {
-    /// The number of the call that is outstanding here, or has its reply here; 0: none.
+    /// The number of the call that is outstanding in this slot, or has its reply here; 0 if there
+    /// The number of the call that is outstanding in this slot, or has its reply here; 0 for a free
+    /// slot.
     number: AtomicU64,
-    /// When it was sent, if it is measured.
+    /// The time at which the call was sent, if it is measured.
     sent_ns: AtomicU64,
-    /// Whether there is something in it, readable without the lock.
+    /// Whether the slot holds a result, readable without the lock.
     is_filled: AtomicBool,
     contents: Mutex<Contents>,
-    /// Notified when the reply has arrived, or this thread is promoted to receive.
+    /// Notified when the reply has arrived, or when the waiting thread is promoted to receive.
     doorbell: Condvar,
 }
 
 #[derive(Default)]
 struct Contents {
     filled: Option<Filled>,
-    /// Whether the thread that waits here is promoted to receive for all.
+    /// Whether the thread that waits for this slot is promoted to receive for all.
     is_promoted: bool,
     /// A buffer kept for reuse.
     spare: Vec<u8>,
 }
 
-/// The result for a call that arrived while another thread received.
+/// The result of a call that arrived while another thread received.
 enum Filled {
     Reply(ReplyStatus, Vec<u8>),
     Closed,
@@ -81,8 +83,9 @@ impl PendingCalls {
         Self { slots, issued, abandoned, late, round_trips: Histogram::default() }
     }
 
-    /// Allocates a number for a call that is about to be sent; one thread at a time. The search
-    /// starts at `hint`, which is updated. `None`: the limit of outstanding calls is reached.
+    /// Allocates a number for a call that is about to be sent. The caller must ensure that only one
+    /// thread allocates at a time. The search starts at `hint`, which is updated. `None`: the limit
+    /// of outstanding calls is reached.
     #[inline]
     pub(super) fn allocate(&self, hint: &mut usize) -> Option<u64> {
         let mut index = *hint;
@@ -91,14 +94,14 @@ impl PendingCalls {
                 index = 0;
             }
             let slot = &self.slots[index];
-            // Acquire: the thread that freed it has finished with it.
+            // Acquire: the thread that freed the slot has finished with it.
             if slot.number.load(Ordering::Acquire) == 0 {
                 *hint = index;
                 // Relaxed: only the allocating thread writes it.
                 let count = self.issued.load(Ordering::Relaxed) + 1;
                 self.issued.store(count, Ordering::Relaxed);
                 let number = count << SLOT_BITS | index as u64;
-                // Release: the thread that delivers finds the slot empty.
+                // Release: the delivering thread finds the slot empty.
                 slot.number.store(number, Ordering::Release);
                 return Some(number);
             }
@@ -107,15 +110,15 @@ impl PendingCalls {
         None
     }
 
-    /// Records when a measured call is sent, before it is sent.
+    /// Records the time of a measured call, before the call is sent.
     pub(super) fn set_sent(&self, number: u64, sent_ns: u64) {
         if let Some(slot) = self.slot(number) {
-            // Relaxed: the reply, which comes after it, orders the rest.
+            // Relaxed: the reply comes later and orders the rest.
             slot.sent_ns.store(sent_ns, Ordering::Relaxed);
         }
     }
 
-    /// Records the round trip of a call that has its reply, if it is measured.
+    /// Records the round trip of a call that has its reply, if the call is measured.
     #[inline]
     pub(super) fn measure(&self, number: u64) {
         let Some(slot) = self.slot(number) else { return };
@@ -126,7 +129,7 @@ impl PendingCalls {
         }
     }
 
-    /// Frees the slot of a call after its reply was read in place.
+    /// Frees the slot of a call after the reply was read in place.
     #[inline]
     pub(super) fn free(&self, number: u64) {
         if let Some(slot) = self.slot(number) {
@@ -134,7 +137,7 @@ impl PendingCalls {
         }
     }
 
-    /// Stores a reply for its call. Replies are delivered by one thread at a time.
+    /// Stores a reply for its call. Only one thread at a time delivers replies.
     pub(super) fn deliver(&self, reply: &WireReply<'_>) -> ReplyOutcome {
         let Some(slot) = self.slot(reply.number) else { return self.late(reply.number) };
         let mut contents = lock(&slot.contents);
@@ -156,23 +159,23 @@ impl PendingCalls {
         ReplyOutcome::Stored
     }
 
-    /// Returns whether there is something for a call, as seen by the thread that receives.
+    /// Returns whether a call has a result, as seen by the receiving thread.
     #[inline]
     pub(super) fn is_filled(&self, number: u64) -> bool {
-        // Acquire: pairs with the thread that filled it. The receiver lock shows the receiving
-        // thread what earlier ones have delivered. The loss of a server may be seen a little later,
-        // through the link.
+        // Acquire: pairs with the thread that filled the slot. The receiver lock makes the
+        // deliveries of earlier receiving threads visible. The loss of a server may be seen a
+        // little later, through the link.
         self.slot(number).is_none_or(|slot| slot.is_filled.load(Ordering::Acquire))
     }
 
-    /// Takes what is there for a call, if anything. A reply is passed to `read` and its slot freed.
+    /// Takes the result of a call, if there is one. Passes a reply to `read` and frees its slot.
     pub(super) fn take(&self, number: u64, read: &mut impl FnMut(WireReply<'_>)) -> Option<WaitOutcome> {
         let Some(slot) = self.slot(number) else { return Some(WaitOutcome::Closed) };
         slot.settle(number, &mut lock(&slot.contents), read)
     }
 
-    /// Takes like [`PendingCalls::take`], but sleeps until there is something, or to the deadline,
-    /// or until the thread is promoted to receive.
+    /// Takes like [`PendingCalls::take`], but sleeps until there is a result, the deadline passes,
+    /// or the thread is promoted to receive.
     pub(super) fn sleep(
         &self,
         number: u64,
@@ -191,13 +194,15 @@ impl PendingCalls {
         }
     }
 
-    /// Abandons a call that may still get a reply; false: the reply is there already, and dropped.
+    /// Abandons a call that may still get a reply. Returns false if the reply had already arrived;
+    /// it is dropped.
     pub(super) fn abandon(&self, number: u64) -> bool {
         let Some(slot) = self.slot(number) else { return false };
         let mut contents = lock(&slot.contents);
         let was_open = contents.filled.take().is_none();
         if was_open {
-            // Before the slot is freed: a reply that arrives meanwhile is late, not unsolicited.
+            // This is done before the slot is freed: a reply that arrives meanwhile is late, not
+            // unsolicited.
             self.abandoned.fetch_add(1, Ordering::Relaxed);
         }
         contents.is_promoted = false;
@@ -207,7 +212,8 @@ impl PendingCalls {
         was_open
     }
 
-    /// Promotes the thread that waits for a call to receive; false: it does not wait any more.
+    /// Promotes the thread that waits for a call to receive. Returns false if the thread no longer
+    /// waits.
     pub(super) fn promote(&self, number: u64) -> bool {
         let Some(slot) = self.slot(number) else { return false };
         let mut contents = lock(&slot.contents);
@@ -221,7 +227,7 @@ impl PendingCalls {
 
     /// Fails all calls, because the server is gone.
     pub(super) fn fail_all(&self) {
-        // No abandoned call will get a reply any more.
+        // Abandoned calls will get no reply any more.
         self.abandoned.store(0, Ordering::Relaxed);
         for slot in &self.slots {
             let mut contents = lock(&slot.contents);
@@ -233,7 +239,7 @@ impl PendingCalls {
         }
     }
 
-    /// Returns the number of calls outstanding, or answered and not yet taken.
+    /// Returns the number of calls that are outstanding, or answered but not yet taken.
     pub(super) fn outstanding(&self) -> usize {
         self.slots.iter().filter(|slot| slot.number.load(Ordering::Relaxed) != 0).count()
     }
@@ -244,13 +250,14 @@ impl PendingCalls {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns whether too many calls are abandoned and unanswered for another to be sent.
+    /// Returns whether too many calls are abandoned and unanswered to send another.
     #[inline]
     pub(super) fn too_many_abandoned(&self) -> bool {
         self.abandoned() >= u64::from(Self::abandoned_max(self.slots.len() as u32))
     }
 
-    /// Returns how many calls may be abandoned and unanswered, given the limit of outstanding ones.
+    /// Returns how many calls may be abandoned and unanswered, given the limit of outstanding
+    /// calls.
     pub(super) fn abandoned_max(outstanding: u32) -> u32 {
         outstanding.max(ABANDONED_MIN)
     }
@@ -308,7 +315,7 @@ mod tests {
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Claim,
-        /// Answers the nth call ever made.
+        /// Answers the nth call made so far.
         Deliver(usize),
         /// Takes the reply of the nth outstanding call.
         Take(usize),
@@ -367,8 +374,8 @@ mod tests {
                                 prop_assert_eq!(outcome, ReplyOutcome::Stored);
                             }
                             Some(_) => prop_assert_eq!(outcome, ReplyOutcome::Unsolicited),
-                            // Which abandoned call it belongs to is unknown; only their number is
-                            // kept.
+                            // The reply's abandoned call is unknown; only the number of such calls
+                            // is kept.
                             None if owed_count > 0 => {
                                 owed_count -= 1;
                                 abandoned.remove(&number);

@@ -1,4 +1,5 @@
-//! Clients and servers in a program's own loop: one descriptor each for `poll`, epoll or a toolkit.
+//! Clients and servers in a program's own event loop: one descriptor each for `poll`, epoll or a
+//! toolkit.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,27 +16,28 @@ use super::client_core::ClientCore;
 use super::server_connection::{RECHECK_INTERVAL, ServerConnection};
 use super::{Server, ServiceClient};
 
-/// The descriptor of a client, which all its connections share.
+/// The descriptor of a client, shared by all its connections.
 #[derive(Default)]
 pub(super) struct ClientReady {
-    /// Whether a loop waits for it.
+    /// Whether a loop waits for the descriptor.
     is_armed: AtomicBool,
-    /// Whether a call that is not asked got an outcome, or a server came, since the last `arm`.
+    /// Whether another call than the one waited for got an outcome, or a server connected, since
+    /// the last `arm`.
     has_changed: AtomicBool,
-    /// Made when it is first asked for.
+    /// Made at the first request.
     parts: OnceLock<ReadyParts>,
 }
 
 struct ReadyParts {
     set: Arc<ReadySet>,
-    /// Rings for what another thread has received, and for a server that came.
+    /// Rings for results received by another thread, and for a server that has connected.
     doorbell: Doorbell,
 }
 
 impl ClientReady {
     fn parts(&self) -> Result<&ReadyParts> {
         if self.parts.get().is_none() {
-            // Another thread may have been first, with one that is as good.
+            // If another thread made the parts first, its parts are used.
             let (set, doorbell) = (Arc::new(ReadySet::new()?), Doorbell::new()?);
             let _ = self.parts.set(ReadyParts { set, doorbell });
         }
@@ -43,26 +45,27 @@ impl ClientReady {
         Ok(parts)
     }
 
-    /// Makes the next `arm` return false, and the descriptor readable if a loop waits for it.
+    /// Makes the next `arm` return false, and makes the descriptor readable if a loop waits for it.
     pub(super) fn set_changed(&self) {
-        // SeqCst, as in `arm`: this thread finds the loop armed, or the loop finds the change.
+        // SeqCst, as in `arm`: either this thread finds the loop armed, or the loop finds the
+        // change.
         self.has_changed.store(true, Ordering::SeqCst);
         if self.is_armed.load(Ordering::SeqCst) {
             self.ring();
         }
     }
 
-    /// Arms for what comes from now on. Returns whether something changed before.
+    /// Arms for changes from now on. Returns whether something has changed before.
     fn arm(&self) -> bool {
         self.is_armed.store(true, Ordering::SeqCst);
         self.has_changed.swap(false, Ordering::SeqCst)
     }
 
-    /// Makes the descriptor readable, if a loop waits for it.
+    /// Makes the descriptor readable if a loop waits for it.
     #[inline]
     pub(super) fn notify(&self) {
-        // Relaxed: it was set under the lock of a receiver that this thread has had since.
-        // Otherwise the loop checks again, after `RECHECK_INTERVAL`.
+        // Relaxed: the flag was set under the lock of a receiver that this thread has held since.
+        // Otherwise the loop checks again after `RECHECK_INTERVAL`.
         if self.is_armed.load(Ordering::Relaxed) {
             self.ring();
         }
@@ -85,7 +88,8 @@ impl ClientCore {
         self.stop.check(Wait::FOREVER)?;
         doorbell.drain();
         if self.ready.arm() {
-            // A call that the loop asked early may have its reply since a later one was asked.
+            // The reply to a call that the loop polled earlier may have arrived since it polled a
+            // later one.
             return Ok(false);
         }
         let connections = self.used_connections();
@@ -96,12 +100,12 @@ impl ClientCore {
         let (mut until, mut found) = (None, None);
         for (index, receiver) in receivers.iter_mut().enumerate() {
             match receiver.as_deref_mut() {
-                // Another thread receives. It rings for what comes, and when it has ended.
+                // Another thread receives. It rings for results, and when it stops receiving.
                 None => until = Some(Instant::now() + RECHECK_INTERVAL),
                 Some(None) => {}
                 Some(Some(incoming)) => {
                     incoming.cancel_sleep();
-                    // An error is that of this connection, and ends it below.
+                    // An error belongs to this connection and ends it below.
                     if incoming.is_ready().unwrap_or(true) || !incoming.prepare_arm(&mut poll_set) {
                         found = Some(index);
                         break;
@@ -115,16 +119,16 @@ impl ClientCore {
         drop(poll_set);
         drop(receivers);
         let Some(index) = found else { return Ok(true) };
-        // Replies go to their calls, and the end of a server to all of its calls.
+        // Replies go to their calls. The end of a server goes to all calls at this server.
         connections[index].drain_late();
         Ok(false)
     }
 }
 
 impl ServiceClient {
-    /// Returns a descriptor for `poll`, epoll or a toolkit. It is the same each time, and readable
-    /// when pending calls have to be asked ([`Pending::try_take`](super::Pending::try_take)), once
-    /// [`ServiceClient::arm`] has returned true.
+    /// Returns a descriptor for `poll`, epoll or a toolkit, the same one each time. After
+    /// [`ServiceClient::arm`] has returned true, it becomes readable when the pending calls must be
+    /// polled ([`Pending::try_take`](super::Pending::try_take)).
     ///
     /// # Errors
     /// Same as [`Waitable::ready_descriptor`](crate::node::Waitable::ready_descriptor).
@@ -161,12 +165,12 @@ impl ServiceClient {
         Ok(ReadyDescriptor::new(Arc::clone(&self.core.ready.parts()?.set)))
     }
 
-    /// Makes the descriptor readable once a reply may have arrived, or a server has come or gone.
-    /// False: something has come already, so ask the pending calls first. Call this each time
-    /// before the loop waits, and after each call that was started. It does not block. Other
-    /// threads may call meanwhile.
+    /// Makes the descriptor readable once a reply may have arrived, or a server has connected or
+    /// left. False: something has arrived already, so poll the pending calls first. Call this each
+    /// time before the loop waits, and after starting a call. It does not block. Other threads may
+    /// call meanwhile.
     ///
-    /// Deadlines do not make it readable: the loop has a timer for them.
+    /// Deadlines do not make the descriptor readable, so the loop needs a timer for them.
     ///
     /// # Errors
     /// Same as [`Waitable::arm`](crate::node::Waitable::arm).
@@ -176,8 +180,9 @@ impl ServiceClient {
 }
 
 impl Server<'_> {
-    /// Returns a descriptor for `poll`, epoll or a toolkit. It is the same each time, and readable
-    /// when [`Server::serve_one`] has something to do, once [`Server::arm`] has returned true.
+    /// Returns a descriptor for `poll`, epoll or a toolkit, the same one each time. After
+    /// [`Server::arm`] has returned true, it becomes readable when [`Server::serve_one`] has
+    /// something to do.
     ///
     /// # Errors
     /// Same as [`Waitable::ready_descriptor`](crate::node::Waitable::ready_descriptor).
@@ -206,8 +211,9 @@ impl Server<'_> {
         self.requests.incoming.ready_set().map(ReadyDescriptor::new)
     }
 
-    /// Makes the descriptor readable once there may be a call. False: there is something already,
-    /// so serve it first. Call this each time before the loop waits. It does not block.
+    /// Makes the descriptor readable once there may be a call. False: a call or an event is there
+    /// already, so call [`Server::serve_one`] first. Call this each time before the loop waits. It
+    /// does not block.
     ///
     /// # Errors
     /// Same as [`Waitable::arm`](crate::node::Waitable::arm).

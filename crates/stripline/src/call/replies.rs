@@ -1,5 +1,5 @@
-//! The reply sender of one client. The serving thread never waits for it. Replies without room go
-//! to a queue with a thread of its own, and are dropped when their deadlines pass.
+//! The reply sender of one client. The serving thread never waits for the client: replies without
+//! room go to a queue with a separate thread, and are dropped when their deadlines pass.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use super::wire::{HEAD_BYTES, ReplyStatus, put_message, reply_head, reply_words}
 
 pub(super) struct ReplySender {
     pub connection: String,
-    /// The number of outstanding calls that the client announced.
+    /// The number of outstanding calls that the client has announced.
     outstanding_max: usize,
     /// Whether replies wait for room, readable without the lock.
     is_backlogged: AtomicBool,
@@ -30,15 +30,15 @@ pub(super) struct ReplySender {
 enum BacklogState {
     /// There is room, as far as has been detected.
     Free(Box<Outgoing>),
-    /// The queue's thread has the link, and waits for room.
+    /// The queue's thread has the link and waits for room.
     Backlogged(VecDeque<QueuedReply>),
     Closed,
 }
 
-/// A queued reply, for which there is no room yet.
+/// A queued reply that has no room yet.
 struct QueuedReply {
     bytes: Vec<u8>,
-    /// The deadline of its call.
+    /// The deadline of the call.
     until: Option<Instant>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct ReplyMessage<'a> {
     pub number: u64,
     pub status: ReplyStatus,
     pub payload: &'a [u8],
-    /// How long the client waits, in microseconds.
+    /// The time for which the client waits, in microseconds.
     pub deadline_us: u32,
 }
 
@@ -74,7 +74,7 @@ impl ReplySender {
         let mut state = lock(&self.state);
         match &mut *state {
             BacklogState::Free(outgoing) => match put(outgoing, answer) {
-                // Checked after the send, off the path that the client waits for.
+                // This is checked after the send, off the path that the client waits for.
                 Ok(()) if outgoing.has_no_receivers() => self.dropped(),
                 Ok(()) => fail_point!("call-answered"),
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => self.spill(state, answer),
@@ -100,7 +100,7 @@ impl ReplySender {
             && matches!(&*lock(&self.state), BacklogState::Backlogged(queue) if queue.len() >= self.outstanding_max)
     }
 
-    /// Returns whether the client is gone; this takes a system call.
+    /// Returns whether the client has gone. This takes a system call.
     pub(super) fn is_over(&self) -> bool {
         match &mut *lock(&self.state) {
             BacklogState::Free(outgoing) => {
@@ -118,7 +118,7 @@ impl ReplySender {
         drop(before);
     }
 
-    /// Passes the link to a thread of its own until there is room for all queued replies.
+    /// Passes the link to a separate thread until there is room for all queued replies.
     #[cold]
     fn spill(self: &Arc<Self>, mut state: MutexGuard<'_, BacklogState>, answer: &ReplyMessage<'_>) {
         let queue = VecDeque::from([QueuedReply::of(answer)]);
@@ -136,7 +136,7 @@ impl ReplySender {
         }
     }
 
-    /// Runs that thread.
+    /// Runs the thread that sends the queued replies.
     fn drain_backlog(&self, mut outgoing: Box<Outgoing>) {
         loop {
             let mut state = lock(&self.state);

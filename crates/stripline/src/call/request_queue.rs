@@ -1,5 +1,5 @@
-//! The queue of requests that a server has read before it starts them. They show the server, before
-//! it starts a call, whether the call was cancelled, and how many wait.
+//! The queue of requests that a server has read but not started. Before the server starts a call,
+//! the queue shows whether the call was cancelled, and how many calls wait.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,33 +9,33 @@ use super::ServerOptions;
 use super::replies::ReplySender;
 use super::wire::{CallHead, ChainBytes};
 
-/// The bytes of requests read ahead at most. Requests behind them stay in the links.
+/// The most bytes of requests read ahead. Later requests stay in the links.
 const BYTES_MAX: usize = 4 << 20;
 /// The number of buffers kept for later requests, and the size of the largest.
 const SPARES_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 << 10;
-/// The room of the first buffer. Most requests fit in it, so that the first one that is queued
-/// allocates nothing.
+/// The capacity of the first buffer. Most requests fit, so queueing the first request allocates
+/// nothing.
 const FIRST_SPARE_BYTES: usize = 1 << 10;
 
 pub(super) struct RequestQueue {
     waiting: VecDeque<QueuedRequest>,
     bytes: usize,
-    /// Calls that may wait behind the next one; others are refused.
+    /// The number of calls that may wait behind the next one. Further calls are refused.
     pub waiting_max: usize,
     spares: Vec<Vec<u8>>,
 }
 
 /// A queued request.
 pub(super) struct QueuedRequest {
-    /// Where its client is answered.
+    /// The sender for the reply to the client.
     pub replies: Arc<ReplySender>,
     pub head: CallHead,
-    /// When it was sent, if it is measured; otherwise 0.
+    /// The time at which the request was sent, if it is measured; otherwise 0.
     pub sent_ns: u64,
     pub is_cancelled: bool,
     chain_bytes: usize,
-    /// Its chain and its payload.
+    /// The chain and the payload of the request.
     bytes: Vec<u8>,
 }
 
@@ -67,11 +67,12 @@ impl RequestQueue {
 
     /// Returns whether another request may be read.
     pub(super) fn has_space(&self) -> bool {
-        // One more than may wait, because the excess ones are refused.
+        // The limit is one above the calls that may wait, because excess calls must be read to be
+        // refused.
         self.waiting.len() <= ServerOptions::WAITING_MAX as usize && self.bytes < BYTES_MAX
     }
 
-    /// Returns whether no other call may wait.
+    /// Returns whether no further call may wait.
     pub(super) fn is_overloaded(&self) -> bool {
         self.waiting.len() > self.waiting_max
     }
@@ -106,40 +107,40 @@ impl RequestQueue {
         }
     }
 
-    /// Marks a call as cancelled; false: it does not wait here.
+    /// Marks a waiting call as cancelled. Returns false if the call does not wait here.
     pub(super) fn cancel(&mut self, replies: &Arc<ReplySender>, number: u64) -> bool {
-        // From the end: a cancelled call has often just been made.
+        // The search starts at the end, because a cancelled call has often just been made.
         let call = self.waiting.iter_mut().rev().find(|call| call.is(replies, number));
         call.map(|call| call.is_cancelled = true).is_some()
     }
 }
 
-/// The call that one thread of a pool works on. Written and searched by the thread that receives.
+/// The call that one thread of a pool works on. The receiving thread writes and searches it.
 #[derive(Default)]
 pub(super) struct InFlight {
-    /// The address of its client's reply sender, which the call keeps alive.
+    /// The address of the client's reply sender, which the call keeps alive.
     client: AtomicUsize,
-    /// 0: none, or one that cannot be cancelled.
+    /// The number of the call; 0 for no call, or a call that cannot be cancelled.
     number: AtomicU64,
     pub cancelled: AtomicBool,
 }
 
 impl InFlight {
-    /// Records the start of a call of that client.
+    /// Records the start of a client's call.
     pub(super) fn begin(&self, next: &QueuedRequest) {
-        // Relaxed throughout: only the thread that holds the lock accesses them; the flag is a
-        // hint.
+        // Relaxed throughout: only the thread that holds the lock accesses the numbers, and the
+        // flag is a hint.
         self.client.store(Arc::as_ptr(&next.replies).addr(), Ordering::Relaxed);
         self.cancelled.store(false, Ordering::Relaxed);
         self.number.store(next.head.number, Ordering::Relaxed);
     }
 
-    /// Records the end of the call: a later cancellation has no effect.
+    /// Records the end of the call, after which a cancellation has no effect.
     pub(super) fn end(&self) {
         self.number.store(0, Ordering::Relaxed);
     }
 
-    /// Sets the flag if the cancelled call is this one.
+    /// Sets the flag if this is the cancelled call.
     pub(super) fn cancel(&self, replies: &Arc<ReplySender>, number: u64) {
         let is_it = self.number.load(Ordering::Relaxed) == number
             && self.client.load(Ordering::Relaxed) == Arc::as_ptr(replies).addr();
@@ -187,7 +188,7 @@ mod tests {
         }
         assert!(queue.is_overloaded() && queue.has_space());
         assert!(queue.cancel(&clients[1], 7));
-        // Another client, and a call that is not there.
+        // Neither a call of another client nor a missing call is cancelled.
         assert!(!queue.cancel(&clients[2], 7) && !queue.cancel(&clients[0], 9));
         let popped: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|call| call.is_cancelled).collect();
         assert_eq!(popped, [false, true, false]);
@@ -201,7 +202,7 @@ mod tests {
             push(&mut queue, &client, 1, &[0; 1 << 20]);
         }
         assert_eq!(queue.waiting.len(), 4);
-        // So large a buffer is not kept.
+        // A buffer of this size is not kept.
         let large = queue.pop().unwrap();
         queue.recycle(large);
         assert!(queue.spares.is_empty() && queue.has_space());

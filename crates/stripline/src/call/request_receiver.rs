@@ -1,4 +1,4 @@
-//! The receiving side of a server: its clients' requests, and which of them wait.
+//! The receiving side of a server: the requests of the clients, and the queue of waiting requests.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,21 +17,21 @@ use super::server::Counts;
 use super::wire::{ReplyStatus, WireRequest};
 
 /// The age below which a request cannot have been cancelled yet: about the time that a cancellation
-/// takes.
+/// takes to arrive.
 const FRESH_NS: u64 = 20_000;
 
-/// The state of the thread that receives.
+/// The state of the receiving thread.
 pub(super) struct RequestReceiver {
     pub incoming: Incoming,
-    /// By the index of the incoming link's connections.
+    /// The clients, by the index of the incoming link's connections.
     slots: Vec<Option<ClientSlot>>,
-    /// How many connections had closed when the client table was last updated.
+    /// The number of closed connections when the client table was last updated.
     closed_count: u16,
     clients: Arc<ClientTable>,
     counts: Arc<Counts>,
     /// The requests read ahead.
     pub queue: RequestQueue,
-    /// When the system was last polled for more, where that takes a system call.
+    /// The time of the last poll that took a system call.
     scanned_ns: u64,
 }
 
@@ -51,7 +51,8 @@ impl RequestReceiver {
         Self { incoming, slots: Vec::new(), closed_count: 0, clients, counts, queue, scanned_ns: 0 }
     }
 
-    /// Receives the next request and ensures its client slot; false: none arrived.
+    /// Receives the next request and ensures that its client has a slot. Returns false if none
+    /// arrived.
     pub(super) fn receive(&mut self, wait: Wait) -> Result<bool> {
         match self.incoming.receive(|| wait) {
             Ok(Polled::Packet) => {}
@@ -68,34 +69,36 @@ impl RequestReceiver {
         Ok(self.has_slot())
     }
 
-    /// Returns whether the current request came just now, to a server that waited for it.
+    /// Returns whether the current request has just arrived, at a server that waited for it.
     #[inline]
     pub(super) fn is_fresh(&self) -> bool {
-        // A request from before the server slept, which then did not sleep, is older.
+        // A request sent before the server tried to sleep, and kept it from sleeping, is older.
         self.incoming.arrived_while() != ArrivedWhile::Idle
             && self.incoming.age_ns().is_none_or(|ns| ns < FRESH_NS)
     }
 
-    /// Returns whether no cancellation of the fresh request can be here: it came to a server that
-    /// was polling, or woke one and came alone.
+    /// Returns whether no cancellation of the fresh request can be here: either the server was
+    /// polling when the request arrived, or the request woke the server and nothing else is
+    /// buffered.
     #[inline]
     pub(super) fn is_alone(&mut self) -> bool {
         self.incoming.arrived_while() == ArrivedWhile::Spinning || !self.incoming.has_buffered()
     }
 
-    /// Returns where the client of the current request is answered; `None`: it is gone.
+    /// Returns the reply sender for the client of the current request; `None` if the client has
+    /// gone.
     #[inline]
     pub(super) fn replies(&self) -> Option<&Arc<ReplySender>> {
         let slot = self.slots.get(self.incoming.connection_index().0)?;
         slot.as_ref().map(|slot| &slot.replies)
     }
 
-    /// Queues the current request behind those that wait.
+    /// Queues the current request behind the waiting ones.
     pub(super) fn enqueue(&mut self, in_flight: &[InFlight]) {
         if let Some(replies) = self.replies().cloned() {
             match WireRequest::parse(self.incoming.payload()) {
                 Ok(WireRequest::Call { head, .. }) if self.queue.is_overloaded() => {
-                    // Relaxed: exact by itself, like all counters.
+                    // Relaxed: each counter is exact by itself.
                     self.counts.refused.fetch_add(1, Ordering::Relaxed);
                     let words = format!("{} calls wait, which is the limit", self.queue.waiting_max);
                     let (status, payload) = (ReplyStatus::Refused(Refusal::Overloaded), words.as_bytes());
@@ -118,9 +121,9 @@ impl RequestReceiver {
         self.incoming.release();
     }
 
-    /// Returns the next queued request, after the search for its cancellation. After a fresh one it
-    /// is searched for in what is already buffered, otherwise in everything, as far as there is
-    /// room.
+    /// Returns the next queued request after searching for its cancellation. For a fresh request,
+    /// only buffered messages are searched. For other requests, the system may be polled as well.
+    /// The search ends when the queue is full.
     pub(super) fn next_queued(
         &mut self,
         is_fresh: bool,
@@ -140,8 +143,8 @@ impl RequestReceiver {
         Ok(self.queue.pop())
     }
 
-    /// Returns whether the system is to be polled. That costs as much as the rest of a call,
-    /// so it is left out soon after another.
+    /// Returns whether to poll the system. A poll costs as much as the rest of a call, so it is
+    /// skipped shortly after another poll.
     fn may_poll_system(&mut self) -> bool {
         if self.incoming.polls_without_syscall() {
             return true;
@@ -154,7 +157,7 @@ impl RequestReceiver {
         is_due
     }
 
-    /// Releases the state of clients that are gone.
+    /// Releases the state of clients that have gone.
     #[cold]
     fn close_departed(&mut self) {
         let closed_count = self.incoming.closed_count();
@@ -167,7 +170,8 @@ impl RequestReceiver {
         }
     }
 
-    /// Ensures the slot of the client that sent the request; false: the client was disconnected.
+    /// Ensures that the client that sent the request has a slot. Returns false if the client was
+    /// disconnected.
     #[inline]
     fn has_slot(&mut self) -> bool {
         let (place, connection) = self.incoming.connection_index();
@@ -177,7 +181,7 @@ impl RequestReceiver {
         }
     }
 
-    /// Ensures the slot when it has to be made or checked; see [`RequestReceiver::has_slot`].
+    /// Ensures the slot if it has to be made or checked; see [`RequestReceiver::has_slot`].
     #[cold]
     fn assign_slot(&mut self, place: usize, connection: u16) -> bool {
         if self.slots.len() <= place {

@@ -1,4 +1,4 @@
-//! Replies that are given later, from any thread.
+//! Replies that are sent later, from any thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::replies::{ReplyMessage, ReplySender};
 use super::wire::ReplyStatus;
 
 /// The right and the duty to answer one call, on any thread and at any time. The handlers of
-/// [`Service::operation_of`](super::Service::operation_of) get one.
+/// [`Service::operation_of`](super::Service::operation_of) get a responder.
 ///
-/// One that is dropped refuses the call, so that its client does not wait for nothing. A reply
-/// never blocks. It has no effect once the client has gone, or the server has ended.
+/// Dropping a responder refuses the call, so that the client does not wait without end. A reply
+/// never blocks. It has no effect once the client has gone or the server has ended.
 ///
 /// ```
 /// use stripline::call::{ClientOptions, Operation, Responder, ServerOptions, Service};
@@ -54,17 +54,17 @@ impl Responder {
         &self.replies.connection
     }
 
-    /// Returns how long the client waits for the reply, counted from the call.
+    /// Returns the time for which the client waits for the reply, counted from the call.
     pub fn deadline(&self) -> Duration {
         Duration::from_micros(u64::from(self.deadline_us))
     }
 
-    /// Sends the reply: bytes of the operation's type of reply.
+    /// Sends the reply, which is bytes of the operation's reply type.
     pub fn reply(self, bytes: &[u8]) {
         self.send(ReplyStatus::Done, bytes);
     }
 
-    /// Sends the operation's own error: bytes of its type of error.
+    /// Sends the operation's own error, which is bytes of the operation's error type.
     pub fn fail(self, bytes: &[u8]) {
         self.send(ReplyStatus::UserError, bytes);
     }
@@ -74,13 +74,13 @@ impl Responder {
         self.send(ReplyStatus::Refused(Refusal::Failed), reason.to_string().as_bytes());
     }
 
-    /// Refuses the call with a refusal of another kind than [`Responder::refuse`]. For programs
-    /// that decode requests themselves, and for handlers in languages with exceptions.
+    /// Refuses the call with another kind of refusal than [`Responder::refuse`]. This is for
+    /// programs that decode requests themselves, and for handlers in languages with exceptions.
     pub fn refuse_as(self, refusal: Refusal, reason: impl fmt::Display) {
         self.send(ReplyStatus::Refused(refusal), reason.to_string().as_bytes());
     }
 
-    /// Returns the right to answer, for a handler that panics.
+    /// Returns the claim to the answer, for the case that the handler panics.
     pub(super) fn claim(&self) -> ReplyClaim {
         self.claim.clone()
     }
@@ -110,14 +110,14 @@ impl fmt::Debug for Responder {
     }
 }
 
-/// The right to give the one answer of a call.
+/// The right to give the only answer to a call.
 #[derive(Clone, Default)]
 pub(super) struct ReplyClaim(Arc<AtomicBool>);
 
 impl ReplyClaim {
-    /// Returns whether the call has no answer yet; it counts as answered from now on.
+    /// Returns whether the call has no answer yet. From now on the call counts as answered.
     pub(super) fn take(&self) -> bool {
-        // Relaxed: the flag guards nothing but itself.
+        // Relaxed: the flag guards no other data.
         !self.0.swap(true, Ordering::Relaxed)
     }
 }

@@ -56,19 +56,19 @@ pub struct ServerCounts {
     pub refused: u64,
     /// Handlers that panicked.
     pub panicked: u64,
-    /// Calls that their clients cancelled, in time or not.
+    /// Calls that clients cancelled, in time or not.
     pub cancelled: u64,
     /// Clients that were disconnected because of a protocol violation.
     pub evicted: u64,
-    /// Replies that a client did not take in time, or that had no client any more.
+    /// Replies that the client did not take in time, or that had no client left.
     pub replies_dropped: u64,
-    /// Clients connected now.
+    /// The clients connected now.
     pub clients: u64,
 }
 
 /// A server that answers the calls of any number of clients.
 ///
-/// Clients can discover it as soon as it is made; their calls wait until it serves.
+/// Clients can discover a server as soon as it is made. Their calls wait until it serves.
 ///
 /// ```
 /// use std::time::Duration;
@@ -86,8 +86,8 @@ pub struct ServerCounts {
 /// # Ok::<(), stripline::Error>(())
 /// ```
 pub struct Server<'h> {
-    // Dropped in this order: first no client can find the listener, then none can connect, and then
-    // each gets the end behind its last reply.
+    // The fields are dropped in this order: first no client can find the listener, then no client
+    // can connect, and then each client gets the end of stream behind its last reply.
     _offer: Local<Box<dyn Send>>,
     listener: Local<CallListener>,
     _replies: Local<CloseReplies>,
@@ -96,12 +96,12 @@ pub struct Server<'h> {
     scratch: Vec<u8>,
 }
 
-/// The end of all replies, which comes with the drop.
+/// The end of all replies, sent when this is dropped.
 ///
-/// It comes before the drop of the receiving ends. Otherwise a sending end detaches its client,
-/// which may not have attached itself yet. Such a client misses the replies already sent.
+/// It is dropped before the receiving ends. Otherwise a sending end would detach its client, which
+/// may not have attached yet and would then miss the replies already sent.
 struct CloseReplies {
-    /// For replies that wait for room at their clients.
+    /// The stop token for replies that wait for room at their clients.
     stop: StopToken,
     clients: Arc<ClientTable>,
 }
@@ -113,7 +113,7 @@ impl Drop for CloseReplies {
     }
 }
 
-/// The state that all threads of a server share.
+/// The state shared by all threads of a server.
 pub(super) struct Handlers<'h> {
     service: Service<'h>,
     id: u64,
@@ -122,23 +122,23 @@ pub(super) struct Handlers<'h> {
     process: OwnerProcess,
 }
 
-/// A call that was received.
+/// A received call.
 struct Call<'a> {
     head: CallHead,
-    /// Its age in nanoseconds, and when it was sent, if it is measured.
+    /// The age of the call in nanoseconds, and the time at which it was sent, if it is measured.
     age: Option<(u64, u64)>,
     chain: ChainBytes<'a>,
     payload: &'a [u8],
     is_cancelled: bool,
     replies: &'a Arc<ReplySender>,
-    /// How many calls the server works on at once.
+    /// The number of calls that the server works on at once.
     threads: u32,
-    /// Set when it is cancelled while its handler runs, if that is detected.
+    /// Set when the call is cancelled while its handler runs, if the server detects this.
     cancelled: Option<&'a AtomicBool>,
 }
 
 impl<'h> Server<'h> {
-    /// Creates a server: `open` opens its listener with an acceptor, and announces the result.
+    /// Creates a server. `open` opens its listener with an acceptor and announces the result.
     pub(super) fn new(
         service: Service<'h>,
         options: &ServerOptions,
@@ -174,17 +174,17 @@ impl<'h> Server<'h> {
         Ok(Self { _offer, listener, _replies, handlers, requests, scratch: Vec::new() })
     }
 
-    /// Answers calls until the node is stopped. A call that has begun by then is still answered. A
-    /// handler that panics results in [`Refusal::Panicked`](super::Refusal::Panicked), and serving
-    /// continues.
+    /// Answers calls until the node is stopped. A call that has begun by then is still answered. If
+    /// a handler panics, the call is refused with [`Refusal::Panicked`](super::Refusal::Panicked)
+    /// and serving continues.
     ///
-    /// With [`Dispatch::Queue`] and [`Dispatch::Direct`] handlers run on this thread, which also
+    /// With [`Dispatch::Queue`] and [`Dispatch::Direct`], handlers run on this thread, which also
     /// receives: call by call, with requests in place. With a pool they run on several threads at
-    /// once, and replies are sent as they are finished.
+    /// once, and replies are sent in the order in which handlers finish.
     ///
     /// # Errors
-    /// A lack of threads, or a pool out of range. A stop is no error.
-    /// [`Error::Interrupted`] when the [waker](Server::waker) ends it; calls that wait are kept.
+    /// A lack of threads, or a pool out of range. A stop is not an error. [`Error::Interrupted`]
+    /// when the [waker](Server::waker) ends it; waiting calls are kept.
     pub fn serve(&mut self, dispatch: Dispatch) -> Result<()> {
         dispatch.check().map_err(Error::failed)?;
         match dispatch {
@@ -199,7 +199,8 @@ impl<'h> Server<'h> {
         }
     }
 
-    /// Answers one call on this thread, if one arrives within the timeout; false: none did.
+    /// Answers one call on this thread, if one arrives within the timeout. Returns false if none
+    /// did.
     ///
     /// # Errors
     /// [`Error::Stopped`] when the node is stopped.
@@ -215,9 +216,9 @@ impl<'h> Server<'h> {
         }
     }
 
-    /// Blocks until there is a call to answer, or the timeout passes; false: the timeout
-    /// passed. For a program that prepares each call, as one that has to take a lock. Then
-    /// [`Server::serve_one`] answers it without a wait.
+    /// Blocks until there is a call to answer. Returns false if the timeout passes first. For a
+    /// program that must prepare for each call, for example by taking a lock. Afterwards,
+    /// [`Server::serve_one`] answers the call without waiting.
     ///
     /// # Errors
     /// Same as [`Server::serve_one`].
@@ -256,7 +257,7 @@ impl<'h> Server<'h> {
         self.counter()()
     }
 
-    /// Returns a function that returns the counters, for any thread and also while this one serves.
+    /// Returns a function that reads the counters, on any thread and even while this thread serves.
     ///
     /// ```
     /// use stripline::call::ServerOptions;
@@ -285,7 +286,7 @@ impl<'h> Server<'h> {
         }
     }
 
-    /// Returns the service's operations.
+    /// Returns the operations of the service.
     pub fn operations(&self) -> &[Operation] {
         self.handlers.service.operations()
     }
@@ -315,7 +316,7 @@ impl<'h> Server<'h> {
         &self.listener.endpoint
     }
 
-    /// Answers the next call; false: none arrived, or the packet was not a call.
+    /// Answers the next call. Returns false if none arrived, or if the packet was not a call.
     fn serve_within(&mut self, wait: Wait) -> Result<bool> {
         let Self { handlers, requests, scratch, .. } = self;
         handlers.check_own()?;
@@ -363,18 +364,18 @@ impl<'h> Server<'h> {
     }
 }
 
-/// A pool of threads that answer calls. They take turns at receiving.
+/// A pool of threads that answer calls. The threads take turns at receiving.
 struct ServerPool<'a, 'h> {
     handlers: &'a Handlers<'h>,
     requests: Mutex<&'a mut RequestReceiver>,
     in_flight: Vec<InFlight>,
     failure: Mutex<Option<Error>>,
-    /// Set under the lock on the requests, when a waker ends the pool.
+    /// Set under the lock on the requests when a waker ends the pool.
     is_over: AtomicBool,
 }
 
 impl ServerPool<'_, '_> {
-    /// Runs one thread.
+    /// Runs one thread of the pool.
     fn run(&self, in_flight: &InFlight) {
         let (threads, cancelled) = (self.in_flight.len() as u32, Some(&in_flight.cancelled));
         let (mut finished, mut scratch) = (None, Vec::new());
@@ -401,7 +402,7 @@ impl ServerPool<'_, '_> {
         if let Some(finished) = finished {
             requests.queue.recycle(finished);
         }
-        // Relaxed: under the lock.
+        // Relaxed: the flag is accessed under the lock.
         if self.is_over.load(Ordering::Relaxed) {
             return Err(Error::Stopped);
         }
@@ -443,7 +444,7 @@ impl Handlers<'_> {
         self.process.check(|| format!("server of `{}`", self.service.name()))
     }
 
-    /// Answers the request that was just received, in place; false: it is not a call.
+    /// Answers the request that was just received, in place. Returns false if it is not a call.
     #[inline(always)]
     fn serve_in_place(&self, requests: &mut RequestReceiver, scratch: &mut Vec<u8>) -> bool {
         let incoming = &requests.incoming;
@@ -470,7 +471,7 @@ impl Handlers<'_> {
         served
     }
 
-    /// Answers a call that was queued.
+    /// Answers a queued call.
     fn answer_queued(
         &self,
         queued: &QueuedRequest,
@@ -489,7 +490,7 @@ impl Handlers<'_> {
         self.answer(&call, scratch);
     }
 
-    /// Carries a call out and answers it.
+    /// Runs a call and answers it.
     #[inline]
     fn answer(&self, call: &Call<'_>, scratch: &mut Vec<u8>) {
         let Call { replies, threads, .. } = *call;
@@ -518,7 +519,7 @@ impl Handlers<'_> {
             return refuse(Refusal::Cycle, "this server waits in the same chain of calls");
         }
         if threads == 1 {
-            // No locked instruction: only this thread counts.
+            // This needs no locked instruction, because only this thread counts.
             self.counts.calls.store(self.counts.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         } else {
             self.counts.calls.fetch_add(1, Ordering::Relaxed);

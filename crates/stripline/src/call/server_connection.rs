@@ -1,5 +1,6 @@
-//! A client's connection to one server. Any number of threads call over it. One of the waiting
-//! threads, the leader, receives for all (the Leader/Followers pattern; Schmidt et al., 2000).
+//! A client's connection to one server. Any number of threads call over the connection. One of the
+//! waiting threads, the leader, receives for all (the Leader/Followers pattern; Schmidt et al.,
+//! 2000).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -23,14 +24,15 @@ use super::pending::{PendingCalls, ReplyOutcome, WaitOutcome};
 use super::ready::ClientReady;
 use super::wire::{CHAIN_MAX, HEAD_BYTES, WireReply, call_words, cancel, put_head, put_message};
 
-/// How often a follower checks that its wake-up was not missed. It can be missed because the
-/// receiver role is handed over without a fence.
+/// The interval at which a follower checks for a missed wake-up. A wake-up can be missed because
+/// the receiver role is handed over without a fence.
 pub(super) const RECHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// A number that belongs to no call.
 const NO_CALL: u64 = u64::MAX;
-/// How often a thread checks for replies to abandoned calls, while another thread receives.
+/// The interval at which a thread checks for replies to abandoned calls while another thread
+/// receives.
 const LATE_POLL: Duration = Duration::from_micros(100);
-/// Calls between two checks for replies to abandoned calls.
+/// The number of calls between two checks for replies to abandoned calls.
 const CALLS_PER_DRAIN: u64 = 64;
 
 #[derive(Default)]
@@ -40,33 +42,34 @@ pub(super) struct ServerConnection {
     hash: AtomicU64,
     sender: Mutex<Option<RequestSender>>,
     receiver: Mutex<Option<Incoming>>,
-    /// Those of the receiver, for threads that do not have it.
+    /// The events of the receiver, for threads that do not hold it.
     events: Mutex<Weak<PortEvents>>,
     /// Present since the first server.
     pending: OnceLock<PendingCalls>,
-    /// Threads that wait for a reply while another receives.
+    /// The number of threads that wait for a reply while another thread receives.
     followers: AtomicU32,
     queue: Mutex<VecDeque<u64>>,
-    /// The server's name for display.
+    /// The name of the server for display.
     label: Mutex<Arc<str>>,
     ready: Arc<ClientReady>,
 }
 
-/// The state of the thread that sends.
+/// The state of the sending thread.
 pub(super) struct RequestSender {
     pub outgoing: Outgoing,
-    /// The number of each operation of the client at this server, or why it has none.
+    /// The number at this server of each operation of the client, or the reason why the operation
+    /// is missing.
     pub operations: Vec<Result<u16, (Refusal, String)>>,
     /// All operations of the server.
     pub offered: Vec<Operation>,
-    /// The server's own number, for chains.
+    /// The number of the server, for chains.
     pub server: u64,
     pub next_slot: usize,
-    /// Reconnects to the server when it is dropped.
+    /// A guard that reconnects to the server when it is dropped.
     pub _reconnect: Local<ReconnectOnDrop>,
 }
 
-/// A guard that reconnects a client when dropped, if the server is still offered.
+/// A guard that reconnects a client when it is dropped, if the server is still offered.
 pub(super) struct ReconnectOnDrop {
     pub reconnector: Reconnector,
     pub consumer: Weak<dyn OfferConsumer>,
@@ -83,7 +86,7 @@ impl Drop for ReconnectOnDrop {
 
 /// The reason why a call could not be started.
 pub(super) enum SendError {
-    /// The server is gone: try another.
+    /// The server has gone. The client may try another server.
     Closed,
     TooMany,
     Refused(Refusal, String),
@@ -92,14 +95,14 @@ pub(super) enum SendError {
 }
 
 impl ServerConnection {
-    /// Returns one without a server, of the client with that descriptor.
+    /// Returns a connection without a server, for the client with the given descriptor.
     pub(super) fn new(ready: Arc<ClientReady>) -> Self {
         Self { ready, ..Self::default() }
     }
 
-    /// Returns whether there is a server, as far as has been detected.
+    /// Returns whether a server is connected, as far as has been detected.
     pub(super) fn is_alive(&self) -> bool {
-        // Relaxed: a thread that reads it late finds the sender gone, under the lock.
+        // Relaxed: a thread that reads an old value finds under the lock that the sender is gone.
         self.is_alive.load(Ordering::Relaxed)
     }
 
@@ -107,7 +110,7 @@ impl ServerConnection {
         self.hash.load(Ordering::Relaxed)
     }
 
-    /// Returns the server's name for display.
+    /// Returns the name of the server for display.
     pub(super) fn label(&self) -> Arc<str> {
         Arc::clone(&lock(&self.label))
     }
@@ -126,7 +129,8 @@ impl ServerConnection {
         }
     }
 
-    /// Takes both ends of a connection, unless there is one already. False: they are left.
+    /// Takes both ends of a connection. Returns false and leaves the ends if there is a connection
+    /// already.
     pub(super) fn connect(
         &self,
         ends: &mut Option<(RequestSender, Incoming)>,
@@ -137,10 +141,10 @@ impl ServerConnection {
             return false;
         }
         self.pending.get_or_init(|| PendingCalls::new(outstanding));
-        // The receiver first: a receiving thread locks the sender after it.
+        // The receiver is locked first, because a receiving thread locks the sender after it.
         let Some(mut receiver) = try_lock(&self.receiver) else { return false };
         if receiver.is_some() {
-            // Remains of a server that is gone.
+            // Cleans up the remains of a server that has gone.
             let _ = self.lead(&mut receiver, NO_CALL, None, &mut |_| ());
         }
         let mut place = lock(&self.sender);
@@ -155,7 +159,7 @@ impl ServerConnection {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         self.hash.store(hash, Ordering::Relaxed);
-        // Release: a thread that sees it finds the rest behind the lock.
+        // Release: a thread that sees this finds the rest behind the lock.
         self.is_alive.store(true, Ordering::Release);
         true
     }
@@ -178,7 +182,7 @@ impl ServerConnection {
         }
         let mut sender = lock(&self.sender);
         let Some(its) = sender.as_mut() else { return Err(SendError::Closed) };
-        // It has an entry for each operation that the client has registered.
+        // The sender has an entry for each operation that the client has registered.
         let its_number = match &its.operations[operation] {
             Ok(number) => *number,
             Err((refusal, reason)) => return Err(SendError::Refused(*refusal, reason.clone())),
@@ -224,8 +228,8 @@ impl ServerConnection {
             }
             Ok(()) => {
                 pending.free(number);
-                // No more calls go there. Its replies so far can still be received, and then the
-                // end.
+                // No more calls go to this server. Replies that have been sent can still be
+                // received, followed by the end.
                 self.is_alive.store(false, Ordering::Relaxed);
                 let its = sender.take();
                 drop(sender);
@@ -240,7 +244,7 @@ impl ServerConnection {
         }
     }
 
-    /// Waits for a call's reply, and passes it to `read`.
+    /// Waits for the reply to a call and passes it to `read`.
     pub(super) fn wait(
         &self,
         number: u64,
@@ -265,7 +269,7 @@ impl ServerConnection {
         }
     }
 
-    /// Passes a call's reply to `read`, if it has arrived.
+    /// Passes the reply to a call to `read`, if it has arrived.
     pub(super) fn try_take(&self, number: u64, mut read: impl FnMut(WireReply<'_>)) -> WaitOutcome {
         let outcome = self.try_lead(number, None, &mut read);
         let outcome = outcome.or_else(|| self.pending.get()?.take(number, &mut read));
@@ -281,14 +285,15 @@ impl ServerConnection {
         fail_point!("call-given-up");
         self.with_sender(|sender| {
             let put = |place: &mut [u8]| place.copy_from_slice(&cancel(number));
-            // Without room the cancellation is skipped: the server replies, and its reply counts as
-            // late.
+            // Without room the cancellation is skipped. The server then replies, and the reply
+            // counts as late.
             let _ = sender.outgoing.send_bytes(HEAD_BYTES, Wait::Never, put);
         });
         fail_point!("call-taken-back");
     }
 
-    /// Receives for all until the reply to one call arrives; `None`: another thread receives.
+    /// Receives for all threads until the reply to one call arrives; `None`: another thread
+    /// receives.
     #[inline]
     fn try_lead(
         &self,
@@ -304,8 +309,8 @@ impl ServerConnection {
         Some(outcome)
     }
 
-    /// Waits until the leader has received a call's reply. `None`: nothing has come, or this thread
-    /// may lead.
+    /// Waits until the leader has received the reply to a call. `None`: no result has arrived, or
+    /// this thread may lead.
     fn follow(
         &self,
         number: u64,
@@ -313,8 +318,8 @@ impl ServerConnection {
         read: &mut impl FnMut(WireReply<'_>),
     ) -> Option<WaitOutcome> {
         let Some(pending) = self.pending.get() else { return Some(WaitOutcome::Closed) };
-        // Before the next attempt: a leader that stops receiving after it finds this thread in the
-        // queue.
+        // This precedes the next attempt: a leader that stops receiving afterwards finds this
+        // thread in the queue.
         self.followers.fetch_add(1, Ordering::SeqCst);
         lock(&self.queue).push_back(number);
         let is_free = try_lock(&self.receiver).is_some();
@@ -333,7 +338,7 @@ impl ServerConnection {
         read: &mut impl FnMut(WireReply<'_>),
     ) -> WaitOutcome {
         let Some(pending) = self.pending.get() else { return WaitOutcome::Closed };
-        // The leader before may have received it.
+        // The previous leader may have received the reply.
         if mine != NO_CALL
             && pending.is_filled(mine)
             && let Some(outcome) = pending.take(mine, read)
@@ -405,7 +410,7 @@ impl ServerConnection {
                 Some(WaitOutcome::Closed) => return Err(SendError::Closed),
                 Some(WaitOutcome::Link(error)) => return Err(SendError::Link(error)),
                 Some(WaitOutcome::Reply | WaitOutcome::TimedOut) => {}
-                // The leader takes those replies as well.
+                // The leader takes late replies as well.
                 None => std::thread::sleep(LATE_POLL),
             }
         }
@@ -417,18 +422,19 @@ impl ServerConnection {
         try_lock(&self.receiver)
     }
 
-    /// Handles what has already arrived, without waiting, and detects whether the server is gone.
+    /// Handles everything that has already arrived, without waiting, and detects whether the server
+    /// has gone.
     pub(super) fn drain_late(&self) {
         let _ = self.try_lead(NO_CALL, None, &mut |_| ());
     }
 
-    /// Fails all outstanding calls, because the server is gone. Only the thread that receives calls
+    /// Fails all outstanding calls, because the server has gone. Only the receiving thread may call
     /// this.
     #[cold]
     fn close(&self, pending: &PendingCalls) {
         let mut place = lock(&self.sender);
         self.is_alive.store(false, Ordering::Relaxed);
-        // Under the lock, so that calls of the next connection are not affected.
+        // This is done under the lock, so that calls of the next connection are not affected.
         pending.fail_all();
         let sender = place.take();
         drop(place);
@@ -436,7 +442,7 @@ impl ServerConnection {
         self.ready.set_changed();
     }
 
-    /// Makes the thread that receives, if one waits, prepare its wait anew.
+    /// Makes the receiving thread prepare its wait again, if it waits.
     pub(super) fn renew_wait(&self) {
         let events = lock(&self.events).upgrade();
         events.iter().for_each(|events| events.renew_wait());
@@ -445,8 +451,8 @@ impl ServerConnection {
     /// Promotes a follower to receive.
     #[inline]
     fn promote_follower(&self) {
-        // SeqCst, as the follower's: one of the two sees the other; `RECHECK_INTERVAL` covers the
-        // rest.
+        // SeqCst, like the follower's accesses: at least one of the two threads sees the other.
+        // `RECHECK_INTERVAL` covers the remaining cases.
         while self.followers.load(Ordering::SeqCst) > 0 {
             let Some(next) = lock(&self.queue).pop_front() else { return };
             if self.pending.get().is_some_and(|pending| pending.promote(next)) {
@@ -457,7 +463,7 @@ impl ServerConnection {
 }
 
 /// Sends a request.
-// Always inlined: a `Wait` passed on would be copied in other chunks than it was written in.
+// Always inlined: a `Wait` passed on would be copied in chunks that differ from its writes.
 #[inline(always)]
 fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], wait: Wait) -> Result<()> {
     let before = HEAD_BYTES + chain.len();
@@ -472,7 +478,8 @@ fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], w
     })
 }
 
-/// Returns the next packet within the deadline; without a deadline, only one that is there.
+/// Returns the next packet within the deadline. Without a deadline, returns only a packet that is
+/// there.
 #[inline]
 fn next(incoming: &mut Incoming, call_deadline: Option<&mut CallDeadline>) -> Result<Polled> {
     let Some(call_deadline) = call_deadline else { return incoming.receive(|| Wait::Never) };

@@ -1,4 +1,4 @@
-//! A service: its name, its operations and their handlers.
+//! A service with a name, operations and their handlers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use super::{Payload, Refusal, Responder};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operation {
-    /// Its name: 1 to [`Operation::NAME_MAX`] letters, digits, `-`, `_`, `.`.
+    /// The name of the operation: 1 to [`Operation::NAME_MAX`] letters, digits, `-`, `_`, `.`.
     pub name: String,
-    /// The type of its request.
+    /// The type of the request.
     pub request: TypeName,
-    /// The type of its reply.
+    /// The type of the reply.
     pub reply: TypeName,
-    /// The type of its own errors.
+    /// The type of the operation's own errors.
     pub error: TypeName,
-    /// Its documentation: lines of text, empty if its server gives none.
+    /// The documentation of the operation: lines of text, empty if the server gives none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub doc: String,
 }
@@ -42,7 +42,7 @@ pub struct Operation {
 impl Operation {
     /// The longest name, in bytes.
     pub const NAME_MAX: usize = 64;
-    /// The most bytes of its documentation that clients receive.
+    /// The most bytes of documentation that clients receive.
     pub const DOC_MAX: usize = 2048;
     /// The name of the operation of a service that has only one.
     pub const ONLY: &str = "call";
@@ -55,7 +55,7 @@ impl Operation {
         Self::new(name, Req::type_name()?, Rep::type_name()?, E::type_name()?)
     }
 
-    /// Returns the operation with types by value: of its request, its reply and its own errors.
+    /// Returns the operation with these types by value: the types of request, reply and errors.
     ///
     /// # Errors
     /// An invalid name.
@@ -74,14 +74,14 @@ impl Operation {
         Ok(Self { name: name.into(), request, reply, error, doc: String::new() })
     }
 
-    /// Returns whether both have the same name and types.
+    /// Returns whether both operations have the same name and types.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let types = |its: &Self| (its.request.clone(), its.reply.clone(), its.error.clone());
         self.name == other.name && types(self) == types(other)
     }
 }
 
-/// The most bytes of JSON for operations in a welcome, so that everything else fits as well.
+/// The most bytes of JSON for operations in a welcome, which leaves room for everything else.
 const ERROR_BYTES_MAX: usize = 56 << 10;
 
 /// Cuts a text that is too long, and marks the cut.
@@ -109,7 +109,7 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
     Err(Error::failed(format!("`{name}` is no {what}: use 1 to {max} letters, digits, `-`, `_`, `.`")))
 }
 
-/// The context of a call, for its handler.
+/// The context of a call, passed to its handler.
 ///
 /// ```
 /// use stripline::call::{Context, Service};
@@ -133,23 +133,24 @@ impl Context<'_> {
         &self.replies.connection
     }
 
-    /// Returns how long the client waits for the reply, counted from the call.
+    /// Returns the time for which the client waits for the reply, counted from the call.
     pub fn deadline(&self) -> Duration {
         Duration::from_micros(u64::from(self.deadline_us))
     }
 
-    /// Returns whether the client has cancelled the call meanwhile. Only a pool detects this.
-    /// Otherwise it is false, because no thread reads messages while the handler runs.
+    /// Returns whether the client has cancelled the call in the meantime. Only a pool detects this.
+    /// With other kinds of dispatch it is always false, because no thread reads messages while the
+    /// handler runs.
     pub fn is_cancelled(&self) -> bool {
         // Relaxed: a hint that orders no other data.
         self.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 }
 
-/// A function that takes a handler's reply.
+/// A function that takes the reply of a handler.
 pub(super) type Sink<'a> = &'a mut dyn FnMut(ReplyStatus, &[u8]);
 
-/// A function that carries an operation out: from bytes to bytes.
+/// A function that runs an operation on the bytes of a request.
 pub(super) type OperationHandler<'h> =
     Box<dyn Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink<'_>) + Send + Sync + 'h>;
 
@@ -179,10 +180,10 @@ pub struct Service<'h> {
 }
 
 impl<'h> Service<'h> {
-    /// The most operations.
+    /// The most operations of a service.
     pub const OPERATIONS_MAX: usize = 128;
 
-    /// Creates a service without operations. Clients find it by its name: 1 to
+    /// Creates a service without operations. Clients find the service by its name: 1 to
     /// [`Operation::NAME_MAX`] letters, digits, `-`, `_`, `.`.
     ///
     /// # Errors
@@ -231,12 +232,12 @@ impl<'h> Service<'h> {
         })
     }
 
-    /// Adds an operation with types by value. Its handler gets the bytes of a request, and a
-    /// [`Responder`]: it answers there, or later on another thread. The bytes are not checked
-    /// against the type.
+    /// Adds an operation with types by value. The handler gets the bytes of a request and a
+    /// [`Responder`]. It answers through the responder, immediately or later on another thread. The
+    /// bytes are not checked against the type.
     ///
-    /// A call counts as served when the handler returns. Then [`Context::is_cancelled`] and the
-    /// check for cycles of calls end, too.
+    /// A call counts as served when the handler returns. From then on, [`Context::is_cancelled`]
+    /// and the check for cycles of calls no longer apply.
     ///
     /// # Errors
     /// Same as [`Service::operation`].
@@ -249,7 +250,7 @@ impl<'h> Service<'h> {
         self.with_handler(operation, move |bytes, context, _, _| {
             let responder = Responder::new(context.replies, context.number, context.deadline_us);
             let claim = responder.claim();
-            // A call has one reply, also where the handler has given the responder away.
+            // A call has one reply, even if the handler has given the responder away.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| handler(bytes, responder)))
                 && claim.take()
             {
@@ -276,9 +277,9 @@ impl<'h> Service<'h> {
         Ok(self)
     }
 
-    /// Sets the documentation of the operation added last, which clients can display
+    /// Sets the documentation of the operation that was added last. Clients can display it
     /// ([`ServerReport::operations`](super::ServerReport::operations)).
-    /// [`stripline::service`](macro@crate::service) takes it from the trait's documentation.
+    /// [`stripline::service`](macro@crate::service) takes it from the documentation of the trait.
     ///
     /// Clients receive at most [`Operation::DOC_MAX`] bytes of it, and fewer if there are very many
     /// operations.
@@ -303,7 +304,7 @@ impl<'h> Service<'h> {
         self
     }
 
-    /// Returns its operations as sent to clients, with no more text than fits.
+    /// Returns the operations in the form sent to clients, with no more text than fits.
     pub(super) fn describe_operations(&self) -> Vec<Operation> {
         let mut operations = self.operations.clone();
         let mut bytes_max = Operation::DOC_MAX;
@@ -319,12 +320,12 @@ impl<'h> Service<'h> {
         }
     }
 
-    /// Returns its name.
+    /// Returns the name of the service.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns its operations, by their numbers.
+    /// Returns the operations of the service, in the order of their numbers.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
@@ -350,8 +351,8 @@ mod tests {
 
     #[test]
     fn no_more_is_told_than_fits() {
-        // Two bytes each, so that a cut may fall inside one; the other takes six bytes, escaped in
-        // JSON.
+        // The first character takes two bytes, so that a cut may fall inside one. The other takes
+        // six bytes, escaped in JSON.
         for doc in ["\u{e9}".repeat(5000), "\u{1}".repeat(5000)] {
             for operations in [1, 100, Service::OPERATIONS_MAX] {
                 let service = with_docs(operations, &doc);

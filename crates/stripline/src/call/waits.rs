@@ -1,4 +1,4 @@
-//! How a thread ends the waits of clients and servers.
+//! Wakers that end the waits of clients and servers from other threads.
 
 use std::sync::Arc;
 
@@ -12,18 +12,19 @@ use super::{Client, Server, ServiceClient};
 fn waker_of(core: &ClientCore) -> Result<Waker> {
     core.check_own()?;
     let waker = Waker::new((Arc::clone(core.stop.interrupt()), Arc::new(NoFastPath)))?;
-    // A thread may wait already, in a wait that a waker could not end until now.
+    // A thread may already be in a wait that no waker could end until now.
     core.used_connections().iter().for_each(ServerConnection::renew_wait);
     Ok(waker)
 }
 
 impl ServiceClient {
-    /// Returns a handle with which other threads end a wait of this client, in any of its handles:
-    /// a call, a pending call, [`ServiceClient::wait_for_servers`]. One wake ends one wait, though
-    /// several threads may wait. A thread that another one receives for takes 10 ms at most.
+    /// Returns a handle with which other threads end a wait of this client in any of its handles: a
+    /// call, a pending call, [`ServiceClient::wait_for_servers`]. One wake ends one wait, even if
+    /// several threads wait. It takes up to 10 ms to end the wait of a thread for which another
+    /// thread receives.
     ///
-    /// The error is [`Error::Interrupted`](crate::Error::Interrupted), in a
-    /// [`CallError::Link`](super::CallError::Link) for calls. With `sent`, the call was made.
+    /// The interrupted function returns [`Error::Interrupted`](crate::Error::Interrupted), for
+    /// calls in a [`CallError::Link`](super::CallError::Link). With `sent`, the call was made.
     ///
     /// # Errors
     /// Same as [`Publisher::waker`](crate::node::Publisher::waker).
@@ -46,7 +47,7 @@ impl ServiceClient {
 
 impl<Req, Rep, E> Client<Req, Rep, E> {
     /// Returns a handle with which other threads end a wait of this client, as
-    /// [`ServiceClient::waker`] does. All handles of a client share it.
+    /// [`ServiceClient::waker`] does. All handles of a client share the waker.
     ///
     /// # Errors
     /// Same as [`ServiceClient::waker`].
@@ -56,9 +57,9 @@ impl<Req, Rep, E> Client<Req, Rep, E> {
 }
 
 impl Server<'_> {
-    /// Returns a handle with which other threads end a wait of this server: [`Server::serve`], also
-    /// with a pool, and [`Server::serve_one`]. Handlers that have begun finish first. Calls that
-    /// wait are kept.
+    /// Returns a handle with which other threads end a wait of this server: in [`Server::serve`],
+    /// also with a pool, and in [`Server::serve_one`]. Handlers that have begun finish first.
+    /// Waiting calls are kept.
     ///
     /// # Errors
     /// Same as [`Publisher::waker`](crate::node::Publisher::waker).

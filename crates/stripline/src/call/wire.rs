@@ -5,9 +5,9 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::Refusal;
 
-/// Bytes before a request's chain, and before a reply's payload.
+/// The number of bytes before a request's chain, and before a reply's payload.
 pub(super) const HEAD_BYTES: usize = 16;
-/// Bytes of one link of a chain.
+/// The number of bytes of one link of a chain.
 pub(super) const LINK_BYTES: usize = 16;
 /// The longest chain of nested calls.
 pub(super) const CHAIN_MAX: usize = 32;
@@ -15,7 +15,7 @@ pub(super) const CHAIN_MAX: usize = 32;
 const CALL: u8 = 1;
 const CANCEL: u8 = 2;
 
-/// A request as it is sent.
+/// A request in wire form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WireRequest<'a> {
     Call { head: CallHead, chain: ChainBytes<'a>, payload: &'a [u8] },
@@ -27,19 +27,19 @@ pub(super) enum WireRequest<'a> {
 pub(super) struct CallHead {
     pub number: u64,
     pub operation: u16,
-    /// How long the client waits for the reply, in microseconds.
+    /// The time for which the client waits for the reply, in microseconds.
     pub deadline_us: u32,
 }
 
-/// The servers that a chain of nested calls has passed, as they are sent.
+/// The servers that a chain of nested calls has passed, in wire form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ChainBytes<'a>(pub &'a [u8]);
 
-/// One server in a chain of nested calls, which waits for the next.
+/// A server in a chain of nested calls, which waits for the next server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChainLink {
     pub server: u64,
-    /// How many calls it can work on at once.
+    /// The number of calls that the server can work on at once.
     pub threads: u32,
 }
 
@@ -64,8 +64,9 @@ impl ChainBytes<'_> {
     }
 }
 
-/// Writes the two first words of a message in place. Built elsewhere and copied, they would be read
-/// in other chunks than they were written in, which stalls.
+/// Writes the first two words of a message in place. If they were built elsewhere and copied, they
+/// would be read in chunks that differ from the chunks in which they were written, which stalls the
+/// processor.
 #[inline(always)]
 pub(super) fn put_head(place: &mut [u8], words: [u64; 2]) {
     for (place, word) in place[..HEAD_BYTES].chunks_exact_mut(8).zip(words) {
@@ -73,24 +74,25 @@ pub(super) fn put_head(place: &mut [u8], words: [u64; 2]) {
     }
 }
 
-/// Bytes of a message on the first cache line of its frame in a ring, behind a short header.
+/// The number of bytes of a message on the first cache line of its frame in a ring, behind a short
+/// header.
 const ON_FIRST_CACHE_LINE: usize = 32;
 
 /// Writes a message in place, the first cache line last. The waiting reader polls that line, and
-/// would take it from the writer's core between two writes.
+/// would otherwise take it from the writer's core between two writes.
 #[inline(always)]
 pub(super) fn put_message(place: &mut [u8], words: [u64; 2], payload: &[u8]) {
     let on_first_line = payload.len().min(ON_FIRST_CACHE_LINE - HEAD_BYTES);
     let (near, far) = payload.split_at(on_first_line);
     place[ON_FIRST_CACHE_LINE.min(HEAD_BYTES + on_first_line)..].copy_from_slice(far);
-    // Only for speed: x86 processors store in the order of the program, others may not. The commit
-    // word of its frame publishes the message.
+    // The fence serves only speed: x86 processors store in program order, others may not. The
+    // commit word of the frame publishes the message.
     compiler_fence(Ordering::Release);
     place[HEAD_BYTES..][..on_first_line].copy_from_slice(near);
     put_head(place, words);
 }
 
-/// Returns the first words of a call, before the chain and the payload.
+/// Returns the first two words of a call, in front of the chain and the payload.
 #[inline(always)]
 pub(super) fn call_words(number: u64, operation: u16, links: u8, deadline_us: u32) -> [u64; 2] {
     let second =
@@ -98,14 +100,14 @@ pub(super) fn call_words(number: u64, operation: u16, links: u8, deadline_us: u3
     [number, second]
 }
 
-/// Returns the same as bytes; see [`call_words`].
+/// Returns the words of [`call_words`] as bytes.
 #[cfg(test)]
 pub(super) fn call_head(number: u64, operation: u16, links: u8, deadline_us: u32) -> [u8; HEAD_BYTES] {
     let [first, second] = call_words(number, operation, links, deadline_us);
     words(first, second)
 }
 
-/// Returns a whole message that cancels a call.
+/// Returns a complete message that cancels a call.
 pub(super) fn cancel(number: u64) -> [u8; HEAD_BYTES] {
     words(number, u64::from(CANCEL) << 16)
 }
@@ -126,12 +128,12 @@ fn split(bytes: &[u8]) -> Option<(u64, u64, &[u8])> {
 }
 
 impl<'a> WireRequest<'a> {
-    /// Parses a message of a client.
+    /// Parses a message from a client.
     ///
     /// # Errors
     /// A description of the client's violation.
-    // Always inlined: a value returned in memory is read in other chunks than it was written in,
-    // which stalls the processor.
+    // Always inlined: a value returned in memory is read in chunks that differ from the chunks in
+    // which it was written, which stalls the processor.
     #[inline(always)]
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
         let Some((number, second, rest)) = split(bytes) else {
@@ -167,7 +169,7 @@ pub(super) enum ReplyStatus {
 }
 
 impl ReplyStatus {
-    /// The number of the first refusal; the others follow in their order.
+    /// The number of the first refusal. The other refusals follow in their order.
     const FIRST_REFUSAL: u64 = 2;
 
     #[inline(always)]
@@ -192,19 +194,19 @@ impl ReplyStatus {
     }
 }
 
-/// Returns the first words of a reply, before the payload.
+/// Returns the first two words of a reply, in front of the payload.
 #[inline(always)]
 pub(super) fn reply_words(number: u64, status: ReplyStatus) -> [u64; 2] {
     [number, status.number()]
 }
 
-/// Returns the same as bytes; see [`reply_words`].
+/// Returns the words of [`reply_words`] as bytes.
 pub(super) fn reply_head(number: u64, status: ReplyStatus) -> [u8; HEAD_BYTES] {
     let [first, second] = reply_words(number, status);
     words(first, second)
 }
 
-/// A reply as it is sent.
+/// A reply in wire form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WireReply<'a> {
     pub number: u64,
@@ -213,7 +215,7 @@ pub(super) struct WireReply<'a> {
 }
 
 impl<'a> WireReply<'a> {
-    /// Parses a message of a server.
+    /// Parses a message from a server.
     ///
     /// # Errors
     /// A description of the server's violation.

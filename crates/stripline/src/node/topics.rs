@@ -322,8 +322,8 @@ pub struct TopicsProblem {
 }
 
 impl TopicEntry {
-    /// Returns the options of a topic on top of `[default]`, or those of `[default]` without a
-    /// topic.
+    /// Returns the options of a topic on top of `[default]`. Without a topic, returns the options
+    /// of `[default]`.
     fn over(&self, base: &TopicOptions, topic: Option<&str>) -> Result<TopicOptions> {
         let name = topic.unwrap_or("default");
         let at = |problem: String| Error::failed(format!("topic `{name}`: {problem}"));

@@ -1,4 +1,4 @@
-//! BulkIO's descriptions of streams (SRI) and times, as they come, and what they are here.
+//! BulkIO's descriptions of streams (SRI) and times as received, and their conversion to our own.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use super::StreamInfo;
 use super::scalar::{Number, Scalar};
 use super::stream_info::Axis;
 
-/// The units of BulkIO, by their codes.
+/// The units of BulkIO, in the order of their codes.
 const UNITS: [&str; 14] = ["", "s", "s", "Hz", "", "m", "m/s", "m/s^2", "m/s^3", "Hz", "Hz/s", "J", "W", "g"];
 const TIME: i16 = 1;
-/// Where a time comes from: the processor's clock.
+/// The source of a time: the clock of the processor.
 const OF_CPU: i16 = 1;
 const VALID: i16 = 1;
-/// Keywords with the frequency of 0 Hz: of the channel, and of the collection it is a part of.
+/// Keywords with the frequency of 0 Hz: for the channel, and for the collection that contains it.
 const FREQUENCIES: [&str; 2] = ["CHAN_RF", "COL_RF"];
-/// Bytes of a stream's name, at most.
+/// The most bytes of a stream's name.
 const NAME_MAX: usize = 1024;
-/// Bytes of all keywords, at most. As JSON, each may take six.
+/// The most bytes of all keywords. As JSON, each byte may take six.
 const KEYWORDS_MAX: usize = 8 * 1024;
-/// The last second that nanoseconds have room for.
+/// The last second that nanoseconds in 64 bits have room for.
 const SECONDS_MAX: f64 = 9.2e9;
 const NANOSECONDS: i64 = 1_000_000_000;
 
@@ -42,7 +42,7 @@ pub enum BulkioType {
 }
 
 impl BulkioType {
-    /// Returns that of a sample; `None`: no data port has such elements.
+    /// Returns the port type for samples of this kind; `None`: no data port has such elements.
     pub fn of(sample: Scalar) -> Option<Self> {
         Some(match sample.number() {
             Number::Unsigned(1) => Self::Octet,
@@ -56,7 +56,7 @@ impl BulkioType {
         })
     }
 
-    /// Returns the bytes of an element.
+    /// Returns the size of an element in bytes.
     pub fn element_bytes(self) -> usize {
         match self {
             Self::Octet => 1,
@@ -80,42 +80,42 @@ pub enum BulkioValue {
     Text(String),
 }
 
-/// The description of a stream, as it comes or goes: any value may be in it.
+/// The description of a stream as sent or received. Any field may have any value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BulkioSri {
     /// The name of the stream.
     pub stream: String,
     /// The first value of the axis from sample to sample.
     pub xstart: f64,
-    /// Its step: in time, the period of samples in seconds.
+    /// The step of this axis. In time, it is the period of samples in seconds.
     pub xdelta: f64,
-    /// The code of its unit.
+    /// The code of the unit of this axis.
     pub xunits: i16,
-    /// Samples of a row; 0: there are no rows.
+    /// The number of samples in a row; 0: there are no rows.
     pub subsize: i32,
     /// The first value of the axis from row to row.
     pub ystart: f64,
-    /// Its step.
+    /// The step of this axis.
     pub ydelta: f64,
-    /// The code of its unit.
+    /// The code of the unit of this axis.
     pub yunits: i16,
-    /// 0: of scalars. 1: of complex samples.
+    /// 0: the samples are scalars. 1: the samples are complex.
     pub mode: i16,
-    /// Its keywords. Those with values of other types are left out.
+    /// The keywords of the stream. Keywords with values of other types are left out.
     pub keywords: Vec<(String, BulkioValue)>,
 }
 
 impl BulkioSri {
-    /// Returns that of a stream without a description.
+    /// Returns the description of a stream without any details.
     pub fn unknown(stream: &str, is_complex: bool) -> Self {
         Self::of(&StreamInfo::new(stream), is_complex)
     }
 
-    /// Returns that of a stream.
+    /// Returns the description of a stream.
     pub fn of(info: &StreamInfo, is_complex: bool) -> Self {
         let rows = info.row_length.and_then(|length| i32::try_from(length).ok());
         let period = info.sample_rate_hz.filter(|rate| rate.is_finite() && *rate > 0.0).map(f64::recip);
-        // What has no period has the one that BulkIO begins with, and no unit.
+        // Without a period, the axis has BulkIO's default step and no unit.
         let of_time = |period: Option<f64>| match period {
             Some(period) => (0.0, period, TIME),
             None => (0.0, 1.0, 0),
@@ -150,11 +150,11 @@ impl BulkioSri {
         }
     }
 
-    /// Reads the description of a stream with samples of that kind.
+    /// Reads the description of a stream with scalar or complex samples.
     ///
     /// # Errors
-    /// A description of the fault: another mode, rows of less than nothing, or too much text. A
-    /// step that is no number, or not above 0, only means that there is no rate.
+    /// A description of the fault: another mode, a negative number of samples in a row, or too much
+    /// text. A step that is not a number above 0 only means that there is no rate.
     pub fn parse(&self, is_complex: bool) -> Result<StreamInfo, String> {
         if self.stream.len() > NAME_MAX {
             return Err(format!(
@@ -202,23 +202,24 @@ impl BulkioSri {
     }
 }
 
-/// The time of a packet, as it comes or goes: any value may be in it.
+/// The time of a packet as sent or received. Any field may have any value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BulkioTime {
-    /// Where it comes from.
+    /// The source of the time.
     pub mode: i16,
-    /// 1: it is valid.
+    /// 1: the time is valid.
     pub status: i16,
-    /// A part of a sample. It is not used.
+    /// A fraction of a sample. It is not used.
     pub offset: f64,
     /// Whole seconds since 1970, UTC.
     pub whole: f64,
-    /// The fraction of a second, from 0 to 1.
+    /// The fraction of the second, from 0 to 1.
     pub fraction: f64,
 }
 
 impl BulkioTime {
-    /// Returns that of a number of nanoseconds since 1970; `None`, or before: unknown.
+    /// Returns the time for a number of nanoseconds since 1970. `None`, or a time before 1970:
+    /// unknown.
     pub fn of(time_ns: Option<i64>) -> Self {
         let Some(time_ns) = time_ns.filter(|time_ns| *time_ns > 0) else {
             return Self { mode: OF_CPU, status: 0, offset: 0.0, whole: 0.0, fraction: 0.0 };
@@ -233,7 +234,7 @@ impl BulkioTime {
         }
     }
 
-    /// Returns the nanoseconds since 1970; `None`: it is not valid, or not after 1970.
+    /// Returns the nanoseconds since 1970; `None`: the time is not valid, or not after 1970.
     pub fn time_ns(self) -> Option<i64> {
         let is_time = self.status == VALID
             && (0.0..SECONDS_MAX).contains(&self.whole)
@@ -241,17 +242,17 @@ impl BulkioTime {
         if !is_time {
             return None;
         }
-        // Some writers leave a part of the fraction in the seconds.
+        // Some writers leave part of the fraction in the seconds.
         let fraction = (self.whole.fract() + self.fraction) * NANOSECONDS as f64;
         let time_ns = self.whole.trunc() as i64 * NANOSECONDS + fraction.round() as i64;
         Some(time_ns).filter(|time_ns| *time_ns > 0)
     }
 }
 
-/// Returns the rate for a period; `None`: it is no period.
+/// Returns the rate for a period; `None`: the period is not valid.
 fn rate_of(period: f64) -> Option<f64> {
     let rate = Some(period.recip()).filter(|rate| rate.is_finite() && *rate > 0.0)?;
-    // A period is rounded: a rate that is nearly whole was whole.
+    // A period is rounded, so a rate that is nearly whole was whole.
     let whole = rate.round();
     Some(if (rate - whole).abs() <= 1e-12 * whole { whole } else { rate })
 }
@@ -276,7 +277,7 @@ fn frequency_in(keywords: &[(String, BulkioValue)]) -> Option<f64> {
     FREQUENCIES.iter().find_map(|name| of(name))
 }
 
-/// Returns keywords as JSON. A number that is not finite has no form there.
+/// Returns keywords as JSON. A number that is not finite cannot be expressed there.
 fn json(keywords: &[(String, BulkioValue)]) -> BTreeMap<String, serde_json::Value> {
     let value = |value: &BulkioValue| match value {
         BulkioValue::Number(number) => serde_json::Number::from_f64(*number).map(Into::into),
@@ -287,7 +288,7 @@ fn json(keywords: &[(String, BulkioValue)]) -> BTreeMap<String, serde_json::Valu
     keywords.iter().filter_map(|(name, its)| Some((name.clone(), value(its)?))).collect()
 }
 
-/// Returns the value of a keyword that BulkIO can have; `None`: it is a list, a table or nothing.
+/// Returns the value of a keyword if BulkIO supports it; `None`: it is a list, a table or null.
 fn carried(value: &serde_json::Value) -> Option<BulkioValue> {
     match value {
         serde_json::Value::Bool(truth) => Some(BulkioValue::Truth(*truth)),

@@ -1,4 +1,4 @@
-//! The content of a port: samples of a Rust type or of a type that is defined at run time, or
+//! The content of a port: samples of a Rust type, samples of a type that is defined at run time, or
 //! messages.
 
 use std::marker::PhantomData;
@@ -11,13 +11,12 @@ use super::payload::{MessageSchema, Sample, SampleType, TypeName};
 use super::sample_size::SampleSize;
 use crate::terms::LinkOptions;
 
-/// The content of a port's packets. It is samples of a Rust type, which is a [`Sample`], samples of
-/// a type that is defined at run time ([`Dynamic`]), or messages ([`Cbor`]).
+/// The content of a port's packets: samples of a Rust type, which is a [`Sample`], samples of a
+/// type that is defined at run time ([`Dynamic`]), or messages ([`Cbor`]).
 ///
-/// Publishers, subscribers, packets, windows and handlers have it as their parameter. The content
-/// of a packet is a slice of [`Content::Item`]: of the samples themselves, or of bytes. Counts and
-/// indexes count whole samples, and bytes of messages.
-///
+/// The content is the type parameter of publishers, subscribers, packets, windows and handlers. A
+/// packet's content is a slice of [`Content::Item`]: the samples themselves, or bytes. Counts and
+/// indexes refer to whole samples, or to bytes of messages.
 /// ```
 /// use stripline::node::Subscriber;
 /// use stripline::payload::Content;
@@ -83,11 +82,12 @@ impl<T: Sample> Sendable for T {
 
 /// Samples of a type that is defined at run time. A node's port gets the type with its name, as a
 /// [`SampleType`] or a [`TypeName`]. A component's port has the type that the waveform gives it.
-/// Slices of such samples are bytes. Counts and indexes count whole samples. In messages, and in a
-/// component's samples without a layout, each byte counts as a sample.
+/// Slices of such samples are bytes, but counts and indexes refer to whole samples. In messages,
+/// and in a component's samples without a layout, each byte counts as a sample.
 ///
-/// Bindings of other languages use it, and programs that take the type from a file or from a peer.
-/// A port of a Rust type accepts or refuses such a port as if the type were the same Rust type.
+/// It is used by bindings to other languages, and by programs that take the type from a file or a
+/// peer. A port of a Rust type accepts or refuses such a port as if the type were the same Rust
+/// type.
 ///
 /// ```
 /// use std::time::Duration;
@@ -129,10 +129,10 @@ impl Sendable for Dynamic {
 /// Messages of one serde type as CBOR (RFC 8949), which other languages can read: commands, status,
 /// detections. A packet has one message.
 ///
-/// Both ends compare the [schema](crate::payload::Schema) of `M`: with another one, the connection
-/// is refused. `Cbor<M, NoSchema>` is for a type without a schema. Such a port is connected to
-/// messages with any schema, and to `message/cbor`. A message that does not decode is an error
-/// where it is decoded.
+/// Both ends compare the [schema](crate::payload::Schema) of `M`. If the schemas differ, the
+/// connection is refused. `Cbor<M, NoSchema>` is for a type without a schema. Such a port connects
+/// to messages with any schema, and to `message/cbor`. A message that does not decode is an error
+/// only when it is decoded.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -154,11 +154,11 @@ impl Sendable for Dynamic {
 /// ```
 pub struct Cbor<M, S = WithSchema>(PhantomData<fn() -> (M, S)>);
 
-/// The schema of messages follows from their type: the default of [`Cbor`].
+/// A marker for messages that have the schema of their type: the default of [`Cbor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WithSchema {}
 
-/// Messages have no schema: see [`Cbor`].
+/// A marker for messages without a schema: see [`Cbor`].
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -192,7 +192,7 @@ impl<M: Serialize + 'static, S: sealed::SchemaOf<M>> Sendable for Cbor<M, S> {
     }
 }
 
-/// The name of a topic or port, and the type of its content if that is [`Dynamic`].
+/// The name of a topic or port, and the type of its content if the content is [`Dynamic`].
 ///
 /// It is made from a name, or from a name and a type.
 ///
@@ -239,15 +239,16 @@ impl<'a, N: AsRef<str> + ?Sized> From<(&'a N, &'a TypeName)> for PortName<'a, Dy
 
 /// The type of a port.
 pub struct PortType<F> {
-    /// The payload type that both ends compare; `None`: a `Dynamic` port that was given no type.
+    /// The payload type that both ends compare; `None`: a `Dynamic` port for which no type was
+    /// given.
     pub payload: Option<TypeName>,
-    /// The bytes of a sample; `None`: packets are not of samples.
+    /// The size of a sample in bytes; `None`: packets do not consist of samples.
     pub sample_bytes: Option<usize>,
     pub form: F,
 }
 
 impl PortType<DynamicForm> {
-    /// Returns the type of a port with samples of that type, or with messages. Without a
+    /// Returns the type of a port with samples of the given type, or with messages. Without a
     /// payload type, each byte counts as a sample.
     pub(crate) fn of(payload: Option<&TypeName>) -> Self {
         let sample_bytes = payload.and_then(TypeName::sample_bytes);
@@ -265,7 +266,7 @@ pub(crate) mod sealed {
         #[doc(hidden)]
         type Form: SampleForm;
 
-        /// Whether it is messages without a schema, under any name.
+        /// Whether the content is messages without a schema, under any name.
         #[doc(hidden)]
         const IS_WITHOUT_SCHEMA: bool = false;
 
@@ -273,8 +274,8 @@ pub(crate) mod sealed {
         #[doc(hidden)]
         fn payload() -> Option<TypeName>;
 
-        /// Returns the type of a port, or why it can have none. Only [`Dynamic`] content has a type
-        /// that is given.
+        /// Returns the type of a port, or the reason why it cannot have one. Only [`Dynamic`]
+        /// content has a given type.
         #[doc(hidden)]
         fn port_type(given: Option<PortType<DynamicForm>>) -> Result<PortType<Self::Form>, &'static str>;
     }
@@ -324,7 +325,7 @@ pub(crate) mod sealed {
         }
     }
 
-    /// The schema of messages of a type.
+    /// A way to find the schema of messages of a type.
     #[diagnostic::on_unimplemented(
         message = "messages of `{M}` have no schema",
         note = "derive `stripline::Message` for the type, or use `Cbor<{M}, NoSchema>`"
@@ -351,25 +352,25 @@ pub(crate) mod sealed {
     }
 }
 
-/// The size and alignment of a port's samples. For a Rust type both are constants, so that its
-/// ports store nothing for them.
+/// The size and alignment of a port's samples. For a Rust type both are constants, so its ports
+/// store nothing for them.
 pub trait SampleForm: Copy + Send + Sync + 'static {
-    /// Returns the bytes of a sample.
+    /// Returns the size of a sample in bytes.
     fn size(self) -> usize;
 
     /// Returns whether an address is aligned for samples.
     fn is_aligned(self, start: *const u8) -> bool;
 
-    /// Returns whether bytes are whole samples, and aligned for them.
+    /// Returns whether the bytes are whole samples and aligned for them.
     fn fits(self, start: *const u8, bytes: usize) -> bool;
 
-    /// Returns the samples in that many items; `None` if they are no whole samples.
+    /// Returns the number of samples in that many items; `None` if they are not whole samples.
     fn whole(self, items: usize) -> Option<usize>;
 
-    /// Returns the whole samples in that many items.
+    /// Returns the number of whole samples in that many items.
     fn samples(self, items: usize) -> usize;
 
-    /// Returns the items of that many samples, which fit a packet.
+    /// Returns the number of items in that many samples. The samples fit into a packet.
     fn items(self, samples: usize) -> usize;
 }
 
@@ -439,8 +440,8 @@ impl DynamicForm {
         Self { size, align, count: SampleSize::new(Some(size)) }
     }
 
-    /// Returns the form of the samples of a port. In messages, and in samples without a layout,
-    /// each byte counts as a sample.
+    /// Returns the form of a port's samples. In messages, and in samples without a layout, each
+    /// byte counts as a sample.
     pub(crate) fn of(payload: Option<&TypeName>) -> Self {
         let layout = payload.and_then(TypeName::layout);
         layout.map_or(Self::with(1, 1), |layout| Self::with(layout.size(), layout.align()))

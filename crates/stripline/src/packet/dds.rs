@@ -1,5 +1,5 @@
-//! Messages over DDS in their serialised form, as they are read: `stripline::Frames`, with packets
-//! of a connection, and samples.
+//! The serialised form of messages received over DDS: `stripline::Frames`, with packets of a
+//! connection, and samples.
 //!
 //! ```text
 //! frames:  | encoding (4) | key (8) | number (8) | bytes (4) | frames |
@@ -14,20 +14,20 @@ use std::ops::Range;
 pub struct FramesSample {
     /// The number of the connection.
     pub key: u64,
-    /// The number of frames up to its end, in all.
+    /// The total number of frames up to the end of this sample.
     pub number: u64,
-    /// Where the frames are.
+    /// The place of the frames in the sample.
     pub frames: Range<usize>,
 }
 
 impl FramesSample {
-    /// Bytes before the frames.
+    /// The number of bytes before the frames.
     const FRONT: usize = 24;
 
-    /// Reads a sample; `None`: it has another form, or less bytes than it announces.
+    /// Reads a sample; `None`: it has another form, or fewer bytes than it announces.
     pub fn parse(sample: &[u8]) -> Option<Self> {
         let front = sample.first_chunk::<{ Self::FRONT }>()?;
-        // CDR of version 1 or 2. The last bit of both is that of the byte order.
+        // CDR of version 1 or 2. The last bit of both versions is the byte order.
         let is_little = match front[..2] {
             [0, 0 | 6] => false,
             [0, 1 | 7] => true,
@@ -44,7 +44,7 @@ impl FramesSample {
     }
 }
 
-/// A type of samples of the IDL.
+/// A type of samples in the IDL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DdsSampleType {
     /// `stripline::FloatSamples`.
@@ -60,7 +60,8 @@ pub enum DdsSampleType {
 }
 
 impl DdsSampleType {
-    /// Returns that of a sample type, by its name in waveform files; `None`: it is missing.
+    /// Returns the type of messages with these samples, by the samples' name in waveform files;
+    /// `None` if the IDL has no such type.
     pub fn of_samples(name: &str) -> Option<Self> {
         Some(match name {
             "f32" => Self::Float,
@@ -72,12 +73,12 @@ impl DdsSampleType {
         })
     }
 
-    /// Returns the bytes of an element of its sequence.
+    /// Returns the size in bytes of an element of the type's sequence.
     pub fn element_bytes(self) -> usize {
         self.sizes().0
     }
 
-    /// Returns the bytes of an element of its sequence, and the elements of a sample.
+    /// Returns the size in bytes of an element of the type's sequence, and the elements per sample.
     fn sizes(self) -> (usize, usize) {
         match self {
             Self::Float => (4, 1),
@@ -89,12 +90,12 @@ impl DdsSampleType {
     }
 }
 
-/// Fields before the samples of a message.
+/// The fields before the samples of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DdsSampleInfo {
     /// The index of the first sample.
     pub sample_index: u64,
-    /// When it was taken, in nanoseconds since 1970 (UTC); 0: unknown.
+    /// The time at which the first sample was taken, in nanoseconds since 1970 (UTC); 0: unknown.
     pub time_ns: u64,
     /// Samples per second; 0: unknown.
     pub rate_hz: f64,
@@ -102,11 +103,11 @@ pub struct DdsSampleInfo {
     pub frequency_hz: f64,
 }
 
-/// A message of samples, in its serialised form: four bytes that name the encoding, and the fields.
-/// They are in this host's byte order, as the library leaves them.
+/// A message of samples in serialised form: four bytes that name the encoding, and the fields. The
+/// fields are in this host's byte order, as the library delivers them.
 #[derive(Debug, PartialEq)]
 pub struct DdsSampleMessage<'a> {
-    /// What stands before the samples.
+    /// The fields before the samples.
     pub info: DdsSampleInfo,
     /// The samples.
     pub samples: &'a [u8],
@@ -116,7 +117,7 @@ impl<'a> DdsSampleMessage<'a> {
     /// Reads a message.
     ///
     /// # Errors
-    /// A description of the fault: another encoding, less bytes than it announces, or half of a
+    /// A description of the fault: another encoding, fewer bytes than it announces, or half of a
     /// complex sample.
     pub fn parse(kind: DdsSampleType, bytes: &'a [u8]) -> std::result::Result<Self, String> {
         const FRONT: usize = 40;

@@ -1,13 +1,13 @@
-//! The header of a frame, as `docs/wire.md` describes it.
+//! The header of a frame, described in `docs/wire.md`.
 
 use bytemuck::{Pod, Zeroable};
 
 use super::Order;
 
-/// Bytes of a [`Header`] on every transport.
+/// The number of bytes of a [`Header`] on every transport.
 pub const HEADER_BYTES: usize = size_of::<Header>();
 
-/// The header before every payload, 48 bytes, little-endian on byte streams.
+/// The header in front of every payload: 48 bytes, little-endian on byte streams.
 ///
 /// | offset | bytes | field |
 /// | --- | --- | --- |
@@ -21,53 +21,55 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// | 32 | 8 | `intended_ns` |
 /// | 40 | 8 | `sent_ns` |
 ///
-/// A packet larger than a frame travels in fragments. [`Header::MORE`] marks a fragment that
-/// another one follows, [`Header::CONTINUED`] one that is not the first. All fragments have the
-/// packet's `sequence`. The first carries the fields of the packet; in the others `sample_index` is
-/// the fragment's offset in the packet, in bytes. `length` is always that of the frame.
+/// A packet larger than a frame travels in fragments. [`Header::MORE`] marks a fragment that is
+/// followed by another one. [`Header::CONTINUED`] marks every fragment but the first. All fragments
+/// have the packet's `sequence`. The first fragment carries the fields of the packet. In later
+/// fragments, `sample_index` is the offset of the fragment in the packet, in bytes. `length` always
+/// refers to the frame.
 ///
-/// A packet that one of several threads forwarded carries its order: with [`Header::ORDERED`], the
-/// field `intended_ns` contains its [`Order`].
+/// A packet forwarded by one of several threads carries its order: with [`Header::ORDERED`], the
+/// field `intended_ns` contains the packet's [`Order`].
 ///
-/// A packet of scope `server` or `target` is marked ([`Header::SERVER`], [`Header::TARGET`]): its
-/// sender waits for an acknowledgement.
+/// A packet of scope `server` or `target` is marked with [`Header::SERVER`] or [`Header::TARGET`]:
+/// the sender waits for an acknowledgement.
 ///
 /// In a ring where no reader may miss a frame, a plain packet has only the first
-/// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. With up to 32 bytes its
+/// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. With up to 32 bytes, the
 /// frame is one cache line. A plain packet has at most [`Header::SHORT_PAYLOAD_MAX`] bytes and
-/// continues the one before: its `sample_index` is the next one due, and its times are 0.
+/// continues the previous packet: its `sample_index` is the next one due, and its times are 0.
 ///
-/// An end with [`Header::MOVED`] ends a connection's path, and not its stream. Other flags, and
-/// other flags on a frame that is not a packet, are refused.
+/// An end with [`Header::MOVED`] ends a path of the connection, but not the stream. All other flags
+/// are refused, and so are a packet's flags on a frame that is not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Header {
-    /// Number of this packet among those of its sending port, from 0. Other frames have that of the
-    /// next packet.
+    /// The number of this packet among the packets of the sending port, from 0. Other frames have
+    /// the number of the next packet.
     pub sequence: u64,
-    /// Bytes of this frame's payload.
+    /// The size of this frame's payload in bytes.
     pub length: u32,
-    /// The number of its stream among those of the sender.
+    /// The number of the stream among the streams of the sender.
     pub stream: u16,
     /// A [`Kind`].
     pub kind: u8,
     /// [`Header::SHORT`] alone, or any of the other flags.
     pub flags: u8,
-    /// Number of the packet's first sample within its stream, from 0.
+    /// The number of the packet's first sample within the stream, from 0.
     pub sample_index: u64,
-    /// Time of the first sample, nanoseconds since the Unix epoch; 0: unknown.
+    /// The time of the first sample, in nanoseconds since the Unix epoch; 0: unknown.
     pub time_ns: i64,
-    /// When the packet should have been sent, monotonic nanoseconds of the host; 0: when it was
-    /// sent. With [`Header::ORDERED`], its [`Order`].
+    /// The time at which the packet should have been sent, in monotonic nanoseconds of the host; 0:
+    /// the time at which it was sent. With [`Header::ORDERED`], the packet's [`Order`].
     pub intended_ns: u64,
-    /// When it was sent, monotonic nanoseconds of the host; 0: not measured.
+    /// The time at which the packet was sent, in monotonic nanoseconds of the host; 0: not
+    /// measured.
     pub sent_ns: u64,
 }
 
 impl Header {
     /// Flag: another fragment of the same packet follows.
     pub const MORE: u8 = 1;
-    /// Flag: not the first fragment of its packet.
+    /// Flag: this is not the first fragment of the packet.
     pub const CONTINUED: u8 = 2;
     /// Flag: the payload follows after [`Header::SHORT_BYTES`].
     pub const SHORT: u8 = 4;
@@ -77,29 +79,29 @@ impl Header {
     pub const SERVER: u8 = 16;
     /// Flag: the sender waits until the component has finished with the packet.
     pub const TARGET: u8 = 32;
-    /// Flag of an end: the stream goes on over another path, which its receiver has connected.
+    /// Flag of an end: the stream continues over another path, which the receiver has connected.
     pub const MOVED: u8 = 64;
-    /// Bytes of a short header.
+    /// The number of bytes of a short header.
     pub const SHORT_BYTES: usize = 16;
     /// The largest payload after a short header.
     pub const SHORT_PAYLOAD_MAX: usize = 1024;
 
-    /// Reads the header at the start of a frame; `None` when the frame is too short.
+    /// Reads the header at the start of a frame; `None` if the frame is too short.
     #[inline]
     pub fn read(frame: &[u8]) -> Option<Self> {
         frame.get(..HEADER_BYTES).map(bytemuck::pod_read_unaligned)
     }
 
-    /// Returns the first words of the header written at the start of a frame.
+    /// Returns the header's first two words, read from the start of a frame.
     #[inline]
     pub(crate) fn outline(frame: &[u8]) -> Outline {
-        // Whole words, as they were written: see `Header::write_words`.
+        // Read as whole words, as they were written: see `Header::write_words`.
         let word = |at: usize| frame[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let second = word(8);
         Outline { sequence: word(0), kind: (second >> 48) as u8, flags: (second >> 56) as u8 }
     }
 
-    /// Returns the payload length of the frame that starts here; `None` when its header is
+    /// Returns the payload length of the frame that starts here; `None` if the header is
     /// incomplete.
     #[inline]
     pub(crate) fn length_of(frame: &[u8]) -> Option<u32> {
@@ -107,27 +109,27 @@ impl Header {
         Some(u32::from_le_bytes([header[8], header[9], header[10], header[11]]))
     }
 
-    /// Returns the packet's order, if it carries one.
+    /// Returns the order of the packet, if it carries one.
     pub(crate) fn order(&self) -> Option<Order> {
         (self.flags & Self::ORDERED != 0).then_some(Order(self.intended_ns))
     }
 
-    /// Returns when the packet should have been sent, if it carries that.
+    /// Returns the time at which the packet should have been sent, if the header carries it.
     pub(crate) fn intended(&self) -> Option<u64> {
         Some(self.intended_ns).filter(|ns| *ns != 0 && self.flags & Self::ORDERED == 0)
     }
 
-    /// Returns whether the frame continues a packet that an earlier one began.
+    /// Returns whether the frame continues a packet that an earlier frame began.
     pub(crate) fn is_continued(&self) -> bool {
         self.flags & Self::CONTINUED != 0
     }
 
-    /// Returns the same as [`Outline::next_sequence`].
+    /// Returns the same number as [`Outline::next_sequence`].
     pub(crate) fn next_sequence(&self) -> u64 {
         Outline { sequence: self.sequence, kind: self.kind, flags: self.flags }.next_sequence()
     }
 
-    /// Writes it to the start of a frame.
+    /// Writes the header to the start of a frame.
     #[inline]
     pub(crate) fn write(&self, frame: &mut [u8]) {
         let second = Self::second_word(self.length, self.stream, self.kind, self.flags);
@@ -136,10 +138,11 @@ impl Header {
         Self::write_words(frame, words);
     }
 
-    /// Writes the words of a header, in their order, to the start of a frame.
+    /// Writes the words of a header, in order, to the start of a frame.
     ///
-    /// A header built on the stack and then copied would be read in other chunks than it was
-    /// written in, which stalls the processor. The same holds where it is read.
+    /// If a header were built on the stack and then copied, it would be read in chunks that differ
+    /// from the chunks in which it was written, which stalls the processor. The same applies to
+    /// reading a header.
     #[inline]
     pub(crate) fn write_words(frame: &mut [u8], words: [u64; 6]) {
         for (place, word) in frame[..HEADER_BYTES].chunks_exact_mut(8).zip(words) {
@@ -147,37 +150,37 @@ impl Header {
         }
     }
 
-    /// Returns the second word of a packet's short header, but for its length. The first is the
+    /// Returns the second word of a packet's short header without the length. The first word is the
     /// sequence number.
     #[inline]
     pub(crate) fn short_word(stream: u16) -> u64 {
         Self::second_word(0, stream, Kind::Data as u8, Self::SHORT)
     }
 
-    /// Returns `length`, `stream`, `kind` and flags as they lie in memory.
+    /// Returns `length`, `stream`, `kind` and `flags` as they are laid out in memory.
     #[inline]
     pub(crate) fn second_word(length: u32, stream: u16, kind: u8, flags: u8) -> u64 {
         u64::from(length) | u64::from(stream) << 32 | u64::from(kind) << 48 | u64::from(flags) << 56
     }
 
-    /// Parses a frame with a short header: fills in the header, and returns the payload. `follows`
+    /// Parses a frame with a short header: fills in the header and returns the payload. `follows`
     /// is the sample index due. `None`: the frame has no short header, or is malformed.
     #[inline(always)]
     pub(crate) fn split_short<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
-        /// The stream may be any.
+        /// All bits but the stream, which may have any value.
         const CHECKED: u64 = !(0xffff << 32);
         let (head, payload) = frame.split_first_chunk::<{ Self::SHORT_BYTES }>()?;
         let [sequence, second]: [u64; 2] = bytemuck::pod_read_unaligned(head);
         if second & CHECKED != Self::second_word(payload.len() as u32, 0, Kind::Data as u8, Self::SHORT) {
             return None;
         }
-        // The second word without the mark, in one store.
+        // Stores the second word, without the mark, in one store.
         *self =
             bytemuck::cast([sequence, second ^ Self::second_word(0, 0, 0, Self::SHORT), follows, 0, 0, 0]);
         Some(payload)
     }
 
-    /// Parses a frame: fills in the header, and returns the payload. `follows` is the sample index
+    /// Parses a frame: fills in the header and returns the payload. `follows` is the sample index
     /// due. `None`: the frame is malformed.
     #[inline]
     pub(crate) fn split<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
@@ -193,7 +196,7 @@ impl Header {
     }
 }
 
-/// The fields that an outlet needs of a frame that it sends.
+/// The fields of a sent frame that an outlet needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Outline {
     pub sequence: u64,
@@ -219,12 +222,12 @@ pub enum Kind {
     Data = 1,
     /// The [`StreamInfo`] of `stream`, in JSON.
     Stream = 2,
-    /// Nothing follows.
+    /// The end of the stream: nothing follows.
     End = 3,
 }
 
 impl Kind {
-    /// Returns the kind of that number.
+    /// Returns the kind with that number.
     #[inline]
     pub fn parse(number: u8) -> Option<Self> {
         match number {
@@ -241,7 +244,7 @@ mod tests {
     use super::*;
 
     /// Checks the example of `docs/wire.md`: its first lines of 16 hexadecimal numbers.
-    /// `transport/stream/acks.rs` tests those after them.
+    /// `transport/stream/acks.rs` tests the lines that follow them.
     #[test]
     fn docs_match_the_code() {
         let document = include_str!("../../../../docs/wire.md");
@@ -267,8 +270,8 @@ mod tests {
         assert_eq!(frame, example);
     }
 
-    /// Checks the table of cache lines in `docs/performance.md`: bytes of a packet, and the lines
-    /// of its frame. A packet that fits has the short header.
+    /// Checks the table of cache lines in `docs/performance.md`: the bytes of a packet and the
+    /// cache lines of its frame. A packet that is small enough has the short header.
     #[test]
     fn the_lines_of_a_frame_are_those_of_the_table() {
         let document = include_str!("../../../../docs/performance.md");
@@ -285,7 +288,7 @@ mod tests {
             let is_short = row[0] <= Header::SHORT_PAYLOAD_MAX;
             let header = if is_short { Header::SHORT_BYTES } else { HEADER_BYTES };
             let lines = |bytes: usize| stripline_ring::frame_stride(bytes) / stripline_ring::LINE;
-            // The minimal ring has the ring's own header only.
+            // The minimal ring has only the ring's own header.
             assert_eq!(row[1..], [lines(header + row[0]), lines(row[0])], "{} B", row[0]);
         }
     }

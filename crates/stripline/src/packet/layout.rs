@@ -1,7 +1,7 @@
-//! The layout of a sample in memory, and its text, as `det{range_bin:u32,level_db:f32}`.
+//! The layout of a sample in memory, and its text, for example `det{range_bin:u32,level_db:f32}`.
 //!
 //! `docs/layouts.md` has the grammar. A [`Layout`] cannot be invalid: offsets and sizes follow from
-//! the fields, and no text states them.
+//! the fields and are not part of the text.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use super::payload::TypeName;
 use super::scalar::{Scalar, ScalarValue};
 use crate::error::Error;
 
-/// The layout of a sample: a built-in number, or named fields one behind the other without padding.
+/// The layout of a sample: a built-in number, or consecutive named fields without padding.
 ///
-/// It has what programs need that print, record or plot samples of a type that they were not built
-/// with: names, offsets, kinds and counts.
+/// It has the names, offsets, kinds and counts that a program needs to print, record or plot
+/// samples of a type that is unknown to it at compile time.
 ///
 /// ```
 /// use stripline::payload::Layout;
@@ -35,7 +35,7 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layout {
     name: String,
-    /// Of a built-in type; without fields.
+    /// The number of a built-in type, which has no fields.
     scalar: Option<Scalar>,
     fields: Vec<Field>,
     size: usize,
@@ -60,7 +60,7 @@ pub struct Field {
     layout: Layout,
 }
 
-/// The place of one number in a sample.
+/// The place of a number in a sample.
 ///
 /// ```
 /// use stripline::payload::Layout;
@@ -72,16 +72,16 @@ pub struct Field {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalarPlace {
-    /// The fields that lead to it, as `at[1].y`; empty for a built-in type.
+    /// The path of fields to the number, for example `at[1].y`; empty for a built-in type.
     pub path: String,
-    /// Its first byte in the sample.
+    /// The offset of the first byte in the sample.
     pub offset: usize,
-    /// What it is.
+    /// The kind of number.
     pub scalar: Scalar,
 }
 
 impl ScalarPlace {
-    /// Reads its value from a sample; `None` when the sample ends before it.
+    /// Reads the value of this number from a sample; `None` if the sample is too short.
     pub fn read(&self, sample: &[u8]) -> Option<ScalarValue> {
         self.scalar.read(sample.get(self.offset..)?)
     }
@@ -90,9 +90,9 @@ impl ScalarPlace {
 impl Layout {
     /// The longest text, in bytes.
     pub const TEXT_MAX: usize = 2048;
-    /// The most fields, those of nested layouts included.
+    /// The most fields, including the fields of nested layouts.
     pub const FIELDS_MAX: usize = 256;
-    /// The most layouts within each other.
+    /// The most layouts nested in each other.
     pub const NESTING_MAX: usize = 8;
     /// The most dimensions of an array.
     pub const DIMENSIONS_MAX: usize = 4;
@@ -112,10 +112,11 @@ impl Layout {
         Self { name: scalar.to_string(), scalar: Some(scalar), fields: Vec::new(), size, align }
     }
 
-    /// Returns the layout with these fields, each with its dimensions and the layout of an element.
+    /// Returns the layout with these fields. Each field has dimensions and the layout of an
+    /// element.
     ///
     /// # Errors
-    /// The rule of `docs/layouts.md` that it breaks.
+    /// The rule of `docs/layouts.md` that the fields break.
     ///
     /// ```
     /// use stripline::payload::{Layout, Scalar};
@@ -137,32 +138,32 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Returns its name, as `det` or `cf32`.
+    /// Returns the name of the layout, for example `det` or `cf32`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the number that it is, if it is a built-in type.
+    /// Returns the number, if this is a built-in type.
     pub fn scalar(&self) -> Option<Scalar> {
         self.scalar
     }
 
-    /// Returns its fields in the order of memory; none for a built-in type.
+    /// Returns the fields in memory order; empty for a built-in type.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// Returns the bytes of a sample.
+    /// Returns the size of a sample in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns the alignment of a sample: that of its widest number.
+    /// Returns the alignment of a sample, which is the alignment of its widest number.
     pub fn align(&self) -> usize {
         self.align
     }
 
-    /// Returns the places of all numbers, in the order of memory.
+    /// Returns the places of all numbers, in memory order.
     pub fn scalars(&self) -> impl Iterator<Item = ScalarPlace> {
         self.places(String::new(), 0)
     }
@@ -181,7 +182,8 @@ impl Layout {
         }))
     }
 
-    /// Returns the samples in a packet's bytes, one by one; `None` unless they are whole.
+    /// Returns the samples in a packet's bytes, one by one; `None` unless the bytes are whole
+    /// samples.
     ///
     /// ```
     /// let layout: stripline::payload::Layout = "point{x:s16,y:s16}".parse()?;
@@ -193,10 +195,10 @@ impl Layout {
         bytes.len().is_multiple_of(self.size).then(|| bytes.chunks_exact(self.size))
     }
 
-    /// Checks that a type of so many bytes can have this layout.
+    /// Checks that a type of `bytes` bytes can have this layout.
     ///
     /// # Errors
-    /// Both sizes.
+    /// The sizes differ. The error has both.
     ///
     /// ```
     /// let layout: stripline::payload::Layout = "point{x:s16,y:s16}".parse()?;
@@ -264,7 +266,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Checks what only all fields together show.
+    /// Checks the rules that apply to all fields together.
     fn check_whole(&self) -> Result<(), String> {
         if self.fields.is_empty() {
             return Err(format!("`{}` has no fields", self.name));
@@ -294,22 +296,22 @@ impl Layout {
 }
 
 impl Field {
-    /// Returns its name.
+    /// Returns the name of the field.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns its first byte in the layout that it is a field of.
+    /// Returns the offset of the field in the layout that contains it.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Returns the lengths of an array, the outermost first; empty for one element.
+    /// Returns the lengths of an array, outermost first; empty for a single element.
     pub fn dimensions(&self) -> &[usize] {
         &self.dimensions
     }
 
-    /// Returns how many elements it has.
+    /// Returns the number of elements.
     pub fn count(&self) -> usize {
         self.dimensions.iter().product()
     }
@@ -319,12 +321,12 @@ impl Field {
         &self.layout
     }
 
-    /// Returns the bytes of all its elements.
+    /// Returns the size of all elements in bytes.
     pub fn size(&self) -> usize {
         self.count() * self.layout.size
     }
 
-    /// Returns the text of an element's place in the array, as `[1][2]`.
+    /// Returns the text of an element's place in the array, for example `[1][2]`.
     fn index_text(&self, index: usize) -> String {
         let mut below = self.count();
         let indices = self.dimensions.iter().map(|length| {
@@ -360,7 +362,7 @@ impl std::str::FromStr for Layout {
     }
 }
 
-/// A text, and how far it is parsed.
+/// A text, and the place up to which it is parsed.
 struct Parser<'t> {
     text: &'t str,
     at: usize,
@@ -432,7 +434,7 @@ impl<'t> Parser<'t> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Takes the bytes that fit, all of them ASCII.
+    /// Takes the bytes that fit, which are all ASCII.
     fn word(&mut self, fits: impl Fn(u8) -> bool) -> &'t str {
         let start = self.at;
         while self.peek().is_some_and(&fits) {
@@ -442,8 +444,8 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// A text that is no [`Layout`] or no [`Schema`](super::schema::Schema), or fields that cannot be
-/// one.
+/// An error: a text that is not a [`Layout`] or a [`Schema`](super::schema::Schema), or fields that
+/// cannot form one.
 ///
 /// ```
 /// use stripline::payload::{BadLayout, Layout};
@@ -455,7 +457,7 @@ impl<'t> Parser<'t> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLayout {
     text: String,
-    /// What it is not.
+    /// The form that the text should have.
     what: &'static str,
     at: Option<usize>,
     problem: String,
@@ -573,7 +575,7 @@ mod tests {
         assert_eq!(parse(&fields(256)).size(), 256);
         assert!(refused(&fields(257)).contains("more than 256 fields"));
         assert!(refused(&fields(10_000)).contains("longer than 2048 bytes"));
-        // The same limits hold for fields that are no text.
+        // The same limits apply to fields that are not given as text.
         let u8 = Layout::of_scalar(Scalar::parse("u8").unwrap());
         let names: Vec<String> = (0..10_000).map(|n| format!("f{n}")).collect();
         let many = Layout::of_fields("a", names.iter().map(|name| (name.as_str(), vec![], u8.clone())));
@@ -590,7 +592,8 @@ mod tests {
         assert!(error.contains(DET) && error.contains("it has 12 bytes, and the type 16"), "{error}");
     }
 
-    /// Checks the examples of `docs/layouts.md`: valid ones with their size, others with a reason.
+    /// Checks the examples of `docs/layouts.md`: valid layouts with their size, others with a
+    /// reason.
     #[test]
     fn docs_match_the_code() {
         let document = include_str!("../../../../docs/layouts.md");

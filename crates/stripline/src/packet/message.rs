@@ -1,13 +1,13 @@
-//! The trait of types with a schema, so that their structure as a message can be compared.
+//! The trait of types with a schema, with which the structure of messages can be compared.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::schema::Schema;
 
-/// A type with a [`Schema`]: its structure is compared before the first message.
+/// A type with a [`Schema`], so that its structure is compared before the first message.
 ///
 /// Implemented for numbers, `bool`, `char`, `String` and `()`; and for `Option`, `Box`, `Vec`,
-/// arrays, tuples of up to 8 and maps of such types. A component derives it for its own:
+/// arrays, tuples of up to 8 and maps of such types. A component derives it for its types:
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ use super::schema::Schema;
 /// ```
 ///
 /// Implement it by hand for a type that the derive cannot describe, or that contains itself. The
-/// text must be that of the CBOR that serde makes (`docs/layouts.md`):
+/// text must match the CBOR that serde makes (`docs/layouts.md`):
 ///
 /// ```
 /// use stripline::payload::{MessageSchema, Schema};

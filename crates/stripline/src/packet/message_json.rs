@@ -7,11 +7,11 @@ use super::payload::decode_message;
 
 /// Returns a message (CBOR, RFC 8949) as JSON.
 ///
-/// What JSON lacks becomes a text: bytes in hexadecimal digits, integers beyond 64 bits, numbers
-/// that are not finite. So do the keys of a map that are no text. A tag is left out.
+/// Values that JSON cannot express become texts: bytes as hexadecimal digits, integers beyond 64
+/// bits, numbers that are not finite, and keys of a map that are not text. Tags are left out.
 ///
 /// # Errors
-/// A description of what is wrong with it.
+/// A description of the problem with the bytes.
 ///
 /// ```
 /// use stripline::payload::message_json;
@@ -23,7 +23,7 @@ pub fn message_json(bytes: &[u8]) -> Result<Value, String> {
     decode_message(bytes).map(json)
 }
 
-/// Returns a value as JSON. Its nesting is limited by [`decode_message`].
+/// Returns a value as JSON. [`decode_message`] has limited the nesting of the value.
 fn json(value: Cbor) -> Value {
     match value {
         Cbor::Integer(number) => {

@@ -1,4 +1,4 @@
-//! The metadata of samples: the header, the stream they belong to, and the gaps before them.
+//! The metadata of samples: the header, their stream, and the gaps before them.
 
 #[cfg(any(feature = "corba", fuzzing))]
 pub(crate) mod bulkio;
@@ -20,14 +20,15 @@ pub(crate) use header::{HEADER_BYTES, Header, Kind, Outline};
 pub(crate) use sample_size::SampleSize;
 pub use stream_info::{Axis, StreamInfo};
 
-/// A packet's place in the order: its number where it was passed to several threads, and the origin
-/// of that number.
+/// A packet's place in the order: its number at the point where packets were passed to several
+/// threads, and the origin of that number.
 ///
-/// A port that forwards a packet gives it a new sequence number, in the order of forwarding. Where
-/// several threads forward packets as they finish, that is not the original order. The order stamp
-/// keeps the original one and travels with the packet
+/// A port that forwards a packet gives it a new sequence number, in the order of forwarding. If
+/// several threads forward packets as they finish, this is not the original order. The order stamp
+/// keeps the original order and travels with the packet
 /// ([`Loan::send_like`](crate::Loan::send_like)). A
-/// [`Subscriber::resequenced`](crate::node::Subscriber::resequenced) restores the sequence by it.
+/// [`Subscriber::resequenced`](crate::node::Subscriber::resequenced) uses it to restore the
+/// sequence.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -46,20 +47,20 @@ pub use stream_info::{Axis, StreamInfo};
 pub struct Order(u64);
 
 impl Order {
-    /// Bits of the number: enough for a million packets a second in nine years.
+    /// The number of bits of the number: enough for nine years at a million packets per second.
     const NUMBER_BITS: u32 = 48;
 
     pub(crate) fn new(origin: u16, number: u64) -> Self {
         Self(u64::from(origin) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
     }
 
-    /// Returns the origin, which separates independent sequences of numbers: those of several
-    /// senders, or of one before and after its restart.
+    /// Returns the origin, which separates independent sequences of numbers, such as the sequences
+    /// of several senders, or of a sender before and after a restart.
     pub fn origin(self) -> u16 {
         (self.0 >> Self::NUMBER_BITS) as u16
     }
 
-    /// Returns the packet's number among those of its origin.
+    /// Returns the packet's number among the packets of the same origin.
     pub fn number(self) -> u64 {
         self.0 & ((1 << Self::NUMBER_BITS) - 1)
     }
@@ -68,27 +69,29 @@ impl Order {
         self.0
     }
 
-    /// Returns the same order behind the port's `connection`th connection. What came over different
-    /// connections, or over one before and after its sender's restart, stays separate. The numbers
-    /// of the connections on a packet's path are digits.
+    /// Returns the same order behind the port's `connection`th connection. Packets that arrived
+    /// over different connections, or over one connection before and after a restart of its sender,
+    /// stay separate. The numbers of the connections on a packet's path are the digits of the
+    /// origin.
     pub(crate) fn over(self, connection: u16) -> Self {
         Self::new(self.origin().wrapping_mul(251).wrapping_add(connection), self.number())
     }
 }
 
-/// The last packet that a sender had sent, where what is missing before its end would be unknown.
+/// The last packet of a sender, so that packets missing before the end of its stream can be
+/// detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastSent {
-    /// Where the sender began: the number of its first packet, and that of its first sample.
+    /// The sequence number of the sender's first packet, and the index of its first sample.
     pub first: [u64; 2],
     pub sequence: u64,
-    /// That of its first sample.
+    /// The index of the packet's first sample.
     pub sample_index: u64,
-    /// Bytes of its payload.
+    /// The size of the packet's payload in bytes.
     pub bytes: u64,
 }
 
-/// Packets that a receiver did not get, reported in their place, with the next packet.
+/// Packets that a receiver did not get. They are reported in their place, with the next packet.
 ///
 /// ```
 /// use stripline::{Gap, GapReason};
@@ -105,16 +108,16 @@ pub(crate) struct LastSent {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The sequence number of the first packet missed.
+    /// The sequence number of the first missing packet.
     pub first: u64,
-    /// How many packets are missing; 0 after a sender's restart, where the number is unknown.
+    /// The number of missing packets; 0 after a sender's restart, where the number is unknown.
     pub packets: u64,
-    /// How many samples are missing; 0 where that is unknown. Messages count as one sample each.
+    /// The number of missing samples; 0 if it is unknown. Each message counts as one sample.
     ///
-    /// It is unknown after a sender's restart, and where the stream has changed in between. Two
-    /// rare cases of a receiver that was started again are in `docs/guide.md`.
+    /// The number is unknown after a sender's restart, and if the stream has changed in between.
+    /// `docs/guide.md` describes two rare cases of a restarted receiver.
     pub samples: u64,
-    /// The cause.
+    /// The cause of the gap.
     pub reason: GapReason,
 }
 
@@ -142,10 +145,10 @@ pub enum GapReason {
     Overflow,
     /// The sender or the receiver was restarted.
     PeerRestart,
-    /// The transport lost them.
+    /// The transport lost the packets.
     Transport,
-    /// They did not arrive in the time, or among the packets, that a
-    /// [resequencing](crate::node::Subscriber::resequenced) port waits for them.
+    /// A [resequencing](crate::node::Subscriber::resequenced) port gave the packets up: they did
+    /// not arrive within its time or window.
     Late,
 }
 

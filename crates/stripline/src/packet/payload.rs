@@ -1,8 +1,8 @@
 //! The payload of a packet: samples as plain memory, or one message in CBOR.
 //!
 //! A port has one payload type, named by a short text ([`TypeName`]) that both ends compare when
-//! they connect. Of samples it has the [`Layout`] too. They are never serialised on one host; their
-//! bytes are the machine's own.
+//! they connect. For samples, the type includes the [`Layout`]. On one host samples are never
+//! serialised; the bytes are in the machine's representation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Gives a structure its [layout](Layout), and makes it a [`Sample`].
+/// Derives the [layout](Layout) of a structure, and makes the structure a [`Sample`].
 ///
 /// ```
 /// use stripline::Complex;
@@ -33,20 +33,21 @@ use crate::error::Error;
 /// assert_eq!(Track::layout().map(|layout| layout.to_string()), Some(text.to_string()));
 /// ```
 ///
-/// The name is that in `#[sample(name = "...")]`, or the structure's in lower case. The derive
-/// implements [`bytemuck::Pod`] and [`bytemuck::Zeroable`] as well, so do not derive these too. The
-/// text's grammar and limits are in `docs/layouts.md`; a structure beyond the limits panics when a
-/// port of it is made.
+/// The name is the one in `#[sample(name = "...")]`, or else the structure's name in lower case.
+/// The derive also implements [`bytemuck::Pod`] and [`bytemuck::Zeroable`], so do not derive these
+/// too. The grammar and limits of the text are in `docs/layouts.md`. A structure beyond the limits
+/// causes a panic when a port of its type is made.
 ///
 /// # What cannot be a sample
-/// The compiler reports the place and the remedy. A structure in an order of the compiler's own:
+/// The compiler reports the place and the remedy. A structure that leaves the order of its fields
+/// to the compiler:
 ///
 /// ```compile_fail
 /// #[derive(Clone, Copy, stripline::Sample)]
 /// struct Detection { level_db: f32 } // error: a sample needs `#[repr(C)]`
 /// ```
 ///
-/// one with padding:
+/// a structure with padding:
 ///
 /// ```compile_fail
 /// #[derive(Clone, Copy, stripline::Sample)]
@@ -54,7 +55,7 @@ use crate::error::Error;
 /// struct Detection { bin: u8, level_db: f32 } // error: `Detection` has padding
 /// ```
 ///
-/// a generic one:
+/// a generic structure:
 ///
 /// ```compile_fail
 /// #[derive(Clone, Copy, stripline::Sample)]
@@ -70,7 +71,7 @@ use crate::error::Error;
 /// struct Detection { name: &'static str } // error: a reference points into its own process
 /// ```
 ///
-/// types that do not have all values, as `bool`, `char` and enums:
+/// types for which some bit patterns are invalid, such as `bool`, `char` and enums:
 ///
 /// ```compile_fail
 /// #[derive(Clone, Copy, stripline::Sample)]
@@ -115,7 +116,7 @@ pub use super::scalar::{Number, Numeric, Scalar, ScalarValue};
 pub use super::schema::DerivedSchema;
 pub use super::schema::Schema;
 
-/// Gives a structure or an enum its [schema](Schema): implements [`MessageSchema`].
+/// Derives the [schema](Schema) of a structure or an enum, by implementing [`MessageSchema`].
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -146,11 +147,11 @@ pub use super::schema::Schema;
 /// assert_eq!(Detection::schema().as_str(), text);
 /// ```
 ///
-/// The name is that in `#[message(name = "...")]`, or the type's in lower case. Names in the schema
-/// are those that serde writes. A field with `skip` is not in it, and one with
-/// `skip_serializing_if` has a `?` behind its name. The text's grammar and limits are in
-/// `docs/layouts.md`. A type beyond the limits, or one that contains itself, panics when a port of
-/// it is made.
+/// The name is the one in `#[message(name = "...")]`, or else the type's name in lower case. The
+/// schema has the names that serde writes. It leaves out a field with `skip`, and puts a `?` behind
+/// the name of a field with `skip_serializing_if`. The grammar and limits of the text are in
+/// `docs/layouts.md`. A type that is beyond the limits or contains itself causes a panic when a
+/// port of its type is made.
 ///
 /// # What has no schema
 /// The compiler reports the place and the remedy. A generic type:
@@ -160,7 +161,7 @@ pub use super::schema::Schema;
 /// struct Detection<T> { level: T } // error: a message with a schema cannot be generic
 /// ```
 ///
-/// attributes of serde that a schema cannot describe, as `flatten`, `tag`, `untagged`, `with`,
+/// serde attributes that a schema cannot describe, such as `flatten`, `tag`, `untagged`, `with`,
 /// `from`, `into` and `remote`:
 ///
 /// ```compile_fail
@@ -177,10 +178,10 @@ pub use super::schema::Schema;
 /// ```
 pub use stripline_macros::Message;
 
-/// A sample type: fixed size, not empty, plain memory, any bit pattern valid. Ports refuse types
-/// with an alignment over 16 bytes.
+/// A sample type: plain memory of a fixed size above 0, with any bit pattern valid. Ports refuse
+/// types with an alignment over 16 bytes.
 ///
-/// Implemented for `i8` to `f64` and for [`Complex`] of each. A component may add its own plain
+/// Implemented for `i8` to `f64` and for [`Complex`] of each. A component may add a plain
 /// structure, which then travels as an array without being serialised. Derive it:
 ///
 /// ```
@@ -196,24 +197,24 @@ pub use stripline_macros::Message;
 /// assert_eq!(TypeName::of::<Detection>().full_text(), text);
 /// ```
 ///
-/// Both ends of a link compare this [`Layout`] with the name. So a structure with other fields, or
-/// with the same fields in another order, is refused.
+/// Both ends of a link compare this [`Layout`] together with the name. So a structure with other
+/// fields, or with the same fields in another order, is refused.
 ///
-/// An implementation by hand has no layout unless [`Sample::layout`] returns one. Of such a type
-/// only the name is compared, so that it is refused between programs that are built differently.
-/// `types-without-layout` allows it by name (`docs/layouts.md`).
+/// An implementation by hand has no layout unless [`Sample::layout`] returns one. Without a layout,
+/// only the name can be compared, so the type is refused between programs that are built
+/// differently. `types-without-layout` allows it by name (`docs/layouts.md`).
 pub trait Sample: Pod + Send + Sync {
-    /// The name that ports compare, at most [`TypeName::LENGTH_MAX`] of `a-z 0-9 - / .`.
+    /// The name that ports compare, at most [`TypeName::LENGTH_MAX`] characters of `a-z 0-9 - / .`.
     const TYPE: &'static str;
 
-    /// Returns the layout of the type in memory; `None` where only the name is compared.
+    /// Returns the layout of the type in memory; `None` if only the name is compared.
     fn layout() -> Option<Layout> {
         None
     }
 }
 
-/// A type that a field of a derived [`Sample`] may have: a built-in sample type, an
-/// array, or another derived structure.
+/// A type that a field of a derived [`Sample`] may have: a built-in sample type, an array, or
+/// another derived structure.
 ///
 /// ```
 /// use stripline::payload::SampleField;
@@ -226,8 +227,8 @@ pub trait Sample: Pod + Send + Sync {
     note = "a field is u8..u64, i8..i64, f32, f64, Complex of one of these, an array, or a struct that derives `stripline::Sample`"
 )]
 pub trait SampleField: Pod {
-    /// Returns the lengths of the array, outermost first, and the layout of one element. Empty
-    /// lengths mean one element.
+    /// Returns the lengths of the array, outermost first, and the layout of an element. Empty
+    /// lengths mean a single element.
     fn form() -> (Vec<usize>, Layout);
 }
 
@@ -266,7 +267,8 @@ samples! {
     f64 => "f64", "cf64";
 }
 
-/// Returns the layout of a type that has one: for code that `#[derive(stripline::Sample)]` makes.
+/// Returns the layout of a type that has one. For the code generated by
+/// `#[derive(stripline::Sample)]`.
 #[doc(hidden)]
 pub fn derived_layout<T: Sample>() -> Layout {
     match T::layout() {
@@ -275,10 +277,10 @@ pub fn derived_layout<T: Sample>() -> Layout {
     }
 }
 
-/// Returns the layout of these fields: for code that `#[derive(stripline::Sample)]` makes.
+/// Returns the layout of these fields. For the code generated by `#[derive(stripline::Sample)]`.
 ///
 /// # Panics
-/// If they break a limit of [`Layout`]: a mistake in the program.
+/// Panics if the fields break a limit of [`Layout`], which is a mistake in the program.
 #[doc(hidden)]
 pub fn layout_of_fields<const N: usize>(name: &str, fields: [(&str, (Vec<usize>, Layout)); N]) -> Layout {
     let fields = fields.into_iter().map(|(field, (dimensions, layout))| (field, dimensions, layout));
@@ -299,8 +301,9 @@ pub fn builtin(name: &str) -> Option<(usize, bool)> {
     Scalar::parse(name).map(|scalar| (scalar.size(), scalar.is_complex()))
 }
 
-/// The name of a payload type: 1 to 64 characters of `a-z 0-9 - / .`. With it goes the [`Layout`]
-/// of a sample, or the [`Schema`] of a message, if it has one: two types are equal if both are.
+/// The name of a payload type: 1 to 64 characters of `a-z 0-9 - / .`. The [`Layout`] of a sample or
+/// the [`Schema`] of a message belongs to it, if there is one. Two types are equal if the names are
+/// and the layouts or schemas are.
 ///
 /// ```
 /// use stripline::payload::TypeName;
@@ -316,7 +319,7 @@ pub fn builtin(name: &str) -> Option<(usize, bool)> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TypeName {
-    /// The name; or the text of the layout or the schema, which begins with the name.
+    /// The name, or the text of the layout or schema, which begins with the name.
     text: String,
     layout: Option<Arc<Layout>>,
 }
@@ -324,13 +327,13 @@ pub struct TypeName {
 impl TypeName {
     /// The longest name, in bytes.
     pub const LENGTH_MAX: usize = 64;
-    /// Each of these ends the name, where a layout or a schema follows.
+    /// The characters that end the name and begin a layout or schema.
     const BRACKETS: [char; 3] = ['{', '(', '<'];
 
     /// Checks a name.
     ///
     /// # Errors
-    /// The offending name, when it is empty, too long or has another character.
+    /// The offending name, if it is empty, too long or has another character.
     pub fn new(name: impl Into<String>) -> Result<Self, BadTypeName> {
         let name = name.into();
         let fits = !name.is_empty()
@@ -345,7 +348,7 @@ impl TypeName {
 
     /// The beginning of every name of a message type.
     const MESSAGE: &'static str = "message/";
-    /// The name of the messages of a topic without a schema.
+    /// The name of messages without a schema on a topic.
     const ANY_MESSAGE: &'static str = "message/cbor";
 
     /// Returns the name of messages without a schema.
@@ -356,7 +359,7 @@ impl TypeName {
     /// Parses a name, or the text of a layout or of a message's schema.
     ///
     /// # Errors
-    /// What is wrong with it, and at which byte.
+    /// The problem with the text, and the byte where it is.
     ///
     /// ```
     /// use stripline::payload::TypeName;
@@ -375,17 +378,18 @@ impl TypeName {
         }
     }
 
-    /// Returns the message type of a schema with a name.
+    /// Returns the message type of a schema, if the schema has a name.
     fn of_schema(schema: &Schema) -> Option<Self> {
         schema.name()?;
         Some(Self { text: format!("{}{schema}", Self::MESSAGE), layout: None })
     }
 
-    /// Returns the name of a message type, with its schema. A type without a name of its own, as a
+    /// Returns the name of a message type, with its schema. A type that has no name, such as a
     /// number or a tuple, is called `cbor`.
     ///
     /// # Panics
-    /// If the schema breaks a limit, or the type contains itself: a mistake in the program.
+    /// Panics if the schema breaks a limit or the type contains itself, which is a mistake in the
+    /// program.
     ///
     /// ```
     /// use stripline::payload::TypeName;
@@ -405,8 +409,8 @@ impl TypeName {
     /// Returns the name of a sample type.
     ///
     /// # Panics
-    /// Panics if the type's [`Sample::TYPE`] breaks the rules above: a mistake in the program, not
-    /// in its input. The same holds for a [`Sample::layout`] of another name or size.
+    /// Panics if the type's [`Sample::TYPE`] breaks the rules above, or if [`Sample::layout`] has
+    /// another name or size. This is a mistake in the program, not in its input.
     pub fn of<T: Sample>() -> Self {
         match Self::checked::<T>() {
             Ok(name) => name,
@@ -444,19 +448,19 @@ impl TypeName {
         self.text.split(Self::BRACKETS).next().unwrap_or_default()
     }
 
-    /// Returns what both ends of a link compare: the text of the layout or the schema, or the name
+    /// Returns the text that both ends of a link compare: the layout or the schema, or the name
     /// alone.
     pub fn full_text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the layout of a sample; `None` of a message, and of a type that was implemented
-    /// without one.
+    /// Returns the layout of a sample; `None` for a message, and for a type that was implemented
+    /// without a layout.
     pub fn layout(&self) -> Option<&Layout> {
         self.layout.as_deref()
     }
 
-    /// Returns the schema of a message; `None` of a sample, and of a message without one.
+    /// Returns the schema of a message; `None` for a sample, and for a message without a schema.
     ///
     /// ```
     /// use stripline::payload::TypeName;
@@ -472,7 +476,7 @@ impl TypeName {
         text.and_then(|text| text.parse().ok())
     }
 
-    /// Returns whether it is a name alone: of a sample without a layout, or of a message without a
+    /// Returns whether this is only a name: of a sample without a layout, or of a message without a
     /// schema.
     ///
     /// ```
@@ -486,7 +490,7 @@ impl TypeName {
         self.layout.is_none() && !self.has_schema()
     }
 
-    /// Returns whether these are messages, with a schema or without.
+    /// Returns whether this is a message type, with or without a schema.
     ///
     /// ```
     /// use stripline::payload::TypeName;
@@ -502,9 +506,9 @@ impl TypeName {
         self.text.starts_with(Self::MESSAGE) && self.text.contains(Self::BRACKETS)
     }
 
-    /// Returns whether a link may join two ports of these types: they are equal, or one is a
-    /// message type without a schema. Then their names are equal, or that one is `message/cbor`,
-    /// the type of a topic's messages.
+    /// Returns whether a link may join two ports of these types. They must be equal, or one of them
+    /// must be a message type without a schema. In the latter case the names must be equal, or the
+    /// type without a schema must be `message/cbor`, the type of a topic's messages.
     ///
     /// ```
     /// use stripline::payload::TypeName;
@@ -525,7 +529,7 @@ impl TypeName {
 }
 
 impl TypeName {
-    /// Returns the bytes of a sample of a built-in type, or of one with a layout.
+    /// Returns the size in bytes of a sample of a built-in type, or of a type with a layout.
     ///
     /// ```
     /// use stripline::payload::TypeName;
@@ -539,18 +543,18 @@ impl TypeName {
         of_layout.or_else(|| Scalar::parse(self.as_str()).map(Scalar::size))
     }
 
-    /// Returns whether these are samples of a type that was implemented without a layout, so that
-    /// only the name is compared.
+    /// Returns whether this is a sample type that was implemented without a layout, so that only
+    /// the name is compared.
     pub fn is_without_layout(&self) -> bool {
         let marks = ["message/", "stripline/"];
         self.layout.is_none() && !marks.iter().any(|mark| self.text.starts_with(mark))
     }
 
-    /// Parses the name of a sample type without a layout, as `types-without-layout` takes it.
+    /// Parses the name of a sample type without a layout, as used in `types-without-layout`.
     ///
     /// # Errors
-    /// What is wrong with it, and the remedy: it is no name, has a layout, or is no type of
-    /// samples.
+    /// The problem with the text, and the remedy: it is not a name, has a layout, or is not a type
+    /// of samples.
     ///
     /// ```
     /// use stripline::payload::TypeName;
@@ -569,7 +573,7 @@ impl TypeName {
         }
     }
 
-    /// Returns what a refusal prints: the full text, and whether there is no layout.
+    /// Returns the text for a refusal: the full text, and a note if there is no layout.
     pub(crate) fn text_for_refusals(&self) -> String {
         let note = if self.is_without_layout() { " (no layout)" } else { "" };
         format!("{}{note}", self.text)
@@ -601,7 +605,7 @@ impl From<TypeName> for String {
     }
 }
 
-/// A text that is not a valid [`TypeName`]; its first 80 characters.
+/// An error: a text that is not a valid [`TypeName`]. It has the first 80 characters.
 ///
 /// ```
 /// use stripline::payload::{BadTypeName, TypeName};
@@ -625,15 +629,15 @@ impl From<BadTypeName> for Error {
     }
 }
 
-/// The nesting limit of a message: more is refused before the stack runs out.
+/// The nesting limit of a message. Deeper nesting is refused before the stack runs out.
 const NESTING_MAX: usize = 128;
 
-/// Decodes a message (CBOR, RFC 8949) as a value of any type that serde has. For programs with raw
-/// messages and calls.
+/// Decodes a message (CBOR, RFC 8949) as a value of any serde type. For programs with raw messages
+/// and calls.
 ///
 /// # Errors
-/// A description of what is wrong with it, also if it is nested more than 128 deep or has bytes
-/// behind it.
+/// A description of the problem with the message. Nesting of more than 128 levels and trailing
+/// bytes are errors too.
 ///
 /// ```
 /// use stripline::payload::decode_message;
@@ -647,10 +651,10 @@ pub fn decode_message<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, String> {
     if rest.is_empty() { Ok(value) } else { Err(format!("{} bytes follow the message", rest.len())) }
 }
 
-/// Takes the first value of some CBOR off the bytes.
+/// Takes the first CBOR value off the bytes.
 ///
 /// # Errors
-/// A description of what is wrong with it.
+/// A description of the problem with the bytes.
 pub(crate) fn from_cbor<M: DeserializeOwned>(bytes: &mut &[u8]) -> Result<M, String> {
     use ciborium::de::Error;
     ciborium::de::from_reader_with_recursion_limit(bytes, NESTING_MAX).map_err(|error| match error {

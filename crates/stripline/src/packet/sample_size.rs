@@ -2,13 +2,13 @@
 
 use crate::terms::LinkOptions;
 
-/// The size of a port's samples, in the form that counts them fastest: a multiplication. A division
-/// takes longer than all the rest of a receive.
+/// The size of a port's samples, in a form that counts samples by a multiplication. A division
+/// takes longer than the rest of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SampleSize {
-    /// 2^63 over the size in bytes, rounded up; 0: packets are messages.
+    /// 2^63 divided by the size in bytes, rounded up; 0: packets are messages.
     factor: u64,
-    /// Samples of a packet of any length: 1 for a message.
+    /// The number of samples in a packet of any length: 1 for a message, otherwise 0.
     at_least: u64,
 }
 
@@ -17,7 +17,7 @@ impl SampleSize {
     pub(crate) fn new(bytes: Option<usize>) -> Self {
         match bytes.unwrap_or(0) {
             0 => Self { factor: 0, at_least: 1 },
-            // No packet has a sample of more than 4 GiB.
+            // A packet never has a sample of more than 4 GiB.
             bytes => Self { factor: (1u64 << 63).div_ceil((bytes as u64).min(1 << 32)), at_least: 0 },
         }
     }
@@ -29,9 +29,9 @@ impl SampleSize {
 
     /// Returns the number of whole samples in a packet of that many bytes.
     ///
-    /// It is exact. The factor is too large by less than 1, so the quotient by less than bytes /
-    /// 2^63. A quotient below the next whole number is below it by 1 / size at least, which is
-    /// more.
+    /// It is exact. The factor is too large by less than 1, so the quotient is too large by less
+    /// than bytes / 2^63. A quotient that is below the next whole number is below it by at least 1
+    /// / size, which is more than this error.
     #[inline(always)]
     pub(crate) fn samples_in(self, bytes: usize) -> u64 {
         debug_assert!(bytes <= LinkOptions::PACKET_MAX, "a packet of {bytes} bytes");

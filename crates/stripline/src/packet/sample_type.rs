@@ -8,11 +8,11 @@ use super::scalar::Scalar;
 use crate::error::Error;
 use crate::terms::LinkOptions;
 
-/// A sample type by value: its name, with its layout if it has one, and the size and alignment of a
-/// sample. Nodes and components make ports of it: see [`Dynamic`](super::payload::Dynamic).
+/// A sample type by value: its name, its layout if it has one, and the size and alignment of a
+/// sample. Nodes and components make ports with it: see [`Dynamic`](super::payload::Dynamic).
 ///
-/// Its ports are connected to those of a Rust type of the same name and layout, in both directions.
-/// As with Rust types, those without a layout are connected within one build only, or with
+/// Its ports connect to ports of a Rust type with the same name and layout, in both directions. As
+/// with Rust types, types without a layout are connected only within one build, or with
 /// `types-without-layout`.
 ///
 /// ```
@@ -35,14 +35,15 @@ pub struct SampleType {
 }
 
 impl SampleType {
-    /// The largest alignment of a sample, in bytes: that of the transports' memory.
+    /// The largest alignment of a sample in bytes, which is the alignment of the transports'
+    /// memory.
     pub const ALIGN_MAX: usize = 16;
 
-    /// Returns that of a Rust type.
+    /// Returns the sample type of a Rust type.
     ///
     /// # Panics
-    /// As [`TypeName::of`]. Also if a port of the type would be refused, because it has no size or
-    /// an alignment above [`SampleType::ALIGN_MAX`]: a mistake in the program.
+    /// Same as [`TypeName::of`]. Also if a port would refuse the type because it has no size or an
+    /// alignment above [`SampleType::ALIGN_MAX`], which is a mistake in the program.
     ///
     /// ```
     /// use stripline::payload::SampleType;
@@ -56,12 +57,12 @@ impl SampleType {
         }
     }
 
-    /// Parses the name of a built-in type, as `cf32`, or the text of a layout, as
-    /// `det{range_bin:u32,level_db:f32}`. Size and alignment are those of the layout.
+    /// Parses the name of a built-in type, for example `cf32`, or the text of a layout, for example
+    /// `det{range_bin:u32,level_db:f32}`. Size and alignment follow from the layout.
     ///
     /// # Errors
-    /// What is wrong with the text, and at which byte. A name alone that is not built-in has no
-    /// size: [`SampleType::new`] takes it. A message has none either.
+    /// The problem with the text, and the byte where it is. A bare name that is not built-in has no
+    /// size: pass it to [`SampleType::new`]. A message has no size either.
     ///
     /// ```
     /// use stripline::payload::SampleType;
@@ -73,15 +74,15 @@ impl SampleType {
         TypeName::parse(text)?.try_into()
     }
 
-    /// Returns a type without a layout: samples of `size` bytes at addresses that `align` divides.
-    /// Only the name is compared, so that its fields may differ at the two ends. Give the layout
-    /// where there is one ([`SampleType::parse`]).
+    /// Returns a type without a layout: samples of `size` bytes at addresses divisible by `align`.
+    /// Only the name is compared, so the fields may differ at the two ends. If there is a layout,
+    /// use [`SampleType::parse`].
     ///
     /// # Errors
-    /// An invalid name, or that of a message. A size that is not from 1 to
-    /// [`LinkOptions::PACKET_MAX`], or no multiple of the alignment. An alignment that is no power
-    /// of two, or above [`SampleType::ALIGN_MAX`]. Under the name of a built-in type, another size
-    /// or alignment than it has.
+    /// An invalid name, or the name of a message. A size that is not from 1 to
+    /// [`LinkOptions::PACKET_MAX`], or not a multiple of the alignment. An alignment that is not a
+    /// power of two, or above [`SampleType::ALIGN_MAX`]. For the name of a built-in type, a size or
+    /// alignment that differs from this type.
     ///
     /// ```
     /// use stripline::payload::SampleType;
@@ -107,17 +108,17 @@ impl SampleType {
         Self::checked(name, size, align)
     }
 
-    /// Returns its name, with the layout if it has one.
+    /// Returns the name of the type, with its layout if it has one.
     pub fn name(&self) -> &TypeName {
         &self.name
     }
 
-    /// Returns the bytes of a sample.
+    /// Returns the size of a sample in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns the alignment of a sample, in bytes. Samples of loans and packets have it.
+    /// Returns the alignment of a sample in bytes. The samples of loans and packets have it.
     pub fn align(&self) -> usize {
         self.align
     }
@@ -147,7 +148,8 @@ impl SampleType {
     }
 }
 
-/// As [`SampleType::parse`], of a name that was parsed: that of a component's port, for example.
+/// Converts a parsed name as [`SampleType::parse`] does, for example the type of a component's
+/// port.
 impl TryFrom<TypeName> for SampleType {
     type Error = BadSampleType;
 
@@ -163,14 +165,14 @@ impl TryFrom<TypeName> for SampleType {
     }
 }
 
-/// The name and the layout, as [`SampleType::parse`] takes it.
+/// Writes the name and the layout, as [`SampleType::parse`] takes them.
 impl fmt::Display for SampleType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name.full_text())
     }
 }
 
-/// A sample type that cannot be: what is wrong with it, and the remedy.
+/// An error: a sample type that is not possible. It has the problem and the remedy.
 ///
 /// ```
 /// use stripline::payload::SampleType;
@@ -253,7 +255,7 @@ mod tests {
         let form = SampleType::new("det", 12, 4).unwrap().form();
         assert_eq!((form.size(), form.items(3), form.samples(35), form.samples(36)), (12, 36, 2, 3));
         assert_eq!((form.whole(0), form.whole(36), form.whole(37)), (Some(0), Some(3), None));
-        // More than any packet has is counted too, and is no mistake of the program.
+        // A number beyond any packet is counted too, and is not a mistake in the program.
         assert_eq!(form.whole(usize::MAX), None);
         assert_eq!(form.whole(12 << 40), Some(1 << 40));
         assert!(form.fits(start, 24) && !form.fits(start, 25));

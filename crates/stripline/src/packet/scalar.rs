@@ -1,9 +1,9 @@
-//! The numbers that samples are made of.
+//! The numbers that samples consist of.
 
 use std::fmt;
 
-/// A number in a sample: `u8` to `u64`, `s8` to `s64`, `f32`, `f64`, or a pair of one of these, as
-/// `cf32`.
+/// A number in a sample: `u8` to `u64`, `s8` to `s64`, `f32`, `f64`, or a pair of one of these, for
+/// example `cf32`.
 ///
 /// ```
 /// use stripline::payload::{Number, Scalar};
@@ -19,7 +19,7 @@ pub struct Scalar {
     is_complex: bool,
 }
 
-/// The kind of a real number, with its bytes: 1, 2, 4 or 8.
+/// The kind of a real number, with its size in bytes: 1, 2, 4 or 8.
 ///
 /// ```
 /// use stripline::payload::{Number, Scalar};
@@ -28,16 +28,16 @@ pub struct Scalar {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Number {
-    /// A whole number from 0.
+    /// An unsigned whole number.
     Unsigned(usize),
-    /// A whole number in two's complement.
+    /// A signed whole number in two's complement.
     Signed(usize),
     /// A floating-point number of IEEE 754, of 4 or 8 bytes.
     Float(usize),
 }
 
 impl Scalar {
-    /// Returns the scalar of a built-in type's name.
+    /// Returns the scalar with the name of a built-in type.
     pub fn parse(name: &str) -> Option<Self> {
         let (is_complex, real) = match name.strip_prefix('c') {
             Some(rest) => (true, rest),
@@ -59,28 +59,28 @@ impl Scalar {
         Some(Self { number, is_complex })
     }
 
-    /// Returns the kind of its number, or of both numbers of a pair.
+    /// Returns the kind of the number, or of both numbers of a pair.
     pub fn number(self) -> Number {
         self.number
     }
 
-    /// Returns whether it is a pair: the real part, then the imaginary part.
+    /// Returns whether this is a pair: the real part, then the imaginary part.
     pub fn is_complex(self) -> bool {
         self.is_complex
     }
 
-    /// Returns its bytes.
+    /// Returns the size of the scalar in bytes.
     pub fn size(self) -> usize {
         self.align() * if self.is_complex { 2 } else { 1 }
     }
 
-    /// Returns its alignment: the bytes of one number.
+    /// Returns the alignment of the scalar, which is the size of one number in bytes.
     pub fn align(self) -> usize {
         let (Number::Unsigned(bytes) | Number::Signed(bytes) | Number::Float(bytes)) = self.number;
         bytes
     }
 
-    /// Reads a value from the beginning of these bytes; `None` when they are too few.
+    /// Reads a value from the beginning of these bytes; `None` if there are too few.
     pub fn read(self, bytes: &[u8]) -> Option<ScalarValue> {
         let first = self.number.read(bytes)?;
         match self.is_complex {
@@ -108,7 +108,7 @@ impl Number {
             Self::Float(_) => Numeric::F64(f64::from_le_bytes(*bytes.first_chunk()?)),
             Self::Unsigned(size) => Numeric::Unsigned(little_endian(bytes.get(..size)?)),
             Self::Signed(size) => {
-                // Up to the top, and back down with the sign.
+                // Shifts the number up to the top bits, and back down with its sign.
                 let above = 64 - 8 * size as u32;
                 Numeric::Signed((little_endian(bytes.get(..size)?) << above) as i64 >> above)
             }
@@ -116,12 +116,12 @@ impl Number {
     }
 }
 
-/// Returns the number in at most eight bytes.
+/// Returns the little-endian number in at most eight bytes.
 fn little_endian(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The value of a real number, as exact as it is in the sample.
+/// The value of a real number, with the precision that it has in the sample.
 ///
 /// ```
 /// use stripline::payload::{Numeric, Scalar, ScalarValue};
@@ -132,18 +132,18 @@ fn little_endian(bytes: &[u8]) -> u64 {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Numeric {
-    /// Of any unsigned type.
+    /// The value of any unsigned type.
     Unsigned(u64),
-    /// Of any signed type.
+    /// The value of any signed type.
     Signed(i64),
-    /// Of `f32`.
+    /// The value of an `f32`.
     F32(f32),
-    /// Of `f64`.
+    /// The value of an `f64`.
     F64(f64),
 }
 
 impl Numeric {
-    /// Returns the value, or the nearest one that `f64` has.
+    /// Returns the value, or the nearest value of an `f64`.
     pub fn as_f64(self) -> f64 {
         match self {
             Self::Unsigned(number) => number as f64,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// The description of a stream of samples, like BulkIO's SRI: sent before its first packet and when
-/// it changes.
+/// The description of a stream of samples, like BulkIO's SRI. It is sent before the stream's first
+/// packet and when it changes.
 ///
 /// ```
 /// use stripline::StreamInfo;
@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(stream.sample_rate_hz, Some(2e6));
 /// ```
 ///
-/// Where samples are more than a line of values, it describes their order. A receiver can then
-/// plot or store a stream that it was not written for:
+/// For samples that are not simply a sequence of values, it describes their order. A receiver can
+/// then plot or store a stream that it was not written for:
 ///
 /// ```
 /// use stripline::{Axis, StreamInfo};
@@ -31,20 +31,20 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StreamInfo {
-    /// Name of the stream.
+    /// The name of the stream.
     pub id: String,
-    /// Samples per second, of all channels together.
+    /// The number of samples per second, of all channels together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_rate_hz: Option<f64>,
     /// The frequency that 0 Hz of the samples corresponds to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub center_frequency_hz: Option<f64>,
-    /// Samples of a row, if the samples are rows of a table: a spectrum, or the cells of a range.
-    /// Row `n` begins at the sample of index `n` times this length.
+    /// The number of samples in a row, if the samples are rows of a table: a spectrum, or the cells
+    /// of a range. Row `n` begins at the sample with index `n` times this length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_length: Option<u32>,
-    /// What the samples are values at: the axis along a row, and that from row to row. Without rows
-    /// only one axis, from sample to sample.
+    /// The axes on which the samples are values: the axis along a row, and the axis from row to
+    /// row. Without rows there is only the axis from sample to sample.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<Axis>,
     /// The names of channels that take turns: row by row, or sample by sample if there are no rows.
@@ -56,7 +56,7 @@ pub struct StreamInfo {
 }
 
 impl StreamInfo {
-    /// The largest JSON of a stream's description, in bytes.
+    /// The largest description of a stream as JSON, in bytes.
     pub const ENCODED_MAX: usize = 64 * 1024;
 
     /// The most axes.
@@ -105,7 +105,7 @@ impl StreamInfo {
         self
     }
 
-    /// Sets the axis from sample to sample, of a stream without rows.
+    /// Sets the axis from sample to sample, for a stream without rows.
     ///
     /// ```
     /// use stripline::{Axis, StreamInfo};
@@ -126,8 +126,8 @@ impl StreamInfo {
         self
     }
 
-    /// Returns the stream without what describes the order of its samples: rows, axes and
-    /// channels. A component that sends another number of samples than it receives passes this on.
+    /// Returns the stream without the description of the order of samples: rows, axes and channels.
+    /// A component that sends a different number of samples than it receives passes this on.
     ///
     /// ```
     /// let stereo = stripline::StreamInfo::new("audio").sample_rate_hz(96e3).channels(["left", "right"]);
@@ -141,22 +141,22 @@ impl StreamInfo {
         self
     }
 
-    /// Returns the row of the sample of this index; without rows each sample is one.
+    /// Returns the row of the sample with this index. Without rows, each sample counts as a row.
     pub fn row_of(&self, sample_index: u64) -> u64 {
         sample_index / u64::from(self.row_length.unwrap_or(1).max(1))
     }
 
-    /// Returns the channel of the sample of this index; `None` of a stream without channels.
+    /// Returns the channel of the sample with this index; `None` for a stream without channels.
     pub fn channel_of(&self, sample_index: u64) -> Option<&str> {
         let turn = self.row_of(sample_index).checked_rem(self.channels.len() as u64)?;
         self.channels.get(turn as usize).map(String::as_str)
     }
 
-    /// Checks the order of its samples against the limits. Senders check it before they send it,
-    /// receivers when they get it.
+    /// Checks the order of samples against the limits. Senders check it before they send the
+    /// description, and receivers when they get it.
     ///
     /// # Errors
-    /// What is wrong, and the remedy.
+    /// The problem and the remedy.
     ///
     /// ```
     /// use stripline::{Axis, StreamInfo};
@@ -200,11 +200,11 @@ impl StreamInfo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// The value of the first one.
+    /// The value at the first place.
     pub start: f64,
-    /// The distance to the next one, which may be negative.
+    /// The distance to the next value, which may be negative.
     pub step: f64,
-    /// The unit, as `Hz`, `s` or `m`; empty for plain numbers.
+    /// The unit, for example `Hz`, `s` or `m`; empty for plain numbers.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
 }
@@ -218,7 +218,7 @@ impl Axis {
         Self { start, step, unit: unit.into() }
     }
 
-    /// Returns the value at a place: of a sample in its row, or of a row.
+    /// Returns the value at a place: the place of a sample in its row, or of a row.
     pub fn at(&self, place: u64) -> f64 {
         self.start + place as f64 * self.step
     }
@@ -288,11 +288,11 @@ mod tests {
             [3, 4, 7, 8].map(|index| rows.channel_of(index).unwrap()),
             ["left", "right", "right", "left"]
         );
-        // Never a division by zero, even of what was not checked.
+        // There is no division by zero, even for an unchecked length.
         assert_eq!(StreamInfo { row_length: Some(0), ..rows }.row_of(5), 5);
     }
 
-    /// Checks that the example of `docs/wire.md` has every key, and is that stream.
+    /// Checks that the example of `docs/wire.md` has every key and describes this stream.
     #[test]
     fn docs_match_the_code() {
         let document = include_str!("../../../../docs/wire.md");
