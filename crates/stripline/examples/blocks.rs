@@ -1,4 +1,4 @@
-//! Three small component types in one executable. With `placement = "thread"` in the waveform, its
+//! Three small component types in one executable. With `placement = "thread"` in the waveform, the
 //! components share a process.
 //!
 //! ```text

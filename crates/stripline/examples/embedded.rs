@@ -1,13 +1,14 @@
-//! Publishers and subscribers in a program of one's own, without launcher, waveform or environment:
-//! the program names its domain. A thread measures; the main loop has other work, and takes the
-//! levels that have arrived since its last turn.
+//! Publishers and subscribers in a program without launcher, waveform or environment: the program
+//! names its domain itself. A thread measures. The main loop has other work, and takes the levels
+//! that have arrived since its previous turn.
 //!
 //! ```text
 //! cargo run -p stripline --example embedded            in the domain `embedded`
 //! cargo run -p stripline --example embedded -- bench   in this one
 //! ```
 //!
-//! Other programs join by the name: `STRIPLINE_DOMAIN=embedded stripline ps` shows the links.
+//! Other programs join by the name of the domain: `STRIPLINE_DOMAIN=embedded stripline ps` shows
+//! the links.
 
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ fn measure(node: &Node) -> Result<()> {
     }
 }
 
-/// Runs the program's own loop, which never waits for a packet. It ends when the level is 2.
+/// Runs the program's main loop, which never waits for a packet. It ends when the level is 2.
 fn main_loop(node: &Node) -> Result<()> {
     let mut levels = node.subscriber::<f32>("levels")?;
     let mut gain = node.publisher::<Cbor<f32>>("gain")?;
@@ -56,7 +57,7 @@ fn main_loop(node: &Node) -> Result<()> {
             gain.wait_for_receivers(1, Duration::from_secs(60))?;
             gain.send(&2.0)?;
         }
-        // Other work of the program: here, a display with 50 pictures a second.
+        // Other work of the program: here, a display with 50 pictures per second.
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -68,7 +69,7 @@ fn main() -> Result<()> {
     std::thread::scope(|scope| {
         let measuring = scope.spawn(|| measure(&node));
         let outcome = main_loop(&node);
-        // Every blocking call of the node now returns `Error::Stopped`, and so do later ones.
+        // From now on, every blocking call of the node returns `Error::Stopped`.
         node.stop();
         match measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
             Err(Error::Stopped) => println!("the measurement is stopped"),

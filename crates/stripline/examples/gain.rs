@@ -18,7 +18,7 @@ impl Component for Gain {
         ComponentSpec::new("gain", "Multiplies every sample by a factor.")
             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
             .output("out", PortTypes::of::<Complex<f32>>(), "samples times the factor")
-            // `stripline set gain gain.factor=2` changes it while it runs.
+            // `stripline set gain gain.factor=2` changes the factor while the component runs.
             .property(PropertySpec::float("factor", 1.0, "linear gain").range(0.0, 1e6).changeable())
     }
 
@@ -30,7 +30,8 @@ impl Component for Gain {
         let requests = ports.requests();
         let mut input = ports.input::<Complex<f32>>("in")?;
         let mut output = ports.output::<Complex<f32>>("out")?;
-        // Between packets, and while none arrives; costs nearly nothing without a request.
+        // Requests are handled between packets, and while no packet arrives. Without one this costs
+        // nearly nothing.
         while let Some(packet) = input.receive_with(|| {
             requests.apply_changes(|new| {
                 self.factor = new.float("factor") as f32;

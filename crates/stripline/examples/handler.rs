@@ -1,6 +1,6 @@
-//! A user's component that is a handler. The waveform selects the threads that run it (`dispatch =
-//! "pool(4)"`). On the connection behind it the waveform chooses whether packets are put in order
-//! (`resequence`). Some packets take longer here, so that others overtake them.
+//! A user's component that is a handler. The waveform selects the threads that run it
+//! (`dispatch = "pool(4)"`). For the connection behind it, the waveform selects whether packets are
+//! put in order (`resequence`). Some packets take longer here, so that others overtake them.
 //!
 //! ```text
 //! cargo build --release -p stripline --example handler
@@ -14,9 +14,10 @@ use stripline::Result;
 use stripline::component::{ComponentSpec, Handler, HandlerComponent, PortTypes, Properties, PropertySpec};
 use stripline::node::PacketView;
 
-/// The power of every sample.
+/// A handler that computes the power of every sample.
 struct Power {
-    /// Milliseconds, as the bits of a float: all threads of a pool read it, one of them changes it.
+    /// Milliseconds, as the bits of a float. All threads of a pool read them, and one of them
+    /// changes them.
     pause: AtomicU64,
 }
 

@@ -1,5 +1,5 @@
 //! A component with several inputs: one thread waits for all of them at once, and takes packets as
-//! they arrive. `waveforms/scan.toml` runs it behind two of `scan`.
+//! they arrive. `waveforms/scan.toml` runs it behind two `scan` components.
 
 use stripline::node::{Waitable, wait_any};
 use stripline::prelude::*;
@@ -21,10 +21,11 @@ impl Component for Monitor {
     fn run(self, mut ports: Ports) -> Result<()> {
         let mut inputs: Vec<Input<Complex<f32>>> = vec![ports.input("left")?, ports.input("right")?];
         while !inputs.is_empty() {
-            // Inputs may have different types, and messages among them.
+            // Inputs may have different types, including messages.
             let mut all: Vec<&mut dyn Waitable> = inputs.iter_mut().map(|input| input as _).collect();
             let ready = wait_any(&mut all, None)?;
-            // From the last, so that removing one leaves the other indices valid.
+            // The loop begins with the last, so that removing an input leaves the other indices
+            // valid.
             for index in ready.into_iter().rev() {
                 if !take(&mut inputs[index])? {
                     let ended = inputs.remove(index);
@@ -36,13 +37,13 @@ impl Component for Monitor {
     }
 }
 
-/// Takes one packet, if there is one. False: the stream has ended.
+/// Takes one packet, if there is one. Returns false if the stream has ended.
 fn take(input: &mut Input<Complex<f32>>) -> Result<bool> {
     let name = input.name().to_string();
     match input.try_receive()? {
         Received::Packet(packet) => {
             let mhz = packet.stream().center_frequency_hz.unwrap_or_default() / 1e6;
-            // The launcher prints what a component writes to its standard error.
+            // The launcher prints the standard error of a component.
             eprintln!("{name}: {} samples at {mhz:.4} MHz", packet.len());
         }
         Received::Empty => {}

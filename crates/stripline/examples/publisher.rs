@@ -20,7 +20,7 @@ const TONE_HZ: f64 = 1e3;
 /// Samples of a packet: a hundredth of a second.
 const PACKET_SAMPLES: usize = 1000;
 
-/// Joins the domain that the environment names. The file named by `STRIPLINE_TOPICS` sets the
+/// Joins the domain named by the environment. The file named by `STRIPLINE_TOPICS` sets the
 /// transport of each topic; this example also takes it from the command line.
 fn join(transport: Option<String>) -> stripline::Result<Node> {
     let Some(transport) = transport else { return Node::new() };
@@ -28,7 +28,7 @@ fn join(transport: Option<String>) -> stripline::Result<Node> {
     Node::join(&domain, Topics::parse(&format!("[topic.iq]\ntransport = '{transport}'"))?)
 }
 
-/// Stops the node on Ctrl-C: calls that block in it, or start later, return `Error::Stopped`.
+/// Stops the node on Ctrl-C: calls that block in it or start later return `Error::Stopped`.
 fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Error::failed)?;
     let node = Arc::clone(node);
@@ -36,12 +36,12 @@ fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
     Ok(())
 }
 
-/// Publishes until the node is stopped, at the pace of the samples.
+/// Publishes at the pace of the samples until the node is stopped.
 fn publish(publisher: &mut Publisher<Complex<f32>>) -> stripline::Result<()> {
     let turn = std::f64::consts::TAU * TONE_HZ / SAMPLE_RATE_HZ;
     for first in (0..).step_by(PACKET_SAMPLES) {
-        // The samples are written where the subscribers will read them. No subscriber need be
-        // connected.
+        // The samples are written in the place where the subscribers will read them. This also
+        // works without any subscriber.
         let mut packet = publisher.loan(PACKET_SAMPLES)?;
         for (index, sample) in packet.iter_mut().enumerate() {
             *sample = Complex::cis((turn * (first + index) as f64) as f32);
@@ -63,8 +63,8 @@ fn run() -> stripline::Result<()> {
         outcome => return outcome,
     }
     println!("published {} packets", publisher.sequence());
-    // The end of the stream, after the last packet: it lets a subscriber distinguish the end from a
-    // crash.
+    // Sends the end of the stream after the last packet, so that a subscriber can distinguish the
+    // end from a crash.
     publisher.finish()
 }
 

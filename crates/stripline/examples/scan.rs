@@ -1,4 +1,4 @@
-//! A component that makes calls: before each packet it tunes the radio that `tuner` serves. Its
+//! A component that makes calls: before each packet it tunes the radio that `tuner` serves. The
 //! packets carry the frequency reached.
 //!
 //! ```text
@@ -14,15 +14,15 @@ use stripline::prelude::*;
 
 const PACKET_SAMPLES: usize = 1000;
 
-/// The operation of `tuner` that this component calls. A client needs no other, and the words of an
-/// error suffice.
+/// The operation of `tuner` that this component calls. A client needs no other operations, and the
+/// text of an error suffices.
 #[stripline::service]
 pub trait Tuner {
     /// Tunes, and returns the frequency reached.
     fn tune(&self, frequency_hz: f64) -> std::result::Result<f64, serde_json::Value>;
 }
 
-/// A source of one packet from each of some channels.
+/// A source that sends one packet from each of several channels.
 struct Scan {
     first_hz: f64,
     channels: i64,
@@ -42,19 +42,19 @@ impl Component for Scan {
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let mut output = ports.output::<Complex<f32>>("out")?;
-        // A node of its own, in the domain that the environment names: ports are for packets.
+        // A separate node, in the domain named by the environment: ports are only for packets.
         let node = Node::new()?;
         let tuner = TunerClient::connect(&node, TunerService::NAME, ClientOptions::default())?;
-        // The radio may be started after this component. A stop does not end a call; its deadline
-        // does.
+        // The radio may be started after this component. A stop does not end a call, but the call's
+        // deadline does.
         let tuner = tuner.with(CallOptions::deadline(Duration::from_secs(20)));
         for channel in 0..self.channels {
             let frequency_hz = self.first_hz + 25e3 * channel as f64;
-            // An error ends the component; the launcher reports its words.
+            // An error ends the component, and the launcher reports its text.
             let reached_hz = tuner.tune(frequency_hz).map_err(Error::failed)?;
             output.set_stream(StreamInfo::new("scan").center_frequency_hz(reached_hz));
             let mut packet = output.loan(PACKET_SAMPLES)?;
-            // A receiver would put its samples here.
+            // A receiver would write its samples here.
             packet.fill(Complex::ZERO);
             packet.send()?;
         }

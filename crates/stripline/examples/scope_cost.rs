@@ -1,13 +1,14 @@
 //! The cost of a send that waits for its receiver, over shared memory and over a socket. The packet
-//! has 64 bytes and scope `target`, and its receiver is another thread.
+//! has 64 bytes and scope `target`, and the receiver is another thread.
 //!
 //! ```text
 //! cargo run --release -p stripline --example scope_cost
 //! cargo run --release -p stripline --example scope_cost 3      three blocks in place of 100
 //! ```
 //!
-//! The transports are measured in turn, in short blocks. The figure of each is the median send of
-//! its fastest block. The ratio of the second `shm` to the first is the error of the measurement.
+//! The transports are measured in turn, in short blocks. The result for each transport is the
+//! median send of its fastest block. The ratio of the second `shm` to the first is the error of the
+//! measurement.
 
 use std::time::{Duration, Instant};
 

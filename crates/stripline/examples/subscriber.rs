@@ -1,5 +1,5 @@
-//! Receives the packets of `publisher` in another terminal, and prints its losses. `docs/guide.md`
-//! explains both.
+//! Receives the packets of `publisher` in another terminal, and prints losses. `docs/guide.md`
+//! explains both programs.
 //!
 //! ```text
 //! cargo run -p stripline --example subscriber         waits for room: nothing is lost
@@ -19,8 +19,8 @@ use stripline::{Error, Gap};
 /// Packets between two lines of output.
 const EVERY: u64 = 100;
 
-/// Joins the domain that the environment names. The receiver chooses the policy for packets that
-/// arrive faster than it takes them; by default the publisher waits.
+/// Joins the domain named by the environment. The receiver chooses the policy for packets that
+/// arrive faster than it takes them. By default the publisher waits.
 fn join(is_slow: bool) -> stripline::Result<Node> {
     if !is_slow {
         return Node::new();
@@ -29,7 +29,7 @@ fn join(is_slow: bool) -> stripline::Result<Node> {
     Node::join(&domain, Topics::parse("[topic.iq]\noverflow = 'drop-oldest'\ndepth = 8")?)
 }
 
-/// Stops the node on Ctrl-C: calls that block in it, or start later, return `Error::Stopped`.
+/// Stops the node on Ctrl-C: calls that block in it or start later return `Error::Stopped`.
 fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Error::failed)?;
     let node = Arc::clone(node);

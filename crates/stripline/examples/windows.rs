@@ -1,5 +1,6 @@
-//! Samples in windows of the receiver's length, which need not be the sender's. A thread sends
-//! packets of 1000 samples; the program takes 1024 at a time, each window 512 behind the last.
+//! Samples in windows with a length that the receiver chooses, independent of the packets. A thread
+//! sends packets of 1000 samples. The program takes 1024 samples at a time, and each window starts
+//! 512 samples after the previous one.
 //!
 //! ```text
 //! cargo run -p stripline --example windows
@@ -15,7 +16,7 @@ const PACKETS: usize = 10;
 const WINDOW: usize = 1024;
 const STEP: usize = 512;
 
-/// Sends a ramp: each sample is its own number.
+/// Sends a ramp, in which each sample is its number.
 fn send(mut publisher: Publisher<f32>) -> Result<()> {
     publisher.wait_for_receivers(1, Duration::from_secs(60))?;
     for packet in 0..PACKETS {
@@ -38,13 +39,13 @@ fn main() -> Result<()> {
         if let Some(gap) = window.gap() {
             println!("{} samples are missing here", gap.samples);
         }
-        // A window is short before a gap, a new stream, or the end. It is consumed as a whole.
+        // A window is short before a gap, a new stream, or the end. It is then consumed completely.
         if !window.is_whole() {
             println!("{} samples are left from {}", window.len(), window.sample_index());
             continue;
         }
         println!("window from {}: mean {}", window.sample_index(), mean(&window));
-        // The other half is in the next window, too.
+        // The other half is also part of the next window.
         window.consume(STEP);
     }
     sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

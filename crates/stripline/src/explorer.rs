@@ -1,36 +1,36 @@
 //! A breadth-first search of every state that a small system can reach, for the models of
-//! protocols. In tests only.
+//! protocols. Used only in tests.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// A system with everything that can happen in it.
+/// A system with all its possible steps.
 pub(crate) trait System: Clone + Eq + Hash + Debug {
-    /// Returns every possible next step: its name, and the state it leads to.
+    /// Returns every possible next step: the name of the step, and the resulting state.
     ///
     /// # Errors
-    /// The failure of a step: which, and how.
+    /// The step that failed, and how.
     fn steps(&self) -> Result<Vec<(&'static str, Self)>, String>;
 
-    /// Checks what must always hold.
+    /// Checks the rules that must always hold.
     ///
     /// # Errors
-    /// What does not hold.
+    /// A description of the broken rule.
     fn check(&self) -> Result<(), String>;
 
     /// Returns whether all work is done.
     fn is_done(&self) -> bool;
 }
 
-/// More states than any model here has: an unbounded one is cut short.
+/// A number of states above that of any model here. A search without bounds is cut short.
 const STATES_MAX: usize = 3_000_000;
 
 /// Explores all states and returns their number.
 ///
 /// # Errors
-/// A state in which a rule does not hold, or from which the end cannot be reached any more. The
-/// latter is a deadlock or a lost wake-up. The error has the steps that lead to it.
+/// A state in which a rule does not hold, or from which the end can no longer be reached, which is
+/// a deadlock or a lost wake-up. The error has the steps that lead to the state.
 pub(crate) fn explore<S: System>(start: S) -> Result<usize, String> {
     let mut numbers: HashMap<S, u32> = HashMap::new();
     // By number: the state, and the step that first led to it.
@@ -61,7 +61,7 @@ pub(crate) fn explore<S: System>(start: S) -> Result<usize, String> {
         assert!(states.len() <= STATES_MAX, "the model has no end: {:?}", states.last());
         next += 1;
     }
-    // Backwards from the states where all is done.
+    // Searches backwards from the states in which all work is done.
     let mut ends_well: Vec<bool> = states.iter().map(|(state, _)| state.is_done()).collect();
     let mut open: Vec<u32> = (0..states.len() as u32).filter(|number| ends_well[*number as usize]).collect();
     while let Some(number) = open.pop() {
@@ -88,7 +88,7 @@ fn way<S: Debug>(states: &[(S, Option<(u32, &'static str)>)], mut number: usize)
     steps.join("\n")
 }
 
-/// Explores two processes that each wait for the other's lock: the deadlock must be found.
+/// Explores two processes that each wait for the other's lock. The deadlock must be found.
 #[test]
 fn a_deadlock_is_found_and_a_fault_is() {
     #[derive(Clone, PartialEq, Eq, Hash, Debug)]

@@ -1,19 +1,19 @@
 //! Points at which a test can have this process killed, to check that the surviving processes are
 //! unharmed.
 //!
-//! They exist only with the feature `fail-points`; without it they compile to nothing, and this
-//! module is private. Such a build reads an environment variable, so a program for users must not
-//! have it.
+//! They exist only with the feature `fail-points`. Without it they compile to nothing, and this
+//! module is private. A build with the feature reads an environment variable, so a program for
+//! users must not have it.
 
-/// Every point, in the order of a connection's life: first the sending side, then the receiving
-/// side.
+/// All points, in the order of a connection's life: first on the sending side, then on the
+/// receiving side.
 pub const POINTS: &[&str] = &[
     // Sending: the ring is created, and its port listens.
     "create-memory",
     "create-sealed",
     "create-door",
-    // A receiver connects: its path is probed; between the messages of the handshake, and when the
-    // sender attaches it.
+    // A receiver connects: its path is probed; messages of the handshake are exchanged; the sender
+    // attaches the receiver.
     "probe",
     "probe-answered",
     "greet",
@@ -40,13 +40,13 @@ pub const POINTS: &[&str] = &[
     "end",
     "end-published",
     "end-closed",
-    // The session of a sender over datagrams: it repairs what a receiver misses. At its end it
-    // passes on what is in transit.
+    // The session of a sender over datagrams repairs losses of a receiver. At its end it passes on
+    // the datagrams in transit.
     "repair",
     "repaired",
     "session-end",
     "session-ended",
-    // The writer of a path over DDS is made, and has been found.
+    // The writer of a path over DDS is made, and has been discovered.
     "dds-writer",
     "dds-connected",
     // Receiving: a connection is made.
@@ -56,23 +56,23 @@ pub const POINTS: &[&str] = &[
     "connect-welcome",
     "connect-mapped",
     "connect-attached",
-    // The names of a path over iceoryx2: made; both ends have found each other.
+    // The names of a path over iceoryx2 are made; both ends have found each other.
     "iceoryx2-names",
     "iceoryx2-connected",
     // The reader of a path over DDS is made.
     "dds-reader",
-    // The socket of an ORB has a name; it has none any more.
+    // The socket of an ORB has a name; the name has been removed.
     "corba-name",
     "corba-nameless",
     // A packet is received and released.
     "receive",
     "release",
     "release-stored",
-    // A receiver has a predecessor that died. This comes after a point of the plain link, where one
-    // has died.
+    // A receiver continues after a predecessor that died. A test reaches this after a point of the
+    // plain link has killed the predecessor.
     "reattach",
-    // The sender waits for the packet. It is queued and acknowledged as accepted. Later it is
-    // finished: the result is stored, then acknowledged.
+    // The sender waits for the packet: it is queued, and acknowledged as accepted. Later it is
+    // finished: the result is stored, and then acknowledged.
     "queue",
     "queue-accepted",
     "answer",
@@ -81,32 +81,33 @@ pub const POINTS: &[&str] = &[
     // The receiver waits for packets.
     "reader-sleep",
     "reader-wake",
-    // The session of a receiver over datagrams: some are missing, and it has asked for them.
+    // The session of a receiver over datagrams: datagrams are missing; the receiver has requested
+    // them.
     "missing",
     "missing-asked",
-    // The receiver reads the end of the stream, or detaches. One without a successor sends a
+    // The receiver reads the end of the stream, or detaches. A receiver without a successor sends a
     // goodbye first.
     "reader-end",
     "goodbye",
     "goodbye-sent",
     "reader-detach",
-    // A port moves to another transport. It is open there, and a receiver has connected. It sends
-    // the end of its path, and the receiver goes on there. The old path is dropped.
+    // A port moves to another transport: it is open there; a receiver has connected; the port sends
+    // the end of its path, and the receiver continues on the new one; the old path is dropped.
     "move-prepared",
     "move-connected",
     "move",
     "moved",
     "moved-receiver",
     "move-left",
-    // A call: it is numbered, it is sent, its reply has arrived; or it is cancelled, before and
+    // A call: it is numbered; it is sent; its reply has arrived. Or it is cancelled, before and
     // after the server is notified.
     "call-numbered",
     "call-sent",
     "call-replied",
     "call-given-up",
     "call-taken-back",
-    // At the server: a request is queued, its handler starts, its reply is about to be sent, was
-    // sent, and the request is released.
+    // At the server: a request is queued; its handler starts; its reply is about to be sent; the
+    // reply was sent; the request is released.
     "call-waits",
     "call-begun",
     "call-answer",
@@ -115,7 +116,7 @@ pub const POINTS: &[&str] = &[
 ];
 
 /// The environment variable that arms a point. With `NAME:N` the process is killed when it reaches
-/// that point for the `N`th time.
+/// the point for the `N`th time.
 #[cfg(feature = "fail-points")]
 pub const VARIABLE: &str = "STRIPLINE_FAIL_POINT";
 
@@ -140,8 +141,8 @@ pub(crate) fn is_silent() -> bool {
     false
 }
 
-/// Returns the start position of this process's rings, their frame count there, and the number of
-/// the first packet.
+/// Returns the start position of this process's rings, the frame count there, and the number of the
+/// first packet.
 pub(crate) fn start() -> (u64, u64) {
     #[cfg(feature = "fail-points")]
     if let Some(start) = armed::ring_start() {
@@ -162,7 +163,7 @@ pub(crate) const fn is_known(name: &str) -> bool {
     false
 }
 
-/// Compares two strings; `==` is not `const` yet.
+/// Compares two strings, because `==` is not `const` yet.
 const fn is_same(a: &[u8], b: &[u8]) -> bool {
     let mut index = 0;
     while index < a.len() && index < b.len() && a[index] == b[index] {
@@ -178,8 +179,8 @@ mod armed {
 
     use super::VARIABLE;
 
-    /// Environment variable with the start of a ring, `POSITION,COUNT`; packets are numbered from
-    /// `COUNT` as well.
+    /// The environment variable with the start of a ring, `POSITION,COUNT`. Packets are numbered
+    /// from `COUNT`, too.
     const RING_START: &str = "STRIPLINE_RING_START";
 
     struct Armed {
@@ -191,26 +192,26 @@ mod armed {
     static LAST_MOMENT: OnceLock<fn()> = OnceLock::new();
     static SILENT: AtomicBool = AtomicBool::new(false);
 
-    /// Makes the receivers of this process leave from now on as if it had been killed.
+    /// Makes the receivers of this process leave from now on as if the process had been killed.
     pub fn leave_like_the_dead() {
         SILENT.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn is_silent() -> bool {
-        // Relaxed: set once, before any receiver exists.
+        // Relaxed: this is set once, before any receiver exists.
         SILENT.load(Ordering::Relaxed)
     }
 
     /// Sets a function to run just before the kill, so that a test can record the time of death.
     pub fn in_last_moment(act: fn()) {
-        // The first function set stays.
+        // The function that was set first is kept.
         let _ = LAST_MOMENT.set(act);
     }
 
     /// Kills the process if this point is armed and its count is reached.
     pub fn reached(point: &str) {
         let Some(armed) = ARMED.get_or_init(armed) else { return };
-        // Relaxed: only the count matters, and exactly one thread takes it from 1.
+        // Relaxed: only the count matters, and exactly one thread reaches zero.
         if armed.point == point && armed.left.fetch_sub(1, Ordering::Relaxed) == 1 {
             if let Some(act) = LAST_MOMENT.get() {
                 act();
@@ -219,7 +220,7 @@ mod armed {
         }
     }
 
-    /// Returns the ring start that the environment gives.
+    /// Returns the start of rings that the environment specifies.
     pub(super) fn ring_start() -> Option<(u64, u64)> {
         let text = std::env::var(RING_START).ok()?;
         let (position, count) = text.split_once(',')?;

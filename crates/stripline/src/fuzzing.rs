@@ -1,6 +1,6 @@
 //! Access to private code for the fuzz targets, compiled only under `cfg(fuzzing)` and not part of
-//! the interface. Each function takes what a peer may have sent and returns what the target can
-//! check.
+//! the interface. Each function takes bytes that a peer may have sent and returns values that the
+//! target can check.
 
 pub use crate::packet::bulkio::{BulkioSri, BulkioTime, BulkioType, BulkioValue};
 pub use crate::packet::dds::{DdsSampleMessage, DdsSampleType, FramesSample};
@@ -40,7 +40,7 @@ use crate::transport::stream::StreamInlet;
 use crate::transport::{AnyInlet, ConnectRequest, Endpoint, Next, PortPosition, StopToken, random};
 use crate::{Error, Result};
 
-/// The keys of every endpoint here.
+/// The keys of every endpoint in this module.
 pub const KEYS: [u64; 2] = [1, 2];
 
 fn endpoint() -> Endpoint {
@@ -59,7 +59,7 @@ fn connect(socket: UnixStream, connection: &str, overflow: Overflow) -> Result<A
 
 /// Returns the reply that accepts a receiver.
 pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
-    // With a sample index, as hostile as the number.
+    // The sample index is as hostile as the number.
     let resume_from = resume_from.map(|sequence| PortPosition { sequence, sample: Some(!sequence) });
     handshake::encode(&HelloReply::Welcome(Welcome::new(KEYS[1], resume_from, ring))).unwrap_or_default()
 }
@@ -67,16 +67,16 @@ pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
 /// Parses a process's information about its ports.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the problem with the bytes.
 pub fn process(bytes: &[u8]) -> Result<crate::inspect::Process, String> {
     crate::inspect::parse(bytes)
 }
 
-/// Returns the state of the acknowledgement of a packet, from bytes as they arrive: pending, done,
-/// or the reason of a refusal.
+/// Returns the state of a packet's acknowledgement, from bytes in the pieces in which they arrive:
+/// pending, done, or the reason for a refusal.
 ///
 /// # Errors
-/// What is wrong with them.
+/// A description of the problem with the bytes.
 pub fn answer(sequence: u64, parts: &[&[u8]]) -> Result<Option<Result<(), String>>, String> {
     let mut acks = AckReader::default();
     acks.expect(&AckWait::new(sequence, Scope::Target, Duration::ZERO));
@@ -84,12 +84,12 @@ pub fn answer(sequence: u64, parts: &[&[u8]]) -> Result<Option<Result<(), String
     Ok(acks.ack())
 }
 
-/// Passes flow control of a receiver, from bytes as they arrive, to a sender that has sent so many
-/// packets. Returns how many more it may send, at most `most`, and the bytes of each message
-/// encoded again.
+/// Passes a receiver's flow control, from bytes in the pieces in which they arrive, to a sender
+/// that has sent a number of packets. Returns how many more packets it may send, limited to `most`,
+/// and the bytes of each message encoded again.
 ///
 /// # Errors
-/// What is wrong with them.
+/// A description of the problem with the bytes.
 pub fn flow(
     credits: bool,
     lossy: bool,
@@ -122,7 +122,7 @@ pub fn flow(
 }
 
 /// Passes datagrams of a sender and bytes of its control socket to the receiving side of a session,
-/// a millisecond apart. The first word of a pair chooses: even is a datagram.
+/// a millisecond apart. The number in each pair selects the kind: an even number is a datagram.
 ///
 /// Returns the ranges of numbers that were delivered or given up, and the control records encoded
 /// again.
@@ -163,7 +163,7 @@ pub fn session<'a>(
                     }
                     SessionRecord::Sent { number } => receiver.announced(number, now_ns)?,
                     SessionRecord::Lost { number, count } => receiver.lose(number, count)?,
-                    // Of a group alone, and first.
+                    // This record exists only in a group, as the first one.
                     SessionRecord::Start { .. } => {}
                     SessionRecord::Ask { .. } => return Err("a receiver's record".into()),
                 }
@@ -179,9 +179,9 @@ pub fn session<'a>(
     Ok((delivered, again))
 }
 
-/// Passes bytes of members to the sending side of a group: the word of a pair chooses the member
-/// and what happens. Returns the most bytes of copies in transit to a member, and of answers to
-/// one.
+/// Passes bytes of members to the sending side of a group. The number in each pair selects the
+/// member and the event. Returns the most bytes of copies in transit to one member, and the most
+/// bytes of answers to one member.
 ///
 /// # Errors
 /// A member's violation.
@@ -232,21 +232,21 @@ pub fn group<'a>(events: impl Iterator<Item = (u8, &'a [u8])>) -> Result<[usize;
 /// Returns the payload of a request as a server of calls parses it.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the problem with the bytes.
 pub fn request(bytes: &[u8]) -> Result<&[u8], String> {
     crate::call::fuzzing::request(bytes)
 }
 
-/// Returns whether a client with so many calls outstanding takes it for a reply to one of them.
+/// Returns whether a client with `outstanding` calls takes these bytes for a reply to one of them.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A description of the problem with the bytes.
 pub fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
     crate::call::fuzzing::reply(bytes, outstanding)
 }
 
-/// The receiving side of a byte stream, from its handshake on. The other end of the socket must
-/// have replied already, or hung up.
+/// The receiving side of a byte stream, starting with its handshake. The other end of the socket
+/// must already have replied or hung up.
 pub struct Frames(AnyInlet);
 
 /// The result of polling [`Frames`].
@@ -264,7 +264,7 @@ impl Frames {
     /// Exchanges the handshake.
     ///
     /// # Errors
-    /// As any transport's.
+    /// The errors of any transport.
     pub fn connect(socket: UnixStream) -> Result<Self> {
         connect(socket, "a -> b", Overflow::Block).map(Self)
     }
@@ -272,7 +272,7 @@ impl Frames {
     /// Returns the next frame, already released.
     ///
     /// # Errors
-    /// As any transport's.
+    /// The errors of any transport.
     pub fn take(&mut self) -> Result<Seen> {
         let seen = match self.0.try_next()? {
             Next::Frame(frame) => Seen::Frame(frame.to_vec()),
@@ -284,7 +284,7 @@ impl Frames {
     }
 }
 
-/// The connector of senders to a port.
+/// A connector of senders to a port.
 pub struct Switchboard {
     mailbox: Arc<PortEvents>,
     stats: Arc<ConnectionStats>,
@@ -294,7 +294,7 @@ impl Switchboard {
     /// Creates a port without senders. All its connections share one set of counters.
     ///
     /// # Errors
-    /// When descriptors are lacking.
+    /// A lack of descriptors.
     pub fn subscriber<C: Content>(overflow: Overflow) -> Result<(Self, Subscriber<C>)> {
         let PortType { sample_bytes, form, .. } = C::port_type(None).map_err(Error::failed)?;
         let (switchboard, incoming) = Self::incoming(overflow, sample_bytes)?;
@@ -316,10 +316,10 @@ impl Switchboard {
         Ok((Self { mailbox: events, stats }, incoming))
     }
 
-    /// Connects a sender and returns its end of the socket: frames are written there.
+    /// Connects a sender and returns its end of the socket. Frames are written to this end.
     ///
     /// # Errors
-    /// When descriptors or threads are lacking.
+    /// A lack of descriptors or threads.
     pub fn connect(
         &self,
         connection: &str,
@@ -340,8 +340,8 @@ impl Switchboard {
     }
 }
 
-/// Accepts one connection with a handshake message in these pieces. Returns the message's body,
-/// with the bytes that were left unread behind it.
+/// Accepts one connection with a handshake message in these pieces. Returns the body of the
+/// message, and the bytes behind it that were left unread.
 ///
 /// # Errors
 /// A description of the other side's violation.
@@ -354,13 +354,13 @@ pub fn collect<'a>(
     let mut pending = PendingPeers::new(listener, handshake::message_length).map_err(failed)?;
     let peer = connect_unix(&name, None).map_err(failed)?;
     for piece in pieces {
-        // It fails once the peer has been rejected.
+        // This fails once the peer has been rejected.
         let _ = (&*peer).write_all(piece);
         for admission in pending.poll().map_err(failed)? {
             match admission {
                 Admission::Message { socket, mut message, .. } => {
                     let mut rest = Vec::new();
-                    // It ends with "would block".
+                    // This ends with "would block".
                     let _ = (&socket).read_to_end(&mut rest);
                     return Ok(Some((message.split_off(handshake::PREFIX_BYTES), rest)));
                 }
@@ -380,20 +380,20 @@ pub fn body_length(prefix: &[u8; handshake::PREFIX_BYTES]) -> std::result::Resul
     handshake::body_length(prefix)
 }
 
-/// Parses a handshake's body as both messages. Returns each encoded again, and whether the sending
-/// side would accept it.
+/// Parses a handshake's body as each of the two messages. Returns each message encoded again, and
+/// whether the sending side would accept the body.
 pub fn shake(body: &[u8]) -> (Option<Vec<u8>>, Option<Vec<u8>>, bool) {
     let hello = handshake::decode::<Hello>(body).ok();
     let answer = handshake::decode::<HelloReply>(body).ok();
     let passes = hello.as_ref().is_some_and(|h| h.check(KEYS[0], &TypeName::of::<u8>(), false).is_ok());
-    // Its errors are texts for display.
+    // The errors are texts for display.
     let _ = handshake::welcomed(body, &endpoint(), "peer").map_err(|error| error.to_string());
     let said = |message: Option<Result<Vec<u8>>>| message.and_then(Result::ok);
     (said(hello.map(|h| handshake::encode(&h))), said(answer.map(|a| handshake::encode(&a))), passes)
 }
 
-/// Parses the first message of a part of a session, and returns it encoded again; `None`: it is
-/// another message.
+/// Parses the first message of a part of a session, and returns it encoded again; `None`: it is a
+/// different message.
 pub fn part(message: &[u8]) -> Option<Vec<u8>> {
     match FirstHello::parse(message) {
         Ok(FirstHello::Part(part)) => handshake::encode_part(&part).ok(),
@@ -401,8 +401,8 @@ pub fn part(message: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Parses the launcher's messages in these chunks. Returns each as JSON, and whether all were
-/// valid.
+/// Parses the launcher's messages in these chunks. Returns each message as JSON, and whether all
+/// were valid.
 pub fn orders<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, bool) {
     let (orders, sound) = listen::<Report, LauncherCommand>(pieces);
     (orders.iter().map(json).collect(), sound)
@@ -475,14 +475,15 @@ impl Domain {
         self.host.add(RendezvousPeer::new(Descriptor::new(peer), None), &mut self.news);
     }
 
-    /// Receives what the nodes have sent.
+    /// Receives the pending messages of the nodes.
     pub fn receive(&mut self) {
         for token in self.host.peers().collect::<Vec<_>>() {
             self.host.receive(token, &mut self.news);
         }
     }
 
-    /// Returns the number of nodes, the offers received (as JSON), and how many were withdrawn.
+    /// Returns the number of nodes, the offers received (as JSON), and the number of withdrawn
+    /// offers.
     pub fn state(&self) -> (usize, &[String], usize) {
         (self.host.peers().count(), &self.news.learned, self.news.forgotten)
     }

@@ -4,9 +4,10 @@
 //! packets of samples through typed *ports* and never names a transport. The transport and the
 //! options of a connection are set at run time.
 //!
-//! The layers, top to bottom. Each is a folder that depends only on those below it:
+//! The layers, from top to bottom. Each layer is a folder that depends only on the folders below
+//! it:
 //!
-//! | layer | folder | what it is |
+//! | layer | folder | content |
 //! | --- | --- | --- |
 //! | component | [`component`] | components, their ports and properties, and their `main` |
 //! | call | [`call`] | clients and servers of operations with replies |
@@ -14,23 +15,23 @@
 //! | link | [`link`] | sequence, streams, gaps, overflow, end of stream, statistics |
 //! | transport | [`transport`] | `inproc`, `shm`, `uds`, `tcp`, `mqueue`, `udp`, and other middleware by features |
 //! | flow | private | credits, stop and resume, acks: no input or output |
-//! | inspect | [`inspect`] | what a process shows of its ports |
+//! | inspect | [`inspect`] | the view of a process's ports |
 //! | sys | private | the edge to the operating system |
 //! | packet, error, terms | re-exported | packets, errors, and the words of the contract |
 //!
 //! Below all of them is the crate `stripline-ring`, the lock-free ring itself. Above them is
 //! `stripline-waveform`: files that describe waveforms, their check, launch and supervision.
 //!
-//! To write components: `stripline new component NAME` makes a crate to begin with. [`prelude`] has
-//! the first names, `docs/write-components.md` is the guide, and [`component::kit`] has what most
-//! components need.
+//! To write components, start with the crate that `stripline new component NAME` makes. [`prelude`]
+//! has the first names, `docs/write-components.md` is the guide, and [`component::kit`] has parts
+//! that most components need.
 //!
 //! # The log
 //!
 //! Errors that no call can return go to the crate [`log`], with the name of the port, topic or
 //! connection in the message. The target is `stripline::` and the layer: `stripline::node`, `call`,
-//! `transport`, `inspect`, `waveform`. The level is `warn` for what a peer did, and `error` for an
-//! error that ends a service of this process. A program without a logger gets none of it:
+//! `transport`, `inspect`, `waveform`. The level is `warn` if a peer caused the error, and `error`
+//! if the error ends a service of this process. A program without a logger gets no records:
 //!
 //! ```
 //! struct Print;
@@ -50,11 +51,11 @@
 //! log::set_logger(&Print).map(|()| log::set_max_level(log::LevelFilter::Warn)).expect("the first");
 //! ```
 //!
-//! A component process prints them on standard error, unless the program installs a logger before
-//! [`component::main`]. `STRIPLINE_LOG` selects others: a level, and `target=level` for single
-//! targets, as in `info,stripline::node=debug`. Records of the component's own code, made with the
-//! macros of `log`, are selected and printed in the same way. A logger must not use this library:
-//! some records are made with a lock held.
+//! A component process prints the records on standard error, unless the program installs a logger
+//! before [`component::main`]. `STRIPLINE_LOG` selects other records: a level, and `target=level`
+//! for single targets, as in `info,stripline::node=debug`. Records of the component's own code,
+//! made with the macros of `log`, are selected and printed in the same way. A logger must not use
+//! this library, because some records are made while a lock is held.
 
 pub mod call;
 pub mod component;
@@ -147,34 +148,36 @@ pub use packet::{Axis, Gap, GapReason, StreamInfo};
 /// ```
 ///
 /// # What it generates
-/// The trait stays as it is. For a trait `Tuner` the attribute adds, with the trait's visibility:
+/// The trait itself is not changed. For a trait `Tuner` the attribute adds, with the trait's
+/// visibility:
 ///
-/// - `TunerService`: `of` makes a [`Service`](call::Service) of any type with the trait, `named`
-///   one of another name. `NAME` is `tuner`, the trait's name in kebab case, or the name in the
-///   attribute: `#[stripline::service(name = "vhf-tuner")]`.
-/// - `TunerClient`: `connect` makes one; `client` is the [`ServiceClient`](call::ServiceClient)
-///   below, for counts and servers. Each operation has two functions, as `tune` and `start_tune`.
-///   The first blocks, and returns the reply or a [`CallError`](call::CallError) of the
-///   operation's error. The second returns a [`Pending`](call::Pending).
-/// - `TunerClientView`, the client with a key or a deadline: `with` makes one of
-///   [`CallOptions`](call::CallOptions). Its functions are those of the operations.
+/// - `TunerService`: `of` makes a [`Service`](call::Service) from a value of any type with the
+///   trait, and `named` makes one with another name. `NAME` is `tuner`, the trait's name in kebab
+///   case, or the name in the attribute: `#[stripline::service(name = "vhf-tuner")]`.
+/// - `TunerClient`: `connect` makes a client. `client` is the underlying
+///   [`ServiceClient`](call::ServiceClient), for counts and servers. Each operation has two
+///   functions, for example `tune` and `start_tune`. The first blocks, and returns the reply or a
+///   [`CallError`](call::CallError) with the operation's error. The second returns a
+///   [`Pending`](call::Pending).
+/// - `TunerClientView`, the client with a key or a deadline: `with` makes one from
+///   [`CallOptions`](call::CallOptions). It has the functions of the operations.
 /// - The trait for `&T` and `Arc<T>` of any `T` with the trait. So a program can keep a reference
 ///   to an object that it serves.
 ///
 /// # What a trait may be
-/// Its functions take `&self` (with [`Dispatch::Pool`](node::Dispatch::Pool), several run at once)
-/// and up to 16 arguments by value. One that returns `Result<Reply, Error>` has errors of its own;
-/// any other has none ([`NoError`](call::NoError)). The operation's name is the function's. An
-/// argument `&Context<'_>` is the call's [`Context`](call::Context), which the server provides.
-/// Functions may have bodies, and `#[cfg]`. Their documentation becomes that of the client's
-/// functions, and clients of any kind can request it from servers
-/// ([`Operation::doc`](call::Operation::doc)).
+/// The functions of the trait take `&self` (with [`Dispatch::Pool`](node::Dispatch::Pool), several
+/// run at once) and up to 16 arguments by value. A function that returns `Result<Reply, Error>` has
+/// its own error type; any other function has no errors ([`NoError`](call::NoError)). The name of
+/// the operation is the name of the function. An argument `&Context<'_>` is the call's
+/// [`Context`](call::Context), which the server provides. Functions may have bodies, and `#[cfg]`.
+/// Their documentation becomes the documentation of the client's functions, and clients of any kind
+/// can request it from servers ([`Operation::doc`](call::Operation::doc)).
 ///
 /// # What goes over the wire
-/// One argument is the request, several are a tuple, none are `()`. Arguments, replies and errors
-/// derive serde's `Serialize` and `Deserialize` and travel as CBOR, a `Vec` of samples too.
-/// [`Samples`](call::Samples) or [`Plain`](call::Plain), as the only argument or the reply, are
-/// plain memory.
+/// A single argument is sent as the request, several arguments as a tuple, and no arguments as
+/// `()`. Arguments, replies and errors derive serde's `Serialize` and `Deserialize` and travel as
+/// CBOR, including a `Vec` of samples. [`Samples`](call::Samples) or [`Plain`](call::Plain), as the
+/// only argument or as the reply, travel as plain memory.
 ///
 /// # What cannot be a service
 /// The compiler reports the place and the remedy. A function that changes its object:
@@ -223,7 +226,7 @@ pub use packet::{Axis, Gap, GapReason, StreamInfo};
 /// ```
 pub use stripline_macros::service;
 
-// The examples of the README compile, and run where they can.
+// The examples of the README compile, and run where possible.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,17 +1,17 @@
 //! The names that a component or program needs first: `use stripline::prelude::*;`.
 //!
-//! | name | what it is |
+//! | name | meaning |
 //! | --- | --- |
-//! | [`Component`] | what a component implements: its description, how it is made, how it runs |
+//! | [`Component`] | the trait that a component implements: its description, creation and run |
 //! | [`ComponentSpec`], [`PortTypes`], [`PropertySpec`] | the description: ports and properties |
-//! | [`Properties`], [`Ports`] | what a component gets: its values, and its connected ports |
-//! | [`Input`], [`Output`] | a port that receives packets, and one that sends them |
+//! | [`Properties`], [`Ports`] | the values and the connected ports of a component |
+//! | [`Input`], [`Output`] | a port that receives packets, and a port that sends them |
 //! | [`Node`] | makes the same ports for topics, in a program without a waveform |
 //! | [`Cbor`], [`Complex`] | the content of a port of messages; a complex sample |
 //! | [`Received`], [`StreamInfo`] | a packet, none yet, or the end; the description of samples |
 //! | [`Error`], [`Result`] | an error of this library |
 //!
-//! Everything else is in the module that it belongs to: [`component`](crate::component),
+//! All other names are in the module to which they belong: [`component`](crate::component),
 //! [`node`](crate::node), [`payload`](crate::payload), [`call`](crate::call).
 //!
 //! ```

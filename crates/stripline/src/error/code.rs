@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// Declares the codes in one place: number, variant, word, what it stands for, and the remedy.
+/// Declares the codes in one place: number, variant, word, meaning, and remedy.
 macro_rules! codes {
     ($($number:literal $variant:ident $word:literal $meaning:literal $remedy:literal)*) => {
         /// The kind of an error, with a number and a word that never change.
         ///
-        /// A number is for programs in other languages, a word for logs and scripts. A later
-        /// version may add codes, and never gives one a second meaning. [docs/errors.md] lists
-        /// them with the remedies.
+        /// The number is for programs in other languages, the word for logs and scripts. A later
+        /// version may add codes, and never gives one a second meaning. [docs/errors.md] lists the
+        /// codes with their remedies.
         ///
         /// ```
         /// use stripline::{Error, ErrorCode};
@@ -28,7 +28,7 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// All codes, by their number.
+            /// All codes, in the order of their numbers.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// Returns the word in kebab case.
@@ -42,8 +42,8 @@ macro_rules! codes {
                 }
             }
 
-            /// Returns what usually mends it, in one sentence. The text of an [`Error`](crate::Error)
-            /// has the remedy of its own case.
+            /// Returns the usual remedy in one sentence. The text of an [`Error`](crate::Error) has
+            /// the remedy for the specific case.
             ///
             /// ```
             /// let remedy = stripline::ErrorCode::ReplyDecode.remedy();
@@ -153,7 +153,7 @@ impl ErrorCode {
     }
 }
 
-/// The word.
+/// Writes the word.
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
@@ -164,7 +164,7 @@ impl fmt::Display for ErrorCode {
 mod tests {
     use super::*;
 
-    /// Numbers and words that programs rely on. A row is added and never changed.
+    /// Numbers and words that programs rely on. Rows are added and never changed.
     const COMMITTED: [(u16, &str); 38] = [
         (1, "stopped"),
         (2, "full"),

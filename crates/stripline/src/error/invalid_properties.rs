@@ -1,4 +1,4 @@
-//! The error of a set of properties that are valid one by one.
+//! The error of a set of properties that are valid only one by one.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 
-/// The reason that a component rejects a set of properties: a band that ends before it begins, a
-/// missing file.
+/// The reason why a component rejects a set of properties, for example a band that ends before it
+/// begins, or a missing file.
 ///
 /// ```
 /// use stripline::Error;
@@ -32,11 +32,11 @@ use super::Error;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InvalidProperties {
-    /// The property to change, if the problem belongs to one.
+    /// The property to change, if the problem concerns one.
     pub property: Option<String>,
     /// The problem.
     pub message: String,
-    /// The remedy; empty where the message suffices.
+    /// The remedy; empty if the message suffices.
     pub remedy: String,
 }
 

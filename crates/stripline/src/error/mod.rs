@@ -1,4 +1,4 @@
-//! The errors, and the side that caused each.
+//! The errors, and the side that caused each error.
 
 mod code;
 mod invalid_properties;
@@ -39,34 +39,35 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 #[non_exhaustive]
 pub enum Error {
-    /// The waveform has stopped the component. Pass it on with `?`: it counts as a clean end.
+    /// The waveform has stopped the component. Return this error with `?`: it counts as a clean
+    /// end.
     Stopped,
-    /// A `try_send` or `try_loan` found a receiver's queue full, or it stayed full until `finish`
-    /// gave up.
+    /// The queue of a receiver was full in a `try_send` or `try_loan`, or stayed full until
+    /// `finish` gave up.
     Full {
         /// The connection that has no room.
         connection: String,
     },
-    /// A receiver had no room for a packet for as long as its sender waits. Nothing of the packet
-    /// was sent, except fragments of a large one: then receivers report it missing.
+    /// A receiver had no room for a packet within the time that its sender waits. Nothing of the
+    /// packet was sent, except fragments of a large packet, which receivers then report missing.
     Stalled {
         /// The connection that has no room.
         connection: String,
         /// The mechanism that stalls the sender.
         flow: Flow,
-        /// How long it has been stalled.
+        /// How long the connection has been stalled.
         since: Duration,
         /// How long the send has waited.
         timeout: Duration,
     },
     /// The packet exceeds the limit, or the lower limit of a send without waiting.
     TooLarge {
-        /// Bytes of the packet.
+        /// The size of the packet in bytes.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// This receiver's queue overflowed and its policy is `eject`.
+    /// The queue of this receiver overflowed, and its policy is `eject`.
     Ejected {
         /// The connection that was closed.
         connection: String,
@@ -93,14 +94,14 @@ pub enum Error {
     Refused {
         /// The connection or endpoint.
         peer: String,
-        /// The reason it gave.
+        /// The reason that the other end gave.
         reason: String,
     },
     /// A port that the component does not have, or that has another type or direction.
     Port {
         /// The port.
         port: String,
-        /// What is wrong with it.
+        /// A description of the problem.
         problem: String,
     },
     /// A message's bytes do not decode as its type.
@@ -123,9 +124,9 @@ pub enum Error {
     },
     /// A receiver did not acknowledge a packet in time for its sender. The packet stays sent.
     Unanswered {
-        /// The connection; several are separated by commas.
+        /// The connection. Several connections are separated by commas.
         connection: String,
-        /// The scope that was waited for.
+        /// The scope that the sender waited for.
         scope: Scope,
         /// The deadline.
         deadline: Duration,
@@ -134,64 +135,65 @@ pub enum Error {
     ReceiverGone {
         /// The connection.
         connection: String,
-        /// The scope that was waited for.
+        /// The scope that the sender waited for.
         scope: Scope,
     },
     /// A receiver refused a packet that its sender waited for, or its component failed with it.
     PacketRefused {
         /// The connection.
         connection: String,
-        /// The reason it gave.
+        /// The reason that the receiver gave.
         reason: String,
     },
-    /// A packet is missing, and no more can be held behind it. Receiving continues; the missing
-    /// packets count as lost.
+    /// A packet is missing, and no more packets can be held behind it. Receiving continues, and the
+    /// missing packets count as lost.
     WindowOverflow {
         /// The connection.
         connection: String,
-        /// The number of the first packet missing.
+        /// The number of the first missing packet.
         first: u64,
-        /// Packets that were held.
+        /// The number of packets that were held.
         window: usize,
     },
-    /// Two packets have the same place in the sequence. Receiving continues without the second.
+    /// Two packets have the same place in the sequence. Receiving continues without the second
+    /// packet.
     DuplicatePacket {
         /// The connection.
         connection: String,
-        /// The number of both.
+        /// The number of both packets.
         number: u64,
     },
     /// All packets that a port may hold are in use
     /// ([`Subscriber::holding`](crate::node::Subscriber::holding)). Nothing is lost: receiving
-    /// continues when one of them is dropped.
+    /// continues when one of these packets is dropped.
     TooManyHeld {
         /// The port or topic.
         port: String,
         /// The limit.
         packets_max: usize,
-        /// The connection and the sequence number of each.
+        /// The connection and sequence number of each held packet.
         held: Vec<(String, u64)>,
     },
-    /// The port's waker ended the wait ([`Waker::wake`](crate::node::Waker::wake)). Nothing is lost:
-    /// the call can be repeated, unless its packet was sent.
+    /// The port's waker ended the wait ([`Waker::wake`](crate::node::Waker::wake)). Nothing is
+    /// lost: the call can be repeated, unless its packet was sent.
     Interrupted {
         /// The port, topic or service.
         port: String,
-        /// Whether the call's packet was sent. If so, it was its acknowledgement that was waited
-        /// for, or the rest of it follows with the next call. False also where no packet was to be
-        /// sent.
+        /// Whether the packet of the call was sent. If so, the wait was for its acknowledgement, or
+        /// the rest of the packet follows with the next call. False if the call was not to send a
+        /// packet.
         sent: bool,
     },
     /// The operating system reported an error.
     System {
         /// The attempted action, and its object.
         action: String,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A child of a fork used what its parent had made. Links belong to the process that made
-    /// them. Make new ones in the child, beginning with a [`Node`](crate::node::Node), or execute
-    /// another program.
+    /// A child of a fork used an object that its parent had made. Links belong to the process that
+    /// made them. Make new ones in the child, beginning with a [`Node`](crate::node::Node), or
+    /// execute another program.
     ///
     /// ```
     /// # fn send(publisher: &mut stripline::node::Publisher<f32>) -> stripline::Result<()> {
@@ -203,10 +205,10 @@ pub enum Error {
     /// # }
     /// ```
     Forked {
-        /// What the parent has made, and keeps.
+        /// The object that the parent has made and keeps.
         what: String,
     },
-    /// A text or number that the program passes is wrong, as the text of a type.
+    /// A text or number passed by the program is wrong, for example the text of a type.
     ///
     /// ```
     /// use stripline::payload::SampleType;
@@ -219,15 +221,15 @@ pub enum Error {
     InvalidArgument(String),
     /// A component rejects the combination of its properties.
     InvalidProperties(Box<InvalidProperties>),
-    /// A component's own failure.
+    /// A failure of the component itself.
     Failed(String),
 }
 
-/// The most packets that an error names.
+/// The most packets that an error lists.
 const NAMED_MAX: usize = 8;
 
 impl Error {
-    /// Returns a component's own failure, described for its user.
+    /// Returns a failure of the component itself, described for its user.
     pub fn failed(what: impl fmt::Display) -> Self {
         Self::Failed(what.to_string())
     }
@@ -246,8 +248,8 @@ impl Error {
         Self::System { action: doing.to_string(), source: source.into() }
     }
 
-    /// Wraps the error of a thread or a process that did not start, with the limit that it comes
-    /// from.
+    /// Wraps the error of a thread or a process that did not start, and adds the limit that caused
+    /// it.
     ///
     /// ```
     /// let error = std::io::Error::from_raw_os_error(2);
@@ -261,7 +263,7 @@ impl Error {
         }
     }
 
-    /// Returns its kind, with a number and a word that never change.
+    /// Returns the code of this error: a number and a word that never change.
     ///
     /// ```
     /// use stripline::{Error, ErrorCode};
@@ -297,7 +299,8 @@ impl Error {
         }
     }
 
-    /// Returns the connection, or the other end, that it is about: a name as `from -> to`.
+    /// Returns the connection or the other end that the error is about. The name of a connection is
+    /// `from -> to`.
     ///
     /// ```
     /// use stripline::Error;
@@ -322,7 +325,7 @@ impl Error {
         }
     }
 
-    /// Returns the number that the operating system gave for it (`errno`).
+    /// Returns the error number of the operating system (`errno`), if it caused the error.
     ///
     /// ```
     /// use std::io;
@@ -348,7 +351,8 @@ impl Error {
     }
 }
 
-/// The same text as `Display`: a `main` that returns an error prints this.
+/// Writes the same text as `Display`, because a `main` that returns an error prints the `Debug`
+/// text.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -471,7 +475,7 @@ impl std::error::Error for Error {
 
 /// Calls user code and turns a panic into an error. The panic's message goes to standard error.
 pub(crate) fn catch_panic<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
-    // No caller uses data that a panic left half changed: each drops it, or only passes on the
+    // No caller uses data that a panic left half changed: callers drop the data or only pass on the
     // error.
     catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|panic| Err(Error::failed(format!("panicked: {}", panic_message(&*panic)))))

@@ -1,6 +1,6 @@
 //! Text of peers in messages.
 
-/// Escapes text for a terminal: control characters, and those that reverse the direction of
+/// Escapes text for a terminal: control characters, and characters that reverse the direction of
 /// writing. A peer may have chosen the text.
 pub fn printable(text: &str) -> String {
     let is_harmful =

@@ -1,4 +1,4 @@
-//! Limits of the system that end a call: their names, their values and the remedy.
+//! Limits of the system that make a call fail, with their names, values and remedies.
 
 use std::fmt;
 use std::io;
@@ -24,15 +24,15 @@ pub struct SystemLimit {
     hard: Option<u64>,
 }
 
-/// The words about a limit.
+/// The words that describe a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LimitWords {
     what: &'static str,
     name: &'static str,
     unit: &'static str,
-    /// The letter of `ulimit` for it.
+    /// The letter for the limit in `ulimit`.
     letter: char,
-    /// The key in a unit of systemd.
+    /// The key for the limit in a systemd unit.
     key: &'static str,
 }
 
@@ -56,7 +56,7 @@ const THREADS: LimitWords = LimitWords {
 };
 
 impl SystemLimit {
-    /// Returns the limit that an error of the operating system comes from.
+    /// Returns the limit that caused an error of the operating system.
     pub fn of(error: &io::Error) -> Option<Self> {
         match Errno::from_io_error(error)? {
             Errno::MFILE => Some(Self::new(FILES, Resource::Nofile)),
@@ -66,7 +66,7 @@ impl SystemLimit {
         }
     }
 
-    /// Returns the limit that the error of a thread or process that did not start comes from.
+    /// Returns the limit that kept a thread or process from starting, given the error.
     ///
     /// ```
     /// // `ENOENT` is no limit's.
@@ -75,7 +75,7 @@ impl SystemLimit {
     /// ```
     pub fn of_thread(error: &io::Error) -> Option<Self> {
         match Errno::from_io_error(error)? {
-            // Its stack may not fit in the address space either.
+            // The stack of the thread may not fit in the address space either.
             Errno::AGAIN => Self::new(MEMORY, Resource::As)
                 .if_limited()
                 .or_else(|| Self::new(THREADS, Resource::Nproc).if_limited()),
@@ -123,7 +123,7 @@ mod tests {
     fn errors_have_the_limit_that_they_come_from() {
         let of = |errno: Errno| SystemLimit::of(&errno.into()).map(|limit| limit.named);
         assert_eq!(of(Errno::MFILE), Some(FILES));
-        // One that is not set is not the reason.
+        // A limit that is not set cannot be the reason.
         assert_eq!(of(Errno::FBIG).is_some(), getrlimit(Resource::Fsize).current.is_some());
         assert_eq!(of(Errno::NOENT), None);
         let error = crate::Error::system("cannot open a socket", Errno::MFILE).to_string();

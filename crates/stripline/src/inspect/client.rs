@@ -1,4 +1,4 @@
-//! Finds the processes with open ports and queries them.
+//! A client that finds the processes with open ports and queries them.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -15,28 +15,28 @@ use crate::sys::{socket, socket_names};
 pub(super) const VERSION: u32 = 1;
 /// The largest response of a process, in bytes.
 pub(super) const REPLY_MAX: usize = 4 << 20;
-/// Time limit for a batch of processes, which are queried concurrently. A stopped process never
+/// The time limit for a batch of processes, which are queried concurrently. A stopped process never
 /// responds.
 const TIMEOUT: Duration = Duration::from_millis(800);
-/// Processes queried at a time; bounds the descriptors and the memory in use.
+/// The number of processes queried at a time. It bounds the descriptors and memory in use.
 const BATCH: usize = 64;
-/// The most sockets considered in all. The bound is high because any user may choose such names;
-/// sockets of other users are closed at once.
+/// The most sockets considered in total. The bound is high because any user may choose such names.
+/// Sockets of other users are closed at once.
 const SOCKETS_MAX: usize = 16_384;
-/// Readers and connections that a process has at most, which bounds the time to pair them.
+/// The most readers and connections of a process. The limit bounds the time to pair them.
 pub(super) const LINES_MAX: usize = 16_384;
 /// The longest name, in bytes.
 pub(super) const NAME_MAX: usize = 2048;
-/// The longest reason of a refusal: two types, a name and a sentence.
+/// The longest reason for a refusal: two types, a name and a sentence.
 const REASON_MAX: usize = 4 * NAME_MAX;
 
 /// Queries all processes of this user that have, or had, an open port.
 ///
-/// It takes as long as the slowest response, and under a second per 64 processes if a process does
-/// not respond.
+/// This takes as long as the slowest response. If a process does not respond, it takes under a
+/// second per 64 processes.
 ///
 /// # Errors
-/// When the kernel's list of sockets cannot be read. Problems of single processes are in
+/// The kernel's list of sockets cannot be read. Problems of single processes are in
 /// [`Overview::problems`].
 ///
 /// ```
@@ -61,7 +61,7 @@ pub fn processes() -> Result<Overview> {
         query(batch, &mut overview);
     }
     overview.processes.sort_by_key(|process| process.pid);
-    // A process that closed its last port and opened another may briefly have two sockets, with the
+    // A process that closed its last port and opened another may briefly have two sockets with the
     // same content.
     overview.processes.dedup_by_key(|process| process.pid);
     overview.problems.sort_by_key(|problem| problem.pid);
@@ -78,7 +78,7 @@ struct ProcessQuery {
     stream: Descriptor<UnixStream>,
     pid: u32,
     bytes: Vec<u8>,
-    /// The end of its response, or the problem with it.
+    /// The end of the response, or the problem with it.
     done: Option<Result<(), String>>,
 }
 
@@ -111,7 +111,7 @@ fn query(names: &[(String, u32)], overview: &mut Overview) {
         }
         let ready: Vec<usize> = (0..waiting.len()).filter(|index| poll_set.is_ready(*index)).collect();
         ready.into_iter().for_each(|index| waiting[index].read());
-        // A process that keeps sending gets no more time than a silent one.
+        // A process that keeps sending gets no more time than one that sends nothing.
         if Instant::now() >= deadline {
             break;
         }
@@ -125,7 +125,7 @@ fn query(names: &[(String, u32)], overview: &mut Overview) {
 }
 
 impl ProcessQuery {
-    /// Reads what is available once, up to a limit, so that every process gets its turn.
+    /// Reads available data once, up to a limit, so that every process gets its turn.
     fn read(&mut self) {
         let mut piece = [0; 64 * 1024];
         match (&*self.stream).read(&mut piece) {

@@ -1,14 +1,14 @@
 //! A view of the ports of this user's running processes, without a daemon. `stripline ps` prints
 //! it.
 //!
-//! Each process with an open port owns one Unix socket, served by one small thread. The
-//! socket's name contains user and process (`stripline-ps-UID-PID-RANDOM`). A client of the same
-//! user gets one JSON document, then the connection is closed. Thread and name disappear with the
-//! last port, or with the process, however it ends.
+//! Each process with an open port owns one Unix socket, served by one small thread. The name of the
+//! socket contains user and process (`stripline-ps-UID-PID-RANDOM`). A client of the same user gets
+//! one JSON document, and then the connection is closed. The thread and the name disappear with the
+//! last port, or with the process, no matter how it ends.
 //!
-//! The thread reads state that exists for other reasons: a ring's shared pages, the counters of a
-//! connection, the kernel's socket statistics. Ports do no extra work per packet. Values that a
-//! transport cannot provide are reported as unknown.
+//! The thread reads state that exists for other reasons: the shared pages of a ring, the counters
+//! of a connection, the kernel's socket statistics. Ports do no extra work per packet. Values that
+//! a transport cannot provide are reported as unknown.
 
 mod client;
 mod registry;

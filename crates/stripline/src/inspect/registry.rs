@@ -15,7 +15,7 @@ pub(crate) trait InspectPort: Send + Sync {
     fn snapshot(&self) -> PortSnapshot;
 }
 
-/// The state of a port at one time.
+/// The state of a port at one moment.
 pub(crate) enum PortSnapshot {
     Sending(SendingPort),
     Receiving(ReceivingPort),
@@ -26,15 +26,15 @@ static STATE: PerProcess<Mutex<RegistryState>> = PerProcess::new(Mutex::default)
 #[derive(Default)]
 struct RegistryState {
     ports: Vec<Weak<dyn InspectPort>>,
-    /// The inspection service; present while there are ports.
+    /// The inspection service. It is present while there are ports.
     service: Option<InspectService>,
-    /// Whether the service could not be started, which is reported once.
+    /// Whether the service could not be started. This is reported once.
     failed: bool,
     waveform: Option<String>,
     rules: Vec<Weak<TopicRules>>,
 }
 
-/// A registry guard, part of every registered port. When the last one is dropped the service ends,
+/// A guard that is part of every registered port. When the last guard is dropped, the service ends,
 /// so that no thread and no socket stays behind.
 pub(crate) struct RegistryGuard;
 
@@ -48,7 +48,7 @@ impl Drop for RegistryGuard {
     }
 }
 
-/// Registers a port, which has a [`RegistryGuard`], for as long as its owner keeps it.
+/// Registers a port for as long as its owner keeps it. The port must have a [`RegistryGuard`].
 pub(crate) fn register<P: InspectPort + 'static>(port: &Arc<P>) {
     let port: Weak<P> = Arc::downgrade(port);
     let mut state = state();
@@ -68,18 +68,18 @@ pub(crate) fn register<P: InspectPort + 'static>(port: &Arc<P>) {
 
 impl RegistryState {
     fn tidy(&mut self) {
-        // A port that is being dropped, as by `RegistryGuard`, does not count.
+        // A port that is being dropped, for example by `RegistryGuard`, does not count.
         self.ports.retain(|port| port.strong_count() > 0);
     }
 }
 
-/// Records that this process runs components of that waveform.
+/// Records that this process runs components of the given waveform.
 pub(crate) fn set_waveform(waveform: &str) {
     // A process never has components of two waveforms.
     state().waveform.get_or_insert_with(|| waveform.into());
 }
 
-/// Shows the rules of a topics file, for as long as they are used.
+/// Shows the rules of a topics file for as long as they are used.
 pub(crate) fn register_rules(rules: &Arc<TopicRules>) {
     let mut state = state();
     state.rules.retain(|known| known.strong_count() > 0);
@@ -90,7 +90,7 @@ pub(crate) fn register_rules(rules: &Arc<TopicRules>) {
 
 /// Takes a snapshot of all ports.
 pub(super) fn snapshot() -> Process {
-    // Copied, and used without the lock: ports open and close meanwhile.
+    // These are cloned and used without the lock, because ports open and close meanwhile.
     let (ports, waveform, rules) = {
         let state = state();
         (state.ports.clone(), state.waveform.clone(), state.rules.clone())
@@ -107,12 +107,13 @@ pub(super) fn snapshot() -> Process {
     Process { version, waveform, sending, receiving, topics_files, ..Process::default() }
 }
 
-/// Returns the connections that a sender of this process waits for now, or would with its next
-/// packet, each with the reason.
+/// Returns the connections that a sender of this process waits for now, or would wait for with its
+/// next packet, each with the reason.
 pub(crate) fn awaited_connections() -> Vec<(String, WaitReason)> {
     let readers = snapshot().sending.into_iter().flat_map(|port| port.readers);
     let reason = |reader: &Reader| match reader {
-        // A policy that drops is waited for as well, under scope `server` or `target`.
+        // Under scope `server` or `target`, a sender also waits for a receiver with a policy that
+        // drops packets.
         reader if reader.answer_awaited => Some(WaitReason::Answer),
         reader if reader.blocks() && reader.is_full() => Some(WaitReason::Full),
         _ => None,

@@ -1,4 +1,4 @@
-//! The thread that sends to every process that connects what this process does.
+//! The thread that sends a description of this process's ports to every process that connects.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -17,18 +17,19 @@ use crate::sys::runtime_folder::SocketFile;
 use crate::sys::socket::{self, Accepted, Listener, Socket};
 use crate::sys::{process, socket_names};
 
-/// A client that has not read the whole view by then is closed.
+/// The time after which a client that has not read the whole view is closed.
 const SEND_TIME: Duration = Duration::from_millis(200);
-/// Clients that read slowly, at a time.
+/// The most clients that may read slowly at the same time.
 const CLIENTS_MAX: usize = 16;
-/// Connections accepted between two views.
+/// The number of connections accepted between two views.
 const BATCH: usize = 64;
 
-/// The thread and its socket; ended when dropped. It is not joined: it may be the one that drops
-/// the last port.
+/// The thread and its socket, ended when this is dropped. The thread is not joined, because it may
+/// be the thread that drops the last port.
 pub(super) struct InspectService {
     shutdown: Doorbell,
-    /// Here and not with the thread, so that it is removed also when the process ends at once.
+    /// The file is kept here and not in the thread, so that it is removed even if the process ends
+    /// at once.
     file: Option<Local<SocketFile>>,
 }
 
@@ -41,7 +42,7 @@ impl InspectService {
         let doorbell = shutdown.clone();
         std::thread::Builder::new()
             .name("stripline-ps".into())
-            // The deepest thing it does is to write a flat JSON document.
+            // The deepest call in the thread writes a flat JSON document.
             .stack_size(256 * 1024)
             .spawn(move || serve(&listener, &doorbell))
             .map_err(|e| Error::not_started("cannot start a thread", e))?;
@@ -66,7 +67,7 @@ struct Inspector {
 }
 
 fn serve(listener: &Listener, shutdown: &Doorbell) {
-    // The thread that opened the first port may have a priority of its own; inspection needs none.
+    // The thread that opened the first port may have set a priority. Inspection needs no priority.
     process::clear_priority();
     let mut clients: VecDeque<Inspector> = VecDeque::new();
     loop {
@@ -87,7 +88,7 @@ fn serve(listener: &Listener, shutdown: &Doorbell) {
     }
 }
 
-/// Sends the same view to all that have connected.
+/// Sends the same view to all clients that have connected.
 fn accept_all(listener: &Listener, now: Instant, clients: &mut VecDeque<Inspector>) {
     let mut view = None;
     for _ in 0..BATCH {
@@ -104,17 +105,18 @@ fn accept_all(listener: &Listener, now: Instant, clients: &mut VecDeque<Inspecto
                     clients.remove(index);
                 }
             }
-            // Another user's.
+            // The client belongs to another user.
             Ok(Some(Accepted::Rejected(..))) => {}
             Ok(None) => return,
-            // No descriptors are left: the connection goes on waiting, as it may.
+            // No descriptors are left, so the connection keeps waiting.
             Err(_) => return std::thread::sleep(Duration::from_millis(5)),
         }
     }
 }
 
 impl Inspector {
-    /// Sends what the socket takes; false: all of it is sent, or the client has hung up.
+    /// Sends as much as the socket takes. Returns false if everything is sent or the client has
+    /// hung up.
     fn send_more(&mut self) -> bool {
         while self.sent < self.view.len() {
             match socket::send(&self.socket, &self.view.as_bytes()[self.sent..]) {

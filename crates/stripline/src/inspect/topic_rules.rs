@@ -8,7 +8,7 @@ use super::client::NAME_MAX;
 use super::types::TopicsFile;
 use crate::sys::mutex::lock;
 
-/// Rules shown of a file.
+/// The most rules shown for a file.
 const RULES_MAX: usize = 256;
 
 /// A topics file and its rules that were not used yet.
@@ -21,7 +21,7 @@ pub(crate) struct TopicRules {
 impl TopicRules {
     /// Takes the topics of a file that has been read.
     pub(crate) fn new(path: &Path, topics: impl Iterator<Item = String>) -> Self {
-        // By its full path, so that several processes name one file alike.
+        // The full path is used, so that several processes give the same name to a file.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         Self { file: path.to_string_lossy().into_owned(), unused: Mutex::new(topics.collect()) }
     }
@@ -31,7 +31,7 @@ impl TopicRules {
         lock(&self.unused).remove(topic);
     }
 
-    /// Returns the view; `None`: the path is longer than any name may be.
+    /// Returns the view; `None`: the path is longer than the longest allowed name.
     pub(super) fn view(&self) -> Option<TopicsFile> {
         let unused = lock(&self.unused);
         let names = unused.iter().filter(|topic| topic.len() <= NAME_MAX).take(RULES_MAX);

@@ -1,11 +1,11 @@
-//! The description of a process's ports, as it is sent.
+//! The description of a process's ports in the form in which it is sent.
 
 use serde::{Deserialize, Serialize};
 
 use crate::terms::{Overflow, Watermarks};
 
-/// A snapshot of all processes. Each process responds at its own moment, so the snapshots are not
-/// simultaneous.
+/// A snapshot of all processes. Each process responds at a different moment, so the snapshots are
+/// not simultaneous.
 ///
 /// ```
 /// let overview = stripline::inspect::Overview::default();
@@ -16,7 +16,7 @@ use crate::terms::{Overflow, Watermarks};
 pub struct Overview {
     /// The processes that responded, by number.
     pub processes: Vec<Process>,
-    /// The processes that did not respond, or not properly.
+    /// The processes that did not respond, or not correctly.
     pub problems: Vec<Problem>,
 }
 
@@ -31,7 +31,7 @@ pub struct Overview {
 pub struct Problem {
     /// The process that owns the socket.
     pub pid: u32,
-    /// Its command, as the kernel reports it.
+    /// The command of the process, as the kernel reports it.
     pub command: Option<String>,
     /// The problem.
     pub what: String,
@@ -46,7 +46,7 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// One process and its ports. The process itself provides all names in it.
+/// One process and its ports. The process itself provides all names in this view.
 ///
 /// ```
 /// let text = r#"{ "version": 1, "pid": 17, "sending": [], "receiving": [] }"#;
@@ -61,17 +61,17 @@ pub struct Process {
     pub version: u32,
     /// The process number, from the kernel.
     pub pid: u32,
-    /// Its parent; components of one waveform have the same parent.
+    /// The parent of the process. Components of one waveform have the same parent.
     pub parent: Option<u32>,
-    /// Its command, as the kernel reports it: at most 15 bytes.
+    /// The command of the process, as the kernel reports it: at most 15 bytes.
     pub command: Option<String>,
-    /// The waveform that its components belong to, if any.
+    /// The waveform of the process's components, if any.
     pub waveform: Option<String>,
-    /// Sending ports; a port that sends over several transports is listed once for each.
+    /// Sending ports. A port that sends over several transports is listed once for each transport.
     pub sending: Vec<SendingPort>,
     /// Receiving ports.
     pub receiving: Vec<ReceivingPort>,
-    /// The topics files of its nodes.
+    /// The topics files of the process's nodes.
     pub topics_files: Vec<TopicsFile>,
     /// Ports left out, because a response is limited to a few megabytes.
     pub omitted: u64,
@@ -88,7 +88,7 @@ pub struct Process {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TopicsFile {
-    /// Its path.
+    /// The path of the file.
     pub path: String,
     /// The topics with a rule that no port or client of the process has used so far; at most 256.
     pub unused: Vec<String>,
@@ -107,23 +107,23 @@ pub struct TopicsFile {
 pub struct SendingPort {
     /// `component.port`, or the topic.
     pub name: String,
-    /// The transport's name.
+    /// The name of the transport.
     pub transport: String,
-    /// The port's address; useless without its keys, which are not sent.
+    /// The address of the port. It is useless without the keys, which are not sent.
     pub address: String,
     /// The payload type: its name, or the text of its layout, which begins with the name.
     pub payload: String,
     /// Whether these are samples of a type without a layout: both ends compare the name only.
     pub no_layout: bool,
-    /// Size of its ring in bytes; on sockets, the limit of its packets.
+    /// The size of the port's ring in bytes; on sockets, the limit of its packets.
     pub buffer: u64,
-    /// Its wait strategy for space: `block`, `adaptive` or `spin`.
+    /// The strategy by which the port waits for space: `block`, `adaptive` or `spin`.
     pub wait: String,
-    /// Packets sent, where available.
+    /// The number of packets sent, if available.
     pub packets: Option<u64>,
-    /// Bytes written to the ring, headers and padding included; unknown on sockets.
+    /// The number of bytes written to the ring, including headers and padding; unknown on sockets.
     pub position: Option<u64>,
-    /// Whether it waits until a reader has made space or sent an acknowledgement.
+    /// Whether the port waits until a reader has made space or sent an acknowledgement.
     pub waits: bool,
     /// The port's readers.
     pub readers: Vec<Reader>,
@@ -142,24 +142,25 @@ pub struct SendingPort {
 pub struct Reader {
     /// The connection's name, `from -> to`.
     pub connection: String,
-    /// Its process; unknown on TCP.
+    /// The process of the reader; unknown on TCP.
     pub pid: Option<u32>,
-    /// Its overflow policy.
+    /// The overflow policy of the reader.
     pub overflow: String,
-    /// Packets that may wait for it. On memory one more may wait, because the stream description
-    /// takes a place.
+    /// The number of packets that may wait for the reader. On memory one more may wait, because the
+    /// stream description takes a place.
     pub depth: u32,
-    /// The number of waiting packets at which the sender blocks, where that is fewer than `depth`.
+    /// The number of waiting packets at which the sender blocks, if it is less than `depth`.
     pub high_watermark: Option<u32>,
-    /// Under `block`: a sender that was held up goes on when no more packets than this wait.
+    /// Under `block`: the number of waiting packets at which a blocked sender resumes.
     pub low_watermark: Option<u32>,
-    /// Whether the sender has attached it, which happens before the sender's next packet.
+    /// Whether the sender has attached the reader, which happens before the sender's next packet.
     pub attached: bool,
-    /// Bytes released by the reader, counted as the port's `position`; unknown on sockets.
-    pub position: Option<u64>,
-    /// Packets sent and not yet taken off the transport. Under a policy that drops, packets already
-    /// taken may still wait in the receiving port's own queue ([`Connection::queued`]). Unknown on
+    /// The number of bytes released by the reader, counted like the port's `position`; unknown on
     /// sockets.
+    pub position: Option<u64>,
+    /// The number of packets sent and not yet taken off the transport. Under a policy that drops,
+    /// packets already taken may still wait in the receiving port's own queue
+    /// ([`Connection::queued`]). Unknown on sockets.
     pub lag_packets: Option<u64>,
     /// The same lag in bytes of the ring; unknown on sockets.
     pub lag_bytes: Option<u64>,
@@ -167,7 +168,7 @@ pub struct Reader {
     /// these are the bytes not yet read, with the kernel's overhead. On `tcp` these are the bytes
     /// not yet acknowledged by the reader's kernel. Unknown on memory.
     pub kernel_bytes: Option<u64>,
-    /// Whether it sleeps until a packet arrives; unknown on sockets.
+    /// Whether the reader sleeps until a packet arrives; unknown on sockets.
     pub sleeps: Option<bool>,
     /// Whether the sender waits until this reader makes space.
     pub waited_for: bool,
@@ -177,7 +178,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Returns the constant part of a reader's view.
+    /// Returns a reader's view with the values that never change.
     pub(crate) fn new(connection: &str, overflow: Overflow, depth: u32, watermarks: &Watermarks) -> Self {
         let high = watermarks.high();
         Self {
@@ -190,8 +191,8 @@ impl Reader {
         }
     }
 
-    /// Returns whether its queue has no room: the sender sleeps until it makes some, or as many
-    /// packets wait as may. On sockets only the first is visible.
+    /// Returns whether the reader's queue has no room: the sender sleeps until the reader makes
+    /// room, or as many packets wait as are allowed. On sockets only the former is visible.
     ///
     /// ```
     /// let text = r#"{ "depth": 64, "high_watermark": 48, "lag_packets": 48 }"#;
@@ -205,7 +206,7 @@ impl Reader {
         self.waited_for || (most > 0 && self.lag_packets.is_some_and(|lag| lag >= most))
     }
 
-    /// Returns whether the sender waits for it.
+    /// Returns whether the sender waits for the reader when its queue is full.
     pub(crate) fn blocks(&self) -> bool {
         self.overflow == Overflow::Block.as_str()
     }
@@ -224,13 +225,13 @@ impl Reader {
 pub struct ReceivingPort {
     /// `component.port`, or the topic.
     pub name: String,
-    /// Whether it sleeps until one of its senders has a packet.
+    /// Whether the port sleeps until one of its senders has a packet.
     pub sleeps: bool,
-    /// Whether it receives the calls of a service.
+    /// Whether the port receives the calls of a service.
     pub serves: bool,
-    /// Its connections.
+    /// The connections of the port.
     pub connections: Vec<Connection>,
-    /// The senders of its topic that it cannot be connected to, for as long as they are offered.
+    /// The senders of the topic that the port cannot connect to, for as long as they are offered.
     pub refused: Vec<RefusedSender>,
 }
 
@@ -249,14 +250,14 @@ pub struct RefusedSender {
     pub connection: String,
     /// The payload type of the sender, with its layout.
     pub sends: String,
-    /// That of the receiving port.
+    /// The payload type of the receiving port.
     pub takes: String,
-    /// The whole reason.
+    /// The complete reason.
     pub reason: String,
 }
 
 impl RefusedSender {
-    /// Returns the reason in a few words. Layouts are left out where the names differ.
+    /// Returns the reason in a few words. Layouts are left out if the names differ.
     pub fn summary(&self) -> String {
         if self.sends == self.takes {
             return format!("refused: {}", self.reason);
@@ -285,38 +286,39 @@ pub struct Connection {
     pub connection: String,
     /// The overflow policy.
     pub overflow: String,
-    /// Packets that may wait.
+    /// The number of packets that may wait.
     pub depth: u32,
-    /// Its wait strategy: `block`, `adaptive` or `spin`.
+    /// The wait strategy of the connection: `block`, `adaptive` or `spin`.
     pub wait: String,
     /// Whether a sender was connected when the port last went to sleep or was notified of a new
-    /// one.
+    /// sender.
     pub open: bool,
     /// Packets received.
     pub packets: u64,
-    /// Their payload, in bytes.
+    /// The payload of these packets in bytes.
     pub bytes: u64,
     /// Packets lost.
     pub lost: u64,
     /// Gaps reported in band.
     pub gaps: u64,
-    /// Packets that arrived after a later one.
+    /// Packets that arrived after a packet with a higher number.
     pub reordered: u64,
-    /// Number of times that the sender disappeared without an end of stream.
+    /// The number of times that the sender disappeared without an end of stream.
     pub peer_deaths: u64,
-    /// Packets with a measured latency, from sent to received. From 100,000 packets/s on, these are
-    /// a part of all.
+    /// The number of packets with a measured latency, from send to receive. At 100,000 packets/s
+    /// and more, only a part of the packets is measured.
     pub latency_samples: u64,
-    /// The sum of these latencies, to about 2 %. Two readings give the mean between them.
+    /// The sum of these latencies, to about 2 %. Two readings give the mean in between.
     pub latency_sum_ns: u64,
-    /// Packets in the port's own queue. Policies that drop have one. On sockets, so has `block`
-    /// under scope `server` or `target`, and with [`Flow`](crate::terms::Flow) other than
-    /// `transport`.
+    /// The number of packets in the port's own queue. Policies that drop have such a queue. On
+    /// sockets, so has `block` under scope `server` or `target`, and with a
+    /// [`Flow`](crate::terms::Flow) other than `transport`.
     pub queued: Option<u64>,
-    /// The measured packets by their latency, from send to receive: pairs of the shortest
-    /// nanoseconds of a bucket and its packets, in order. There are four buckets for each power of
-    /// two, and empty ones are left out.
+    /// The measured packets by latency, from send to receive: pairs of the shortest latency of a
+    /// bucket in nanoseconds and the number of its packets, in order. There are four buckets for
+    /// each power of two, and empty buckets are left out.
     pub latency: Vec<(u64, u64)>,
-    /// Whether its sender has another clock, as on another host: then no packet is measured.
+    /// Whether the sender has another clock, for example on another host. No packet is measured
+    /// then.
     pub other_clock: bool,
 }

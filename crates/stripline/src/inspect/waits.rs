@@ -23,15 +23,15 @@ pub struct Waiting {
     pub pid: u32,
     /// The waiting port.
     pub port: String,
-    /// The process waited for, if available.
+    /// The process that is waited for, if it can be determined.
     pub for_pid: Option<u32>,
-    /// The port waited for.
+    /// The port that is waited for.
     pub for_port: String,
     /// The reason.
     pub why: WaitReason,
 }
 
-/// The reason of a wait.
+/// The reason for a wait.
 ///
 /// ```
 /// assert_eq!(stripline::inspect::WaitReason::Empty.to_string(), "empty");
@@ -63,7 +63,7 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// A chain of waits: the component waited for in one is the component that waits in the next.
+/// A chain of waits. The component that one wait is for is the component that waits in the next.
 ///
 /// ```
 /// let overview = stripline::inspect::Overview::default();
@@ -74,7 +74,7 @@ pub struct Chain {
     /// The waits in order. No port waits for the first component; all others wait for the last,
     /// directly or not.
     pub waits: Vec<Waiting>,
-    /// Whether the last one waits for the first: then none of them can continue by itself.
+    /// Whether the last component waits for the first, so that none of them can continue by itself.
     pub circle: bool,
 }
 
@@ -100,7 +100,7 @@ pub type SenderEnd<'a> = (&'a Process, &'a SendingPort, &'a Reader);
 pub type ReceiverEnd<'a> = (&'a Process, &'a ReceivingPort, &'a Connection);
 
 impl Overview {
-    /// Creates an overview of these processes; their numbers must differ.
+    /// Creates an overview of these processes, which must have different numbers.
     ///
     /// ```
     /// use stripline::inspect::{Overview, Process};
@@ -112,8 +112,8 @@ impl Overview {
         Self { processes, problems: Vec::new() }
     }
 
-    /// Returns connections with both sides, as `(sending, receiving)`: process, port, and that
-    /// side's view. A side is missing if its process does not respond.
+    /// Returns connections with both sides, as `(sending, receiving)`: the process, the port, and
+    /// the view of that side. A side is missing if its process does not respond.
     ///
     /// ```
     /// let text = r#"{ "version": 1, "pid": 7,
@@ -139,18 +139,19 @@ impl Overview {
             for port in &process.sending {
                 for reader in &port.readers {
                     let named = receivers.get_mut(reader.connection.as_str());
-                    // The kernel names no process over TCP, so that one of several is unknown.
+                    // Over TCP the kernel names no process, so the right one of several receivers
+                    // is unknown.
                     let is_only = named.as_ref().is_some_and(|named| named.len() == 1)
                         && address(&reader.connection) == Some(&port.address);
                     let fits = |(other, taken): &&mut (ReceiverEnd<'_>, bool)| {
                         !*taken
                             && match reader.pid {
                                 Some(pid) => other.0.pid == pid,
-                                // The name of a topic's connection has the sender's address, that
-                                // of no other sender.
+                                // The connection of a topic has the sender's address in its name.
+                                // No other sender has that address.
                                 None if is_only => true,
-                                // Names are the same in every run of a waveform; its processes have
-                                // one parent.
+                                // The names are the same in every run of a waveform, but the
+                                // processes of a run have one parent.
                                 None => {
                                     let siblings =
                                         process.parent.is_some() && other.0.parent == process.parent;
@@ -207,7 +208,7 @@ impl Overview {
         waits
     }
 
-    /// Returns the same waits as chains; each wait is in exactly one chain.
+    /// Returns the waits as chains. Each wait is in exactly one chain.
     pub fn chains(&self) -> Vec<Chain> {
         let waits = self.waits();
         let mut of_component: HashMap<(u32, &str), Vec<usize>> = HashMap::new();
@@ -216,7 +217,7 @@ impl Overview {
                 of_component.entry((waiting.pid, name)).or_default().push(index);
             }
         }
-        // The waits of the component that this wait is for.
+        // Returns the waits of the component that this wait is for.
         let follow = |index: usize| -> &[usize] {
             let awaited = waits[index].for_pid.zip(component(&waits[index].for_port));
             awaited.and_then(|awaited| of_component.get(&awaited)).map_or(&[], Vec::as_slice)
@@ -265,17 +266,17 @@ fn address(connection: &str) -> Option<&str> {
     from.rsplit_once('@').map(|(_, address)| address)
 }
 
-/// Returns whether the component that `a` waits for is the one that waits in `b`.
+/// Returns whether `a` waits for the component that waits in `b`.
 fn leads_to(a: &Waiting, b: &Waiting) -> bool {
     a.for_pid == Some(b.pid)
         && component(&a.for_port).is_some_and(|name| component(&b.port) == Some(name))
-        // The two sides of one connection seem to wait for each other only because their snapshots
-        // differ in time.
+        // The two sides of one connection may seem to wait for each other because their snapshots
+        // were taken at different times.
         && !(a.for_port == b.port && a.port == b.for_port)
 }
 
 /// Returns the component of a port. Ports of one component depend on each other; topics of one
-/// program need not.
+/// program may be independent.
 fn component(port: &str) -> Option<&str> {
     port.rsplit_once('.').map(|(component, _)| component)
 }
@@ -361,7 +362,7 @@ mod tests {
             pids
         };
         assert_eq!(joined("127.0.0.1:4000", &[2]), [(Some(1), Some(2))]);
-        // Of two receivers, none has an address that the sender names.
+        // Of the two receivers, neither has the address that the sender names.
         let apart = [(None, Some(2)), (None, Some(3)), (Some(1), None)];
         assert_eq!(joined("127.0.0.1:4000", &[2, 3]), apart);
         assert_eq!(joined("127.0.0.1:4001", &[2]), [(None, Some(2)), (Some(1), None)]);

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A group of this machine's users that may use a local link besides its own user.
+/// A group of this machine's users that may use a local link in addition to the link's own user.
 ///
-/// The name is resolved once; its number is transmitted and compared.
+/// The name is resolved once. The number of the group is transmitted and compared.
 ///
 /// ```
 /// use stripline::terms::Group;
@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 pub struct Group(u32);
 
 impl Group {
-    /// Creates the group of a number, which the machine may not have.
+    /// Creates the group with a number. The group need not exist on this machine.
     pub(crate) const fn new(gid: u32) -> Self {
         Self(gid)
     }
 
-    /// Returns its number.
+    /// Returns the number of the group.
     pub fn gid(self) -> u32 {
         self.0
     }

@@ -1,4 +1,5 @@
-//! The words of the link contract: what an engineer sets on a connection. They import nothing.
+//! The terms of the link contract: the options that an engineer sets on a connection. They import
+//! nothing.
 //!
 //! ```
 //! use stripline::terms::{LinkOptions, Overflow, Scope};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Flow, Group, TransportOptions, WaitStrategy, Watermarks};
 
-/// The options of one connection, as the receiving port requests them.
+/// The options of one connection, as requested by the receiving port.
 ///
 /// ```
 /// use stripline::terms::{LinkOptions, Overflow, Scope};
@@ -20,53 +20,54 @@ use super::{Flow, Group, TransportOptions, WaitStrategy, Watermarks};
 pub struct LinkOptions {
     /// The effect of a slow receiver.
     pub overflow: Overflow,
-    /// Packets that may wait for the receiver, 1 to [`LinkOptions::DEPTH_MAX`].
+    /// The number of packets that may wait for the receiver, 1 to [`LinkOptions::DEPTH_MAX`].
     pub depth: u32,
     /// Under [`Overflow::Block`]: the number of waiting packets at which the sender blocks, 1 to
     /// `depth`; `None`: `depth`.
     pub high_watermark: Option<u32>,
-    /// Under [`Overflow::Block`]: the number of packets left when a blocked sender resumes, 0 to
-    /// one less than the high watermark; `None`: three quarters of it, rounded down. It also
-    /// applies after a `try_send` that found no room.
+    /// Under [`Overflow::Block`]: the number of waiting packets at which a blocked sender resumes.
+    /// It is less than the high watermark, and may be 0; `None`: three quarters of the high
+    /// watermark, rounded down. It also applies after a `try_send` that found no room.
     pub low_watermark: Option<u32>,
     /// Under [`Overflow::Block`]: the mechanism that blocks the sender.
     pub flow: Flow,
-    /// How long a send waits for room before it fails with
+    /// The time for which a send waits for room before it fails with
     /// [`Error::Stalled`](crate::Error::Stalled), in milliseconds, 1 to
-    /// [`LinkOptions::DEADLINE_MS_MAX`]; `None`: without limit. A port with several connections
-    /// uses the shortest of theirs.
+    /// [`LinkOptions::DEADLINE_MS_MAX`]; `None`: no limit. A port with several connections uses the
+    /// shortest of their times.
     pub send_timeout_ms: Option<u32>,
-    /// When a send returns. A port with several connections uses the strongest of their scopes for
-    /// all of them.
+    /// The event at which a send returns. A port with several connections uses the strongest of
+    /// their scopes for all of them.
     pub scope: Scope,
-    /// How long a send of scope `server` or `target` waits for its receivers after the packet is
-    /// sent, in milliseconds, 1 to [`LinkOptions::DEADLINE_MS_MAX`]. A port with several
-    /// connections uses the longest of theirs.
+    /// The time for which a send of scope `server` or `target` waits for its receivers after the
+    /// packet is sent, in milliseconds, 1 to [`LinkOptions::DEADLINE_MS_MAX`]. A port with several
+    /// connections uses the longest of their times.
     pub deadline_ms: u32,
-    /// How the receiving port restores the sequence of packets that several threads forwarded as
-    /// they finished them; `None`: it takes them as they arrive.
+    /// The limits within which the receiving port restores the sequence of packets that several
+    /// threads forwarded as they finished them; `None`: it takes packets as they arrive.
     pub resequence: Option<Resequence>,
-    /// Bytes of the sending port's shared ring, a power of two in [`LinkOptions::BUFFER_MIN`] to
-    /// [`LinkOptions::BUFFER_MAX`]. A packet that fits with its headers in half of the ring is
-    /// written in place and sent in one frame. A larger one is sent in fragments.
+    /// The size of the sending port's shared ring in bytes, a power of two from
+    /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]. A packet that fits with its
+    /// headers in half of the ring is written in place and sent in one frame. A larger packet is
+    /// sent in fragments.
     pub buffer: u32,
-    /// How the receiving port waits for packets, and the sending port for room. A port with several
-    /// connections uses the busiest of their strategies.
+    /// The strategy by which the receiving port waits for packets, and the sending port for room. A
+    /// port with several connections uses the busiest of their strategies.
     pub wait: WaitStrategy,
     /// Whether the sending port's ring consists of huge pages, which must be reserved beforehand.
-    /// Its buffer must then be a multiple of their size. A port has one ring on a transport: any of
-    /// its connections can ask for this.
+    /// The buffer must then be a multiple of the page size. A port has one ring per transport, so
+    /// any of its connections can request this.
     pub huge_pages: bool,
     /// Whether the ring is locked into memory on both sides, so that neither side ever waits for a
-    /// page. Like `huge_pages`, any connection of a sending port can ask for this.
+    /// page. Like `huge_pages`, any connection of a sending port can request this.
     pub locked: bool,
-    /// A group that may use the link besides its own user. Each side checks the other.
+    /// A group that may use the link in addition to its own user. Each side checks the other.
     pub group: Option<Group>,
     /// Whether samples of a type without a layout may come from a program that is built
-    /// differently. Nothing then proves that the structures are the same.
+    /// differently. In this case nothing proves that the structures are the same.
     #[serde(default)]
     pub any_build: bool,
-    /// The tables for single transports. That of a transport that is not used has no effect.
+    /// The tables for single transports. The table of a transport that is not used has no effect.
     #[serde(default)]
     pub transport_options: TransportOptions,
 }
@@ -122,8 +123,8 @@ impl LinkOptions {
         Ok(())
     }
 
-    /// Returns the watermarks; those of the depth if the numbers do not pass
-    /// [`LinkOptions::check`].
+    /// Returns the watermarks. If the numbers do not pass [`LinkOptions::check`], returns the
+    /// default watermarks of the depth.
     pub(crate) fn watermarks(&self) -> Watermarks {
         let marks = Watermarks::new(self.depth, self.high_watermark, self.low_watermark);
         marks.unwrap_or_else(|_| Watermarks::of_depth(self.depth))
@@ -153,9 +154,9 @@ impl Default for LinkOptions {
     }
 }
 
-/// Limits of the sequence restored by a receiving port: how many packets it holds, and how long it
-/// waits for a missing one. [`Subscriber::resequenced`](crate::node::Subscriber::resequenced)
-/// describes the result.
+/// The limits for restoring the sequence at a receiving port: how many packets it holds, and how
+/// long it waits for a missing packet.
+/// [`Subscriber::resequenced`](crate::node::Subscriber::resequenced) describes the result.
 ///
 /// ```
 /// use std::time::Duration;
@@ -197,16 +198,16 @@ impl Resequence {
         if skip_after > longest {
             return Err(format!("a missing packet is skipped after {skip_after:?}; {longest:?} is the most"));
         }
-        // At most an hour, which fits.
+        // This is at most an hour, which fits.
         Ok(Self { window, skip_after_ns: skip_after.as_nanos() as u64 })
     }
 
-    /// Returns how many packets may wait for a missing one.
+    /// Returns how many packets may wait for a missing packet.
     pub fn window(self) -> usize {
         self.window as usize
     }
 
-    /// Returns how long they wait.
+    /// Returns the longest time for which packets wait.
     pub fn skip_after(self) -> Duration {
         Duration::from_nanos(self.skip_after_ns)
     }
@@ -215,13 +216,13 @@ impl Resequence {
         self.skip_after_ns
     }
 
-    /// Checks the range of values that were deserialized and not made by `new`.
+    /// Checks the range of values that were deserialized instead of being made by `new`.
     fn check(self) -> Result<(), String> {
         Self::new(self.window(), self.skip_after()).map(drop)
     }
 }
 
-/// The effect of a slow receiver; set per receiving port.
+/// The effect of a slow receiver, set for each receiving port.
 ///
 /// ```
 /// use stripline::terms::Overflow;
@@ -234,9 +235,10 @@ impl Resequence {
 pub enum Overflow {
     /// The sender waits, or `try_send` reports that there is no room.
     Block,
-    /// The receiver loses its oldest waiting packets, counted and reported in band.
+    /// The receiver loses its oldest waiting packets. They are counted and reported in band.
     DropOldest,
-    /// The receiver loses the packets that arrive at a full queue, counted and reported in band.
+    /// The receiver loses the packets that arrive at a full queue. They are counted and reported in
+    /// band.
     DropNewest,
     /// The receiver is disconnected and gets the reason.
     Eject,
@@ -257,16 +259,15 @@ impl Overflow {
     }
 }
 
-/// The event at which a send returns (the CORBA sync scopes). With several receivers it must hold
-/// for all of them; with none the send returns at once.
+/// The event at which a send returns (the CORBA sync scopes). With several receivers, the event
+/// must occur for all of them. Without receivers, the send returns at once.
 ///
 /// A send of scope `server` or `target` first waits for room like any other. After the packet is
 /// sent, it waits for its receivers until the connection's deadline
 /// ([`Error::Unanswered`](crate::Error::Unanswered)). It stops waiting for a receiver that leaves
-/// or dies ([`Error::ReceiverGone`](crate::Error::ReceiverGone)). The same holds for one that
-/// refuses the packet or drops it by its policy
-/// ([`Error::PacketRefused`](crate::Error::PacketRefused)). It still waits for the other receivers,
-/// and returns the first error. In all cases the packet stays sent.
+/// or dies ([`Error::ReceiverGone`](crate::Error::ReceiverGone)), or that refuses the packet or
+/// drops it by its policy ([`Error::PacketRefused`](crate::Error::PacketRefused)). It still waits
+/// for the other receivers, and returns the first error. In all cases the packet stays sent.
 ///
 /// ```
 /// use stripline::terms::Scope;
@@ -280,11 +281,12 @@ impl Overflow {
 pub enum Scope {
     /// The packet is queued in the sender's own process.
     None,
-    /// The transport has accepted the packet: the kernel's socket buffer, or the ring.
+    /// The transport has accepted the packet: it is in the socket buffer of the kernel, or in the
+    /// ring.
     Transport,
-    /// The receiving side's runtime has accepted the packet into the input port's queue. Over a
-    /// memory ring under `block`, the ring is that queue. Over sockets, a thread of the receiving
-    /// side moves packets to it.
+    /// The receiving side's runtime has accepted the packet into the queue of the input port. Over
+    /// a memory ring under `block`, this queue is the ring. Over sockets, a thread of the receiving
+    /// side moves packets to the queue.
     Server,
     /// The receiving component has finished with the packet: it has dropped the
     /// [`Packet`](crate::Packet), [refused](crate::Packet::refuse) it, or returned from its

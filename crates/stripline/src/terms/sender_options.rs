@@ -6,40 +6,40 @@ use serde::{Deserialize, Serialize};
 
 use super::{Group, LinkOptions, Scope, TransportOptions, WaitStrategy, Watermarks};
 
-/// The options of a sending port over one transport: those of one connection, or the strongest of
-/// several.
+/// The options of a sending port over one transport: the options of one connection, or the
+/// strongest options of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderOptions {
-    /// The scope of its sends.
+    /// The scope of the port's sends.
     pub scope: Scope,
-    /// How long a send waits for acknowledgements, in milliseconds.
+    /// The time for which a send waits for acknowledgements, in milliseconds.
     pub deadline_ms: u32,
-    /// Bytes of a shared ring; half of it bounds a frame on every transport.
+    /// The size of a shared ring in bytes. Half of it limits a frame on every transport.
     pub buffer: u32,
     /// The watermarks of the sender's own queue, under scope `none`.
     pub watermarks: Watermarks,
-    /// How long a send waits for room, in milliseconds.
+    /// The time for which a send waits for room, in milliseconds.
     pub send_timeout_ms: Option<u32>,
-    /// How the port waits for room.
+    /// The strategy by which the port waits for room.
     pub wait: WaitStrategy,
     /// Whether the ring uses huge pages.
     pub huge_pages: bool,
     /// Whether all sides lock the ring into memory.
     pub locked: bool,
-    /// The group that may connect besides the same user.
+    /// The group that may connect in addition to the same user.
     pub group: Option<Group>,
     /// Whether samples of a type without a layout may go to a program that is built differently.
-    /// The allowance of a receiver comes with its hello.
+    /// The receiver's permission comes with its hello.
     #[serde(default)]
     pub any_build: bool,
-    /// The tables for single transports. All connections over one have the same.
+    /// The tables for single transports. All connections over a transport have the same table.
     #[serde(default)]
     pub transport_options: TransportOptions,
 }
 
 impl SenderOptions {
-    /// Takes the stronger of each two options. A deadline counts only where its own connection
-    /// waits for acknowledgements: the others have not asked for theirs.
+    /// Takes the stronger of each pair of options. A deadline counts only if its own connection
+    /// waits for acknowledgements, because only then was it requested.
     #[must_use]
     pub fn merged(self, other: Self) -> Self {
         let is_awaited = |options: &Self| options.scope >= Scope::Server;
@@ -63,7 +63,7 @@ impl SenderOptions {
         }
     }
 
-    /// Returns how long a send waits for room.
+    /// Returns the time for which a send waits for room.
     pub fn send_timeout(&self) -> Option<Duration> {
         self.send_timeout_ms.map(|ms| Duration::from_millis(u64::from(ms)))
     }

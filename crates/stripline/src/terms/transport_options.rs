@@ -1,4 +1,5 @@
-//! The options of one transport: each has a table of its own, as `[connection.udp]`.
+//! The options of single transports. Each transport has a separate table, such as
+//! `[connection.udp]`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::options::words;
 use super::{Flow, LinkOptions, Scope};
 
-/// The tables of a connection for single transports; `None`: it has no such table.
+/// The tables of a connection for single transports; `None`: the connection has no such table.
 ///
 /// ```
 /// use stripline::terms::{LinkOptions, TransportOptions, UdpOptions};
@@ -22,13 +23,13 @@ use super::{Flow, LinkOptions, Scope};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TransportOptions {
-    /// Those of `tcp`.
+    /// The options of `tcp`.
     pub tcp: Option<TcpOptions>,
-    /// Those of `udp`.
+    /// The options of `udp`.
     pub udp: Option<UdpOptions>,
-    /// Those of `zenoh`.
+    /// The options of `zenoh`.
     pub zenoh: Option<ZenohOptions>,
-    /// Those of `corba`, which are those of `tcp`.
+    /// The options of `corba`, which are the same as the options of `tcp`.
     pub corba: Option<TcpOptions>,
 }
 
@@ -52,7 +53,7 @@ impl TransportOptions {
         tables.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name)
     }
 
-    /// Returns the tables with those of `self`, and the others of `base`.
+    /// Returns the tables of `self`, and tables of `base` for the other transports.
     pub(crate) fn over(self, base: Self) -> Self {
         Self {
             tcp: self.tcp.or(base.tcp),
@@ -62,7 +63,7 @@ impl TransportOptions {
         }
     }
 
-    /// Returns what the sending port uses, which all its receivers share.
+    /// Returns the options that the sending port uses. All its receivers share them.
     ///
     /// ```
     /// use stripline::terms::{Repair, TransportOptions, UdpOptions};
@@ -78,7 +79,7 @@ impl TransportOptions {
         Self { udp: self.udp.map(|udp| UdpOptions { repair, reorder_ms, buffer, ..udp }), ..self }
     }
 
-    /// Checks each table. A sentence begins with the key that it is about.
+    /// Checks each table. An error begins with the key that it concerns.
     pub(super) fn check(&self) -> Result<(), String> {
         self.tcp.map_or(Ok(()), |tcp| tcp.check())?;
         self.udp.map_or(Ok(()), |udp| udp.check())?;
@@ -101,12 +102,13 @@ impl TransportOptions {
 pub struct TcpOptions {
     /// Whether the link may leave the host, although it is neither authenticated nor encrypted.
     pub insecure: bool,
-    /// The address that the sending port is bound to; `None`: that of the loopback interface.
+    /// The address to which the sending port is bound; `None`: the address of the loopback
+    /// interface.
     pub bind: Option<IpAddr>,
 }
 
 impl TcpOptions {
-    /// Checks what belongs together.
+    /// Checks options that depend on each other.
     ///
     /// # Errors
     /// A sentence that begins with the key.
@@ -129,24 +131,26 @@ impl TcpOptions {
 pub struct UdpOptions {
     /// Whether the link may leave the host, although it is neither authenticated nor encrypted.
     pub insecure: bool,
-    /// The address that the sending port is bound to; `None`: that of the loopback interface.
+    /// The address to which the sending port is bound; `None`: the address of the loopback
+    /// interface.
     pub bind: Option<IpAddr>,
-    /// Whether what is lost is sent again.
+    /// Whether lost datagrams are sent again.
     pub repair: Repair,
-    /// How long the receiver waits for a datagram that is late, in milliseconds, at most
+    /// The time for which the receiver waits for a late datagram, in milliseconds, at most
     /// [`UdpOptions::REORDER_MS_MAX`]; `None`: 1.
     pub reorder_ms: Option<u32>,
-    /// Bytes of the receiver's socket buffer, from [`UdpOptions::BUFFER_MIN`] to
-    /// [`UdpOptions::BUFFER_MAX`]; `None`: what usually fits.
+    /// The size of the receiver's socket buffer in bytes, from [`UdpOptions::BUFFER_MIN`] to
+    /// [`UdpOptions::BUFFER_MAX`]; `None`: a size that is usually allowed.
     pub buffer: Option<u32>,
-    /// How many networks a datagram to the group may cross, 1 to 255; `None`: 1.
+    /// The number of networks that a datagram to the group may cross, 1 to 255; `None`: 1.
     pub ttl: Option<u8>,
-    /// The multicast group that one send reaches all receivers by; `None`: each gets its own.
+    /// The multicast group that reaches all receivers with one send; `None`: each receiver gets its
+    /// own copy.
     pub group: Option<SocketAddrV4>,
-    /// The interface that the group is reached by; `None`: that of the system's route.
+    /// The interface that leads to the group; `None`: the interface of the system's route.
     pub interface: Option<Interface>,
-    /// The most that the sending port sends, in megabits a second, 1 to
-    /// [`UdpOptions::PACE_MBPS_MAX`]; `None`: as fast as it can.
+    /// The highest rate at which the sending port sends, in megabits per second, 1 to
+    /// [`UdpOptions::PACE_MBPS_MAX`]; `None`: as fast as possible.
     pub pace_mbps: Option<u32>,
 }
 
@@ -169,14 +173,14 @@ impl UdpOptions {
     /// assert_eq!(stripline::terms::UdpOptions::BUFFER_MAX, 1 << 30);
     /// ```
     pub const BUFFER_MAX: u32 = 1 << 30;
-    /// The highest pace, in megabits a second.
+    /// The highest pace, in megabits per second.
     ///
     /// ```
     /// assert_eq!(stripline::terms::UdpOptions::PACE_MBPS_MAX, 1_000_000);
     /// ```
     pub const PACE_MBPS_MAX: u32 = 1_000_000;
 
-    /// Checks the numbers against their ranges, and what belongs together.
+    /// Checks the numbers against their ranges, and options that depend on each other.
     ///
     /// # Errors
     /// A sentence that begins with the key.
@@ -215,7 +219,7 @@ impl UdpOptions {
         Ok(())
     }
 
-    /// Returns what these options and others of the connection contradict each other in, and the
+    /// Returns the contradiction between these options and other options of the connection, and the
     /// remedy.
     pub(crate) fn conflict(&self, options: &LinkOptions) -> Option<(String, &'static str)> {
         if let (Some(bind), true) = (self.bind, options.group.is_some()) {
@@ -253,15 +257,15 @@ impl UdpOptions {
 pub struct ZenohOptions {
     /// Whether the link may leave the host, although it is neither authenticated nor encrypted.
     pub insecure: bool,
-    /// The address that the sending port's signalling is bound to; `None`: a Unix socket.
+    /// The address to which the sending port's signalling is bound; `None`: a Unix socket.
     pub bind: Option<IpAddr>,
-    /// The router that this side's packets go by, its address and port; `None`: both sides find
-    /// each other directly.
+    /// The router through which this side's packets go, with address and port; `None`: both sides
+    /// find each other directly.
     pub router: Option<SocketAddr>,
 }
 
 impl ZenohOptions {
-    /// Checks what belongs together.
+    /// Checks options that depend on each other.
     ///
     /// # Errors
     /// A sentence that begins with the key.
@@ -283,7 +287,7 @@ impl ZenohOptions {
     }
 }
 
-/// Checks the address that a sending port is bound to.
+/// Checks the address to which a sending port is bound.
 fn check_bind(bind: Option<IpAddr>, insecure: bool) -> Result<(), String> {
     let Some(bind) = bind else { return Ok(()) };
     if bind.is_unspecified() {
@@ -312,15 +316,16 @@ fn check_bind(bind: Option<IpAddr>, insecure: bool) -> Result<(), String> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Repair {
-    /// Where the connection must not lose: under `block`, and where a send waits for receivers.
+    /// Lost datagrams are repaired if the connection must not lose any: under `block`, and if a
+    /// send waits for receivers.
     #[default]
     Needed,
-    /// Never: what is lost is reported in its place, under `block`, too.
+    /// Lost datagrams are never repaired. They are reported in their place, even under `block`.
     Never,
 }
 
 impl Repair {
-    /// Both, the default first.
+    /// Both rules, the default first.
     pub const ALL: [Self; 2] = [Self::Needed, Self::Never];
 
     /// Returns the word used in a waveform file.
@@ -334,7 +339,7 @@ impl Repair {
 
 words!(Repair, "kind of repair");
 
-/// A network interface, by its name or by an address that it has.
+/// A network interface, given by its name or by one of its addresses.
 ///
 /// ```
 /// use stripline::terms::Interface;
@@ -350,15 +355,15 @@ pub struct Interface(Named);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Named {
     Address(IpAddr),
-    /// Zeros after its bytes.
+    /// The bytes of the name, followed by zeros.
     Name([u8; Interface::NAME_MAX]),
 }
 
 impl Interface {
-    /// The longest name, in bytes (`IFNAMSIZ`, but for its zero).
+    /// The longest name in bytes (`IFNAMSIZ` without the terminating zero).
     const NAME_MAX: usize = 15;
 
-    /// Returns its name; `None`: it is named by an address.
+    /// Returns the name of the interface; `None`: it is given by an address.
     pub fn name(&self) -> Option<&str> {
         match &self.0 {
             Named::Address(_) => None,
@@ -369,7 +374,7 @@ impl Interface {
         }
     }
 
-    /// Returns the address that it is named by.
+    /// Returns the address by which the interface is given.
     ///
     /// ```
     /// let interface: stripline::terms::Interface = "192.0.2.1".parse().unwrap();
@@ -382,7 +387,7 @@ impl Interface {
         }
     }
 
-    /// Returns whether it stays on the host.
+    /// Returns whether packets to the interface stay on the host.
     pub(crate) fn is_loopback(self) -> bool {
         self.address().is_some_and(|address| address.is_loopback()) || self.name() == Some("lo")
     }

@@ -1,11 +1,11 @@
-//! The ways in which a port waits: spin, sleep, or spin for as long as that pays.
+//! The ways in which a port waits: spin, sleep, or spin as long as spinning pays off.
 
 use serde::{Deserialize, Serialize};
 
 /// The way in which a port waits when it has nothing to do.
 ///
 /// Waking a sleeping thread costs microseconds, one more poll nanoseconds. But a spinning thread
-/// keeps its core from all other threads, among them the peer that it waits for.
+/// keeps its core from all other threads, including the peer that it waits for.
 ///
 /// ```
 /// use stripline::terms::WaitStrategy;
@@ -19,11 +19,12 @@ use serde::{Deserialize, Serialize};
 pub enum WaitStrategy {
     /// Sleeps at once.
     Block,
-    /// Spins for as long as spinning has paid lately, at most some microseconds, then sleeps.
-    /// Between polls it yields the core. Unsuccessful spinning is tried less and less.
+    /// Spins for as long as spinning has recently paid off, at most some microseconds, and then
+    /// sleeps. Between polls it yields the core. If spinning is unsuccessful, it is tried less and
+    /// less often.
     #[default]
     Adaptive,
-    /// Spins until there is something: the lowest latency, at the price of a core of its own.
+    /// Spins until there is something to do: the lowest latency, at the price of an entire core.
     Spin,
 }
 

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The mechanism that stalls a sender, under overflow `block`, when its receiver's queue is full.
+/// The mechanism that stalls a sender, under overflow `block`, when the receiver's queue is full.
 ///
-/// Memory rings count packets exactly in any case: there all three kinds use the same cursors. Over
-/// sockets, `transport` relies on the kernel's buffers, which count bytes. With the other two the
-/// link counts packets, and a thread of the receiving process moves them to the port's queue.
+/// Memory rings always count packets exactly: with them, all three kinds use the same cursors. Over
+/// sockets, `transport` relies on the kernel's buffers, which count bytes. With the other two kinds
+/// the link counts packets, and a thread of the receiving process moves them to the port's queue.
 ///
 /// ```
 /// use stripline::terms::Flow;
@@ -21,11 +21,11 @@ pub enum Flow {
     /// The flow control of the transport itself.
     #[default]
     Transport,
-    /// The receiver grants credits: never more packets than the high watermark are in transit or
-    /// queued.
+    /// The receiver grants credits: the number of packets in transit or queued never exceeds the
+    /// high watermark.
     Credit,
-    /// The receiver sends stop at the high watermark and resume at the low one. Packets in transit
-    /// at the stop still arrive.
+    /// The receiver sends a stop at the high watermark and a resume at the low watermark. Packets
+    /// in transit at the stop still arrive.
     StopResume,
 }
 
@@ -75,7 +75,7 @@ impl Watermarks {
         }
     }
 
-    /// Returns the whole depth and three quarters of it. To resume at each freed place would cost
+    /// Returns the whole depth and three quarters of it. Resuming at each freed place would cost
     /// both sides more than it gains.
     pub(crate) fn of_depth(depth: u32) -> Self {
         let high = depth.max(1);
@@ -87,7 +87,7 @@ impl Watermarks {
         self.high
     }
 
-    /// Returns the number of packets at which it resumes.
+    /// Returns the number of packets at which a sender resumes.
     pub(crate) fn low(self) -> u32 {
         self.low
     }
