@@ -1,5 +1,5 @@
-//! The transport `corba` leaves no names after a kill of everything at once. A receiver that is
-//! stopped for long loses nothing.
+//! The transport `corba` leaves no names behind when everything is killed at once. A receiver that
+//! is stopped for a long time loses nothing.
 
 #![cfg(feature = "corba")]
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use stripline::node::{Node, Topics};
 
-/// Set in a process of these tests: its domain.
+/// The variable with the domain, set in a process of these tests.
 const ROLE: &str = "STRIPLINE_CORBA_ROLE";
 const PACKETS: u64 = 750;
 const STOPPED: Duration = Duration::from_secs(15);
@@ -51,7 +51,7 @@ impl Other {
         Self { child, lines: BufReader::new(output).lines(), _input: input }
     }
 
-    /// Waits for a line with a word, and returns what is behind it.
+    /// Waits for a line with a word, and returns the rest of the line.
     fn hear(&mut self, word: &str) -> String {
         loop {
             let line = self.lines.next().expect("the process has ended").unwrap();
@@ -123,7 +123,7 @@ fn a_kill_of_everything_at_once_leaves_no_name() {
         sender.signal(rustix::process::Signal::KILL);
         receiver.signal(rustix::process::Signal::KILL);
         drop((sender, receiver));
-        // The next start removes what a kill in the moment of the start has left.
+        // The next start removes names left by a kill at the moment of a start.
         drop(join(&format!("{domain}-next")).publisher::<u64>("numbers").unwrap());
         assert_eq!(names(&of), Vec::<String>::new());
     }
@@ -143,7 +143,7 @@ fn a_receiver_that_is_stopped_for_long_loses_nothing() {
     let sending = std::thread::spawn(move || {
         for number in 1..PACKETS {
             publisher.send(&[number; 128]).unwrap();
-            // The rate of the packets, and nothing that is waited for.
+            // This is the pace of the packets. Nothing waits for it.
             std::thread::sleep(PAUSE);
         }
         publisher.finish().unwrap();

@@ -1,5 +1,5 @@
-//! The examples, as processes. Those of `docs/guide.md` must work as it describes, and print the
-//! lines that it shows. `examples/README.md` must list all of them.
+//! The examples, run as processes. The examples of `docs/guide.md` must work as it describes, and
+//! print the lines that it shows. `examples/README.md` must list all examples.
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -16,7 +16,7 @@ use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, 
 /// A time limit that only ends a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running example. Killed and waited for when dropped.
+/// A running example. It is killed and waited for when it is dropped.
 struct Running {
     child: Child,
     lines: Receiver<String>,
@@ -41,7 +41,7 @@ impl Running {
         Self { child, lines }
     }
 
-    /// Returns the next line with these words.
+    /// Returns the next line that contains these words.
     #[track_caller]
     fn says(&self, words: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
@@ -55,7 +55,7 @@ impl Running {
         }
     }
 
-    /// Does the same as [`Running::says`], and checks that the guide has the words too.
+    /// Works like [`Running::says`], and checks that the guide has the words too.
     #[track_caller]
     fn says_as_in_the_guide(&self, words: &str) -> String {
         let guide = include_str!("../../../docs/guide.md");
@@ -63,7 +63,7 @@ impl Running {
         self.says(words)
     }
 
-    /// Returns the lines that follow, up to the end of the output.
+    /// Returns the remaining lines up to the end of the output.
     fn rest(&self) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
         let mut rest = Vec::new();
@@ -80,7 +80,7 @@ impl Running {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), Signal::INT).unwrap();
     }
 
-    /// Waits for its end; returns the exit code.
+    /// Waits for the end of the example and returns its exit code.
     fn end(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -93,8 +93,8 @@ impl Drop for Running {
     }
 }
 
-/// Returns an example's executable. The tests of the package build it; a run of this test alone may
-/// find none, or an old one.
+/// Returns an example's executable. The tests of the package build it. If only this test is run,
+/// the executable may be missing or old.
 fn built(example: &str) -> PathBuf {
     static BUILDING: Mutex<()> = Mutex::new(());
     let one_at_a_time = BUILDING.lock();
@@ -122,7 +122,8 @@ fn newest(folder: &Path) -> SystemTime {
     times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Containers have process namespaces of their own: neither process has a number at the other end.
+/// Tests containers with separate process namespaces: neither process has a number at the other
+/// end.
 #[test]
 fn samples_pass_between_containers_in_one_network() {
     const OPTIONS: [&str; 6] = ["--map-current-user", "--pid", "--ipc", "--fork", "--kill-child", "--"];
@@ -249,7 +250,7 @@ fn windows_have_the_length_of_the_receiver() {
 #[test]
 fn a_program_embeds_publishers_and_subscribers() {
     let (own, domain) = (domain("embedded"), domain("elsewhere"));
-    // The environment names another domain, which it does not use.
+    // The environment names another domain, which the example does not use.
     let example = Running::start("embedded", &domain, &[&own]);
     let joined = format!("joined the domain `{own}`");
     let expected = [&joined, "the level is 1", "the level is 2", "the measurement is stopped"];
@@ -257,7 +258,6 @@ fn a_program_embeds_publishers_and_subscribers() {
     assert_eq!(example.end(), Some(0));
 }
 
-/// Runs two components that call a server, and one with two inputs.
 #[test]
 fn the_cost_of_a_scope_is_printed_with_its_error() {
     let example = Running::start("scope_cost", &domain("scope-cost"), &["3"]);
@@ -266,6 +266,7 @@ fn the_cost_of_a_scope_is_printed_with_its_error() {
     assert_eq!(example.end(), Some(0));
 }
 
+/// Runs two components that call a server, and a component with two inputs.
 #[test]
 fn components_call_and_have_several_inputs() {
     let domain = domain("scan");
@@ -292,7 +293,7 @@ fn components_call_and_have_several_inputs() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// Set in the process that launches: the waveform's file.
+/// The variable with the waveform's file, set in the process that launches.
 const WAVEFORM: &str = "STRIPLINE_EXAMPLES_WAVEFORM";
 
 /// An observer that prints the lines of components.
@@ -304,8 +305,8 @@ impl Observer for Lines {
     }
 }
 
-/// Does nothing unless it is started as the launching process: a launcher handles the signals of
-/// its process.
+/// Does nothing unless it is started as the launching process. That process is separate because a
+/// launcher handles the signals of its process.
 #[test]
 fn launch() {
     let Some(name) = std::env::var_os(WAVEFORM) else { return };

@@ -1,9 +1,9 @@
 //! The hot path makes no allocation and enters no system call. The test counts the allocations and
 //! forbids the system calls.
 //!
-//! Two threads play ping-pong over `shm`, spinning. After a warm-up, each installs a filter under
-//! which any system call traps, and every allocation that it makes is counted. A contended lock
-//! would be a system call too.
+//! Two threads play ping-pong over `shm`, spinning. After a warm-up, each thread installs a filter
+//! under which any system call traps, and every allocation in the thread is counted. A contended
+//! lock would be a system call, too.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -17,15 +17,16 @@ use stripline::call::{Client, ClientOptions, Plain, ServerOptions};
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 use stripline::terms::WaitStrategy;
 
-/// Set in the measured process: the deliberate violation, or `no`.
+/// The variable set in the measured process: the deliberate violation, or `no`.
 const VIOLATION: &str = "STRIPLINE_HOT_PATH_VIOLATION";
-/// Packets each way before and while it counts: more than two laps of a ring each. No more, because
-/// both threads spin: without a processor for each of them, every hand-over takes a time slice.
+/// Packets in each direction before and during the count: more than two laps of each ring. There
+/// are no more, because both threads spin: without a processor for each thread, every hand-over
+/// takes a time slice.
 const WARM_UP: u64 = 1_200;
 const MEASURED: u64 = 1_200;
-/// Only a hang is cut short by it.
+/// A time limit that only ends a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Samples of a packet.
+/// The number of samples in a packet.
 const SAMPLES: usize = 512;
 const TOPICS: &str = "[default]\ntransport = 'shm'\nwait = 'spin'";
 
@@ -48,19 +49,19 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System`.
+        // SAFETY: the caller must keep the contract of `GlobalAlloc`, which `System` requires too.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count();
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System`.
+        // SAFETY: the caller must keep the contract of `GlobalAlloc`, which `System` requires too.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System`.
+        // SAFETY: the caller must keep the contract of `GlobalAlloc`, which `System` requires too.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -124,7 +125,7 @@ fn play() {
     );
 }
 
-/// Plays the same with two-way calls.
+/// Plays the same game with two-way calls.
 fn play_calls(node: &Node) {
     let options = ServerOptions { wait: WaitStrategy::Spin, ..ServerOptions::default() };
     let mut server = node.server("echo", Ok::<Plain<u64>, String>, options).unwrap();
@@ -139,7 +140,7 @@ fn play_calls(node: &Node) {
     );
 }
 
-/// Runs two threads that do their parts in turn, until the process ends.
+/// Runs two threads that take turns until the process ends.
 fn game(violation: &str, mut serve: impl FnMut(u64) + Send, mut answer: impl FnMut(u64) + Send) {
     let (ready, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let meet = |at: &AtomicUsize| {
@@ -172,7 +173,7 @@ fn game(violation: &str, mut serve: impl FnMut(u64) + Send, mut answer: impl FnM
             std::thread::sleep(Duration::from_millis(1));
         }
         eprintln!("allocations: {}", ALLOCATIONS.load(Ordering::Relaxed));
-        // The threads cannot exit: that would be a system call too.
+        // The threads cannot exit, because that would be a system call, too.
         std::process::exit(0);
     });
 }
@@ -214,7 +215,7 @@ fn forbid_system_calls() {
     const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-    // The calls that the trap handler itself needs to print and to end the process.
+    // The trap handler itself needs these calls to print and to end the process.
     let own = [libc::SYS_write, libc::SYS_exit_group];
     let allowed: Vec<u32> = own.iter().map(|number| *number as u32).collect();
     let mut filter = vec![step(LOAD_NUMBER, 0, 0, 0)];
@@ -224,8 +225,8 @@ fn forbid_system_calls() {
     filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_TRAP));
     filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: a zeroed action is a valid one. The handler only does what a signal handler may. The
-    // program and the memory it points to live across the calls.
+    // SAFETY: a zeroed action is a valid one. The handler does only what a signal handler may do.
+    // The program and the memory that it points to live across the calls.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = trapped as *const () as usize;
@@ -237,11 +238,11 @@ fn forbid_system_calls() {
     }
 }
 
-/// Offset of the system call's number in the data for a handler of SIGSYS, on 64-bit machines.
+/// The offset of the system call's number in the data for a SIGSYS handler on 64-bit machines.
 const NUMBER_OFFSET: usize = 24;
 
 extern "C" fn trapped(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel passes a whole `siginfo_t`, which is larger.
+    // SAFETY: the kernel passes a complete `siginfo_t`, which is larger.
     let mut number = unsafe { info.cast::<u8>().add(NUMBER_OFFSET).cast::<libc::c_int>().read() };
     let mut text = *b"system call 000000\n";
     for digit in text[12..18].iter_mut().rev() {

@@ -1,5 +1,5 @@
-//! The names of the transport `iceoryx2`: what a kill of everything at once leaves, and the removal
-//! by the next port.
+//! The names of the transport `iceoryx2`: a kill of everything at once leaves names behind, and the
+//! next port removes them.
 #![cfg(feature = "iceoryx2")]
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -12,7 +12,7 @@ use stripline::node::{Node, Topics};
 
 /// The domain of a child process.
 const DOMAIN: &str = "STRIPLINE_ICEORYX2_DOMAIN";
-/// It only ends a hang.
+/// A time limit that only ends a hang.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 fn node(domain: &str) -> Node {
@@ -30,7 +30,7 @@ fn names_of(pids: &[u32]) -> Vec<String> {
     names.filter(is_theirs).collect()
 }
 
-/// Starts a process that makes connections, one after the other.
+/// Starts a process that makes connections one after the other.
 fn start(domain: &str) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "connecting", "--nocapture", "--test-threads=1"])
@@ -43,7 +43,7 @@ fn start(domain: &str) -> Child {
     child
 }
 
-/// Stops a process that makes connections at a moment at which it has names.
+/// Stops a process that makes connections, at a moment when it has names.
 fn stop_with_names(child: &Child) {
     let deadline = Instant::now() + DEADLINE;
     let pid = Pid::from_raw(child.id() as i32).unwrap();
@@ -82,7 +82,7 @@ fn a_kill_of_everything_leaves_nothing_to_the_next_start() {
         let domain = format!("iceoryx2-names-{}-{round}", std::process::id());
         let mut children = [start(&domain), start(&format!("{domain}-beside"))];
         let pids = children.each_ref().map(Child::id);
-        // Its kill leaves some.
+        // The kill of this process leaves some names.
         stop_with_names(&children[0]);
         children.iter_mut().for_each(|child| child.kill().unwrap());
         children.iter_mut().for_each(|child| assert!(!child.wait().unwrap().success()));

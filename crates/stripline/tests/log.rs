@@ -1,5 +1,6 @@
-//! The log: where the library's warnings go with a logger of the program, with that of a component
-//! process, and without any. A process has one logger, so each case runs in a process of its own.
+//! The log: the destination of the library's warnings with the program's logger, with the logger of
+//! a component process, and without a logger. A process has only one logger, so each case runs in a
+//! separate process.
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -15,7 +16,7 @@ use stripline::component::{self, Component, ComponentSpec, Ports, Properties};
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 
 const ROLE: &str = "STRIPLINE_LOG_ROLE";
-/// Longer than any step takes on a busy machine: it only ends a hang.
+/// A time longer than any step takes on a busy machine. It only ends a hang.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A component for `component::main`, which prints its usage.
@@ -35,7 +36,7 @@ impl Component for Idle {
     }
 }
 
-/// A logger that passes each record on: level, target and message.
+/// A logger that passes on the level, target and message of each record.
 struct Capture(Mutex<Sender<(Level, String, String)>>);
 
 impl Log for Capture {
@@ -45,7 +46,7 @@ impl Log for Capture {
 
     fn log(&self, record: &Record<'_>) {
         let entry = (record.level(), record.target().to_string(), record.args().to_string());
-        // The test has ended when there is no receiver.
+        // Without a receiver, the test has ended.
         let _ = self.0.lock().unwrap().send(entry);
     }
 
@@ -60,7 +61,7 @@ fn capture() -> Receiver<(Level, String, String)> {
     records
 }
 
-/// Connects two ports of different types on one topic: the node reports that the sender refuses.
+/// Connects two ports of different types on one topic, so that the node reports a refused sender.
 fn mismatch() -> (Node, Publisher<u64>, Subscriber<i16>) {
     let domain = format!("log-{}", std::process::id());
     let topics = Topics::parse("[topic.numbers]\ntransport = 'uds'").unwrap();
@@ -88,7 +89,7 @@ fn child_entry() {
         "printed" => {
             component::main::<Idle>();
             let _ports = mismatch();
-            // Until the test has read the line.
+            // Blocks until the test has read the line.
             std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         }
         "none" => {
@@ -110,7 +111,7 @@ fn start(role: &str) -> Child {
         .unwrap()
 }
 
-/// Returns the standard error of a process that ends by itself, after it has succeeded.
+/// Returns the standard error of a process that must exit by itself with success.
 fn errors_of(role: &str) -> String {
     let output = start(role).wait_with_output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();

@@ -1,4 +1,4 @@
-//! The pages of `docs/transports`, held against the transports of every build.
+//! Checks of the pages in `docs/transports` against the transports of every build.
 
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
 
@@ -23,8 +23,8 @@ const OF_FEATURES: [&str; 5] = ["zeromq", "iceoryx2", "zenoh", "dds", "corba"];
 /// Transports that serve tests have no page.
 const FOR_TESTS: [&str; 5] = ["pipe", "faulty", "lossy", "multicast", "callback"];
 
-/// Compares the pages with the transports of this build. What a packet costs is compared by
-/// `tests/packet_cost`.
+/// Compares the pages with the transports of this build. `tests/packet_cost` compares the cost of a
+/// packet.
 #[test]
 fn each_transport_has_a_page_and_each_page_a_transport() {
     let transports: Vec<_> = transport::all().filter(|it| !FOR_TESTS.contains(&it.name)).collect();

@@ -14,14 +14,14 @@ use crate::support::{Gate, LONG, await_that, operation, over, patient, serving, 
 const SHORT: Duration = Duration::from_millis(20);
 
 pub fn a_deadline_that_passes_is_named_and_the_late_reply_counted(transport: &str) {
-    // On a busy machine the call may come to the server behind its deadline, which is another rule.
+    // On a busy machine the call may reach the server after its deadline, which is another rule.
     let mut deadline = SHORT;
     while !passes_while_served(transport, deadline) {
         deadline *= 4;
     }
 }
 
-/// Returns whether the call was begun before its deadline.
+/// Returns whether the call had begun before its deadline.
 fn passes_while_served(transport: &str, deadline: Duration) -> bool {
     let (gate, mut is_begun) = (Gate::default(), false);
     let service = Service::new("slow")
@@ -44,7 +44,7 @@ fn passes_while_served(transport: &str, deadline: Duration) -> bool {
         assert!(error.to_string().contains("`slow.wait` at `"), "{error}");
         assert_eq!(client.servers()[0].late, 0);
         gate.open();
-        // The next call comes behind the late reply.
+        // The reply to the next call arrives after the late reply.
         assert_eq!(quick.call(&2).unwrap(), 2);
         assert_eq!((client.servers()[0].late, client.servers()[0].outstanding), (1, 0));
         assert_eq!(client.counts(), (2, 1));
@@ -76,7 +76,7 @@ pub fn a_call_whose_deadline_has_passed_is_not_begun(transport: &str) {
         first.wait().unwrap();
         assert_eq!(quick.call(&1).unwrap(), 1);
         assert_eq!(begun.load(Ordering::Relaxed), 1);
-        // They were answered all the same, and those replies were late.
+        // The cancelled calls were answered nevertheless, and these replies were late.
         assert_eq!(client.servers()[0].late, 3);
     });
 }
@@ -110,11 +110,11 @@ pub fn a_cancelled_call_frees_its_place(transport: &str) {
         gate.open();
         third.wait().unwrap();
         fourth.wait().unwrap();
-        // Behind the cancellations of the others.
+        // This call arrives after the cancellations of the others.
         wait.call(&()).unwrap();
         assert_eq!((client.servers()[0].late, client.servers()[0].outstanding), (2, 0));
     });
-    // The first was started; the second was not.
+    // The first call was started; the second was not.
     assert_eq!((server.counts().calls, server.counts().cancelled), (4, 2));
 }
 
@@ -133,7 +133,7 @@ fn busy_service<'h>(gate: &'h Gate, begun: &'h AtomicU32, noted: &'h Mutex<Vec<u
     Service::new("busy").unwrap().operation("wait", wait).unwrap().operation("note", note).unwrap()
 }
 
-/// Returns every dispatch, with the number of handlers that run at once.
+/// Returns every dispatch with the number of handlers that run at once.
 fn dispatches() -> [(Dispatch, u32); 4] {
     [
         (Dispatch::Queue, 1),
@@ -153,15 +153,17 @@ pub fn a_call_cancelled_before_its_start_is_not_executed(transport: &str) {
             let (wait, note) = (operation::<(), ()>(&client, "wait"), operation::<u32, ()>(&client, "note"));
             let held: Vec<_> = (0..threads).map(|_| wait.start(&()).unwrap()).collect();
             await_that("all threads are busy", || begun.load(Ordering::Relaxed) == threads);
-            // So many that starting them takes longer than a server's interval between two polls.
+            // Starting this number of calls takes longer than a server's interval between two
+            // polls.
             let mut calls: Vec<_> = (0..100).map(|number| note.start(&number).unwrap()).collect();
-            // The later ones are cancelled by dropping them, the earlier ones by `cancel`.
+            // The later calls are cancelled by dropping them, the earlier ones by `cancel`.
             drop(calls.split_off(55));
             calls.drain(..45).for_each(|call| call.cancel());
             gate.open();
             held.into_iter().for_each(|call| call.wait().unwrap());
             calls.into_iter().for_each(|call| call.wait().unwrap());
-            // Behind all of them: the others were answered too, and those replies were late.
+            // This call comes after all others: they were answered too, and those replies were
+            // late.
             note.call(&999).unwrap();
             await_that("all are answered", || client.servers()[0].late == 90);
         });
@@ -191,7 +193,7 @@ pub fn an_overloaded_server_refuses_calls(transport: &str) {
             held.into_iter().for_each(|call| call.wait().unwrap());
             let outcomes: Vec<_> = calls.into_iter().map(|call| call.wait()).collect();
             let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
-            // One call that is started next, and those that may wait behind it.
+            // One call is started next, and a limited number may wait behind it.
             assert!((4..10).contains(&done.len()), "{dispatch:?}: {done:?}");
             for refusal in refused {
                 let error = refusal.unwrap_err();
@@ -248,7 +250,7 @@ pub fn an_operation_that_the_server_lacks_is_named(transport: &str) {
 pub fn an_undecodable_payload_is_named_on_either_side(transport: &str) {
     let service = Service::new("tuner").unwrap().operation("tune", |hz: f64| Ok::<f64, String>(hz)).unwrap();
     with_server(transport, service, Dispatch::Queue, |_, client| {
-        // Of the same type name, because both are messages.
+        // Both types have the same name, because both are messages.
         let error = operation::<String, f64>(&client, "tune").call(&"1".into()).unwrap_err();
         assert!(matches!(&error, CallError::Refused { refusal: Refusal::WrongType, .. }), "{error}");
         let error = operation::<f64, Vec<String>>(&client, "tune").call(&1.0).unwrap_err();
@@ -257,7 +259,7 @@ pub fn an_undecodable_payload_is_named_on_either_side(transport: &str) {
     });
 }
 
-/// Checks that a cycle of two one-thread services is an error and no hang.
+/// Checks that a cycle of two one-thread services is an error and does not hang.
 pub fn a_cycle_of_calls_is_an_error_and_no_hang(transport: &str) {
     let node = Node::isolated().unwrap();
     let a: Client<u32, u32> = node.client("a", patient()).unwrap();
@@ -326,9 +328,9 @@ pub fn a_nested_call_has_no_longer_deadline(transport: &str) {
             gate.open();
             Ok::<String, String>("was not waited for".into())
         }
-        // On a slow machine: the call is made again.
+        // On a slow machine the call is made again.
         Err(CallError::Refused { refusal: Refusal::DeadlinePassed, .. }) => Ok("came too late".into()),
-        // Of a call that was made again.
+        // This is a call that was made again.
         Ok(()) if gate.is_open() => Ok("is over".into()),
         other => Err(format!("{other:?}")),
     };
@@ -336,8 +338,9 @@ pub fn a_nested_call_has_no_longer_deadline(transport: &str) {
     std::thread::scope(|scope| {
         scope.spawn(|| server_slow.serve(Dispatch::Queue).unwrap());
         serving(&node, &mut server_outer, Dispatch::Queue, || {
-            // Both deadlines pass at about the same time; either may be first. On a slow machine,
-            // the outer one may pass before its handler begins: then the call is made again.
+            // Both deadlines pass at about the same time, and either may be first. On a slow
+            // machine, the outer deadline may pass before its handler begins. The call is then made
+            // again.
             await_that("the inner call is over", || {
                 match outer.with(CallOptions::deadline(SHORT)).call(&()) {
                     Ok(_) | Err(CallError::Unanswered { .. }) => {}
@@ -377,8 +380,7 @@ pub fn a_handler_of_a_pool_detects_that_its_call_was_cancelled(transport: &str) 
     });
 }
 
-/// Checks that a cycle over a thread of its own, which cannot be detected, is bounded by the
-/// deadline.
+/// Checks that a cycle through another thread, which cannot be detected, ends at the deadline.
 pub fn an_undetectable_cycle_ends_at_the_deadline(transport: &str) {
     let node = Node::isolated().unwrap();
     let own: Client<bool, bool> = node.client("own", patient()).unwrap();
@@ -419,7 +421,7 @@ pub fn a_client_that_takes_no_replies_does_not_hold_up_others(transport: &str) {
         for _ in 0..100 {
             assert_eq!(modest.call(&10).unwrap().len(), 10);
         }
-        // It gets its replies when it takes them.
+        // The client gets its replies when it takes them.
         for reply in pending {
             assert_eq!(reply.wait().unwrap().len(), 10_000);
         }

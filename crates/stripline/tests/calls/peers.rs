@@ -1,4 +1,4 @@
-//! Several servers and several clients, and processes of them that are killed.
+//! Several servers and several clients. Some of their processes are killed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use stripline::node::{Dispatch, Node, Topics};
 use crate::puppet::Puppet;
 use crate::support::{Gate, LONG, await_that, domain, named, operation, over, patient, serving};
 
-/// Returns the names of the servers that answer so many calls, each with the number it answered.
+/// Returns the names of the servers that answer `calls` calls, with the number that each answered.
 fn answered(call: impl Fn(u64) -> Result<String, CallError<String>>, calls: u64) -> BTreeMap<String, u64> {
     let mut names = BTreeMap::new();
     (0..calls).for_each(|key| *names.entry(call(key).unwrap()).or_default() += 1);
@@ -54,7 +54,7 @@ pub fn calls_are_distributed_in_turn_or_by_key(transport: &str) {
             drop(finish);
             before
         });
-        // The third server has left: only its keys move.
+        // The third server has left, and only its keys move.
         await_that("the third is gone", || {
             let key = before.iter().position(|name| name == "z").unwrap() as u64;
             name.with(CallOptions::key(key)).call(&()).is_ok_and(|n| n != "z")
@@ -91,7 +91,7 @@ pub fn a_killed_server_fails_its_calls_and_no_others(transport: &str) {
     }
     drop(kept);
     drop(other);
-    // A new server of the same name: its keys move back to it.
+    // A new server has the same name, so the keys of that name move back to it.
     let other = Puppet::server(&domain, transport, "other");
     let victim = Puppet::server(&domain, transport, "doomed");
     await_that("both are back", || {
@@ -140,7 +140,7 @@ pub fn a_call_given_up_while_its_server_was_stopped_is_not_carried_out(transport
     let puppet = Puppet::server(&domain, transport, "sleepy");
     let (name, names) = (operation::<(), String>(&client, "name"), operation::<(), u32>(&client, "names"));
     assert_eq!(name.call(&()).unwrap(), "sleepy");
-    // No call waits there: it stops while it waits itself.
+    // No call waits at this server: it is stopped while it is idle.
     puppet.freeze();
     for _ in 0..3 {
         assert!(name.with(CallOptions::deadline(Duration::from_millis(5))).call(&()).is_err());
@@ -171,7 +171,7 @@ pub fn a_killed_client_leaves_the_server_to_others(transport: &str) {
             assert_eq!(operation::<u32, u32>(&client, "hold").call(&7).unwrap(), 7);
             *counts.lock().unwrap() = Some(());
         });
-        // The sent requests are executed; the client's absence is detected with the reply.
+        // The sent requests are executed, and the client's absence is detected with the reply.
         assert!(server.counts().calls >= 2, "{:?}", server.counts());
         assert_eq!(server.counts().evicted, 0);
     }

@@ -12,7 +12,7 @@ use crate::test_process::{MARK, TestProcess};
 
 const DOMAIN: &str = "STRIPLINE_CALLS_DOMAIN";
 
-/// A child process with a role. Killed and waited for when dropped.
+/// A child process with a role. It is killed and waited for when it is dropped.
 pub struct Puppet(TestProcess);
 
 impl Puppet {
@@ -21,8 +21,7 @@ impl Puppet {
         Self::start(domain, &format!("server {transport} {name}"))
     }
 
-    /// Starts a client of `master`, which starts so many calls of `hold` and does not wait for
-    /// them.
+    /// Starts a client of `master` that starts `calls` calls of `hold` and does not wait for them.
     pub fn client(domain: &str, calls: usize) -> Self {
         Self::start(domain, &format!("client {calls}"))
     }
@@ -36,22 +35,22 @@ impl Puppet {
         puppet
     }
 
-    /// Waits until it has printed this.
+    /// Waits until the puppet has printed this word.
     pub fn hear(&self, word: &str) {
         assert_eq!(self.0.answer(LONG).unwrap(), word);
     }
 
-    /// Kills it without warning, and waits for its exit.
+    /// Kills the puppet without warning, and waits for its exit.
     pub fn kill(mut self) {
         self.0.kill();
     }
 
-    /// Stops it, and waits until it is stopped.
+    /// Stops the puppet, and waits until it is stopped.
     pub fn freeze(&self) {
         self.0.freeze();
     }
 
-    /// Continues it.
+    /// Continues the puppet.
     pub fn thaw(&self) {
         self.0.thaw();
     }
@@ -77,8 +76,8 @@ pub fn play_if_asked() {
     std::process::exit(0);
 }
 
-/// Runs a server with these operations: `name` returns its name, `names` the number of calls of
-/// `name`. During `die` it is killed, and `hold` never returns.
+/// Runs a server with these operations: `name` returns the server's name, `names` the number of
+/// calls of `name`. During `die` the server is killed, and `hold` never returns.
 fn serve(node: &Node, transport: &str, name: &str) {
     let hold = |()| -> Result<(), String> {
         say("holding");

@@ -1,5 +1,5 @@
 //! Operations with types by value, calls without a borrow of their client, and replies that are
-//! given later.
+//! sent later.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -105,7 +105,8 @@ pub fn each_call_gets_one_answer(transport: &str) {
         refused("thread panics", Refusal::Panicked, "panicked");
         refused("keep and panic", Refusal::Panicked, "after it gave the responder away");
         assert_eq!(call("reply and panic").unwrap().0, b"done");
-        // A second answer to a call has no effect: its client would take the server for a liar.
+        // A second answer to a call has no effect. The client would take it for a protocol
+        // violation.
         kept.recv_timeout(LONG).unwrap().reply(b"too late");
         assert_eq!(call("still here").unwrap().0, b"still here");
         assert!(client.servers()[0].connected);
@@ -118,7 +119,7 @@ pub fn a_reply_to_a_client_that_has_gone_has_no_effect(transport: &str) {
         let own = node.service_client("later", crate::support::patient()).unwrap();
         let pending = start(&raw(&own, "later"), "gone");
         let (_, responder) = passed.recv_timeout(LONG).unwrap();
-        // The call keeps its client, and ends with it.
+        // The call keeps its client alive, and the client ends with it.
         drop(own);
         drop(pending);
         responder.reply(b"to nobody");
@@ -139,9 +140,9 @@ pub fn types_by_value_are_compared_with_rust_types(transport: &str) {
         let double = client.operation_of(&client.servers()[0].operations[0]).unwrap();
         let one = vec![0xfb, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0];
         let two = double.call(&one.into()).unwrap();
-        // 2 in CBOR, as a floating-point number of 16 bits.
+        // 2 in CBOR, as a 16-bit floating-point number.
         assert_eq!(two.0, [0xf9, 0x40, 0x00]);
-        // Bytes that are no CBOR are the handler's to refuse.
+        // Bytes that are not CBOR are refused by the handler.
         let error = double.call(&vec![0xff].into()).unwrap_err();
         assert!(matches!(error, CallError::Refused { refusal: Refusal::WrongType, .. }), "{error:?}");
         let error = raw(&client, "double").call(&vec![].into()).unwrap_err();
@@ -171,7 +172,7 @@ pub fn an_owned_call_waits_and_is_cancelled_like_a_borrowed_one(transport: &str)
         assert!(pending.wait_timeout(Duration::from_millis(1)).is_none());
         passed.recv_timeout(LONG).unwrap().1.reply(b"a");
         assert_eq!(pending.wait_timeout(LONG).unwrap().unwrap().0, b"a");
-        // Its reply is returned once.
+        // The reply is returned once.
         assert!(pending.try_take().is_none());
         assert!(matches!(pending.wait(), Err(CallError::Cancelled)));
         for cancel in [OwnedPending::cancel, drop] {

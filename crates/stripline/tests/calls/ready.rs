@@ -1,4 +1,4 @@
-//! Clients and servers in a program's own loop.
+//! Clients and servers in a program's own event loop.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn doubling<'h>() -> Service<'h> {
     Service::new("double").unwrap().operation("double", |x: u32| Ok::<_, String>(2 * x)).unwrap()
 }
 
-/// Waits for one of the descriptors; false: none is ready.
+/// Waits for one of the descriptors. Returns false if no descriptor is ready.
 fn wait(descriptors: &[&ReadyDescriptor], timeout: Duration) -> bool {
     let mut fds: Vec<_> = descriptors.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: 0 };
@@ -64,7 +64,8 @@ pub fn one_thread_serves_and_calls(transport: &str) {
         replies.sort_unstable();
         assert_eq!(replies, [2 * number, 2 * number + 2, 2 * number + 4]);
     }
-    // Nothing rings for nothing, but once more for what has come already.
+    // The descriptors do not ring without cause, but may ring once more for results that have
+    // arrived.
     assert_eq!(serve_all(&mut server), 0);
     await_that("both are quiet", || {
         let are_armed = server.arm().unwrap() && client.arm().unwrap();
@@ -72,12 +73,12 @@ pub fn one_thread_serves_and_calls(transport: &str) {
     });
 }
 
-/// Checks a loop that asks its calls in turn: the last one receives for those asked already.
+/// Checks a loop that polls its calls in turn: the last one receives for calls polled before.
 pub fn outcomes_received_by_another_call_are_noticed(transport: &str) {
     let node = Node::isolated().unwrap();
     let mut server = node.service_server(doubling(), over(transport)).unwrap();
     let client = node.service_client("double", patient()).unwrap();
-    // The longest time that there is.
+    // The longest possible timeout.
     assert!(client.wait_for_servers(1, Duration::MAX).unwrap());
     let double = operation::<u32, u32>(&client, "double");
     let descriptor = client.ready_descriptor().unwrap();
@@ -118,7 +119,7 @@ pub fn servers_that_come_and_go_are_noticed(transport: &str) {
     let mut call = loop {
         match double.try_start(&1) {
             Ok(call) => break call.into_owned(),
-            // The descriptor rings for more than that.
+            // The descriptor rings for other changes, too.
             Err(CallError::NoServer { .. }) if client.arm().unwrap() => assert!(wait(&[&descriptor], LONG)),
             Err(CallError::NoServer { .. }) => {}
             Err(error) => panic!("{error}"),

@@ -16,7 +16,7 @@ pub fn patient() -> ClientOptions {
     ClientOptions { deadline: LONG, ..ClientOptions::default() }
 }
 
-/// Runs `test` with a client while a server serves in a thread of its own.
+/// Runs `test` with a client while a server serves on a separate thread.
 pub fn with_server(
     transport: &str,
     service: Service<'_>,
@@ -30,7 +30,7 @@ pub fn with_server(
     serving(&node, &mut server, dispatch, || test(&node, client));
 }
 
-/// Runs `test` while the server serves in a thread of its own, then stops the node.
+/// Runs `test` while the server serves on a separate thread, and then stops the node.
 pub fn serving(node: &Node, server: &mut Server<'_>, dispatch: Dispatch, test: impl FnOnce()) {
     std::thread::scope(|scope| {
         scope.spawn(|| server.serve(dispatch).unwrap());
@@ -53,7 +53,7 @@ pub fn operation<Req: Payload, Rep: Payload>(client: &ServiceClient, name: &str)
     client.operation(name).unwrap()
 }
 
-/// A gate that handlers wait at until it is opened; it stays open.
+/// A gate at which handlers wait until it is opened. It stays open.
 #[derive(Default)]
 pub struct Gate {
     is_open: std::sync::Mutex<bool>,
@@ -63,7 +63,7 @@ pub struct Gate {
 impl Gate {
     pub fn pass(&self) {
         let open = self.is_open.lock().unwrap();
-        // Bounded, because a failing test must end.
+        // The wait is bounded, because a failing test must end.
         drop(self.opened.wait_timeout_while(open, LONG, |open| !*open).unwrap());
     }
 

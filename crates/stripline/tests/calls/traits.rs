@@ -102,7 +102,7 @@ pub fn a_trait_is_called_like_a_function(transport: &str) {
             // A call outlives the view that started it.
             let pending = client.with(CallOptions::key(3)).start_double(5).unwrap();
             assert_eq!(pending.wait().unwrap(), 10);
-            // The served radio is the one of this process.
+            // The served radio is the radio of this process.
             assert_eq!(radio.status().hz, 300e6);
             let () = client.clone().reset().unwrap();
             assert_eq!(radio.status(), Status::default());
@@ -170,7 +170,7 @@ pub fn clients_are_told_what_operations_do(transport: &str) {
     });
 }
 
-/// Checks that the trait adds nothing of its own to the wire.
+/// Checks that the trait adds nothing to the wire format.
 pub fn any_client_may_call_what_a_trait_offers(transport: &str) {
     with_radio(transport, Dispatch::Queue, |_, client| {
         let plain: &ServiceClient = client.client();

@@ -10,7 +10,7 @@ use stripline::node::{Dispatch, Node, Waker};
 
 use crate::support::{Gate, LONG, await_that, operation, over, patient, serving};
 
-/// Runs a call that waits, and wakes it once it sleeps, or has ended without that.
+/// Runs a call that waits, and wakes it once it sleeps or has ended without sleeping.
 fn wake_asleep<R: Send>(waker: &Waker, wait: impl FnOnce() -> R + Send) -> R {
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -30,7 +30,7 @@ fn wake_asleep<R: Send>(waker: &Waker, wait: impl FnOnce() -> R + Send) -> R {
     })
 }
 
-/// Returns whether the call was sent that was interrupted; any other outcome is a failure.
+/// Returns whether an interrupted call was sent. Any other outcome is a failure.
 fn interrupted<T>(outcome: Result<T, CallError<String>>) -> bool {
     match outcome.map(drop) {
         Err(CallError::Link(Error::Interrupted { sent, .. })) => sent,
@@ -68,7 +68,7 @@ pub fn a_wake_ends_a_busy_server(transport: &str) {
         let (wakers, waker) = mpsc::channel::<Waker>();
         let waker = std::sync::Mutex::new(waker);
         let service = Service::new("busy").unwrap().operation("wake", |()| {
-            // The others wait by now.
+            // By now, the other threads wait.
             if begun.fetch_add(1, Ordering::SeqCst) == 0 {
                 waker.lock().unwrap().recv().unwrap().wake();
             }
@@ -121,7 +121,7 @@ pub fn a_wake_keeps_a_pending_call(transport: &str) {
         assert!(interrupted(wake_asleep(&waker, || call.wait_timeout(LONG).expect("an outcome"))));
     }
     waker.wake();
-    // What does not wait leaves the wake.
+    // A call that does not wait leaves the wake.
     assert!(pending[0].try_take().is_none());
     assert!(interrupted(pending[0].wait_timeout(LONG).expect("an outcome")));
     serving(&node, &mut server, Dispatch::Queue, || {
@@ -147,7 +147,7 @@ pub fn each_wake_ends_the_wait_of_one_thread(transport: &str) {
         std::thread::scope(|scope| {
             let mut waiting = Vec::from([(); 3].map(|()| scope.spawn(|| wait.call(&()))));
             await_that("all wait", || client.servers()[0].outstanding == 3);
-            // Made while they wait.
+            // The waker is made while the threads wait.
             let waker = client.waker().unwrap();
             while !waiting.is_empty() {
                 waker.wake();

@@ -1,16 +1,16 @@
-//! The turn of a test over message queues: all programs of a user have nine of them together.
+//! The turn of a test that uses message queues: all programs of a user share nine of them.
 
 use std::fs::File;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// The turn, until it is dropped.
+/// The right to use message queues, until it is dropped.
 pub struct MessageQueueTurn {
     _file: File,
 }
 
 impl MessageQueueTurn {
-    /// Waits for the turn, where the transport needs one.
+    /// Waits for the turn, if the transport needs one.
     pub fn take(transport: &str) -> Option<Self> {
         if transport != "mqueue" {
             return None;

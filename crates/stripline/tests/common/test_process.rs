@@ -12,7 +12,7 @@ use crate::support::await_that;
 /// The prefix of every answer, because the test harness writes to the same pipe.
 pub const MARK: &str = "@@";
 
-/// A child process. Killed and waited for when dropped.
+/// A child process. It is killed and waited for when it is dropped.
 pub struct TestProcess {
     child: Child,
     orders: ChildStdin,
@@ -20,8 +20,8 @@ pub struct TestProcess {
 }
 
 impl TestProcess {
-    /// Starts the test `child_entry` of this binary. Returns also its standard error, if the
-    /// command has a pipe for it.
+    /// Starts the test `child_entry` of this binary. Also returns the standard error of the
+    /// process, if the command has a pipe for it.
     pub fn start(command: &mut Command) -> (Self, Option<ChildStderr>) {
         Self::start_program(command.args(["--exact", "child_entry", "--nocapture", "--test-threads=1"]))
     }
@@ -42,35 +42,35 @@ impl TestProcess {
         (Self { child, orders, answers }, errors)
     }
 
-    /// Sends it a line.
+    /// Sends a line to the process.
     pub fn order(&mut self, order: &str) {
         writeln!(self.orders, "{order}").unwrap();
     }
 
-    /// Waits for its next answer.
+    /// Waits for the next answer of the process.
     pub fn answer(&self, timeout: Duration) -> Result<String, RecvTimeoutError> {
         self.answers.recv_timeout(timeout)
     }
 
-    /// Waits for its exit.
+    /// Waits for the exit of the process.
     pub fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 
-    /// Kills it without warning, and waits for its exit.
+    /// Kills the process without warning, and waits for its exit.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.wait();
     }
 
-    /// Stops it, and waits until it is stopped.
+    /// Stops the process, and waits until it is stopped.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", self.id());
         await_that("the process is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T "));
     }
 
-    /// Continues it.
+    /// Continues the process.
     pub fn thaw(&self) {
         self.signal(Signal::CONT);
     }

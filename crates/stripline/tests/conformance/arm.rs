@@ -1,4 +1,4 @@
-//! Ports in a program's own loop: the descriptor and `arm`.
+//! Ports in a program's own event loop: the descriptor and `arm`.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub fn is_ready(descriptor: &ReadyDescriptor, within: Duration) -> bool {
     }
 }
 
-/// Waits in a loop of its own until a receive would return at once. Returns how often it slept.
+/// Waits in a separate event loop until a receive would return at once. Returns how often it slept.
 fn loop_until_ready(subscriber: &mut Subscriber<u64>, descriptor: &ReadyDescriptor) -> usize {
     let mut slept = 0;
     while subscriber.arm().unwrap() {
@@ -46,7 +46,7 @@ pub fn a_loop_of_its_own_gets_every_packet_and_the_end(transport: &'static str) 
         let node = node(transport, rules);
         let mut subscriber = node.subscriber::<u64>("looped").unwrap();
         let descriptor = subscriber.ready_descriptor().unwrap();
-        // A new sender is a reason to ask as well.
+        // A new sender makes the descriptor readable, too.
         assert!(subscriber.arm().unwrap() && !is_ready(&descriptor, Duration::ZERO), "{rules}");
         let mut publisher = node.publisher::<u64>("looped").unwrap();
         await_receivers(&mut publisher, 1);
@@ -86,10 +86,10 @@ pub fn what_ends_a_wait_ends_one_in_a_loop(transport: &'static str) {
     }
     publisher.send(&[0]).unwrap();
     loop_until_ready(&mut subscriber, &descriptor);
-    // There is something: nothing is prepared, and it stays there.
+    // A packet is there: nothing is prepared, and the packet stays.
     assert!(!subscriber.arm().unwrap());
     take_number(&mut subscriber, 0);
-    // A wake, before and while the loop waits.
+    // Wakes, before the loop waits and while it waits.
     let waker = subscriber.waker().unwrap();
     for is_early in [true, false] {
         if is_early {
@@ -103,7 +103,7 @@ pub fn what_ends_a_wait_ends_one_in_a_loop(transport: &'static str) {
         }
         assert!(matches!(subscriber.arm(), Err(Error::Interrupted { .. })));
     }
-    // Another wait of the port ends what was prepared; it is prepared again.
+    // Another wait of the port undoes the preparation, and `arm` prepares the descriptor again.
     assert!(subscriber.arm().unwrap());
     publisher.send(&[1]).unwrap();
     take_number(&mut subscriber, 1);
@@ -111,7 +111,7 @@ pub fn what_ends_a_wait_ends_one_in_a_loop(transport: &'static str) {
     publisher.send(&[2]).unwrap();
     loop_until_ready(&mut subscriber, &descriptor);
     take_number(&mut subscriber, 2);
-    // A packet that is held is finished by this.
+    // `arm` finishes a packet that is held.
     let mut holding = subscriber.holding(2).unwrap();
     publisher.send(&[3]).unwrap();
     assert_eq!(holding.receive().unwrap().expect("a packet")[0], 3);
@@ -119,7 +119,7 @@ pub fn what_ends_a_wait_ends_one_in_a_loop(transport: &'static str) {
     node.stop();
     assert!(is_ready(&descriptor, DEADLINE));
     assert!(matches!(holding.arm(), Err(Error::Stopped)));
-    // It outlives the receiver.
+    // The descriptor outlives the receiver.
     drop(holding);
     is_ready(&descriptor, Duration::ZERO);
 }
@@ -148,7 +148,7 @@ pub fn a_sender_in_place_of_a_dead_one_wakes_a_loop(transport: &'static str) {
 
 pub fn windows_come_in_a_loop_of_its_own(transport: &'static str) {
     const PACKETS: u64 = 31;
-    // Of ten samples.
+    // Each packet has ten samples.
     const SAMPLES: u64 = 10 * PACKETS;
     let node = node(transport, "");
     let (publisher, subscriber) = pair::<u64>(&node, "looped");

@@ -1,4 +1,4 @@
-//! Publishers in a program's own loop, and all kinds of members in one wait set.
+//! Publishers in a program's own event loop, and all kinds of members in one wait set.
 
 use std::io::Write;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::support::{
     DEADLINE, await_receivers, await_that, expect_end, fill, node, pair, take, take_number,
 };
 
-/// Sends numbers in packets of ten from a loop of its own, and returns how often it waited.
+/// Sends numbers in packets of ten from a separate event loop. Returns how often it waited.
 fn send_in_a_loop(publisher: &mut Publisher<u64>, packets: u64, rules: &str) -> u64 {
     let descriptor = publisher.ready_descriptor().unwrap();
     let (mut sent, mut waited, mut full) = (0, 0, 0);
@@ -64,7 +64,7 @@ pub fn a_sender_in_a_loop_sends_every_packet(transport: &'static str) {
             .collect();
         await_receivers(&mut publisher, receivers.len());
         send_in_a_loop(&mut publisher, PACKETS, rules);
-        // What was armed last costs the steady stream nothing, and changes nothing.
+        // After the last `arm`, the steady stream costs nothing extra and does not change.
         (PACKETS..2 * PACKETS).for_each(|number| publisher.send(&[number; 10]).unwrap());
         publisher.finish().unwrap();
         for receiver in receivers {
@@ -92,7 +92,7 @@ pub fn what_ends_a_wait_of_a_sender_ends_one_in_a_loop(transport: &'static str) 
     assert!(matches!(publisher.arm(many), Err(Error::TooLarge { .. })));
     assert!(matches!(publisher.arm(usize::MAX), Err(Error::TooLarge { .. })));
     fill(&mut publisher, &[1; 100]);
-    // A wake, before and while the loop waits.
+    // Wakes, before the loop waits and while it waits.
     let waker = publisher.waker().unwrap();
     for is_early in [true, false] {
         if !is_early {
@@ -126,7 +126,7 @@ pub fn what_ends_a_wait_of_a_sender_ends_one_in_a_loop(transport: &'static str) 
     assert!(is_ready(&descriptor, DEADLINE));
     assert!(matches!(publisher.arm(100), Err(Error::Stopped)));
     assert!(matches!(publisher.arm_for_receivers(9), Err(Error::Stopped)));
-    // It outlives the publisher.
+    // The descriptor outlives the publisher.
     drop(publisher);
     is_ready(&descriptor, Duration::ZERO);
     while subscriber.try_receive().is_ok_and(|received| matches!(received, Received::Packet(_))) {}
@@ -172,14 +172,14 @@ pub fn a_wait_set_waits_for_ports_and_descriptors(transport: &'static str) {
     let time = Some(DEADLINE);
     let of_windows = windows.ready_descriptor().unwrap();
     let mut window = (of_windows.clone(), || windows.arm(4));
-    // A packet, which is ready until it is taken.
+    // A packet is ready until it is taken.
     publisher.send(&[1; 10]).unwrap();
     for _ in 0..2 {
         let ready = set.wait(&mut [&mut window, &mut subscriber], time).unwrap();
         assert_eq!((ready.members, ready.added.len()), (vec![1], 0));
     }
     take_number(&mut subscriber, 0);
-    // A window in two parts, and the program's own descriptor.
+    // A window arrives in two parts, and the program's descriptor becomes ready.
     other.send(&[1, 2]).unwrap();
     let sender = std::thread::spawn(move || {
         other.send(&[3, 4]).unwrap();
@@ -194,7 +194,7 @@ pub fn a_wait_set_waits_for_ports_and_descriptors(transport: &'static str) {
         ready.members == [0] && ready.added.iter().any(|added| added.key == 40 && added.readable)
     });
     assert!(set.remove(40).unwrap() && !set.remove(40).unwrap());
-    // Room at a receiver that takes its packets elsewhere.
+    // A receiver that takes its packets on another thread makes room.
     let descriptor = publisher.ready_descriptor().unwrap();
     fill_and_arm(&mut publisher);
     let taken = Arc::new(Mutex::new(subscriber));
@@ -205,7 +205,7 @@ pub fn a_wait_set_waits_for_ports_and_descriptors(transport: &'static str) {
     let ready = set.wait(&mut [&mut room], time).unwrap();
     assert_eq!(ready.members, [0]);
     receiver.join().unwrap();
-    // A wake loses nothing, and an end is ready.
+    // A wake loses nothing, and an end of stream is ready.
     let waker = set.waker().unwrap();
     let subscriber = &mut *taken.lock().unwrap();
     publisher.send(&[5]).unwrap();
@@ -218,7 +218,7 @@ pub fn a_wait_set_waits_for_ports_and_descriptors(transport: &'static str) {
         set.wait(&mut [subscriber], time).unwrap().members == [0]
             && matches!(subscriber.try_receive().unwrap(), Received::Ended)
     });
-    // The time ends a wait; the stop of the node does too.
+    // A timeout ends a wait, and so does the stop of the node.
     let mut silent = node.subscriber::<u64>("silent").unwrap();
     let short = Some(Duration::from_millis(1));
     assert!(set.wait(&mut [&mut silent], short).unwrap().is_empty());
@@ -235,7 +235,7 @@ pub fn a_wait_set_waits_for_calls(transport: &'static str) {
     let node = Node::isolated().unwrap();
     let service = Service::new("double").unwrap();
     let service = service.operation("double", |x: u32| Ok::<u32, String>(2 * x)).unwrap();
-    // A carrier of tests is not one of the library.
+    // Carriers that exist only in tests cannot serve calls.
     let transport = if matches!(transport, "inproc" | "shm" | "uds" | "tcp" | "mqueue" | "udp") {
         transport
     } else {
@@ -267,14 +267,14 @@ pub fn a_wait_set_survives_what_is_done_to_it(transport: &'static str) {
     let node = node(transport, "");
     let (mut publisher, subscriber) = pair::<u64>(&node, "numbers");
     let set = Arc::new(WaitSet::new().unwrap());
-    // A member that is dropped by another thread, while it is waited for.
+    // A member is dropped by another thread while the set waits for it.
     let shared = Arc::new(Mutex::new(Some(subscriber)));
     let descriptor = shared.lock().unwrap().as_mut().unwrap().ready_descriptor().unwrap();
     let its = Arc::clone(&shared);
     let arm = move || its.lock().unwrap().as_mut().map_or(Ok(true), |subscriber| subscriber.arm());
     set.add(1, (descriptor.clone(), arm.clone())).unwrap();
     assert!(set.add(1, (descriptor.clone(), arm.clone())).is_err(), "a key is used once");
-    // The same port under two keys: both are ready.
+    // The same port is added under two keys: both are ready.
     set.add(2, (descriptor, arm)).unwrap();
     publisher.send(&[1]).unwrap();
     let keys = |set: &WaitSet, time| -> Vec<u64> {
@@ -289,7 +289,7 @@ pub fn a_wait_set_survives_what_is_done_to_it(transport: &'static str) {
     drop(shared.lock().unwrap().take());
     assert!(set.remove(1).unwrap());
     assert!(set.remove(2).unwrap());
-    // What is added while it waits is waited for.
+    // A descriptor that is added during a wait is waited for.
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.write_all(b"x").unwrap();
     set.add_descriptor(3, theirs, WaitInterest::Both).unwrap();
@@ -301,7 +301,7 @@ pub fn a_wait_set_survives_what_is_done_to_it(transport: &'static str) {
     let waker = set.waker().unwrap();
     let waiter = {
         let set = Arc::clone(&set);
-        // This thread's own short wait may be under way.
+        // This thread's own short wait may be in progress.
         std::thread::spawn(move || {
             loop {
                 match set.wait(&mut [], Some(DEADLINE)) {

@@ -1,4 +1,4 @@
-//! Types without a layout between programs of one build, and of two.
+//! Types without a layout between programs of the same build and of different builds.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,14 +15,14 @@ const ALLOWANCE: &str = "types-without-layout = ['bare']";
 
 pub fn a_type_without_a_layout_needs_one_build_or_an_allowance(transport: &'static str) {
     let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
-    // A copy has the same build.
+    // A copy of the program has the same build.
     let folder = tempfile::tempdir().unwrap();
     let copy = executable(&folder, "copy", "");
     let mut same = Puppet::start_from(binary(&copy), &domain, transport, "");
     same.order("publish-bare same");
     takes_one(&mut node.subscriber("same").unwrap(), &mut same, 1);
 
-    // The same program with one more byte has another build.
+    // The same program with one more byte has a different build.
     let other = executable(&folder, "other", "x");
     let mut sender = Puppet::start_from(binary(&other), &domain, transport, "");
     sender.order("publish-bare detections");
@@ -35,7 +35,7 @@ pub fn a_type_without_a_layout_needs_one_build_or_an_allowance(transport: &'stat
         assert!(reason.contains(words), "{reason}");
     }
 
-    // The receiver allows it by name; a tap has no structure.
+    // The receiver allows the type by name. A tap has no structure to compare.
     let allowing = join(&domain, transport, ALLOWANCE);
     let mut subscriber = allowing.subscriber("detections").unwrap();
     let name = TypeName::new("bare").unwrap();
@@ -46,13 +46,13 @@ pub fn a_type_without_a_layout_needs_one_build_or_an_allowance(transport: &'stat
     assert_eq!(take(&mut tap).samples.len(), size_of::<Bare>());
     expect_nothing(&mut refused);
 
-    // The sender allows it by name.
+    // The sender allows the type by name.
     let mut sender = Puppet::start_from(binary(&other), &domain, transport, ALLOWANCE);
     sender.order("publish-bare allowed");
     takes_one(&mut node.subscriber("allowed").unwrap(), &mut sender, 1);
 }
 
-/// Checks that a packet arrives when the sender has so many receivers.
+/// Checks that a packet arrives when the sender has `receivers` receivers.
 #[track_caller]
 fn takes_one(subscriber: &mut Subscriber<Bare>, sender: &mut Puppet, receivers: usize) {
     await_senders(subscriber, 1);
@@ -60,10 +60,11 @@ fn takes_one(subscriber: &mut Subscriber<Bare>, sender: &mut Puppet, receivers: 
     assert_eq!(take(subscriber).samples, [Bare { range_bin: 7, level_db: 0.5 }]);
 }
 
-/// Makes an executable: this one, with these bytes behind it.
+/// Makes an executable that is a copy of this one with `suffix` appended.
 fn executable(folder: &tempfile::TempDir, name: &str, suffix: &str) -> PathBuf {
     let path = folder.path().join(name);
-    // Another process writes it: no other test can start a program while this one has it open.
+    // Another process writes the file, so that no process started meanwhile holds it open for
+    // writing.
     let script = "cat \"$0\" > \"$1\" && printf %s \"$2\" >> \"$1\" && chmod 700 \"$1\"";
     let own = std::env::current_exe().unwrap();
     let status = Command::new("sh").args(["-c", script]).arg(own).arg(&path).arg(suffix).status().unwrap();

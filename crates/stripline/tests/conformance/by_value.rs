@@ -1,4 +1,4 @@
-//! Sample types by value: their ports behave as those of the Rust type, and meet them.
+//! Sample types by value: their ports behave like ports of the Rust type, and connect to them.
 
 use std::cell::RefCell;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use crate::order::Detection;
 use crate::support::{DEADLINE, Dice, await_receivers, await_that, expect_end, node};
 use crate::trust::versions;
 
-/// All that a packet has, as bytes.
+/// All properties of a packet, with its samples as bytes.
 #[derive(Debug, PartialEq)]
 struct Found {
     sequence: u64,
@@ -58,7 +58,8 @@ pub fn a_type_by_value_meets_the_rust_type(transport: &'static str) {
     meet(transport, |i| detections(i as u32, 1)[0]);
 }
 
-/// Sends the same from a port of the Rust type and from one by value, each to one of each.
+/// Sends the same packets from a port of the Rust type and from a port by value, each to a receiver
+/// of either kind.
 fn meet<T: Sample>(transport: &'static str, sample: fn(usize) -> T) {
     let node = node(transport, "");
     let kind = SampleType::of::<T>();
@@ -154,7 +155,8 @@ pub fn gaps_of_a_type_by_value_count_its_samples(transport: &'static str) {
     assert!(lost > 0, "nothing was lost");
 }
 
-/// Returns how many samples came or are missing, and holds each index against that.
+/// Returns how many samples arrived or are missing, and checks each packet's index against the
+/// count.
 fn account<T: Content>(subscriber: &mut Subscriber<T>) -> u64 {
     let mut samples = 0;
     while let Some(packet) = subscriber.receive().unwrap() {
@@ -253,7 +255,7 @@ pub fn a_packet_by_value_is_forwarded_as_it_came(transport: &'static str) {
     let mut loan = output.loan(packet.samples()).unwrap();
     loan.copy_from_slice(&packet);
     loan.send_like(&packet).unwrap();
-    // Each second sample, at half of the rate.
+    // Sends every second sample, at half the rate.
     output.loan(5).unwrap().send_like_at_rate(&packet, 1, 2).unwrap();
     drop(packet);
     let first = find(&mut result);
@@ -283,7 +285,7 @@ pub fn another_layout_by_value_is_refused_naming_both(transport: &'static str) {
         refused(&node.subscriber::<Dynamic>((topic, &bare)).unwrap(), "det (no layout)");
         refused(&node.subscriber::<Dynamic>((topic, &parse("f32"))).unwrap(), "f32");
     }
-    // A port of a Rust type refuses one by value likewise.
+    // A port of a Rust type also refuses a port by value.
     assert_eq!(node.subscriber::<versions::Old>("by-value").unwrap().refusals().len(), 1);
     let mut right = node.subscriber::<Dynamic>(("typed", &new)).unwrap();
     await_receivers(&mut typed, 1);
@@ -308,7 +310,7 @@ pub fn bytes_that_are_no_whole_samples_go_nowhere(transport: &'static str) {
     publisher.send(&[1; 24]).unwrap();
     assert_eq!((find(&mut subscriber).samples, find(&mut subscriber).samples), (0, 2));
 
-    // Without a layout only the name is compared: the receiver finds the other size.
+    // Without a layout only the name is compared, so the receiver finds out that the size differs.
     let plot = |size| SampleType::new("plot", size, 4).unwrap();
     let mut wide = node.publisher::<Dynamic>(("plots", &plot(12))).unwrap();
     let mut narrow = node.subscriber::<Dynamic>(("plots", &plot(8))).unwrap();

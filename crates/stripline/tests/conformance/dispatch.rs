@@ -1,5 +1,5 @@
 //! Section 3: the threads that run the component's code. Gates bring the threads into the order
-//! that a rule needs; no rule depends on elapsed time.
+//! that a rule needs. No rule depends on elapsed time.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use stripline::{Error, Result};
 
 use crate::support::{DEADLINE, await_asleep, await_that, expect_end, fill, node, pair};
 
-/// A set of numbers that have been reached; threads wait for some of them.
+/// A set of numbers that have been reached. Threads wait for some of them.
 #[derive(Default)]
 pub struct Gate {
     reached: Mutex<BTreeSet<u64>>,
@@ -43,7 +43,7 @@ impl Gate {
     }
 }
 
-/// Sends so many packets that contain their number, and ends.
+/// Sends `count` packets that contain their number, and then ends the stream.
 pub fn send_numbers(mut publisher: stripline::node::Publisher<u64>, count: u64) {
     (0..count).for_each(|number| publisher.send(&[number; 10]).unwrap());
     publisher.finish().unwrap();
@@ -75,7 +75,8 @@ pub fn queue_and_direct_run_on_the_receiving_thread_in_order(transport: &'static
     }
 }
 
-// The next packet is sent when the last one is handled: the port's own thread sleeps at some.
+// The next packet is sent once the last one is handled, so the port's thread sleeps before some
+// packets.
 #[cfg(feature = "test-transports")]
 #[test]
 fn direct_runs_on_the_thread_that_calls_back() {
@@ -108,7 +109,7 @@ fn direct_runs_on_the_thread_that_calls_back() {
     }
 }
 
-// A handler that fails in a call ends the serving; the packets after it are kept.
+// A handler that fails on the calling thread ends the serving. Later packets are kept.
 #[cfg(feature = "test-transports")]
 #[test]
 fn an_error_on_the_thread_that_calls_back_ends_the_serving() {
@@ -143,7 +144,7 @@ pub fn a_pool_hands_on_as_it_finishes_and_loses_nothing(transport: &'static str)
     let sender = std::thread::spawn(move || send_numbers(publisher, 100));
     let (gate, mut seen) = (Gate::default(), Vec::new());
     let work = |packet: PacketView<'_, u64>| {
-        // Of four at once, the first is the last to finish.
+        // Of four handlers at once, the first is the last to finish.
         if packet[0].is_multiple_of(4) {
             gate.wait_for(packet[0] + 3);
         }
@@ -205,7 +206,7 @@ pub fn a_busy_pool_leaves_the_rest_in_the_queue(transport: &'static str) {
         publisher.send(&[1; 1000]).unwrap();
         started.wait_for(0);
         started.wait_for(1);
-        // Both threads are busy: further packets stay in the queue, until it is full.
+        // Both threads are busy, so further packets stay in the queue until it is full.
         let (more, _) = fill(&mut publisher, &[2; 1000]);
         assert!(more > 0);
         assert_eq!(started.count(), 2);
@@ -255,7 +256,7 @@ pub fn the_end_comes_after_the_last_handler(transport: &'static str) {
         });
         (0..3).for_each(|number| publisher.send(&[number]).unwrap());
         (0..3).for_each(|number| started.wait_for(number));
-        // The fourth thread finds the end while three are running handlers.
+        // The fourth thread finds the end while the other three are running handlers.
         publisher.finish().unwrap();
         for number in 0..3 {
             assert!(!server.is_finished());
@@ -263,7 +264,7 @@ pub fn the_end_comes_after_the_last_handler(transport: &'static str) {
         }
         assert_eq!(server.join().unwrap(), 3);
     });
-    // The end stays.
+    // The end of stream persists.
     for dispatch in [Dispatch::pool(4).unwrap(), Dispatch::Queue] {
         subscriber.serve(dispatch, |_| panic!("nothing is to come")).unwrap();
     }
@@ -283,7 +284,7 @@ pub fn a_panicking_handler_is_named_and_the_others_finish(transport: &'static st
                 started.wait_for(12);
                 panic!("a resonance at {number}");
             }
-            // These handlers run when the other one panics.
+            // These handlers are running when the other handler panics.
             11 | 12 => started.wait_for(10),
             _ => {}
         }
@@ -299,7 +300,7 @@ pub fn a_panicking_handler_is_named_and_the_others_finish(transport: &'static st
     assert_eq!((&*port, packet), ("numbers", 10));
     assert!(connection.ends_with("-> numbers") && text.contains("panicked: a resonance at 10"), "{text}");
     (11..13).for_each(|number| done.wait_for(number));
-    // Only the packet of the panicked handler is lost: the rest still arrives.
+    // Only the packet of the panicked handler is lost. The other packets still arrive.
     subscriber
         .serve(Dispatch::Queue, |packet| {
             done.reach(packet[0]);
@@ -351,7 +352,7 @@ pub fn a_failure_wakes_a_pool_that_waits_for_packets(transport: &'static str) {
         });
         publisher.send(&[0]).unwrap();
         started.wait_for(0);
-        // No packet follows, so the other thread waits for ever, unless it is woken.
+        // No packet follows, so the other thread would wait for ever if it were not woken.
         gate.reach(0);
         server.join().unwrap()
     });
@@ -379,7 +380,8 @@ pub fn stop_ends_every_dispatch(transport: &'static str) {
         })
     });
     threads.iter().take(waiting.len()).for_each(|thread| await_asleep(std::process::id(), thread));
-    // One has a running handler, which finishes, and queued packets, which are not taken any more.
+    // One port has a running handler, which finishes, and queued packets, which are no longer
+    // taken.
     let (mut publisher, mut busy) = pair::<u64>(&node, "busy");
     let (started, gate, done) = (Gate::default(), Gate::default(), AtomicUsize::new(0));
     let outcome = std::thread::scope(|scope| {
@@ -413,7 +415,7 @@ pub fn single_thread_serves_every_port(transport: &'static str) {
     let mut spoken = node.subscriber::<Cbor<String, NoSchema>>("words").unwrap();
     assert!(words.wait_for_receivers(1, DEADLINE).unwrap());
     let is_enough = AtomicBool::new(false);
-    // No lock: the handlers never run concurrently.
+    // No lock is needed, because the handlers never run concurrently.
     let (log, this) = (std::cell::RefCell::new(Vec::new()), std::thread::current().id());
     let note = |port: &'static str| {
         assert_eq!(std::thread::current().id(), this);
@@ -421,7 +423,8 @@ pub fn single_thread_serves_every_port(transport: &'static str) {
         Ok(())
     };
     std::thread::scope(|scope| {
-        // The flood goes on until the other ports have had their turn: without turns, for ever.
+        // The flood continues until the other ports have had their turn. Without turns, it would
+        // never end.
         scope.spawn(|| {
             while !is_enough.load(Ordering::Relaxed) {
                 flood.send(&[0; 100]).unwrap();

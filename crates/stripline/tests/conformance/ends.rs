@@ -1,4 +1,4 @@
-//! The two other ends of a stream: one that is given up, and one that is not waited for long.
+//! Two other ends of a stream: it is abandoned, or the wait for its end is limited.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub fn an_abandoned_stream_is_a_death(transport: &'static str) {
         await_receivers(&mut publisher, 1);
         (0..5).for_each(|number| publisher.send(&[number; 3]).unwrap());
         publisher.abandon();
-        // All that was sent arrives.
+        // Everything that was sent arrives.
         let first = take(&mut subscriber);
         let gap = first.gap.map(|gap| (gap.first, gap.packets, gap.reason));
         assert_eq!((first.sequence, gap), (0, (life > 0).then_some((5, 0, GapReason::PeerRestart))));
@@ -39,7 +39,7 @@ pub fn an_abandoned_stream_is_a_death(transport: &'static str) {
     let reports = node.connections();
     let deaths = reports.iter().filter(|report| report.connection.contains("numbers"));
     assert_eq!(deaths.map(|report| report.peer_deaths).sum::<u64>(), 2);
-    // The next sender comes after both, and ends its stream.
+    // The next sender comes after these two, and ends its stream.
     let mut publisher = node.publisher::<u64>("numbers").unwrap();
     await_receivers(&mut publisher, 1);
     publisher.finish_within(DEADLINE).unwrap();
@@ -53,10 +53,10 @@ pub fn an_end_is_waited_for_no_longer_than_it_may_take(transport: &'static str) 
     match publisher.finish_within(Duration::from_millis(1)) {
         Err(Error::Full { connection }) => assert_eq!(connection, full),
         Err(error) => panic!("{error}"),
-        // The kernel still has room for the end, where it has none for a packet.
+        // The kernel still has room for the end, though it has no room for a packet.
         Ok(()) => assert!(is_stream(transport)),
     }
-    // What has left this process arrives. Over memory, that is everything.
+    // Packets that have left this process arrive. Over memory, these are all packets.
     if !is_stream(transport) {
         (0..sent).for_each(|number| drop(take_number(&mut subscriber, number)));
     }

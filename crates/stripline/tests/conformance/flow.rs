@@ -1,4 +1,4 @@
-//! Section 4: where a receiver blocks its sender, and where the sender resumes: watermarks,
+//! Section 4: the points at which a receiver blocks its sender and the sender resumes: watermarks,
 //! credits, stop and resume.
 
 use std::sync::mpsc;
@@ -24,14 +24,15 @@ fn rules(flow: Flow) -> String {
     format!("depth = 16\nhigh-watermark = {HIGH}\nlow-watermark = {LOW}\nflow = \"{flow}\"")
 }
 
-/// Returns whether packets are counted one by one, however small they are: by a ring's cursors, or
-/// by credits. On sockets, stop and resume leave some in transit, and the transport itself counts
+/// Returns whether packets of any size are counted one by one: by a ring's cursors, or by credits.
+/// On sockets, stop and resume leave some packets in transit, and the transport itself counts
 /// bytes.
 fn is_exact(transport: &str, flow: Flow) -> bool {
     matches!(transport, "inproc" | "shm") || flow == Flow::Credit
 }
 
-/// Creates a pair with a described stream, so that only packets wait from now on.
+/// Creates a pair with a stream description that was already sent, so that only packets wait from
+/// now on.
 fn described(transport: &str, rules: &str) -> (Publisher<u64>, Subscriber<u64>) {
     let node = node(transport, rules);
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "held");
@@ -41,11 +42,11 @@ fn described(transport: &str, rules: &str) -> (Publisher<u64>, Subscriber<u64>) 
     (publisher, subscriber)
 }
 
-/// Sends until the receiver is full and so many packets were sent, in all. Returns the full
-/// connection.
+/// Sends until the receiver is full and at least `least` packets were sent in total. Returns the
+/// full connection.
 ///
-/// Room for packets that were taken may still be on its way to the sender: between hosts, messages
-/// bring it. Nothing at the receiver shows that they have arrived.
+/// The report of room for packets that were taken may still be on its way to the sender: between
+/// hosts, messages carry it. The receiver cannot see when these messages have arrived.
 fn fill_up_to(publisher: &mut Publisher<u64>, least: u64) -> String {
     let mut connection = String::new();
     await_that(&format!("room for {least} packets"), || {
@@ -60,11 +61,11 @@ pub fn a_sender_refused_as_full_resumes_at_the_low_watermark(transport: &'static
         let (mut publisher, mut subscriber) = described(transport, &rules(flow));
         let mut next = 1;
         for round in 0..3 {
-            // One of the first credits is spent.
+            // One of the first credits has been spent.
             let is_spent = round == 0 && flow == Flow::Credit;
             let connection = fill_up_to(&mut publisher, next + HIGH - u64::from(is_spent));
             let mut waiting = publisher.sequence() - next;
-            // A ring may hold one more, in the place of a stream description.
+            // A ring may hold one packet more, in the place of a stream description.
             assert!(!is_exact(transport, flow) || waiting <= HIGH + 1, "{flow}: {waiting} packets");
             while waiting > LOW {
                 if is_exact(transport, flow) {
@@ -106,7 +107,7 @@ pub fn a_sleeping_sender_resumes_at_the_low_watermark(transport: &'static str) {
             let thread = thread.recv().unwrap();
             for next in 1..sent {
                 if is_exact(transport, flow) && sent - next > LOW {
-                    // Each time it is woken, it does not resume.
+                    // The sender does not resume each time it is woken.
                     await_asleep(std::process::id(), thread);
                     assert_eq!(
                         is_done.try_recv(),
@@ -129,8 +130,8 @@ pub fn a_sleeping_sender_resumes_at_the_low_watermark(transport: &'static str) {
 
 pub fn every_flow_delivers_everything_in_order(transport: &'static str) {
     const PACKETS: u64 = 400;
-    // Mostly small packets, which the kernel's buffers hold in numbers; some that are fragmented;
-    // and depths at which every sender has to wait.
+    // Most packets are small, so the kernel's buffers hold many; some are fragmented; and at these
+    // depths every sender has to wait.
     for (flow, marks) in Flow::ALL.into_iter().flat_map(|flow| {
         ["depth = 1", "depth = 2\nlow-watermark = 0", "depth = 64", "depth = 64\nlow-watermark = 63"]
             .map(|marks| (flow, marks))
@@ -165,7 +166,7 @@ pub fn try_send_is_all_or_nothing_under_every_flow(transport: &'static str) {
         let mut reads = node.subscriber::<u8>("both").unwrap();
         await_receivers(&mut publisher, 2);
         let mut sent = 0;
-        // A packet for which one receiver had no space was not sent to the other.
+        // A packet for which one receiver had no room was not sent to the other either.
         while publisher.try_send(&[0; 16_000]).is_ok() {
             take_number(&mut reads, sent);
             sent += 1;
@@ -180,12 +181,12 @@ pub fn try_send_is_all_or_nothing_under_every_flow(transport: &'static str) {
     }
 }
 
-/// Checks a receiver that takes no packets for ever: a stop that never resumes.
+/// Checks a receiver that never takes packets: a stop without a resume.
 pub fn a_stop_that_never_resumes_names_the_receiver_and_the_time(transport: &'static str) {
     for flow in Flow::ALL {
         let (mut publisher, mut subscriber) =
             described(transport, &format!("{}\nsend-timeout-ms = 20", rules(flow)));
-        // The last packets may have found space in the kernel.
+        // The last packets may have found room in the kernel.
         let error = loop {
             if let Err(error) = publisher.send(&[7; 1000]) {
                 break error;
@@ -203,7 +204,8 @@ pub fn a_stop_that_never_resumes_names_the_receiver_and_the_time(transport: &'st
         };
         assert!(text.contains(violation) && text.contains(connection), "{text}");
         assert!(text.contains("raise the connection's `send-timeout-ms` or `depth`"), "{text}");
-        // Again: no packet was sent. After a late resume the connection works normally.
+        // The error is repeated, and no packet was sent. After a late resume the connection works
+        // normally.
         assert!(matches!(publisher.send(&[7; 1000]), Err(Error::Stalled { .. })));
         let sent = publisher.sequence();
         (1..sent).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
@@ -222,9 +224,9 @@ pub fn a_request_to_stop_ends_the_wait_under_every_flow(transport: &'static str)
             let (tell, thread) = mpsc::channel();
             let sender = scope.spawn(move || {
                 tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
-                // The kernel may have found space for some more meanwhile.
+                // The kernel may have found room for more packets meanwhile.
                 let outcome = (0..1000).try_for_each(|_| publisher.send(&[1; 16_000]));
-                // At its end it waits for connected receivers.
+                // The publisher waits for connected receivers when it ends.
                 (outcome, publisher)
             });
             await_asleep(std::process::id(), thread.recv().unwrap());
@@ -259,7 +261,7 @@ pub fn a_killed_receiver_ends_the_wait_at_once(transport: &'static str) {
         });
         await_asleep(std::process::id(), thread.recv().unwrap());
         receiver.kill();
-        // The sender resumes without it; the next receiver gets all its credits.
+        // The sender resumes without the receiver. The next receiver gets all its credits.
         let mut publisher = sender.join().unwrap();
         let mut next = Puppet::start(&domain, transport, &rules(flow));
         next.order("subscribe numbers");
@@ -272,8 +274,8 @@ pub fn a_killed_receiver_ends_the_wait_at_once(transport: &'static str) {
     }
 }
 
-/// Checks a slow receiver that has sent final acknowledgements, unread by the sender, when the
-/// sender ends. Over `tcp`, a socket closed in that state would discard data in transit.
+/// Checks a slow receiver that has sent final acknowledgements, which the sender has not read when
+/// it ends. Over `tcp`, a socket closed in that state would discard data in transit.
 pub fn packets_in_transit_at_the_end_arrive(transport: &'static str) {
     if !shares_a_socket(transport, "a socket that is closed too early") {
         return;
@@ -302,7 +304,7 @@ pub fn packets_in_transit_at_the_end_arrive(transport: &'static str) {
         let mut welcome = vec![0; u32::from_le_bytes(prefix[8..].try_into().unwrap()) as usize];
         slow.read_exact(&mut welcome).unwrap();
         let sender = std::thread::spawn(move || {
-            // More than the buffers between the two hold.
+            // This is more than the buffers between the two ends hold.
             (0..PACKETS).for_each(|number| publisher.send(&[number; 8000]).unwrap());
             publisher.finish_within(DEADLINE).unwrap();
         });
@@ -328,7 +330,7 @@ pub fn packets_in_transit_at_the_end_arrive(transport: &'static str) {
             }
         }
         assert_eq!(packets, PACKETS, "{scope}");
-        // Over `uds`, the sent data stays readable, and the sender does not wait for this.
+        // Over `uds`, the sent data stays readable, and the sender does not wait for this record.
         let said = slow.write_all(&record(PACKETS, over));
         assert!(said.is_ok() || transport == "uds", "{scope}: {said:?}");
         sender.join().unwrap();
@@ -381,13 +383,13 @@ pub fn a_receiver_with_invalid_flow_control_is_cut_off_and_named(transport: &'st
         sender.order("receivers 2");
         sender.order("send 1");
         violator.write_all(&lie).unwrap();
-        // The receiver has space for fewer packets and takes none: the sender does not wait for a
+        // The receiver has room for fewer packets and takes none. The sender does not wait for a
         // receiver that violates the protocol.
         sender.order("send 19");
         let said = sender.await_complaint("its connection was closed");
         assert!(said.contains("liar -> numbers") && said.contains(violation), "{said}");
         (0..20).for_each(|number| drop(take_number(&mut subscriber, number)));
-        // It is closed: after the sent data comes the end of the socket.
+        // The connection is closed: after the sent data comes the end of the socket.
         last_words(violator);
         sender.order("receivers 1");
     }
@@ -424,8 +426,8 @@ pub fn a_sender_that_overruns_its_credit_is_cut_off_and_named(transport: &'stati
     let mut stream = fake.accept();
     stream.write_all(&welcome(1 << 21, 22)).unwrap();
     stream.write_all(&frames(6)).unwrap();
-    // The receiver takes none yet: the connection is closed, and earlier packets can still be
-    // received.
+    // The receiver has not taken any packet yet. The connection is closed, and earlier packets can
+    // still be received.
     assert_eq!(last_words(stream), "");
     (0..4).for_each(|number| drop(take_number(&mut subscriber, number)));
     let error = loop {

@@ -1,4 +1,4 @@
-//! Packets, windows and loans that the program forgets: no peer is blamed, and the link goes on.
+//! Packets, windows and loans that the program forgets: no peer is blamed, and the link continues.
 
 use std::mem::forget;
 
@@ -24,7 +24,7 @@ pub fn a_forgotten_packet_is_over_when_the_next_is_asked_for(transport: &'static
             next += 1;
         }
         expect_nothing(&mut subscriber);
-        // The other ways to ask for the next one.
+        // The other ways to request the next packet.
         let forget_next = |subscriber: &mut Subscriber<u64>, number: u64| {
             let found = subscriber.receive_timeout(DEADLINE).unwrap().packet().expect("a packet in time");
             assert_eq!((found.sequence(), found[0]), (number, number));
@@ -40,7 +40,7 @@ pub fn a_forgotten_packet_is_over_when_the_next_is_asked_for(transport: &'static
         let received = subscriber.receive_with(|| ()).unwrap().expect("a packet");
         assert_eq!(received[0], next + 4);
         forget(received);
-        // Those that hold packets, and that give windows, go on behind it.
+        // Ports that hold packets and ports that give windows continue after it.
         let mut holding = subscriber.holding(4).unwrap();
         let held = holding.receive_timeout(DEADLINE).unwrap().packet().expect("a packet in time");
         assert_eq!((held.sequence(), held[0]), (next + 5, next + 5));
@@ -117,7 +117,7 @@ pub fn forgotten_held_packets_stay_in_use(transport: &'static str) {
         let packet = holding.receive_timeout(DEADLINE).unwrap().packet().expect("a packet in time");
         assert_eq!((packet.sequence(), packet[49], packet.gap()), (number, number, None));
         if number == 0 || number == 1000 {
-            // The samples of a packet that is never dropped stay.
+            // The samples of a packet that is never dropped stay valid.
             kept.push(Box::leak(Box::new(packet)));
         }
     }
@@ -125,7 +125,7 @@ pub fn forgotten_held_packets_stay_in_use(transport: &'static str) {
     publisher.send(&[2000]).unwrap();
     publisher.send(&[2001]).unwrap();
     forget(holding.receive_timeout(DEADLINE).unwrap().packet().expect("a packet in time"));
-    // The error is about this program, with the remedy.
+    // The error blames this program and has the remedy.
     let error = holding.try_receive().unwrap_err();
     assert!(matches!(&error, Error::TooManyHeld { packets_max: 3, .. }), "{error}");
     assert!(error.to_string().contains("drop one, hold more"), "{error}");
@@ -157,7 +157,7 @@ pub fn a_forgotten_loan_sends_nothing(transport: &'static str) {
     let large = 200_000;
     let mut sent = 0;
     for round in 0..20 {
-        // Some are plain, some have options of their own, and some go in fragments.
+        // Some loans are plain, some have their own options, and some are in fragments.
         forget(publisher.loan(8).unwrap());
         let loan = publisher.loan(4).unwrap().at_sample(1_000_000).at_time_ns(7);
         forget(loan.deadline(DEADLINE));
@@ -179,7 +179,8 @@ pub fn a_forgotten_loan_sends_nothing(transport: &'static str) {
     expect_end(&mut subscriber);
 }
 
-/// Checks that a descriptor of the program's own loop is not ready for a packet that was forgotten.
+/// Checks that a descriptor in the program's event loop is not ready for a packet that was
+/// forgotten.
 pub fn a_forgotten_packet_does_not_wake(transport: &'static str) {
     let node = node(transport, "");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "numbers");

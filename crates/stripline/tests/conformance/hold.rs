@@ -1,4 +1,4 @@
-//! Packets that a receiver owns: what it holds stays, and the sender goes on.
+//! Packets owned by a receiver: held packets stay valid, and the sender continues.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub fn held_packets_keep_their_samples(transport: &'static str) {
         let sender = std::thread::spawn(move || {
             let mut rng = Dice::new(7);
             for number in 0..1000 {
-                // Some are too large to stay, and some arrive in fragments.
+                // Some packets are too large to stay in place, and some arrive in fragments.
                 let samples = [1, 30, 400, 1500, 9000][rng.below(5)];
                 publisher.send(&vec![number; samples]).unwrap();
                 if number % 100 == 50 {
@@ -36,7 +36,7 @@ pub fn held_packets_keep_their_samples(transport: &'static str) {
             }
             publisher.finish().unwrap();
         });
-        // Another thread reads them once more and gives them back, in any order.
+        // Another thread reads the packets again and releases them, in any order.
         let (pass, passed) = std::sync::mpsc::sync_channel::<HeldPacket<u64>>(1);
         let reader = std::thread::spawn(move || {
             let mut packets = 0;
@@ -48,7 +48,7 @@ pub fn held_packets_keep_their_samples(transport: &'static str) {
         });
         let (mut held, mut rng, mut next) = (VecDeque::new(), Dice::new(3), 0);
         loop {
-            // One is on its way to the other thread, and that one has another.
+            // One packet is on its way to the other thread, which has another one.
             match holding.receive_timeout(DEADLINE) {
                 Ok(Received::Packet(packet)) => {
                     check(&packet, next);
@@ -109,7 +109,8 @@ pub fn too_many_held_are_named_and_nothing_is_lost(transport: &'static str) {
     assert_eq!(holding.gap_at_end(), None);
 }
 
-/// Holds the first packet, and another now and then, while the ring goes round many times.
+/// Holds the first packet, and other packets from time to time, while the ring is overwritten many
+/// times.
 pub fn holding_never_stalls_a_sender(transport: &'static str) {
     for rules in
         ["buffer = 16384", "buffer = 16384\ndepth = 8", "depth = 2", "buffer = 16384\nlow-watermark = 0"]
@@ -152,7 +153,7 @@ pub fn held_packets_outlive_their_subscriber(transport: &'static str) {
     }
     let held: Vec<_> = (0..3).map(|_| own(&mut holding)).collect();
     drop(holding);
-    // The sender goes on to the other receiver, over many laps.
+    // The sender continues with the other receiver, over many laps of the ring.
     for number in 3..500 {
         publisher.send(&[number; 20]).unwrap();
         take_number(&mut other, number);
@@ -203,7 +204,7 @@ pub fn asking_for_the_next_finishes_the_one_before(transport: &'static str) {
                 asked.store(number, Ordering::SeqCst);
                 held.push(own(&mut holding));
             }
-            // Dropped on another thread, the last one is finished, too.
+            // The last packet is also finished when it is dropped on another thread.
             let last = held.pop().unwrap();
             asked.store(3, Ordering::SeqCst);
             std::thread::spawn(move || drop(last)).join().unwrap();

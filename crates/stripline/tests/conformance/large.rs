@@ -1,4 +1,4 @@
-//! Section 1, for packets larger than a frame: they are fragmented, invisibly to components.
+//! Section 1, for packets larger than a frame: they are fragmented, which components do not see.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -105,7 +105,7 @@ pub fn try_send_refuses_a_packet_that_needs_fragments(transport: &'static str) {
     let Error::TooLarge { bytes, bytes_max } = error else { panic!("{text}") };
     assert_eq!((bytes, bytes_max / 4), (4 * (at_once + 1), at_once));
     assert!(text.contains("`send`") && text.contains(&bytes.to_string()), "{text}");
-    // Loaned for fragments, then small enough for one frame, or not sent at all.
+    // These loans are for fragments, and are then truncated to one frame, or not sent at all.
     drop(publisher.loan(100_000).unwrap());
     take_whole(&mut subscriber, 0, at_once);
     let mut loan = publisher.loan(100_000).unwrap();
@@ -161,9 +161,9 @@ pub fn wait_any_waits_for_the_whole_packet(transport: &'static str) {
 
 pub fn every_policy_takes_large_packets(transport: &'static str) {
     for policy in ["block", "drop-oldest", "drop-newest", "eject"] {
-        // One at a time, so that no policy has to act. A whole packet fits the ring. A socket's
-        // sender may not have read yet that the packet before was taken completely, and a policy
-        // may then act after all.
+        // One packet at a time, so that no policy has to act. A whole packet fits into the ring. On
+        // a socket, the sender may not have read yet that the previous packet was taken completely.
+        // A policy may then act after all.
         let may_lose = is_stream(transport) && policy != "block";
         let patience = if may_lose { Duration::from_secs(1) } else { DEADLINE };
         let node = node(transport, &format!("overflow = \"{policy}\"\nbuffer = 1048576\ndepth = 2"));
@@ -192,7 +192,7 @@ pub fn every_policy_takes_large_packets(transport: &'static str) {
         drop(go);
         loop {
             match subscriber.receive_timeout(DEADLINE) {
-                // One that has taken longer than the patience lasted.
+                // This packet took longer than the patience lasted.
                 Ok(Received::Packet(_)) if may_lose => taken += 1,
                 Err(Error::Ejected { .. }) if may_lose && policy == "eject" => {}
                 Ok(Received::Ended) => break,
@@ -238,11 +238,11 @@ pub fn none_queues_large_packets_whole(transport: &'static str) {
         publisher
     });
     if is_stream(transport) {
-        // Returns although no receiver reads. On memory the ring is the queue, and holds no such
-        // packet.
+        // The send returns although no receiver reads. On memory the ring is the queue, and cannot
+        // hold such a packet.
         await_that("all is queued", || sender.is_finished());
     }
-    // Arrives during a packet, or before it.
+    // The subscriber connects during a packet, or before it.
     let mut second = node.subscriber::<u32>("large").unwrap();
     let reader = std::thread::spawn(move || {
         (0..5).for_each(|sequence| take_whole(&mut first, sequence, 100_000));
@@ -265,7 +265,7 @@ pub fn none_queues_large_packets_whole(transport: &'static str) {
     late.join().unwrap();
 }
 
-/// More bytes than any ring or socket holds here.
+/// More bytes than any ring or socket holds in this test.
 const ENDLESS: usize = 64 << 20;
 
 pub fn a_packet_given_up_is_reported_as_lost(transport: &'static str) {
@@ -302,9 +302,9 @@ pub fn a_sender_killed_in_a_packet_leaves_nothing_of_it(transport: &'static str)
     victim.order("receivers 1");
     victim.begin(&format!("send-then-large {}", ENDLESS / 8));
     take_number(&mut subscriber, 0);
-    // The only call it can block in is the send of the large packet.
+    // The only call that can block is the send of the large packet.
     await_all_asleep(victim.id());
-    // Some of it is taken, but not so much that all of it arrives.
+    // Some fragments are taken, but too few for the whole packet to arrive.
     victim.freeze();
     expect_nothing(&mut subscriber);
     victim.kill();

@@ -1,9 +1,9 @@
 //! The link contract, rule by rule, for every transport: one file per section, one test per rule
 //! and transport.
 //!
-//! A new transport is one word in the list below. A new rule is a function in its section's file
-//! and its name in the table. For a rule that a transport cannot support, the test asserts the
-//! refusal by name and prints it.
+//! A new transport is one word in the list below. A new rule is a function in the file of its
+//! section, with its name in the table. For a rule that a transport cannot support, the test
+//! asserts the refusal by name and prints it.
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -47,8 +47,8 @@ mod trust_network;
 mod wakes;
 mod windows;
 
-/// Generates one test per rule. `apart`: in a process of its own, because it counts the process's
-/// descriptors or threads.
+/// Generates one test per rule. A rule with `apart` runs in a separate process, because it counts
+/// the descriptors or threads of the process.
 macro_rules! rules_of {
     ($transport:expr) => {
         rules_of! { $transport;

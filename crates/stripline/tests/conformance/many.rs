@@ -1,4 +1,4 @@
-//! Many packets at a time: each keeps the promises of a single one.
+//! Many packets at a time: each packet keeps the promises of a single packet.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -17,8 +17,8 @@ use crate::support::{
     expect_nothing, fill, is_stream, join, node, pair, refuses_repair, take, take_number,
 };
 
-/// Sends packets that carry their number, from the port's next number up to `end`, with `send_many`
-/// in batches of any size.
+/// Sends packets that contain their number, from the port's next number up to `end`, with
+/// `send_many` in batches of any size.
 fn send_up_to(publisher: &mut Publisher<u64>, end: u64, samples: usize) {
     let mut rng = Dice::new(end);
     while publisher.sequence() < end {
@@ -36,7 +36,7 @@ fn send_all(mut publisher: Publisher<u64>, end: u64, samples: usize) -> JoinHand
     })
 }
 
-/// Drains packets that carry their number, with limits of any size, up to the end of stream.
+/// Drains packets that contain their number, with limits of any size, up to the end of stream.
 fn drain_all(subscriber: &mut Subscriber<u64>, end: u64, samples: usize) {
     let (mut rng, mut next) = (Dice::new(end + 1), 0);
     loop {
@@ -58,7 +58,7 @@ fn drain_all(subscriber: &mut Subscriber<u64>, end: u64, samples: usize) {
     assert_eq!(next, end);
 }
 
-/// Drains up to the limit, and returns the numbers.
+/// Drains up to the limit and returns the sequence numbers.
 fn numbers<T: Sample>(subscriber: &mut Subscriber<T>, limit: usize) -> Vec<u64> {
     let mut numbers = Vec::new();
     let drained = subscriber.drain(limit, |packet| numbers.push(packet.sequence())).unwrap();
@@ -66,7 +66,8 @@ fn numbers<T: Sample>(subscriber: &mut Subscriber<T>, limit: usize) -> Vec<u64> 
     numbers
 }
 
-/// Waits until packets may be taken without waiting, where a kernel delivers them.
+/// Drains packets with exactly these numbers. Where a kernel delivers them, it waits until they
+/// arrive.
 fn drain_exactly(subscriber: &mut Subscriber<u64>, range: std::ops::Range<u64>) {
     let mut next = range.start;
     while next < range.end {
@@ -129,7 +130,7 @@ pub fn a_drain_stops_at_its_limit_and_at_the_end(transport: &'static str) {
     assert!(error.to_string().contains("the limit must be at least 1"), "{error}");
     publisher.send_many(0, 1, |_, _| panic!("there is no packet to write")).unwrap();
     send_up_to(&mut publisher, 10, 1);
-    // Without the first, another may not have arrived yet over a socket.
+    // Over a socket, a packet may not have arrived yet unless it was waited for.
     drain_exactly(&mut subscriber, 0..4);
     assert_eq!(numbers(&mut subscriber, 1), [4]);
     publisher.finish().unwrap();
@@ -194,7 +195,7 @@ pub fn a_drain_frees_a_blocked_sender(transport: &'static str) {
             publisher.finish().unwrap();
         });
         await_asleep(std::process::id(), thread.recv().unwrap());
-        // A lost wake-up would leave the sender asleep, and the receiver after it.
+        // A lost wake-up would leave the sender asleep, and then the receiver.
         next = 0;
         while subscriber
             .drain(1 + next as usize % 77, |packet| {
@@ -269,22 +270,23 @@ pub fn a_panic_in_a_drain_finishes_its_packet(transport: &'static str) {
         assert_eq!(outcome.is_err(), next == 4);
     }
     drain_exactly(&mut subscriber, 4..10);
-    // All the room is free again.
+    // All room is free again.
     let more = fill(&mut publisher, &[0]).0;
     drain_exactly(&mut subscriber, 10..10 + more);
     publisher.finish().unwrap();
     expect_end(&mut subscriber);
 }
 
-/// Checks when packets reach a receiver that polls: over memory each at once, over sockets
-/// together.
+/// Checks when packets reach a receiver that polls: over memory, each packet at once; over sockets,
+/// several together.
 pub fn packets_leave_together_where_each_takes_a_system_call(transport: &'static str) {
-    // Both ends are one thread, and a sender with a full window waits for the receiver.
+    // Both ends are on one thread, and a sender with a full window would wait for the receiver.
     let rule = "packets in time while a repair is due";
     if Refusal::Repair.excludes(transport, rule, "those behind it wait") {
         return;
     }
-    // Its threads may bring nothing while this one sends, so that all is in transit.
+    // The transport's threads may deliver nothing while this thread sends, so everything is in
+    // transit.
     let depth = if transport == "corba" { "\ndepth = 200" } else { "" };
     let node = node(transport, &format!("flow = \"transport\"{depth}"));
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "numbers");
@@ -292,9 +294,9 @@ pub fn packets_leave_together_where_each_takes_a_system_call(transport: &'static
     take_number(&mut subscriber, 0);
     // A packet in memory leaves at once.
     let leave_together = is_stream(transport) && transport != "iceoryx2";
-    // 100 packets of 64 bytes fit in 64 KiB. Of 8848 bytes, eight leave at a time.
+    // 100 packets of 64 bytes fit in 64 KiB. Packets of 8848 bytes leave eight at a time.
     for (samples, fits) in [(1, true), (1100, false)] {
-        // More has no room in its pipe, while its thread brings nothing.
+        // The transport's pipe has no room for more while its thread delivers nothing.
         let packets = if transport == "callback" && !fits { 12 } else { 100 };
         let leaving = packets / 8 * 8;
         let mut taken = 0;
@@ -310,7 +312,7 @@ pub fn packets_leave_together_where_each_takes_a_system_call(transport: &'static
             .unwrap();
         match (leave_together, fits) {
             (true, true) => assert_eq!(taken, 0),
-            // Its thread may not have read the last of them.
+            // The transport's thread may not have read the last packets.
             (true, false) if ["callback", "corba"].contains(&transport) => {
                 assert!(taken <= leaving, "{taken}");
             }
@@ -503,7 +505,7 @@ pub fn a_resequenced_port_is_drained(transport: &'static str) {
     let (mut source, mut forwarded) = pair::<u64>(&node, "source");
     send_up_to(&mut source, 20, 1);
     source.finish().unwrap();
-    // The threads forward as they finish, in any order.
+    // The threads forward packets as they finish, in any order.
     let output = Mutex::new(&mut publisher);
     forwarded
         .serve(Dispatch::pool(4).unwrap(), |packet| {

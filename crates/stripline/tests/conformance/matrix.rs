@@ -1,6 +1,6 @@
 //! All sections at once: every scope with every dispatch, overflow policy and topology, on every
-//! transport. Each combination sends a few packets, and is named when it fails; several run at a
-//! time.
+//! transport. Each combination sends a few packets, and is named when it fails. Several
+//! combinations run at a time.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,17 +16,17 @@ use stripline::{Error, Received, Result};
 use crate::refusals::Refusal;
 use crate::support::{DEADLINE, await_receivers, await_senders, bind, node, pair, topics_text};
 
-/// Packets of each sender.
+/// The number of packets from each sender.
 const PACKETS: u64 = 12;
 const DEPTH: u64 = 4;
-/// Combinations at a time: most of them wait most of the time.
+/// The number of combinations at a time. Most of them wait most of the time.
 const AT_ONCE: usize = 4;
 
 /// The dispatch of the handler, and the order of the packets that it forwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Alone(Dispatch),
-    /// A pool, and behind it a port that puts packets back in sequence.
+    /// A pool, followed by a port that puts packets back in sequence.
     Resequenced,
 }
 
@@ -67,7 +67,7 @@ pub fn every_combination_keeps_the_contract(transport: &'static str) {
     assert_eq!(cases.len(), 240);
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        // A user's message queues are nine in all.
+        // A user can have nine message queues in total.
         for _ in 0..if transport == "mqueue" { 1 } else { AT_ONCE } {
             scope.spawn(|| {
                 // Relaxed: the numbers need only differ.
@@ -84,7 +84,7 @@ pub fn every_combination_keeps_the_contract(transport: &'static str) {
     assert!(failed.is_empty(), "{} of {} combinations:\n{}", failed.len(), cases.len(), failed.join("\n"));
 }
 
-/// The identity of a packet, which it contains: its sender and its number there.
+/// The identity of a packet, which is its content: its sender and its number at this sender.
 type Name = (usize, u64);
 
 /// The record of one receiver.
@@ -110,7 +110,7 @@ impl Account {
     }
 }
 
-/// A gate that blocks handlers until it is opened, and records those that wait.
+/// A gate that blocks handlers until it is opened, and records the waiting handlers.
 #[derive(Default)]
 struct Gate {
     state: Mutex<(bool, BTreeSet<usize>)>,
@@ -139,7 +139,8 @@ impl Gate {
     }
 }
 
-/// A guard that ends all blocked calls when a combination fails, so that the others go on.
+/// A guard that ends all blocked calls when a combination fails, so that other combinations
+/// continue.
 struct Stopper<'a>(&'a Node);
 
 impl Drop for Stopper<'_> {
@@ -196,8 +197,8 @@ impl Case {
         }
     }
 
-    /// Sends and receives concurrently, and checks that sends return when the scope holds. Returns
-    /// the outcomes of each sender.
+    /// Sends and receives concurrently, and checks that each send returns when its scope is
+    /// reached. Returns the outcomes of each sender.
     fn send_while_served(
         &self,
         mut inputs: Vec<Subscriber<u64>>,
@@ -214,7 +215,7 @@ impl Case {
                     let send = |number: u64| {
                         let outcome = output.send(&[sender as u64, number, 0]);
                         if self.scope == Scope::Target && outcome.is_ok() {
-                            // Every receiver has finished with it.
+                            // Every receiver has finished with the packet.
                             assert!(accounts.iter().all(|account| account.has((sender, number))), "{number}");
                         }
                         returned.fetch_add(1, Ordering::SeqCst);
@@ -227,7 +228,7 @@ impl Case {
             };
             let mut senders: Vec<_> = Vec::new();
             if self.scope != Scope::Target {
-                // No receiver serves yet: as many packets as fit are sent all the same, and under
+                // No receiver serves yet. As many packets as fit are sent nevertheless, and under
                 // `server` they are in the queue.
                 senders = outputs.into_iter().enumerate().map(&send).collect();
                 crate::support::await_that("the sends return", || {
@@ -254,7 +255,7 @@ impl Case {
         })
     }
 
-    /// Sends while no receiver takes packets, so that there are more than the queues hold.
+    /// Sends while no receiver takes packets, so that there are more packets than the queues hold.
     fn send_unserved(
         &self,
         inputs: &mut [Subscriber<u64>],
@@ -269,7 +270,7 @@ impl Case {
         if let Way::Alone(_) = self.way {
             for (input, account) in inputs.iter_mut().zip(accounts) {
                 for _ in 0..self.senders {
-                    // Under `server` the packet is in the queue already.
+                    // Under `server` the packet is already in the queue.
                     let wait = if self.scope == Scope::Server { Duration::ZERO } else { DEADLINE };
                     let packet = input.receive_timeout(wait).unwrap().packet().expect("it was accepted");
                     assert_eq!((packet[1], packet.gap()), (0, None));
@@ -317,7 +318,8 @@ impl Case {
         assert_eq!(taken, seen as u64);
     }
 
-    /// Checks the packets of a sender that one receiver got, and the outcomes of that sender.
+    /// Checks the packets of a sender that one receiver got, and the outcomes of that sender's
+    /// sends.
     fn check_sender(&self, kept: &BTreeSet<u64>, told: &[Result<()>], is_lossless: bool) {
         let refused: BTreeSet<u64> = (0..PACKETS).filter(|number| told[*number as usize].is_err()).collect();
         if is_lossless {
@@ -332,7 +334,7 @@ impl Case {
         let first = u64::from(self.way != Way::Resequenced);
         let newest_kept: BTreeSet<u64> = (0..first + DEPTH).collect();
         match self.overflow {
-            // The first packet that finds the queue full is the last one sent to it.
+            // The first packet that finds the queue full is the last one sent to this receiver.
             Overflow::Eject => {
                 assert!(kept.iter().copied().eq(0..kept.len() as u64), "{kept:?}");
                 assert!(kept.is_superset(&newest_kept), "{kept:?}");
@@ -376,7 +378,7 @@ fn serve_all<'scope>(
     }
 }
 
-/// Takes all packets with the topic's dispatch, and forwards them if they are put in sequence
+/// Takes all packets with the dispatch of the topic. Forwards them if they are put in sequence
 /// later.
 fn serve(
     mut input: Subscriber<u64>,
@@ -407,12 +409,12 @@ fn serve(
     while let Some(gap) = input.gap_at_end() {
         *account.lost.lock().unwrap() += gap.packets;
     }
-    // The end arrived once, and stays.
+    // The end of stream has arrived, and persists.
     assert!(matches!(input.try_receive().unwrap(), Received::Ended));
     forward.into_iter().for_each(|forward| forward.finish().unwrap());
 }
 
-/// Checks that packets forwarded by pools are back in the order in which the pools got them.
+/// Checks that packets forwarded by pools are back in the order in which the pools received them.
 fn check_sequence(behind: &mut Subscriber<u64>, accounts: &[Account]) {
     let (mut collected, mut last) = (Vec::new(), std::collections::BTreeMap::new());
     loop {
@@ -433,8 +435,8 @@ fn check_sequence(behind: &mut Subscriber<u64>, accounts: &[Account]) {
     assert_eq!(collected, forwarded);
 }
 
-/// Checks that every transport keeps all scopes, policies and kinds of flow control. Checks that an
-/// unsupported rule is refused with the names of transport, rule and alternatives, and the reason.
+/// Checks that every transport keeps all scopes, policies and kinds of flow control, or refuses a
+/// rule by naming the transport, the rule, the reason and alternatives.
 pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
     let scopes = Scope::ALL.map(|scope| format!("scope = '{scope}'"));
     let policies = Overflow::ALL.map(|overflow| format!("overflow = '{overflow}'"));
@@ -471,7 +473,7 @@ pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
             }
         }
     }
-    // A packet's own scope, on a connection with a weaker one.
+    // A packet has its own scope, on a connection with a weaker scope.
     for connection in Scope::ALL {
         for own in Scope::ALL {
             let node = node(transport, &format!("scope = '{connection}'"));

@@ -1,4 +1,4 @@
-//! Any sequence of operations, on one thread, against the simplest model: a queue for each
+//! Any sequence of operations on one thread, compared with the simplest model: a queue for each
 //! receiver.
 
 use std::collections::VecDeque;
@@ -10,9 +10,10 @@ use stripline::{Error, Gap, GapReason, Received};
 
 use crate::support::{await_that, expect_end, node, take};
 
-/// Packets that may wait on every transport; `send` is only called where it cannot block.
+/// The number of packets that may wait on every transport. `send` is only called if it cannot
+/// block.
 const DEPTH: usize = 8;
-/// Packets left in the queue when a sender that was refused as full resumes.
+/// The number of packets left in the queue when a sender that was refused as full resumes.
 const LOW: usize = 6;
 const TOPIC: &str = "modelled";
 
@@ -21,17 +22,17 @@ enum Operation {
     Send(usize),
     TrySend(usize),
     SendTooMuch,
-    /// So many packets of so many samples.
+    /// A number of packets, and the samples of each.
     SendMany(usize, usize),
     Loan {
         samples: usize,
         sent: bool,
     },
     Describe(u8),
-    /// Receives by one of the present receivers.
+    /// Receives with one of the present receivers.
     Receive(usize),
     TryReceive(usize),
-    /// Receives up to so many packets by one of them.
+    /// Receives up to this number of packets with one of the receivers.
     Drain(usize, usize),
     Join,
     Leave(usize),
@@ -57,7 +58,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 pub fn any_sequence_of_operations_matches_the_model(transport: &'static str) {
-    // A loan that found no room holds the sender up to the low watermark, like a send.
+    // A loan that found no room blocks the sender down to the low watermark, like a send.
     let send = || Operation::TrySend(1);
     let mut refused_loan = vec![Operation::Join, send(), Operation::Receive(0), Operation::TryReceive(0)];
     refused_loan.extend((0..9).map(|_| send()));
@@ -95,9 +96,10 @@ struct Seat {
     queue: VecDeque<Expected>,
     /// The most stream descriptions that may be unread among the packets.
     descriptions: usize,
-    /// It may have been full, and then takes none before it has reached the low watermark.
+    /// Whether the queue may have been full. It then takes nothing until it is down to the low
+    /// watermark.
     held: bool,
-    /// It took the place of a receiver that left, and gets that one's gap.
+    /// Whether this receiver took the place of one that left, and gets the gap of that receiver.
     may_resume: bool,
 }
 
@@ -109,7 +111,7 @@ struct Model {
     /// Whether every receiver has got the stream description.
     described: bool,
     somebody_left: bool,
-    /// Whether a receiver has room for so many messages or packets, and not for bytes.
+    /// Whether a receiver's room is counted in messages or packets, not in bytes.
     counts_messages: bool,
 }
 
@@ -121,8 +123,8 @@ impl Model {
         Self { publisher, seats, sequence: 0, stream, described, somebody_left, counts_messages }
     }
 
-    /// Returns whether every receiver certainly takes another packet: one description may wait
-    /// besides the packets.
+    /// Returns whether every receiver is certain to take another packet. One description may wait
+    /// in addition to the packets.
     fn has_room(&self) -> bool {
         self.has_room_for(1)
     }
@@ -133,7 +135,7 @@ impl Model {
         self.seats.iter().all(|seat| seat.has_room(needed))
     }
 
-    /// Records an attempt to send: the pending description goes first, and stays sent.
+    /// Records an attempt to send. The pending description is sent first, and stays sent.
     fn describe(&mut self) {
         if !std::mem::replace(&mut self.described, true) {
             self.seats.iter_mut().for_each(|seat| seat.descriptions += 1);
@@ -159,7 +161,7 @@ impl Model {
         assert!(matches!(error, Error::Full { .. }), "{error}");
         assert!(!had_room, "full although every receiver has space");
         self.seats.iter_mut().for_each(|seat| seat.held |= !seat.has_room(1));
-        // The description may have found no space, and is then still pending.
+        // The description may have found no room, and is then still pending.
         self.described = false;
     }
 
@@ -260,7 +262,7 @@ impl Model {
 
     fn end(self) {
         let Self { publisher, mut seats, .. } = self;
-        // The end needs space too.
+        // The end needs room, too.
         for seat in &mut seats {
             while !seat.queue.is_empty() {
                 seat.receive(true);
@@ -272,7 +274,7 @@ impl Model {
 }
 
 impl Seat {
-    /// Returns whether it certainly takes that many packets.
+    /// Returns whether the receiver is certain to take that many packets.
     fn has_room(&self, needed: usize) -> bool {
         let waiting = self.queue.len() + self.descriptions;
         waiting + needed <= DEPTH && !(self.held && waiting > LOW)
@@ -289,7 +291,7 @@ impl Seat {
             self.may_resume = false;
             return;
         }
-        // A try may come too early while the kernel delivers; then it is the same as waiting.
+        // While the kernel delivers, a receive without waiting may come too early, so this waits.
         let parcel = take(&mut self.subscriber);
         let got = Expected { sequence: parcel.sequence, samples: parcel.samples, stream: parcel.stream };
         assert_eq!(got, expected);

@@ -1,4 +1,5 @@
-//! Groups of `udp`, as a file names them. The rules run over the transport `multicast`.
+//! Groups of `udp`, named in a topics file. The rules themselves run over the transport
+//! `multicast`.
 
 use stripline::node::{Node, Topics};
 
@@ -26,12 +27,12 @@ fn one_group_serves_receivers_of_several_processes() {
     for number in 0..300 {
         publisher.send(&[number; SAMPLES]).unwrap();
         take_number(&mut here, number);
-        // Fits the window.
+        // Five packets fit into the window.
         if number % 5 == 4 {
             others.iter_mut().for_each(|other| assert_eq!(other.take(5), (number - 4, None)));
         }
     }
-    // One that comes later begins with the next packet, and calls the group its own, too.
+    // A receiver that connects later begins with the next packet, and also names the group itself.
     let mut late = Puppet::start(&domain, "udp", &rules);
     late.order("subscribe numbers");
     await_receivers(&mut publisher, 4);
@@ -44,7 +45,7 @@ fn one_group_serves_receivers_of_several_processes() {
     assert_eq!(others[0].order("end"), "ok");
 }
 
-/// Checks that the tokens keep apart what several senders send to one group.
+/// Checks that tokens separate the packets of several senders in one group.
 #[test]
 fn senders_in_one_group_do_not_mix() {
     let node = join(&domain(), "udp", &rules(2));

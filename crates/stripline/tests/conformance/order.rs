@@ -15,7 +15,7 @@ pub fn order_is_kept(transport: &'static str) {
     let node = node(transport, "buffer = 65536");
     let (mut publisher, mut subscriber) = pair::<u32>(&node, "numbers");
     let max = publisher.in_place_samples_max();
-    // The sizes of packets, by number: none, one, the most, and values between.
+    // The sizes of packets by number: no sample, one, the most, and values in between.
     let size = move |sequence: u64| match sequence % 50 {
         0 => 0,
         1 => 1,
@@ -38,7 +38,7 @@ pub fn order_is_kept(transport: &'static str) {
     sender.join().unwrap();
 }
 
-/// 12 bytes: a size that is not a power of two.
+/// A structure of 12 bytes, which is not a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Sample)]
 #[repr(C)]
 pub struct Detection {
@@ -47,7 +47,7 @@ pub struct Detection {
     pub level_db: f32,
 }
 
-/// A type of the program's own without a layout.
+/// A program's own type without a layout.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct Bare {
@@ -91,7 +91,7 @@ pub fn a_stream_has_the_order_of_its_samples(transport: &'static str) {
     let packet = subscriber.receive().unwrap().expect("a packet");
     assert_eq!(**packet.stream(), spectra);
     drop(packet);
-    // What its receivers would refuse is not sent, and what follows it is.
+    // A description that receivers would refuse is not sent, but later packets are.
     publisher.set_stream(StreamInfo::new("spectra").axis(Axis::new(0.0, f64::NAN, "Hz")));
     let error = publisher.send(&[0.0; 8]).unwrap_err().to_string();
     assert!(error.contains("stream `spectra`: the axis in `Hz` has the step NaN"), "{error}");
@@ -112,8 +112,8 @@ pub fn the_largest_packet_in_one_piece_fits(transport: &'static str) {
     }
 }
 
-/// Sends the largest unfragmented packet without waiting, is refused a larger one, and sends a
-/// small one.
+/// Sends the largest unfragmented packet without waiting, checks that a larger one is refused, and
+/// sends a small one.
 fn largest<T: Sample>(publisher: &mut Publisher<T>) {
     let (max, each) = (publisher.in_place_samples_max(), size_of::<T>());
     publisher.try_send(&vec![T::zeroed(); max]).unwrap();
@@ -190,7 +190,7 @@ pub fn stamps_travel(transport: &'static str) {
         seen.push((packet.sample_index(), packet.time_ns(), packet.intended_ns(), packet.len()));
         assert_eq!(packet.gap(), None);
     }
-    // Values that were not set continue from the packet before.
+    // Values that were not set continue from the previous packet.
     assert_eq!(seen, [(0, 0, None, 10), (1_000, -5, Some(77), 4), (1_004, 0, None, 1)]);
 }
 
@@ -212,7 +212,8 @@ pub fn stream_metadata_comes_with_its_packet(transport: &'static str) {
     }
 }
 
-/// Checks that the shorter header of small packets without metadata on a ring is invisible.
+/// Checks that the shorter header of small packets without metadata on a ring has no visible
+/// effect.
 pub fn metadata_of_small_packets_arrives(transport: &'static str) {
     const PACKETS: u64 = 2000;
     for sampling in ["off", "auto", "all"] {
@@ -222,7 +223,7 @@ pub fn metadata_of_small_packets_arrives(transport: &'static str) {
         let (mut rng, mut next, mut stream) = (Dice::new(7), 0, 0);
         for sequence in 0..PACKETS {
             if rng.below(50) == 0 {
-                // A new name starts at 0 again.
+                // A stream with a new name starts at 0 again.
                 (stream, next) = (stream + 1, 0);
                 publisher.set_stream(StreamInfo::new(&stream.to_string()));
             }
@@ -296,8 +297,8 @@ pub fn a_joiner_gets_the_stream_while_the_sender_is_blocked(transport: &'static 
     for sequence in 0..=sent {
         take_number(&mut early, sequence);
     }
-    // It may have joined before or after the waiting packet, but never without the description of a
-    // packet's stream.
+    // The receiver may have joined before or after the waiting packet, but it always has the
+    // description of a packet's stream.
     while let Received::Packet(packet) = late.receive_timeout(DEADLINE).unwrap() {
         assert_eq!((packet.stream().id.as_str(), packet.gap()), ("described", None));
     }

@@ -1,4 +1,5 @@
-//! Section 4: slow receivers that make the sender wait, and lossy siblings.
+//! Section 4: slow receivers that make the sender wait, and receivers beside them that lose
+//! packets.
 
 use std::sync::mpsc;
 
@@ -9,7 +10,8 @@ use crate::support::{
     take_number,
 };
 
-/// Large enough to fill the kernel's buffers soon, small enough for a small ring.
+/// A packet size that is large enough to fill the kernel's buffers soon, and small enough for a
+/// small ring.
 const BYTES: usize = 16_000;
 
 pub fn block_loses_nothing(transport: &'static str) {
@@ -23,7 +25,7 @@ pub fn block_loses_nothing(transport: &'static str) {
         publisher.finish_within(DEADLINE).unwrap();
     });
     for sequence in 0..PACKETS {
-        // Slow: the sender gets ahead as far as it can.
+        // The receiver is slow, so the sender gets as far ahead as it can.
         std::thread::yield_now();
         assert_eq!(take_number(&mut subscriber, sequence).samples, [sequence as u8; BYTES]);
     }
@@ -34,11 +36,11 @@ pub fn block_loses_nothing(transport: &'static str) {
 pub fn try_send_reports_full_and_names_the_connection(transport: &'static str) {
     let node = node(transport, "depth = 8\nflow = \"transport\"");
     let (mut publisher, mut subscriber) = pair::<u8>(&node, "full");
-    // A message queue counts messages. Each of these packets takes two.
+    // A message queue counts messages. Each of these packets takes two messages.
     let bytes = if transport == "mqueue" { BYTES / 2 } else { BYTES };
     let (sent, connection) = fill(&mut publisher, &vec![0; bytes]);
     assert!(sent >= 8, "{sent} packets only");
-    // Full stays full, for a loan as well, and neither uses a number.
+    // A full queue stays full, also for a loan, and no attempt uses up a number.
     assert!(matches!(publisher.try_send(&[1]), Err(Error::Full { .. })));
     assert!(matches!(publisher.try_loan(1).map(drop), Err(Error::Full { .. })));
     assert_eq!(publisher.sequence(), sent);
@@ -127,11 +129,12 @@ pub fn a_slow_lossy_receiver_does_not_slow_its_sibling(transport: &'static str) 
             take_number(&mut blocking, sequence);
         }
         publisher = sender.join().unwrap();
-        // It has the packets that its policy left, in order, with every loss in its place.
+        // The receiver has the packets that its policy left, in order, with every loss in its
+        // place.
         let mut next = start;
         while let Received::Packet(packet) = lossy.try_receive().unwrap() {
             if let Some(gap) = packet.gap() {
-                // It may get the gap of the receiver that it has replaced.
+                // This may be the gap of the receiver that it has replaced.
                 assert!(gap.first == next || gap.reason == GapReason::PeerRestart, "{gap:?} at {next}");
                 next = gap.first + gap.packets;
             }

@@ -1,6 +1,6 @@
-//! Section 4: the policies that lose packets. Each rule runs in a process of its own. The thread
-//! that fills a lossy receiver's queue is then the only one of its name. Its end shows that the
-//! policy has acted.
+//! Section 4: the policies that lose packets. Each rule runs in a separate process, so that the
+//! thread that fills a lossy receiver's queue is the only one with its name. The end of that thread
+//! shows that the policy has acted.
 
 use stripline::node::wait_any;
 use stripline::{Error, Gap, GapReason, Received};
@@ -14,12 +14,12 @@ const PACKETS: u64 = 100;
 const DEPTH: u64 = 8;
 const SAMPLES: u64 = 3;
 
-/// The thread that fills the receive queue. It is found by its name once, and by its number from
-/// then on: a list of threads may lack one while another one ends.
+/// The thread that fills the receive queue. It is found once by name, and then by number, because a
+/// list of threads may be incomplete while another thread ends.
 struct Pump(i32);
 
 impl Pump {
-    /// Waits until it runs under its name, before any packet that would end it is sent.
+    /// Waits until the thread runs under its name, before any packet that would end it is sent.
     fn started() -> Self {
         let mut found = None;
         await_that("the start of the pump", || {
@@ -29,8 +29,9 @@ impl Pump {
         Self(found.unwrap())
     }
 
-    /// Waits until it has taken what was sent, before the ten messages of a queue are full. What
-    /// finds no room there is lost under every policy that drops.
+    /// Waits until the thread has taken the sent packets, before the ten messages of a queue are
+    /// full. A packet that finds no room in the message queue would be lost under every policy that
+    /// drops.
     fn keep_up(&self, transport: &str, number: u64) {
         if transport == "mqueue" && number.is_multiple_of(5) {
             await_asleep(std::process::id(), self.0);
@@ -57,7 +58,7 @@ pub fn drop_oldest_keeps_the_newest(transport: &'static str) {
     let lost = PACKETS - DEPTH;
     for sequence in lost..PACKETS {
         let parcel = take(&mut subscriber);
-        // No packet was received before: the number, which starts at 0, shows the loss.
+        // No packet was received before, so only the number, which starts at 0, shows the loss.
         assert_eq!((parcel.sequence, parcel.samples), (sequence, vec![sequence; SAMPLES as usize]));
         let gap = Gap { first: 0, packets: lost, samples: lost * SAMPLES, reason: GapReason::Overflow };
         assert_eq!(parcel.gap, (sequence == lost).then_some(gap));
@@ -93,7 +94,7 @@ pub fn drop_newest_keeps_the_oldest(transport: &'static str) {
 
 pub fn eject_notifies_the_receiver_and_harms_no_other(transport: &'static str) {
     let domain = domain();
-    // Without a pump of its own.
+    // This receiver has no pump.
     let node = join(&domain, transport, "flow = \"transport\"");
     let (mut publisher, mut blocking) = pair::<u64>(&node, "strict");
     let elsewhere = join(&domain, transport, &format!("overflow = \"eject\"\ndepth = {DEPTH}"));
@@ -105,7 +106,7 @@ pub fn eject_notifies_the_receiver_and_harms_no_other(transport: &'static str) {
         take_number(&mut blocking, i);
     }
     pump.ended();
-    // The packets that fitted are there, then the reason for the end.
+    // The packets that fitted are there, followed by the reason for the end.
     for sequence in 0..DEPTH {
         take_number(&mut strict, sequence);
     }
@@ -130,7 +131,7 @@ pub fn a_flood_of_large_packets_is_counted_to_the_last(transport: &'static str) 
         let node = node(transport, &format!("overflow = \"{policy}\"\ndepth = 4"));
         let (mut publisher, mut subscriber) = pair::<u8>(&node, "flood");
         for i in 0..300_u64 {
-            // The flood has several streams: their descriptions must not be lost.
+            // The flood has several streams, and no stream's description may be lost.
             if i % 60 == 0 {
                 publisher.set_stream(stripline::StreamInfo::new(&format!("part-{}", i / 60)));
             }

@@ -18,7 +18,7 @@ pub fn a_killed_sender_loses_nothing_that_was_sent(transport: &'static str) {
     let mut sender = Puppet::start(&domain, transport, "");
     sender.order("publish numbers");
     sender.order("receivers 1");
-    // Fits every transport without being read.
+    // This fits on every transport without being read.
     assert_eq!(sender.order("send 10"), "10");
     sender.kill();
     for sequence in 0..10 {
@@ -52,7 +52,7 @@ pub fn a_killed_sender_is_detected_by_a_waiting_receiver(transport: &'static str
     let thread = thread.recv().unwrap();
     await_asleep(std::process::id(), thread);
     victim.kill();
-    // Detected during the wait, without another packet and without a timer.
+    // The death is detected during the wait, without another packet and without a timer.
     await_that("the death is counted", || node.connections().iter().any(|report| report.peer_deaths == 1));
     await_asleep(std::process::id(), thread);
     survivor.send(&[7]).unwrap();
@@ -147,7 +147,7 @@ pub fn a_stopped_lossy_receiver_does_not_slow_its_sibling(transport: &'static st
     lossy.order("subscribe numbers");
     await_receivers(&mut publisher, 2);
     lossy.freeze();
-    // More than any buffer between the two holds.
+    // This is more than the buffers between the two ends hold.
     for sequence in 0..PACKETS {
         if sequence % 500 == 0 {
             publisher.set_stream(stripline::StreamInfo::new(&format!("part-{sequence}")));
@@ -156,7 +156,7 @@ pub fn a_stopped_lossy_receiver_does_not_slow_its_sibling(transport: &'static st
         take_number(&mut sibling, sequence);
     }
     lossy.thaw();
-    // It resumes with the packets that its policy left, and the end of its stream is the end.
+    // The receiver resumes with the packets that its policy left. Then comes the end of the stream.
     let finish = std::thread::spawn(move || publisher.finish_within(DEADLINE).unwrap());
     expect_end(&mut sibling);
     finish.join().unwrap();
@@ -175,7 +175,8 @@ pub fn a_stopped_receiver_of_three_is_waited_for_until_its_death(transport: &'st
     lossy.order("subscribe numbers");
     await_receivers(&mut publisher, 3);
     let mut sent = 0;
-    // Sends until the stopped receiver holds the sender, and returns a thread that sends 50 more.
+    // Sends until the stopped receiver blocks the sender. Returns a thread that sends 50 more
+    // packets.
     let mut hold = |mut publisher: Publisher<u64>, sibling: &mut Subscriber<u64>| {
         loop {
             if sent % 500 == 0 {
@@ -219,7 +220,7 @@ pub fn a_stopped_receiver_of_three_is_waited_for_until_its_death(transport: &'st
     let publisher = sender.join().unwrap();
     let finish = std::thread::spawn(move || publisher.finish_within(DEADLINE).unwrap());
     expect_end(&mut sibling);
-    // The third has received or reported every packet.
+    // The third receiver has received or reported every packet.
     assert_eq!(lossy.order("drain"), (first + 50).to_string());
     finish.join().unwrap();
 }
@@ -241,10 +242,10 @@ pub fn links_outlive_the_host_of_the_rendezvous(transport: &'static str) {
     sender.order("send 3");
     (0..3).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
     host.kill();
-    // Existing connections are unaffected.
+    // Existing connections are not affected.
     sender.order("send 3");
     (3..6).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
-    // New nodes and present ones discover each other.
+    // New nodes and existing nodes discover each other.
     let mut newcomer = Puppet::start(&domain, transport, "");
     newcomer.order("subscribe numbers");
     sender.order("receivers 2");
@@ -284,9 +285,9 @@ pub fn nothing_is_left_behind(transport: &'static str) {
         assert!(gone, "an endpoint is open at {address}");
     }
     for folder in ["/dev/shm", "/dev/mqueue"] {
-        // Some hosts have no message queues. Names of other processes may be there: those of a
-        // connection over iceoryx2 for some milliseconds, and that of a queue for a moment. All
-        // queues of a user have the same.
+        // Some hosts have no message queues. Names of other processes may be there: the names of a
+        // connection over iceoryx2 for some milliseconds, and the name of a queue for a moment. All
+        // queues of a user have the same name.
         let is_of_these = |name: &str| owners.iter().any(|owner| name.contains(owner));
         let ours =
             |name: &str| name.contains("stripline") && (!name.contains("iceoryx2") || is_of_these(name));

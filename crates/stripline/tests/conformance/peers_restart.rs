@@ -28,7 +28,8 @@ pub fn a_restarted_sender_comes_back_with_a_gap(transport: &'static str) {
         match first.gap {
             None => assert_eq!(life, 0, "a restart is reported"),
             Some(gap) => {
-                // After the last packet of the former life; how many were never sent is unknown.
+                // The gap starts after the last packet of the previous life. How many packets were
+                // never sent is unknown.
                 assert_eq!((gap.first, gap.packets, gap.reason), (5, 0, GapReason::PeerRestart));
                 assert!(life > 0);
             }
@@ -77,7 +78,7 @@ pub fn the_end_comes_after_a_restarted_sender_finishes(transport: &'static str) 
     sender.order("send 1");
     sender.kill();
     take_number(&mut subscriber, 0);
-    // A dead sender is not at its end: the receiver keeps waiting.
+    // A dead sender has not ended its stream, so the receiver keeps waiting.
     await_that("the death is noticed", || {
         expect_nothing(&mut subscriber);
         subscriber.senders() == 0
@@ -91,8 +92,9 @@ pub fn the_end_comes_after_a_restarted_sender_finishes(transport: &'static str) 
     expect_end(&mut subscriber);
 }
 
-/// Runs a restart: a receiver takes some of 10 packets and is killed, more are sent, and it is
-/// started again. Returns the number of the first packet that it then gets, and the gap before it.
+/// Runs a restart: a receiver takes some of 10 packets and is killed, more packets are sent, and
+/// the receiver is started again. Returns the number of the first packet that it then gets, and the
+/// gap before this packet.
 fn restart(transport: &'static str, taken: usize, between: u64) -> Option<(u64, Option<Gap>)> {
     if refuses_other_processes(transport, "a receiver in another process") {
         return None;
@@ -113,7 +115,8 @@ fn restart(transport: &'static str, taken: usize, between: u64) -> Option<(u64, 
     receiver.take(taken);
     receiver.kill();
     if between > 0 {
-        // The first of these may be written before the death is detected, and are lost with it.
+        // The first of these packets may be written before the death is detected, and are lost with
+        // the receiver.
         await_that("the sender goes on alone", || send(between) == 0);
         send(between);
     }
@@ -143,7 +146,7 @@ pub fn a_receiver_restarted_before_its_death_is_detected_gets_a_gap(transport: &
     if let Some((first, gap)) = restart(transport, 3, 0) {
         assert_eq!(first, 10);
         match Refusal::ExactSuccessor.is_of(transport) {
-            // All ten had been accepted for it.
+            // All ten packets had been accepted for the dead receiver.
             true => assert_eq!(gap, None),
             false => exactly_from(transport, gap, 3),
         }
@@ -179,7 +182,7 @@ pub fn an_unread_gap_passes_to_the_successor_of_a_receiver(transport: &'static s
     first.take(3);
     first.kill();
     send(5, 0);
-    // It is attached, and dies with unread packets.
+    // The second receiver is attached, and dies with unread packets.
     let second = subscribe();
     send(5, 1);
     second.kill();
@@ -226,19 +229,20 @@ pub fn a_receiver_killed_before_the_first_packet_has_a_successor_with_a_gap(tran
         let (first, gap) = receiver.take(1);
         let gap = gap.unwrap_or_else(|| panic!("packet {first} came without a gap ({is_let_in})"));
         assert_eq!((first, gap.first + gap.packets, gap.reason), (missed, missed, GapReason::PeerRestart));
-        // Over a byte stream, the kernel may have accepted the first ones for it.
+        // Over a byte stream, the kernel may have accepted the first packets for the dead receiver.
         assert!(gap.first == 0 || Refusal::ExactSuccessor.is_of(transport), "{gap:?}");
     }
 }
 
-/// The samples of a packet of that number.
+/// The number of samples in the packet with a given number.
 type Lengths = fn(u64) -> usize;
 
 pub fn a_successors_gap_counts_its_samples(transport: &'static str) {
     if refuses_other_processes(transport, "a receiver in another process") {
         return;
     }
-    // Over a ring, short headers without a sample index, long ones with it, both, and fragments.
+    // Over a ring: short headers without a sample index, long headers with one, both, and
+    // fragments.
     let cases: [(&str, Lengths); 7] = [
         ("", |_| 3),
         ("", |number| 1 + number as usize * 7 % 100),
@@ -265,7 +269,7 @@ pub fn a_successors_gap_counts_its_samples(transport: &'static str) {
             }
             publisher.receivers()
         };
-        // Its successor dies as well: a second gap begins where the first one has ended.
+        // The successor dies as well: a second gap begins where the first one has ended.
         for life in 0..2 {
             send(6);
             receiver.take_by("take-any", 3);
@@ -348,8 +352,8 @@ pub fn a_gap_across_two_streams_has_an_unknown_number_of_samples(transport: &'st
 }
 
 /// Checks that the gap starts with the first packet that the dead receiver had not taken. Over a
-/// byte stream the sender cannot determine that packet. There the gap starts with the first one
-/// that the kernel had not accepted, and has at least the five that were sent after that.
+/// byte stream, the sender cannot determine that packet. There the gap starts with the first packet
+/// that the kernel had not accepted, and includes at least the five packets sent after it.
 fn exactly_from(transport: &str, gap: Option<Gap>, taken: u64) {
     let gap = gap.expect("its gap is reported");
     let instead = "the gap starts with the first packet that the kernel had not accepted for it";
@@ -362,7 +366,7 @@ fn exactly_from(transport: &str, gap: Option<Gap>, taken: u64) {
 
 pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    // The threads of zenoh are those of the process, and go on with it.
+    // The threads of zenoh belong to the process, and continue with it.
     let is_of_library = |name: &String| {
         transport == "zenoh" && ["app-", "acc-", "tx-", "rx-", "net-"].iter().any(|it| name.starts_with(it))
     };
@@ -372,7 +376,7 @@ pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
         let (mut publisher, _subscriber) = pair::<u64>(&node, "first");
         await_receivers(&mut publisher, 1);
     }
-    // A process keeps its ORB, which closes what has ended on threads of its own.
+    // A process keeps its ORB, which closes ended connections on separate threads.
     let is_kept = transport == "corba";
     if is_kept {
         pair::<u64>(&node(transport, ""), "used");
@@ -394,7 +398,7 @@ pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
     let may_be_fewer = is_kept || transport == "zenoh";
     let is_as_before = |now: usize, then| if may_be_fewer { now <= then } else { now == then };
     await_that("the threads are gone", || is_as_before(count(), threads));
-    // The list of threads may lack one while another one ends.
+    // The list of threads may be incomplete while another thread ends.
     await_that("its descriptors are closed", || is_as_before(open(), descriptors));
     let prefix = format!("conformance-{}-", std::process::id());
     let ours = abstract_names().into_iter().find(|name| name.contains(&prefix));
@@ -407,7 +411,7 @@ pub fn a_receiver_that_left_has_no_successor(transport: &'static str) {
         let (mut publisher, mut first) = pair::<u64>(&node, "visited");
         publisher.send(&[0]).unwrap();
         take_number(&mut first, 0);
-        // Packets that it leaves unread are not a loss of its successor.
+        // Packets that the first receiver leaves unread are not a loss of its successor.
         publisher.send(&[1]).unwrap();
         drop(first);
         if rules.is_empty() {

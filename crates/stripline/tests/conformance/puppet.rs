@@ -1,7 +1,8 @@
 //! Child processes of a test: this test binary, started again, executing commands line by line.
 //!
 //! A puppet joins one domain and has at most one publisher and one subscriber of `u64`. Every
-//! packet it sends contains only its own number, and it checks the same of those that it receives.
+//! packet that it sends contains only the number of the packet, and it checks this in every packet
+//! that it receives.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -22,22 +23,22 @@ use crate::test_process::{MARK, TestProcess};
 
 const DOMAIN: &str = "STRIPLINE_CONFORMANCE_DOMAIN";
 const TOPICS: &str = "STRIPLINE_CONFORMANCE_TOPICS";
-/// Samples of a puppet's packet: 8000 bytes.
+/// The number of samples in a puppet's packet, which has 8000 bytes.
 pub const SAMPLES: usize = 1000;
 
-/// A child process that executes commands. Killed and waited for when dropped.
+/// A child process that executes commands. It is killed and waited for when it is dropped.
 pub struct Puppet {
     process: TestProcess,
     complaints: Arc<Mutex<String>>,
 }
 
 impl Puppet {
-    /// Starts one in a domain, with the rules of all topics.
+    /// Starts a puppet in a domain, with the rules of all topics.
     pub fn start(domain: &str, transport: &str, rules: &str) -> Self {
         Self::start_from(this_binary(), domain, transport, rules)
     }
 
-    /// Starts one from that executable.
+    /// Starts a puppet from the given executable.
     pub fn start_from(mut command: Command, domain: &str, transport: &str, rules: &str) -> Self {
         command.env(DOMAIN, domain).env(TOPICS, topics_text(transport, rules)).stderr(Stdio::piped());
         let (process, errors) = TestProcess::start(&mut command);
@@ -75,14 +76,14 @@ impl Puppet {
         }
     }
 
-    /// Makes it take so many packets, in order, with a gap at most before the first. Returns the
-    /// first number and that gap.
+    /// Makes the puppet take `count` packets in order, with at most one gap, before the first.
+    /// Returns the number of the first packet, and that gap.
     pub fn take(&mut self, count: usize) -> (u64, Option<Gap>) {
         self.take_by("take", count)
     }
 
-    /// Makes it take as `take`, by another order: `take-any` takes packets of any content,
-    /// `take-messages` messages.
+    /// Makes the puppet take packets as `take` does, by another command: `take-any` takes packets
+    /// with any content, `take-messages` takes messages.
     pub fn take_by(&mut self, order: &str, count: usize) -> (u64, Option<Gap>) {
         let answer = self.order(&format!("{order} {count}"));
         let mut words = answer.split(' ');
@@ -102,18 +103,18 @@ impl Puppet {
         self.process.id()
     }
 
-    /// Kills it without warning, and waits for its exit.
+    /// Kills the puppet without warning, and waits for its exit.
     pub fn kill(mut self) {
         self.process.kill();
     }
 
-    /// Sends `quit`, and waits until it ends by itself.
+    /// Sends `quit`, and waits until the puppet exits by itself.
     pub fn end(mut self) {
         assert_eq!(self.order("quit"), "bye");
         assert!(self.process.wait().success());
     }
 
-    /// Waits until it has printed this on standard error; returns the line.
+    /// Waits until the puppet has printed this on standard error. Returns the line.
     pub fn await_complaint(&self, part: &str) -> String {
         let said = || {
             let all = self.complaints.lock().unwrap();
@@ -123,7 +124,7 @@ impl Puppet {
         said().unwrap()
     }
 
-    /// Stops it, and waits until it is stopped.
+    /// Stops the puppet, and waits until it is stopped.
     pub fn freeze(&self) {
         self.process.freeze();
     }
@@ -140,7 +141,7 @@ pub fn play_if_asked() {
     let node = Node::join(&domain, Topics::parse(&topics).unwrap()).unwrap();
     let mut stage =
         Stage { node, publisher: None, bare: None, subscriber: None, messages: None, last: String::new() };
-    // On a line of its own, because the harness has begun one.
+    // The line break is needed because the test harness has begun a line.
     println!("\n{MARK} ready");
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
@@ -179,7 +180,7 @@ impl Stage {
             }
             "subscribe" => self.subscriber = Some(self.node.subscriber(object).unwrap()),
             "subscribe-messages" => self.messages = Some(self.node.subscriber(object).unwrap()),
-            // A subscriber of another type than the puppets' packets.
+            // This subscriber has another type than the puppets' packets.
             "mistake" => std::mem::forget(self.node.subscriber::<i16>(object).unwrap()),
             "receivers" => {
                 let publisher = self.publisher.as_mut().unwrap();
@@ -210,7 +211,7 @@ impl Stage {
                 publisher.send(&vec![publisher.sequence(); number()]).unwrap();
             }
             "fill" => return fill(self.publisher.as_mut().unwrap(), &[0; SAMPLES]).0.to_string(),
-            // A packet waits; it is not taken.
+            // A packet waits and is not taken.
             "await-packet" => {
                 let subscriber = self.subscriber.as_mut().unwrap();
                 assert_eq!(wait_any(&mut [subscriber], Some(DEADLINE)).unwrap(), [0]);
@@ -229,8 +230,8 @@ impl Stage {
         "ok".into()
     }
 
-    /// Takes packets until it has forwarded those of these numbers, in this order, as the threads
-    /// of a pool would.
+    /// Takes packets until the packets with these numbers have been forwarded in this order, as the
+    /// threads of a pool would forward them.
     fn forward(&mut self, numbers: &str) {
         let turns: Vec<u64> = numbers.split(',').map(|number| number.parse().unwrap()).collect();
         let (gate, output) = (Gate::default(), Mutex::new(self.publisher.as_mut().unwrap()));
@@ -250,7 +251,8 @@ impl Stage {
         assert!(matches!(outcome, Err(Error::Stopped)), "{outcome:?}");
     }
 
-    /// Takes all packets up to the end of stream; returns the number received or reported as lost.
+    /// Takes all packets up to the end of stream. Returns the number of packets received or
+    /// reported lost.
     fn drain(&mut self) -> String {
         let subscriber = self.subscriber.as_mut().unwrap();
         let mut next = 0;
@@ -309,8 +311,8 @@ fn describe(first: Option<(u64, Option<Gap>)>) -> String {
     }
 }
 
-/// Creates a node of a new domain that puppets may join. Returns `None` for a transport within one
-/// process, after checking that it refuses another process and with it the rule.
+/// Creates a node in a new domain that puppets may join. Returns `None` for a transport within one
+/// process, after checking that it refuses another process and therefore the rule.
 pub fn beside_another(transport: &'static str, rule: &str, options: &str) -> Option<(String, Node)> {
     if refuses_other_processes(transport, rule) {
         return None;
@@ -320,8 +322,8 @@ pub fn beside_another(transport: &'static str, rule: &str, options: &str) -> Opt
     Some((domain, node))
 }
 
-/// Checks that a transport within one process refuses another process with a message; returns
-/// whether it does.
+/// Checks that a transport within one process refuses another process with a message. Returns
+/// whether the transport refuses other processes.
 pub fn refuses_other_processes(transport: &'static str, rule: &str) -> bool {
     let reach = stripline::transport::all().find(|t| t.name == transport).unwrap().reach;
     assert_eq!(Refusal::OtherProcesses.is_of(transport), reach == Reach::Process);

@@ -1,6 +1,6 @@
-//! What each transport refuses, in one table. The rules decide by it. With a row in the table, a
-//! rule asserts the refusal; without one, it asserts that the transport keeps the rule. So a row
-//! too many fails, and a row too few.
+//! The rules that each transport refuses, in one table, which the tests of the rules consult. With
+//! an entry in the table, a test asserts the refusal; without one, it asserts that the transport
+//! keeps the rule. So superfluous and missing entries both fail.
 
 use std::fmt;
 
@@ -15,23 +15,23 @@ pub enum Refusal {
     MemoryOptions,
     /// A port that is open to a group of users.
     Group,
-    /// A packet that waits for more than its connection.
+    /// A scope for one packet that is stronger than the scope of its connection.
     StrongerScope,
     /// A peer in another process.
     OtherProcesses,
-    /// A successor's gap from the last packet that a dead receiver had taken.
+    /// A successor's gap that starts at the last packet that a dead receiver had taken.
     ExactSuccessor,
-    /// Repair by another process than the sender's.
+    /// Repair by a process other than the sender's.
     Repair,
-    /// Frames that a peer forges on the signalling socket. Elsewhere that is tested on `uds`, with
-    /// the same code, or a ring's own tests cover what a peer can write.
+    /// Frames that a peer forges on the signalling socket. For other transports, `uds` tests this
+    /// with the same code, or a ring's own tests cover all words that a peer can write.
     FramesOnTheSocket,
-    /// Datagrams and records that a peer forges in a session. Elsewhere there is no session, or a
-    /// session of a group, which has tests of its own.
+    /// Datagrams and records that a peer forges in a session. Other transports have no session, or
+    /// a session of a group, which has separate tests.
     Session,
-    /// Memory that another process shares.
+    /// Memory shared with another process.
     SharedMemory,
-    /// Another accepting of strangers than that of `uds`, where a flood is tested.
+    /// A way of accepting strangers that differs from `uds`, where a flood is tested.
     OwnListener,
 }
 
@@ -58,11 +58,11 @@ const TABLE: [(&str, &[Refusal]); 16] = [
     ),
 ];
 
-/// Those of a transport with frames beside the signalling socket.
+/// The refusals of a transport with frames beside the signalling socket.
 const CARRIER: &[Refusal] =
     &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, Session, SharedMemory, OwnListener];
 
-/// Those of one that cannot be opened to a group, either.
+/// The refusals of such a transport that also cannot be opened to a group.
 const OF_ONE_USER: &[Refusal] = &[
     MemoryOptions,
     Group,
@@ -74,7 +74,7 @@ const OF_ONE_USER: &[Refusal] = &[
     OwnListener,
 ];
 
-/// Those of one that also leaves packets in the sender's process for a while.
+/// The refusals of such a transport that also leaves packets in the sender's process for a while.
 const UNREPAIRED: &[Refusal] = &[
     MemoryOptions,
     StrongerScope,
@@ -87,7 +87,8 @@ const UNREPAIRED: &[Refusal] = &[
 ];
 
 impl Refusal {
-    /// Returns whether the table has it for a transport. None that is bound is open to a group.
+    /// Returns whether the table has this refusal for a transport. A transport that is bound to an
+    /// address is never open to a group.
     pub fn is_of(self, transport: &str) -> bool {
         if self == Self::Group && bind().is_some() {
             return true;
@@ -96,13 +97,13 @@ impl Refusal {
         row.unwrap_or_else(|| panic!("add `{transport}` to the table of refusals")).1.contains(&self)
     }
 
-    /// Prints a refusal, which the caller has asserted. It must be in the table.
+    /// Prints a refusal that the caller has asserted. The refusal must be in the table.
     pub fn print(self, transport: &str, rule: &str, how: impl fmt::Display) {
         assert!(self.is_of(transport), "{transport} refuses {rule}, and the table has no {self:?}: {how}");
         println!("{transport}: {rule}: refused ({self:?}): {how}");
     }
 
-    /// Prints a rule that does not apply to a transport, and returns whether that is so.
+    /// Prints that a rule does not apply to a transport, if so. Returns whether this is the case.
     pub fn excludes(self, transport: &str, rule: &str, how: impl fmt::Display) -> bool {
         let excludes = self.is_of(transport);
         if excludes {

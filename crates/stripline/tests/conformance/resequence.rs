@@ -14,10 +14,10 @@ use crate::support::{
     DEADLINE, Dice, await_all_asleep, await_receivers, await_senders, await_that, node, pair, refuses_repair,
 };
 
-/// Longer than any rule takes: no packet is skipped because of it.
+/// A time longer than any rule takes, so that no packet is skipped because of it.
 pub const NEVER: Duration = Duration::from_secs(3600);
 
-/// A source, a stage's input and output, and so many receivers of the forwarded packets.
+/// A source, a stage's input and output, and `N` receivers of the forwarded packets.
 pub struct Pipeline<const N: usize> {
     pub source: Publisher<u64>,
     pub input: Subscriber<u64>,
@@ -39,8 +39,8 @@ pub fn forward(output: &mut Publisher<u64>, packet: PacketView<'_, u64>) -> Resu
     loan.send_like(&packet)
 }
 
-/// Takes `count` packets that the source has sent. Forwards them in the order of `turns` (a
-/// permutation of the taken ones), as the threads of a pool would.
+/// Takes `count` packets that the source has sent. Forwards them in the order of `turns`, which is
+/// a permutation of their numbers, as the threads of a pool would forward them.
 pub fn shuffle(input: &mut Subscriber<u64>, output: &mut Publisher<u64>, turns: &[u64]) {
     let gate = Gate::default();
     let output = Mutex::new(output);
@@ -63,7 +63,7 @@ pub fn send(source: &mut Publisher<u64>, numbers: std::ops::Range<u64>) {
     numbers.for_each(|number| source.send(&[number; 3]).unwrap());
 }
 
-/// Returns the numbers of the next packets, and the gap before each.
+/// Returns the numbers of the next packets and the gap before each packet.
 pub fn numbers(packets: &mut Subscriber<u64>, count: usize) -> Vec<(u64, Option<Gap>)> {
     let mut seen = Vec::new();
     while seen.len() < count {
@@ -95,7 +95,8 @@ pub fn a_pool_forwards_out_of_order_and_says_so(transport: &'static str) {
     output.finish().unwrap();
     let mut seen = Vec::new();
     while let Received::Packet(packet) = sink.receive_timeout(DEADLINE).unwrap() {
-        // Its own sender numbers it in the order of sending; its turn is another number.
+        // The stage numbers the packet in the order of sending. The packet's order has another
+        // number.
         assert_eq!((packet.sequence(), packet.gap()), (seen.len() as u64, None));
         assert_eq!(packet.sample_index(), 3 * packet[0]);
         assert_eq!((packet.order().number(), packet.intended_ns()), (packet[0], None));
@@ -111,7 +112,7 @@ pub fn resequencing_gives_back_the_order(transport: &'static str) {
     let node = node(transport, "buffer = 65536\ndepth = 16");
     let Pipeline { mut source, mut input, output, sinks: [sink] } = pipeline(&node);
     let samples = |number: u64| match number % 50 {
-        // Sent in fragments.
+        // This packet is sent in fragments.
         7 => 12_000,
         8 => 0,
         _ => number as usize % 100 + 1,
@@ -135,7 +136,7 @@ pub fn resequencing_gives_back_the_order(transport: &'static str) {
                 if number.is_multiple_of(4) {
                     gate.wait_for(number + 3);
                 }
-                // None is overtaken by more than the window.
+                // No packet is overtaken by more than the window.
                 gate.wait_for_all_below(number.saturating_sub(32));
                 forward(&mut output.lock().unwrap(), packet)?;
                 gate.reach(packet.sequence());
@@ -163,8 +164,8 @@ pub fn resequencing_gives_back_the_order(transport: &'static str) {
 }
 
 pub fn resequencing_in_order_changes_nothing(transport: &'static str) {
-    // Packets forwarded by one thread have no turn, and need none: gaps are those of the link, and
-    // no packet is held back.
+    // Packets forwarded by one thread have no order stamp and need none: gaps are the link's gaps,
+    // and no packet is held back.
     let node = node(transport, "overflow = \"drop-newest\"\ndepth = 4");
     let (mut publisher, subscriber) = pair::<u64>(&node, "plain");
     let mut packets = subscriber.resequenced(2, NEVER).unwrap();
@@ -188,10 +189,10 @@ pub fn a_missing_packet_is_skipped_and_reported(transport: &'static str) {
     let mut packets = sink.resequenced(64, Duration::from_millis(20)).unwrap();
     send(&mut source, 0..8);
     source.finish().unwrap();
-    // The stage keeps 3 and 4 for itself. Those behind them are in sequence. So none of them is
-    // late as well if the receiver is held up for longer than it waits.
+    // The stage keeps packets 3 and 4 for itself. The packets behind them are in sequence. So none
+    // of these is late as well if the receiver is delayed for longer than it waits.
     shuffle(&mut input, &mut output, &[0, 1, 2, 5, 6, 7]);
-    // Its stream goes on: only the time limit ends the wait for them.
+    // The stream continues, so only the time limit ends the wait for them.
     let mut expected = whole(0..3);
     let gap = Gap { first: 3, packets: 2, samples: 6, reason: GapReason::Late };
     expected.extend([(5, Some(gap)), (6, None), (7, None)]);
@@ -208,14 +209,15 @@ pub fn what_has_arrived_is_not_given_up(transport: &'static str) {
     if Refusal::Repair.excludes(transport, rule, "those behind it wait") {
         return;
     }
-    // No pump, which takes packets from the transport at its own pace. All fit in ten messages.
+    // There is no pump, which would take packets from the transport at its own pace. All packets
+    // fit in ten messages.
     let node = node(transport, "flow = \"transport\"");
     let Pipeline { mut source, mut input, mut output, sinks: [sink] } = pipeline(&node);
     let mut packets = sink.resequenced(4, Duration::ZERO).unwrap();
     send(&mut source, 0..6);
     source.finish().unwrap();
-    // All have arrived before the receiver takes the first one: threads of middleware that carry
-    // packets sleep.
+    // All packets have arrived before the receiver takes the first one: the middleware threads that
+    // carry packets are asleep.
     shuffle(&mut input, &mut output, &[0, 2, 1, 5, 4, 3]);
     output.finish().unwrap();
     await_all_asleep(std::process::id());
@@ -230,7 +232,8 @@ pub fn a_full_window_is_no_error_after_the_time(transport: &'static str) {
     let mut packets = sink.resequenced(2, Duration::ZERO).unwrap();
     send(&mut source, 0..8);
     source.finish().unwrap();
-    // The stage keeps 1 and 2 for itself. More than a window of others has arrived behind them.
+    // The stage keeps packets 1 and 2 for itself. More than a window of other packets has arrived
+    // behind them.
     shuffle(&mut input, &mut output, &[0, 3, 4, 5, 6, 7]);
     output.finish().unwrap();
     let gap = Gap { first: 1, packets: 2, samples: 6, reason: GapReason::Late };
@@ -246,7 +249,7 @@ pub fn a_window_that_overflows_is_named(transport: &'static str) {
     let mut packets = sink.resequenced(4, NEVER).unwrap();
     send(&mut source, 0..10);
     source.finish().unwrap();
-    // 2 arrives after more than a window of others.
+    // Packet 2 arrives after more than a window of other packets.
     shuffle(&mut input, &mut output, &[0, 1, 3, 4, 5, 6, 7, 2, 8, 9]);
     output.finish().unwrap();
     assert_eq!(numbers(&mut packets, 2), whole(0..2));
@@ -339,7 +342,8 @@ pub fn a_new_sender_counts_anew(transport: &'static str) {
     let mut packets = sink.resequenced(64, NEVER).unwrap();
     send(&mut source, 0..6);
     source.finish().unwrap();
-    // The stage gets a new source with numbers from 0; 2 and 3 of the old one never arrive.
+    // The stage gets a new source with numbers from 0. Packets 2 and 3 of the old source never
+    // arrive.
     shuffle(&mut input, &mut output, &[1, 0, 5, 4]);
     let mut second = node.publisher::<u64>("first").unwrap();
     await_receivers(&mut second, 1);
@@ -347,8 +351,9 @@ pub fn a_new_sender_counts_anew(transport: &'static str) {
     second.finish().unwrap();
     shuffle(&mut input, &mut output, &[3, 2, 1, 0]);
     assert_eq!(numbers(&mut packets, 6), [whole(0..2), whole(0..4)].concat());
-    // The stage is replaced as well. The end of its stream is read first. A child of another test
-    // may hold its socket for a moment. Then the sink would have two senders at a time.
+    // The stage is replaced as well. The end of its stream is read first. Otherwise the sink could
+    // have two senders at a time, because a child of another test may hold the stage's socket for a
+    // moment.
     output.finish().unwrap();
     let gap = Gap { first: 2, packets: 2, samples: 6, reason: GapReason::Late };
     assert_eq!(numbers(&mut packets, 2), [(4, Some(gap)), (5, None)]);
@@ -406,7 +411,7 @@ pub fn several_senders_are_put_in_sequence_each(transport: &'static str) {
         input.serve(Dispatch::pool(4).unwrap(), handler).unwrap();
         output.into_inner().unwrap().finish().unwrap();
     });
-    // Larger than the number of packets: a thread may be overtaken by any number of them.
+    // The window is larger than the number of packets: any number of them may overtake a thread.
     let mut packets = sink.resequenced(200, NEVER).unwrap();
     let mut next = [0, 0];
     while let Received::Packet(packet) = packets.receive_timeout(DEADLINE).unwrap() {
@@ -469,7 +474,7 @@ pub fn packets_of_a_killed_stage_come_before_its_successors(transport: &'static 
     send(&mut source, 0..8);
     stage.order("forward 3,2,1,0,7,6");
     assert_eq!(numbers(&mut packets, 4), whole(0..4));
-    // 6 and 7 have arrived, and wait for 4 and 5, which die with the stage.
+    // Packets 6 and 7 have arrived, and wait for 4 and 5, which die with the stage.
     stage.kill();
     await_that("the death is noticed", || {
         assert!(matches!(packets.try_receive().unwrap(), Received::Empty));
@@ -493,12 +498,12 @@ pub fn losses_of_the_link_are_counted_once(transport: &'static str) {
 }
 
 pub fn no_loss_is_silent(transport: &'static str) {
-    // Here a packet may be given up before the link has reported its loss, and then both report it.
+    // Here a packet may be given up before the link has reported its loss. Both then report it.
     let (sent, received, lost) = lossy(transport, 8, Duration::from_micros(50));
     assert!(received + lost >= sent, "{received} received, {lost} reported lost of {sent}");
 }
 
-/// Runs a pool before a connection that drops packets; returns the numbers of packets sent,
+/// Runs a pool in front of a connection that drops packets. Returns the numbers of packets sent,
 /// received, and reported lost.
 fn lossy(transport: &'static str, window: usize, skip_after: Duration) -> (u64, u64, u64) {
     const PACKETS: u64 = 600;
@@ -587,7 +592,8 @@ pub fn serving_wakes_to_skip(transport: &'static str) {
             scope.spawn(|| serve(&mut packets, &seen).unwrap());
             send(&mut source, 0..4);
             source.finish().unwrap();
-            // In sequence: 2 behind 3 would be late if the receiver were held up between them.
+            // These are in sequence: packet 2 behind 3 would be late if the receiver were delayed
+            // between them.
             shuffle(&mut input, &mut output, &[0, 2, 3]);
             // No later packet could wake a thread.
             [0, 2, 3].into_iter().for_each(|number| seen.wait_for(number));

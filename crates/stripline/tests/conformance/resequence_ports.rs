@@ -21,10 +21,10 @@ pub fn wait_any_waits_for_the_packet_in_turn(transport: &'static str) {
         scope.spawn(|| forward_as_permitted(input, output, &permits));
         permits.reach(0);
         assert_eq!(wait_any(&mut [&mut silent, &mut packets], Some(DEADLINE)).unwrap(), [1]);
-        // The packet found stays ready, however often the port is polled.
+        // The packet that was found stays ready, no matter how often the port is polled.
         assert_eq!(wait_any(&mut [&mut silent, &mut packets], Some(DEADLINE)).unwrap(), [1]);
         assert_eq!(numbers(&mut packets, 1), whole(0..1));
-        // 2 and 3 arrive early.
+        // Packets 2 and 3 arrive early.
         permits.reach(3);
         permits.reach(2);
         let soon = Some(Duration::from_millis(20));
@@ -52,7 +52,7 @@ pub fn wait_any_wakes_to_skip(transport: &'static str) {
         permits.reach(0);
         permits.reach(2);
         assert_eq!(numbers(&mut packets, 1), whole(0..1));
-        // No later packet could wake it.
+        // No later packet could wake the receiver.
         assert_eq!(wait_any(&mut [&mut packets], Some(DEADLINE)).unwrap(), [0]);
         let gap = Gap { first: 1, packets: 1, samples: 3, reason: GapReason::Late };
         assert_eq!(numbers(&mut packets, 1), [(2, Some(gap))]);

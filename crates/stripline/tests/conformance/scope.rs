@@ -17,7 +17,7 @@ pub fn transport_returns_while_the_receiver_does_not_read(transport: &'static st
 }
 
 /// Checks a receiver that does not read: at least `depth` packets are taken, then the send fails,
-/// and none of them is lost.
+/// and no packet is lost.
 fn returns_early(transport: &'static str, scope: &str) {
     let node = node(transport, &format!("scope = \"{scope}\"\ndepth = {DEPTH}"));
     let (mut publisher, mut subscriber) = pair::<u8>(&node, "unread");
@@ -66,8 +66,8 @@ pub fn none_lets_go_of_a_receiver_that_does_not_read(transport: &'static str) {
     let node = node(transport, "scope = \"none\"\ndepth = 4");
     let (mut publisher, _subscriber) = pair::<u8>(&node, "stuck");
     fill(&mut publisher, &[0; 10_000]);
-    // Closed without an end of stream, as when its thread panics: no acknowledgement is left to
-    // wait for.
+    // The publisher is closed without an end of stream, as when its thread panics, so that no
+    // acknowledgement is left to wait for.
     let unwinding = AssertUnwindSafe(move || {
         let _held = publisher;
         std::panic::resume_unwind(Box::new("over"));

@@ -1,4 +1,4 @@
-//! Section 2: scopes that hold when the receivers acknowledge.
+//! Section 2: scopes that are reached when the receivers acknowledge.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -17,7 +17,7 @@ use crate::support::{
 };
 use crate::trust_network::{Scene, last_words, message};
 
-/// A deadline longer than a rule may take: a send that reaches it fails the rule.
+/// A deadline longer than a rule may take. A send that reaches it fails the rule.
 pub const TARGET: &str = "scope = \"target\"\ndeadline-ms = 3600000";
 
 /// Sends a packet with its own scope and deadline.
@@ -43,12 +43,12 @@ pub fn server_returns_when_the_packet_is_in_the_queue(transport: &'static str) {
     let node = node(transport, "scope = \"server\"\ndeadline-ms = 3600000\ndepth = 4");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "served");
     for round in 0..50 {
-        // The receiver takes none of them meanwhile.
+        // The receiver takes no packet meanwhile.
         for number in 0..4 {
             publisher.send(&[round * 4 + number; 100]).unwrap();
         }
         for number in 0..4 {
-            // It is in the queue already.
+            // The packet is already in the queue.
             let packet = subscriber.try_receive().unwrap().packet().expect("it was accepted");
             assert_eq!(
                 (packet.sequence(), packet[99], packet.gap()),
@@ -115,7 +115,7 @@ pub fn target_waits_for_every_receiver(transport: &'static str) {
         let slow = scope.spawn(move || {
             let mut packets = 0;
             while let Some(packet) = slow.receive().unwrap() {
-                // The other receiver has finished; only the first is still awaited.
+                // The other receiver has finished, so only the first is still awaited.
                 go_on.recv_timeout(DEADLINE).unwrap();
                 done_slow.fetch_add(1, Ordering::SeqCst);
                 drop(packet);
@@ -161,7 +161,7 @@ pub fn target_takes_large_packets(transport: &'static str) {
     std::thread::scope(|scope| {
         let component = scope.spawn(|| finish_all(&mut subscriber, &finished));
         for number in 0..20 {
-            // Small packets and fragmented ones, in turn.
+            // Small and fragmented packets are sent in turn.
             publisher.send(&vec![number; if number % 2 == 0 { 3 } else { 5000 }]).unwrap();
             assert_eq!(finished.load(Ordering::SeqCst), number + 1);
         }
@@ -173,7 +173,7 @@ pub fn target_takes_large_packets(transport: &'static str) {
 pub fn a_send_may_choose_its_scope(transport: &'static str) {
     let node = node(transport, TARGET);
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "chosen");
-    // The receiver takes none of these.
+    // The receiver takes none of these packets.
     send_as(&mut publisher, &[0], Scope::None, 0).unwrap();
     send_as(&mut publisher, &[1; 20], Scope::Transport, 0).unwrap();
     send_as(&mut publisher, &[2], Scope::Server, DEADLINE.as_millis() as u64).unwrap();
@@ -182,7 +182,7 @@ pub fn a_send_may_choose_its_scope(transport: &'static str) {
     }
     let mut loan = publisher.loan(1).unwrap();
     loan[0] = 7;
-    // The scope of a packet that is not sent applies to no other packet.
+    // The scope of a loan that is not sent applies to no other packet.
     drop(loan.scope(Scope::Transport));
     let error = send_as(&mut publisher, &[3], Scope::Target, 1).unwrap_err();
     assert!(matches!(error, Error::Unanswered { scope: Scope::Target, .. }), "{error}");
@@ -198,7 +198,7 @@ pub fn a_stronger_scope_than_the_connections(transport: &'static str) {
     for own in ["none", "transport"] {
         let node = node(transport, &format!("scope = \"{own}\"\nsampling = \"off\""));
         let (mut publisher, mut subscriber) = pair::<u64>(&node, "chosen");
-        // Packets that would otherwise have a short header.
+        // These packets would otherwise have a short header.
         publisher.send(&[0]).unwrap();
         take_number(&mut subscriber, 0);
         let outcome = send_as(&mut publisher, &[1], Scope::Target, 1).unwrap_err();
@@ -353,7 +353,7 @@ pub fn a_message_may_have_its_own_scope_and_deadline(transport: &'static str) {
     let mut publisher = node.publisher::<Cbor<u64, NoSchema>>("commands").unwrap();
     let mut subscriber = node.subscriber::<Cbor<u64, NoSchema>>("commands").unwrap();
     assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
-    // The receiver does not take it.
+    // The receiver does not take this packet.
     publisher.loan_copy_of(&0).unwrap().scope(Scope::Transport).send().unwrap();
     let loan = publisher.loan_copy_of(&1).unwrap().deadline(Duration::from_millis(1));
     assert!(matches!(loan.send(), Err(Error::Unanswered { .. })));
@@ -366,8 +366,8 @@ pub fn a_message_may_have_its_own_scope_and_deadline(transport: &'static str) {
         });
         for number in 2..20 {
             publisher.loan_copy_of(&number).unwrap().scope(Scope::Target).deadline(DEADLINE).send().unwrap();
-            // A message counts as finished when it has been decoded; the component gets it just
-            // then.
+            // A message counts as finished when it has been decoded, and the component gets it at
+            // that moment.
             assert!(taken.load(Ordering::SeqCst) + 1 >= number);
         }
         publisher.finish().unwrap();
@@ -429,7 +429,8 @@ pub fn a_late_packet_dropped_by_policy_is_not_taken_for_the_newest(transport: &'
         node(transport, "scope = \"server\"\ndeadline-ms = 3600000\noverflow = \"drop-oldest\"\ndepth = 1");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "full");
     for number in 0..5 {
-        // It drops the packet before; the result of that packet is no longer awaited.
+        // The receiver drops the previous packet. The sender no longer waits for the result of that
+        // packet.
         let error = send_as(&mut publisher, &[2 * number], Scope::Target, 1).unwrap_err();
         assert!(matches!(error, Error::Unanswered { .. }), "{error}");
         publisher.send(&[2 * number + 1]).unwrap();
@@ -502,7 +503,7 @@ pub fn a_receiver_that_forges_acks_is_cut_off_and_named(transport: &'static str)
             let Error::PeerMisbehaved { peer, .. } = error else { panic!("{text}") };
             assert_eq!(peer, "stranger -> numbers");
             assert!(text.contains(violation), "{text}");
-            // It is disconnected; the other goes on.
+            // The violating receiver is disconnected, and the other continues.
             assert_eq!(publisher.receivers(), 1);
             publisher.send(&[2]).unwrap();
             assert_eq!(component.join().unwrap(), [1, 2]);

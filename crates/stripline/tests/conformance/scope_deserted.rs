@@ -1,5 +1,5 @@
-//! Section 2: the end of a scope's wait when a receiver does not acknowledge: it leaves, dies or is
-//! stopped.
+//! Section 2: the end of a scope's wait when a receiver does not acknowledge, because it leaves,
+//! dies or is stopped.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -23,7 +23,7 @@ pub fn a_receiver_that_leaves_ends_the_wait(transport: &'static str) {
         publisher.send(&[1]).unwrap();
         outcome.unwrap_err()
     });
-    // A sender may sleep before its packet has left, too: in a lock of the transport's library.
+    // A sender may also sleep before its packet has left, in a lock of the transport's library.
     assert_eq!(wait_any(&mut [&mut subscriber], Some(DEADLINE)).unwrap(), [0]);
     await_asleep(std::process::id(), sender.recv().unwrap());
     drop(subscriber);
@@ -57,7 +57,7 @@ pub fn a_killed_receiver_ends_the_wait_and_the_others_count(transport: &'static 
         victim.order("await-packet");
         await_asleep(std::process::id(), sender);
         victim.kill();
-        // The survivor is still awaited.
+        // The sender still waits for the survivor.
         await_asleep(std::process::id(), sender);
         let packet = survivor.receive().unwrap().unwrap();
         finished.store(1, Ordering::SeqCst);
@@ -108,7 +108,8 @@ pub fn stop_ends_the_wait(transport: &'static str) {
     node.stop();
     let (publisher, error) = waiting.join().unwrap();
     assert!(matches!(error, Error::Stopped), "{error}");
-    // The receiver first: over `tcp` the end of the stream waits for its final acknowledgement.
+    // The receiver is dropped first: over `tcp` the end of the stream waits for its final
+    // acknowledgement.
     drop(subscriber);
     drop(publisher);
 }

@@ -1,4 +1,4 @@
-//! Section 7: every connection counts.
+//! Section 7: the counters of every connection.
 
 use stripline::Received;
 use stripline::node::Node;

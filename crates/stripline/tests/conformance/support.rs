@@ -1,4 +1,4 @@
-//! Helpers of the rules: nodes with the rules under test, bounded waits, payloads that identify
+//! Helpers of the rules: nodes with the rules under test, bounded waits, and payloads that identify
 //! their place.
 
 use std::io::ErrorKind;
@@ -17,11 +17,11 @@ use stripline::{Error, Gap, Received, Sample};
 use crate::message_queue_turn::MessageQueueTurn;
 use crate::refusals::Refusal;
 
-/// Longer than any step takes on a busy machine: it only ends a hang.
+/// A time longer than any step takes on a busy machine. It only ends a hang.
 pub const DEADLINE: Duration = Duration::from_secs(120);
-/// Time limit of a whole rule.
+/// The time limit of a whole rule.
 const RULE_TIME: Duration = Duration::from_secs(540);
-/// Set in a process that runs one rule.
+/// The variable that is set in a process that runs a single rule.
 const APART: &str = "STRIPLINE_CONFORMANCE_APART";
 
 /// The process in which a rule runs.
@@ -33,9 +33,9 @@ pub enum Place {
     Apart,
 }
 
-/// Runs a rule, and fails when it hangs.
+/// Runs a rule, and fails if it hangs.
 pub fn run(transport: &'static str, name: &str, place: Place, rule: fn(&'static str)) {
-    // A rule that runs alone in this process has the turn already.
+    // The process that started this one already holds the turn.
     let is_alone = std::env::var_os(APART).is_some();
     let _turn = if is_alone { None } else { MessageQueueTurn::take(transport) };
     if place == Place::Apart && !is_alone {
@@ -68,14 +68,14 @@ fn run_apart(test: &str) {
     assert!(output.status.success() && text.contains("1 passed"), "{test} in its own process:\n{text}");
 }
 
-/// Returns this test binary, to be started again.
+/// Returns the command that starts this test binary again.
 ///
 /// In an emulator, `STRIPLINE_TEST_RUNNER` names the program that runs it.
 pub fn this_binary() -> Command {
     binary(&std::env::current_exe().unwrap())
 }
 
-/// Returns a binary, to be started.
+/// Returns the command that starts a binary.
 pub fn binary(binary: &Path) -> Command {
     match std::env::var_os("STRIPLINE_TEST_RUNNER") {
         Some(runner) => {
@@ -94,10 +94,10 @@ pub fn domain() -> String {
     format!("conformance-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Builds the text of a topics file: one transport, and other rules, for all topics.
+/// Builds the text of a topics file that sets one transport and other rules for all topics.
 ///
-/// A message queue holds ten messages, fewer than most rules leave unread. There the port's queue
-/// takes them, by credits, unless the rules select a flow control themselves.
+/// A message queue holds ten messages, fewer than most rules leave unread. For this transport,
+/// credits move the packets to the port's queue, unless the rules select a flow control themselves.
 pub fn topics_text(transport: &str, rules: &str) -> String {
     let small = transport == "mqueue" && !rules.lines().any(|rule| rule.starts_with("flow"));
     let credits = if small { "flow = \"credit\"\n" } else { "" };
@@ -106,13 +106,13 @@ pub fn topics_text(transport: &str, rules: &str) -> String {
     format!("[default]\ntransport = \"{transport}\"\n{credits}{rules}\n{bind}")
 }
 
-/// Returns the address that the senders of all rules are bound to, which the environment may name.
-/// Then transports that have such an option take their way between hosts.
+/// Returns the address to which the senders of all rules are bound, if the environment names one.
+/// Transports with such an option then use their path between hosts.
 pub fn bind() -> Option<String> {
     std::env::var("STRIPLINE_CONFORMANCE_BIND").ok()
 }
 
-/// Returns whether frames travel as a stream of bytes, and not in shared memory.
+/// Returns whether frames travel as a stream of bytes rather than in shared memory.
 pub fn is_stream(transport: &str) -> bool {
     !matches!(transport, "inproc" | "shm")
 }
@@ -147,8 +147,8 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
-        // The interval between polls of a condition without a wake-up; no result depends on its
-        // length.
+        // This is the interval between polls of a condition without a wake-up. No result depends on
+        // its length.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -163,7 +163,7 @@ pub struct Parcel<T> {
     pub connection: String,
 }
 
-/// Takes the next packet; any other outcome, or a timeout, is a failure.
+/// Takes the next packet. Any other outcome, or a timeout, is a failure.
 pub fn take<T: Sample>(subscriber: &mut Subscriber<T>) -> Parcel<T> {
     match subscriber.receive_timeout(DEADLINE).unwrap() {
         Received::Packet(packet) => Parcel {
@@ -197,7 +197,7 @@ pub fn expect_nothing<T: Content>(subscriber: &mut Subscriber<T>) {
     assert!(matches!(subscriber.try_receive().unwrap(), Received::Empty), "nothing should be there");
 }
 
-/// Sends until a receiver is full; returns the number of packets taken, and the full connection.
+/// Sends until a receiver is full. Returns the number of packets taken, and the full connection.
 pub fn fill<T: Sample>(publisher: &mut Publisher<T>, samples: &[T]) -> (u64, String) {
     let before = publisher.sequence();
     let mut is_settled = false;
@@ -210,7 +210,7 @@ pub fn fill<T: Sample>(publisher: &mut Publisher<T>, samples: &[T]) -> (u64, Str
             Err(Error::Full { connection }) if is_settled => {
                 return (publisher.sequence() - before, connection);
             }
-            // A thread at the receiver may still take some.
+            // A thread at the receiver may still take some packets.
             Err(Error::Full { .. }) => {
                 await_pumps_asleep();
                 is_settled = true;
@@ -220,7 +220,7 @@ pub fn fill<T: Sample>(publisher: &mut Publisher<T>, samples: &[T]) -> (u64, Str
     }
 }
 
-/// Waits until a thread of a process sleeps, or has ended: then only another thread can wake it.
+/// Waits until a thread of a process sleeps or has ended, so that only another thread can wake it.
 pub fn await_asleep(process: u32, thread: i32) {
     let stat = PathBuf::from(format!("/proc/{process}/task/{thread}/stat"));
     let mut looks = 0;
@@ -230,10 +230,11 @@ pub fn await_asleep(process: u32, thread: i32) {
     });
 }
 
-/// The thread that fills a receive queue, and that of the transport `callback`.
+/// The names of the thread that fills a receive queue, and of the thread of the transport
+/// `callback`.
 const PUMPS: [&str; 2] = ["stripline-pump", "callback-thread"];
 
-/// Waits until no thread of this process that fills a receive queue has anything to do.
+/// Waits until every thread of this process that fills a receive queue is idle.
 fn await_pumps_asleep() {
     threads_named(&PUMPS).into_iter().for_each(|thread| await_asleep(std::process::id(), thread));
 }
@@ -248,11 +249,12 @@ pub fn threads_named(names: &[&str]) -> Vec<i32> {
     tasks.filter(is_named).map(number).collect()
 }
 
-/// Waits until all threads of a process sleep at the same time, but for the thread that waits.
+/// Waits until all threads of a process, except the calling thread, sleep at the same time.
 pub fn await_all_asleep(process: u32) {
     let own = rustix::thread::gettid().as_raw_nonzero().to_string();
-    // A thread's state, and how often it has slept: what did not run between two readings is the
-    // same in both. So one moment lies between the readings at which none of them ran.
+    // A reading has each thread's state and the number of times it has slept. A thread that did not
+    // run between two readings has the same values in both. So at some moment between two equal
+    // readings, no thread was running.
     let reading = || {
         let mut threads = Vec::new();
         for entry in std::fs::read_dir(format!("/proc/{process}/task")).unwrap() {
@@ -277,7 +279,7 @@ pub fn await_all_asleep(process: u32) {
 /// Returns the state of a process or thread, from its `stat` file.
 pub fn state(stat: &Path) -> Option<char> {
     let text = std::fs::read_to_string(stat).ok()?;
-    // The name in parentheses may contain any character; the state follows the last one.
+    // The name in parentheses may contain any character. The state follows the last parenthesis.
     text.rsplit_once(") ")?.1.chars().next()
 }
 
@@ -287,17 +289,18 @@ pub fn thread_names() -> Vec<String> {
     tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
 }
 
-/// Returns the folder of the sockets, where the whole suite runs with `STRIPLINE_RUNTIME_DIR`.
+/// Returns the folder of the sockets, if the suite runs with `STRIPLINE_RUNTIME_DIR`.
 fn runtime_folder() -> Option<PathBuf> {
     std::env::var_os("STRIPLINE_RUNTIME_DIR").map(PathBuf::from)
 }
 
-/// Returns the abstract Unix names on this host, without the `@`. With a folder of sockets, these
-/// are the names and addresses of those with a living process.
+/// Returns the abstract Unix names on this host, without the `@`. With a folder of sockets, returns
+/// the names and addresses of the sockets with a living process.
 pub fn abstract_names() -> Vec<String> {
     if let Some(folder) = runtime_folder() {
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        // A datagram socket connects to none of them: the kernel's reason shows which live.
+        // A datagram socket cannot connect to any of them, but the kernel's error shows which are
+        // alive.
         let probe = UnixDatagram::unbound().unwrap();
         let is_dead = |error: std::io::Error| {
             matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound)
@@ -310,7 +313,7 @@ pub fn abstract_names() -> Vec<String> {
     table.lines().filter_map(|line| Some(line.rsplit_once(" @")?.1.to_string())).collect()
 }
 
-/// Returns the address that an offer has for a Unix name.
+/// Returns the address in an offer for a Unix name.
 pub fn socket_address(name: &str) -> String {
     if runtime_folder().is_some() { format!("./{name}") } else { name.into() }
 }
@@ -334,8 +337,8 @@ pub fn endpoint_of(connection: &str) -> String {
     rest.split_once(" -> ").unwrap().0.into()
 }
 
-/// Returns whether the frames and the signalling share a socket. Elsewhere it prints that a rule
-/// about forged bytes on it holds by the same code as on `uds`.
+/// Returns whether frames and signalling share a socket. If not, prints that a rule about forged
+/// bytes on the socket holds by the same code as on `uds`.
 pub fn shares_a_socket(transport: &str, rule: &str) -> bool {
     let how = match is_stream(transport) {
         true => "its signalling is that of `uds`, where this is tested",

@@ -25,7 +25,7 @@ fn send_all(mut publisher: Publisher<u64>, source: u64) -> std::thread::JoinHand
     })
 }
 
-/// Receives to the end; returns each sender's packets, in their order.
+/// Receives to the end of stream. Returns the packets of each sender, in order.
 fn receive_all(mut subscriber: Subscriber<u64>) -> std::thread::JoinHandle<BTreeMap<u64, Vec<u64>>> {
     std::thread::spawn(move || {
         let mut seen: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
@@ -42,7 +42,7 @@ fn complete(sources: u64) -> BTreeMap<u64, Vec<u64>> {
     (0..sources).map(|source| (source, (0..PACKETS).collect())).collect()
 }
 
-/// Runs so many senders and receivers, each in a node of its own.
+/// Runs many senders and receivers, spread over four nodes.
 fn many(transport: &'static str, senders: u64, receivers: usize) {
     let domain = domain();
     let nodes: Vec<Node> = (0..4).map(|_| join(&domain, transport, "depth = 16")).collect();
@@ -82,7 +82,7 @@ pub fn a_late_joiner_starts_at_the_current_packet(transport: &'static str) {
     await_receivers(&mut publisher, 2);
     publisher.send(&[10]).unwrap();
     publisher.finish().unwrap();
-    // Packets sent before it joined are not losses.
+    // Packets sent before the late receiver joined are not losses.
     take_number(&mut late, 10);
     expect_end(&mut late);
     (0..=10).for_each(|sequence| drop(take_number(&mut early, sequence)));
@@ -90,11 +90,12 @@ pub fn a_late_joiner_starts_at_the_current_packet(transport: &'static str) {
     assert!(node.connections().iter().all(|report| (report.lost, report.gaps) == (0, 0)));
 }
 
-/// Checks that a send right after is received: the ends of one node are connected when both exist.
+/// Checks that a send right after creation is received: the ends of one node are connected once
+/// both exist.
 pub fn ends_of_a_node_are_connected_when_they_are_made(transport: &'static str) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // The node's own thread shall be late, which a busy machine makes it.
+        // These threads keep the machine busy, so that the node's own thread is late.
         for _ in 0..4 {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
@@ -144,7 +145,7 @@ pub fn wait_any_names_those_that_are_ready(transport: &'static str) {
     shorts.send(&[1]).unwrap();
     let wait = Some(DEADLINE);
     assert_eq!(wait_any(&mut [&mut float_in, &mut short_in, &mut text_in], wait).unwrap(), [1]);
-    // Waiting took no packet.
+    // The wait took no packet.
     assert_eq!(wait_any(&mut [&mut float_in, &mut short_in, &mut text_in], wait).unwrap(), [1]);
     take_number(&mut short_in, 0);
     texts.send(&"hello".into()).unwrap();
@@ -229,7 +230,8 @@ pub fn stop_wakes_everything_that_blocks(transport: &'static str) {
     let domain = domain();
     let node = join(&domain, transport, "depth = 4");
     let stopped = join(&domain, transport, "depth = 4");
-    // A receiver that never reads, outside the stopped node, and a sender inside that waits for it.
+    // A receiver outside the stopped node that never reads, and a sender inside it that waits for
+    // this receiver.
     let mut full = stopped.publisher::<u8>("full").unwrap();
     let _never_reads = node.subscriber::<u8>("full").unwrap();
     await_receivers(&mut full, 1);
@@ -247,7 +249,8 @@ pub fn stop_wakes_everything_that_blocks(transport: &'static str) {
     let waiting = [
         blocks(Box::new(move || {
             let outcome = full.send(&[0; 16_000]);
-            // Forgotten, so that its drop does not wait for a receiver that never reads.
+            // The publisher is forgotten, so that dropping it does not wait for a receiver that
+            // never reads.
             std::mem::forget(full);
             outcome
         })),

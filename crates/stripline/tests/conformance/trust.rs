@@ -14,7 +14,8 @@ use crate::support::{
 };
 
 pub fn another_payload_type_is_refused_naming_both(transport: &'static str) {
-    // Both in a process with readable standard error, because a node reports the mismatch there.
+    // Both ends are in a process with readable standard error, because a node reports the mismatch
+    // there.
     let mut puppet = Puppet::start(&domain(), transport, "");
     puppet.order("publish numbers");
     puppet.order("mistake numbers");
@@ -39,7 +40,8 @@ pub fn a_refused_connection_is_listed_for_as_long_as_it_is_offered(transport: &'
     let [(connection, reason)] = &refused[..] else { panic!("{refused:?}") };
     assert!(connection.starts_with("numbers@") && connection.ends_with("-> numbers"), "{connection}");
     assert!(reason.contains("u64") && reason.contains("s16"), "{reason}");
-    // A second subscriber is refused for itself, and one of the right type is not.
+    // A second subscriber is refused independently, and a subscriber of the right type is not
+    // refused.
     let second = node.subscriber::<i16>("numbers").unwrap();
     let _fits = node.subscriber::<u64>("numbers").unwrap();
     assert_eq!(node.refused_connections(), [refused[0].clone(), refused[0].clone()]);
@@ -54,7 +56,7 @@ pub fn a_refusal_is_an_error_where_the_topic_wants_it(transport: &'static str) {
     let reporting = node(transport, "refusal-is-error = true");
     let mut subscriber = reporting.subscriber::<i16>("numbers").unwrap();
     assert_eq!(subscriber.refusals(), []);
-    // While it waits, as soon as the publisher is there.
+    // The error is returned during the wait, as soon as the publisher is there.
     let error = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| subscriber.receive().map(drop).unwrap_err());
         let publisher = reporting.publisher::<u64>("numbers").unwrap();
@@ -66,7 +68,7 @@ pub fn a_refusal_is_an_error_where_the_topic_wants_it(transport: &'static str) {
         matches!(&error, Error::Refused { reason, .. } if reason.contains("type u64, not s16")),
         "{error}"
     );
-    // Once for each; what fits arrives.
+    // The error is returned once for each sender. Packets of the right type arrive.
     let mut fits = reporting.publisher::<i16>("numbers").unwrap();
     await_receivers(&mut fits, 1);
     fits.send(&[5]).unwrap();
@@ -78,7 +80,7 @@ pub fn a_refusal_is_an_error_where_the_topic_wants_it(transport: &'static str) {
     assert_eq!(refused.summary(), "refused: sends u64, takes s16");
     drop(unfit);
     assert_eq!(subscriber.refusals(), []);
-    // Without the option it is listed only.
+    // Without the option, the refusal is only listed.
     let silent = node(transport, "");
     let _unfit = silent.publisher::<u64>("numbers").unwrap();
     let mut subscriber = silent.subscriber::<i16>("numbers").unwrap();
@@ -86,7 +88,7 @@ pub fn a_refusal_is_an_error_where_the_topic_wants_it(transport: &'static str) {
     assert_eq!(subscriber.refusals().len(), 1);
 }
 
-/// Two versions of one structure, as two programs have them that were built at different times.
+/// Two versions of one structure, as found in two programs built at different times.
 pub mod versions {
     use stripline::Sample;
 
@@ -108,7 +110,7 @@ pub mod versions {
         pub doppler_bin: i32,
     }
 
-    /// A third one, of another size, and without a layout.
+    /// A third version, with another size and without a layout.
     #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
     #[repr(C)]
     pub struct Bare(pub [u32; 4]);
@@ -129,7 +131,8 @@ pub fn another_layout_of_one_name_is_refused_naming_both(transport: &'static str
     let fields = "{level_db:f32,range_bin:u32,doppler_bin:s32}";
     assert!(first.ends_with(&format!("{sent}{fields}")), "{first}");
     assert!(second.ends_with(&format!("{sent} (no layout)")), "{second}");
-    // The right one gets all, the others nothing: not 1e-44 for 7.
+    // The subscriber of the right version gets all packets. The others get nothing, in particular
+    // not 1e-44 for 7.
     let mut new = node.subscriber::<versions::New>("detections").unwrap();
     await_receivers(&mut publisher, 1);
     let detection = versions::New { range_bin: 7, doppler_bin: -3, level_db: 12.5 };
@@ -140,7 +143,7 @@ pub fn another_layout_of_one_name_is_refused_naming_both(transport: &'static str
     assert!(matches!(bare.try_receive().unwrap(), Received::Empty));
 }
 
-/// Two messages of one name, as programs built from different sources have them.
+/// Two messages of one name, as found in programs built from different sources.
 mod messages {
     use serde::{Deserialize, Serialize};
 
@@ -163,7 +166,8 @@ pub fn another_schema_of_a_message_is_refused_naming_both(transport: &'static st
     let [(_, reason)] = &node.refused_connections()[..] else { panic!("one is refused") };
     let both = "the sending port has type message/tune{hz:f64}, not message/tune{mhz:f64}";
     assert!(reason.ends_with(both), "{reason}");
-    // One of the same schema gets the message, as does one without a schema.
+    // A subscriber with the same schema gets the message, and so does a subscriber without a
+    // schema.
     let mut typed = node.subscriber::<Cbor<messages::Tune>>("tune").unwrap();
     let mut untyped = node.subscriber::<Cbor<messages::Tune, NoSchema>>("tune").unwrap();
     assert!(publisher.wait_for_receivers(2, DEADLINE).unwrap());
@@ -189,7 +193,7 @@ pub fn connect(name: &str) -> UnixStream {
     stream
 }
 
-/// Joins a domain by hand: the host treats the connection as that of a node.
+/// Joins a domain by hand: the host treats the connection as a node's connection.
 pub fn join_by_hand(domain: &str) -> UnixStream {
     let mut host = connect(&meeting_point(domain));
     send_message(&mut host, r#"{"Join":{"version":1}}"#);
@@ -225,7 +229,7 @@ pub fn garbage_at_the_rendezvous_disturbs_no_node(transport: &'static str) {
     let noise = (0..5000).map(|_| rng.below(256) as u8).collect();
     for bytes in [vec![], vec![9], huge, noise].into_iter().chain(words) {
         let mut stranger = connect(&meeting_point(&domain));
-        // The host may have closed the connection before all is written.
+        // The host may have closed the connection before everything is written.
         let _ = stranger.write_all(&bytes);
         if bytes.len() > 4 {
             // Bytes that cannot start a message end the connection.

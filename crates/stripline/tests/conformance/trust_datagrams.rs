@@ -1,5 +1,5 @@
 //! Section 6, for sessions of datagrams: peers that send invalid datagrams, records and
-//! acknowledgements. The bytes are those of `flow/session/mod.rs`, written here by hand.
+//! acknowledgements. The bytes follow `flow/session/mod.rs`, and are written here by hand.
 
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -23,7 +23,7 @@ fn has_no_session(transport: &str, rule: &str) -> bool {
     Refusal::Session.excludes(transport, rule, "there is no session, or it is one of a group")
 }
 
-/// Builds a datagram with whole frames, and without records before them.
+/// Builds a datagram with complete frames, without records before them.
 fn datagram(token: u64, number: u64, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [token.to_le_bytes(), number.to_le_bytes(), [0; 8]].concat();
     bytes[20] = 3;
@@ -42,7 +42,7 @@ struct Violator {
     control: UnixStream,
     _acks: UnixStream,
     socket: UdpSocket,
-    /// Of the receiver's ticket.
+    /// The token in the receiver's ticket.
     token: u64,
 }
 
@@ -71,7 +71,7 @@ impl Violator {
         socket.connect(ticket["address"].as_str().unwrap()).unwrap();
         let token = ticket["token"].as_u64().unwrap();
         let [control, acks] = [control, acks].map(UnixStream::from);
-        // Until it has acknowledged a probe, a receiver discards other datagrams.
+        // Until the receiver has acknowledged a probe, it discards other datagrams.
         let mut probe = datagram(token, 1, &[]);
         probe[20] = 4;
         socket.send(&probe).unwrap();
@@ -112,7 +112,7 @@ pub fn a_sender_with_invalid_datagrams_is_cut_off_and_named(transport: &'static 
         let text = error.to_string();
         let Error::PeerMisbehaved { peer, .. } = error else { panic!("{text}") };
         assert!(peer.contains(&fake.address()) && text.contains(violation), "{text}");
-        // Its connection is closed.
+        // The sender's connection is closed.
         assert_eq!(last_words(Box::new(violator.stream)), "");
         drop(offer);
     }
@@ -157,7 +157,7 @@ pub fn a_receiver_with_invalid_records_is_cut_off_and_named(transport: &'static 
         let number = u64::from_le_bytes(probe[8..16].try_into().unwrap());
         (&acks).write_all(&(number | 1 << 63).to_le_bytes()).unwrap();
         sender.order("receivers 2");
-        // It takes nothing, and the sender waits for room until the violation arrives.
+        // The violator takes no packet, and the sender waits for room until the violation arrives.
         sender.begin("send 20");
         while socket.recv(&mut [0; 8192]).unwrap() == 24 {}
         (&acks).write_all(&forged_ack).unwrap();

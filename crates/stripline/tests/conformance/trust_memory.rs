@@ -1,5 +1,5 @@
 //! Section 6, for shared memory: forged descriptors, receivers that write invalid values, and
-//! silent peers by the thousand.
+//! thousands of silent peers.
 
 use std::io::{IoSlice, IoSliceMut, Read};
 use std::mem::MaybeUninit;
@@ -39,7 +39,7 @@ pub fn send_with(stream: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     assert!(control.push(SendAncillaryMessage::ScmRights(fds)));
-    // A peer that has closed the connection needs no more.
+    // A peer that has closed the connection needs nothing more.
     let _ = rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
 }
 
@@ -52,7 +52,7 @@ fn memory(bytes: usize, sealed: bool) -> OwnedFd {
     fd
 }
 
-/// Seals the memory as a ring's must be: no process can map it for writing any more.
+/// Seals the memory as a ring's memory must be: no process can map it for writing any more.
 fn seal_for_good(fd: &OwnedFd) {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(fd, seals).unwrap();
@@ -98,7 +98,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
         (vec![ring(), cursor(), cursor(), bell(), bell()], "holds no ring"),
     ];
     for (number, (fds, complaint)) in lies.into_iter().enumerate() {
-        // One victim for each, so that every error has its own output.
+        // Each case has its own victim, so that every error has separate output.
         let mut victim = Puppet::start(&scene.domain, transport, "");
         victim.order("subscribe numbers");
         await_receivers(&mut scene.publisher, 2);
@@ -111,11 +111,11 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
             let mut stream = listener.accept().unwrap().0;
             let _ = stream.read(&mut [0; 1024]).unwrap();
             send_with(&stream, &welcome(RING as u64, 22), &fds);
-            // It closes that connection.
+            // The victim closes that connection.
             assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
         }
         victim.await_complaint(complaint);
-        // It goes on with the others.
+        // The victim continues with its other connections.
         let sequence = number as u64 + 1;
         scene.publisher.send(&[sequence; SAMPLES]).unwrap();
         take_number(&mut scene.subscriber, sequence);
@@ -125,8 +125,8 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
     }
 }
 
-/// Returns the address and the key of a publishing puppet, as the rendezvous of its domain offers
-/// them.
+/// Returns the address and the key of a publishing puppet, as offered by the rendezvous of its
+/// domain.
 pub fn offered(domain: &str) -> (String, u64) {
     let endpoint = offered_endpoint(domain);
     (endpoint["address"].as_str().unwrap().into(), endpoint["keys"][0].as_u64().unwrap())
@@ -148,7 +148,7 @@ pub fn descriptors_from_a_receiver_change_nothing(transport: &'static str) {
     sender.order("receivers 1");
     let open = || std::fs::read_dir(format!("/proc/{}/fd", sender.id())).unwrap().count();
     let (address, key) = offered(&domain);
-    // Possibly with one that is just being closed; twenty rounds would leave many.
+    // The count may include a descriptor that is just being closed. Twenty rounds would leave many.
     let before = open();
     for round in 0..20 {
         let stranger = connect(&address);
@@ -192,7 +192,7 @@ impl Liar {
 /// Maps shared memory as words.
 fn map(fd: &OwnedFd, bytes: usize) -> &'static [AtomicU64] {
     let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-    // SAFETY: a fresh mapping at an address of the kernel's choice, never unmapped; its words are
+    // SAFETY: a fresh mapping at an address of the kernel's choice, never unmapped. Its words are
     // atomics.
     unsafe {
         let flags = rustix::mm::MapFlags::SHARED;
@@ -215,8 +215,8 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
     let mut sent = 0;
     for (seed, overflow) in ["block", "drop-oldest", "block", "eject"].into_iter().enumerate() {
         let violator = Liar::enter(&domain, overflow);
-        // Not the page of sleepers: it is shared with the honest receiver, which is in the same
-        // process here.
+        // The page of sleepers is left out: it is shared with the honest receiver, which is in the
+        // same process here.
         let page = map(&violator.fds[1], PAGE);
         sender.order("receivers 2");
         let over = AtomicBool::new(false);
@@ -229,7 +229,7 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
                     page[rng.below(page.len())].store(lie, Ordering::Relaxed);
                 }
             });
-            // The other receiver gets every packet, independent of the values written.
+            // The other receiver gets every packet, no matter which values are written.
             sender.begin(&format!("send {PACKETS}"));
             for sequence in sent..sent + PACKETS {
                 assert_eq!(take_number(&mut subscriber, sequence).samples, [sequence; SAMPLES]);
@@ -241,7 +241,8 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
                 let said = sender.await_complaint("its connection was closed");
                 assert!(said.contains("liar -> numbers"), "{said}");
                 assert_eq!(violator.socket.peer_addr().map(drop).map_err(drop), Ok(()));
-                // It is closed: no end of stream, no message, just the end of the socket.
+                // The connection is closed: there is no end of stream and no message, only the end
+                // of the socket.
                 assert_eq!((&violator.socket).read(&mut [0]).unwrap_or(0), 0);
             }
             over.store(true, Ordering::Relaxed);
@@ -264,7 +265,7 @@ pub fn forged_acks_in_the_page_are_named(transport: &'static str) {
     if shares_no_memory(transport, "forged answers in a page") {
         return;
     }
-    // The words for accepted, finished and refused packets, behind those of the sender.
+    // The words for accepted, finished and refused packets, behind the sender's words.
     const ANSWERS: usize = (PAGE / 2 + 64) / 8;
     for (word, lie) in [(1, u64::MAX), (2, 7), (1, 2)] {
         let domain = domain();
@@ -281,7 +282,7 @@ pub fn forged_acks_in_the_page_are_named(transport: &'static str) {
                 scope.spawn(|| [0, 1].map(|number| take_number(&mut subscriber, number).samples[0]));
             let error = publisher.send(&[0]).unwrap_err().to_string();
             assert!(error.contains("liar -> numbers: the other end acknowledged packet"), "{error}");
-            // It is out; the other goes on.
+            // The violator is disconnected, and the other receiver continues.
             assert_eq!(publisher.receivers(), 1);
             publisher.send(&[1]).unwrap();
             assert_eq!(component.join().unwrap(), [0, 1]);
@@ -301,7 +302,8 @@ pub fn silent_peers_by_the_thousand_disturb_no_connection(transport: &'static st
     let mut silent = std::collections::VecDeque::new();
     for number in 1..=STRANGERS {
         silent.push_back(scene.stranger());
-        // Fewer at a time than the listener reads at once, because others would have to wait.
+        // The number is lower than the listener reads at once, because others would have to wait
+        // otherwise.
         if silent.len() > 50 {
             silent.pop_front();
         }
@@ -350,15 +352,15 @@ pub fn a_receiver_that_fills_the_doorbells_blocks_no_other(transport: &'static s
     }
     let (cursor, sleepers) = (map(&violator.fds[1], PAGE), map(&violator.fds[2], PAGE));
     company.pass(0..PACKETS, || {
-        // The receiver marks itself asleep at every packet, and never wakes: its own doorbell fills
-        // up too.
+        // The receiver marks itself asleep at every packet, and never wakes. Its own doorbell fills
+        // up, too.
         cursor[128 / 8].store(1, Ordering::Relaxed);
         sleepers[0].store(1, Ordering::Relaxed);
     });
 }
 
-/// A sender of another process, a receiver that blocks, and a misbehaving receiver that the
-/// sender's policy does not wait for.
+/// A sender in another process, a receiver that blocks, and a misbehaving receiver for which the
+/// sender's policy does not wait.
 struct Company {
     sender: Puppet,
     subscriber: Subscriber<u64>,
@@ -379,7 +381,7 @@ impl Company {
         Self { sender, subscriber, liar: violator, _node: node }
     }
 
-    /// Sends and receives packets of these numbers while another thread repeats an action.
+    /// Sends and receives the packets with these numbers while another thread repeats an action.
     fn pass(&mut self, packets: Range<u64>, violation: impl Fn() + Sync) {
         let Self { sender, subscriber, .. } = self;
         let over = AtomicBool::new(false);
@@ -404,7 +406,7 @@ fn forge_ring(ring: &[AtomicU64], cursor: &[AtomicU64]) {
     for (index, word) in [u64::from_le_bytes(*b"STRPRING"), RING as u64, 4].into_iter().enumerate() {
         ring[index].store(word, Ordering::Relaxed);
     }
-    // Attached, with the policy `block`.
+    // The receiver is attached with the policy `block`.
     cursor[256 / 8 + 2].store(1 << 32 | 1, Ordering::Release);
 }
 
@@ -413,7 +415,7 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
         return;
     }
     let mut scene = Scene::set(transport).unwrap();
-    // Words of the first frame: commit word, length and count, then the packet's header.
+    // Words of the first frame: commit word, length and count, and then the packet's header.
     let first = PAGE / 8;
     let short = 4 << 56;
     let lies: [(&[(usize, u64)], &str); 8] = [
@@ -448,7 +450,7 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
         let mut rng = Dice::new(number as u64 + 1);
         let error = loop {
             if words.is_empty() {
-                // Any value anywhere, but mostly in words that the receiver reads.
+                // Any value is written anywhere, but mostly to words that the receiver reads.
                 for _ in 0..1000 {
                     let lie = (rng.below(usize::MAX) as u64) >> rng.below(64);
                     ring_words[3 + rng.below(first + 13)].store(lie, Ordering::Relaxed);
@@ -471,7 +473,7 @@ pub fn a_sender_that_scribbles_is_cut_off_and_named(transport: &'static str) {
                 "{said}"
             );
         }
-        // It is closed, and the others go on.
+        // This connection is closed, and the others continue.
         assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
         drop(offer);
         let sequence = number as u64 + 1;

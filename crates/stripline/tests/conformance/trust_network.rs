@@ -31,7 +31,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Creates the scene; `None` when the transport has no endpoint that another process can reach.
+    /// Creates the scene; `None` if the transport has no endpoint that another process can reach.
     pub fn set(transport: &'static str) -> Option<Self> {
         let domain = domain();
         let node = join(&domain, transport, "");
@@ -52,7 +52,7 @@ impl Scene {
         stranger_at(&self.endpoint)
     }
 
-    /// Checks that the present connection goes on, and that others can still be made.
+    /// Checks that the existing connection continues, and that other connections can still be made.
     pub fn goes_on(mut self) {
         let before = self.publisher.receivers();
         let mut late = self.node.subscriber::<u64>("numbers").unwrap();
@@ -62,7 +62,7 @@ impl Scene {
         take_number(&mut late, 1);
     }
 
-    /// Returns the publisher's keys, as the rendezvous offers them.
+    /// Returns the publisher's keys, as offered by the rendezvous.
     pub fn keys(&self) -> Vec<u64> {
         let endpoint = offered_endpoint(&self.domain);
         let keys = endpoint["keys"].as_array().unwrap();
@@ -99,7 +99,7 @@ fn hello(key: u64, payload: &str) -> Vec<u8> {
 /// Returns the data that the other end sends before it closes the connection.
 pub fn last_words(mut stream: Box<dyn Stream>) -> String {
     let mut bytes = Vec::new();
-    // A reset instead of an end is accepted.
+    // A reset is accepted in place of an end.
     let _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -116,7 +116,7 @@ pub fn garbage_at_an_endpoint_disturbs_no_connection(transport: &'static str) {
     let mut stranger = scene.stranger();
     stranger.write_all(&message(&json!(["no", "hello"]))).unwrap();
     assert!(last_words(stranger).contains("does not parse"));
-    // Closes the connection at once, or in the middle of a message.
+    // The stranger closes the connection at once, or in the middle of a message.
     drop(scene.stranger());
     let _ = scene.stranger().write_all(b"SLN");
     scene.goes_on();
@@ -138,7 +138,8 @@ pub fn an_oversized_handshake_disturbs_no_connection(transport: &'static str) {
 pub fn a_silent_peer_disturbs_no_connection(transport: &'static str) {
     let Some(scene) = Scene::set(transport) else { return };
     let mut silent: Vec<_> = (0..10).map(|_| scene.stranger()).collect();
-    // On a busy machine, the sender may have closed it: it keeps silent connections for a second.
+    // On a busy machine, the sender may have closed it, because it keeps silent connections for
+    // only a second.
     let _ = silent[0].write_all(b"SLNK");
     let other = scene.stranger();
     scene.goes_on();
@@ -151,7 +152,7 @@ pub fn a_wrong_key_is_refused(transport: &'static str) {
     let mut stranger = scene.stranger();
     stranger.write_all(&hello(keys[0] ^ 1, "u64")).unwrap();
     let words = last_words(stranger);
-    // Refused, and the reply does not reveal the sender's own key.
+    // The stranger is refused, and the reply does not reveal the sender's own key.
     assert!(words.contains("refused") && words.contains("key"), "{words}");
     assert!(!words.contains(&keys[1].to_string()), "{words}");
     let mut stranger = scene.stranger();
@@ -161,7 +162,7 @@ pub fn a_wrong_key_is_refused(transport: &'static str) {
     scene.goes_on();
 }
 
-/// The endpoint of a sender that does not exist.
+/// An endpoint without a real sender behind it.
 pub enum Fake {
     Unix(UnixListener, String),
     Tcp(TcpListener),
@@ -183,7 +184,7 @@ impl Fake {
         }
     }
 
-    /// Offers itself in a domain, for as long as the returned connection is open.
+    /// Offers this endpoint in a domain for as long as the returned connection is open.
     pub fn offer(&self, domain: &str, transport: &str) -> UnixStream {
         let endpoint = json!({"transport": transport, "address": self.address(), "keys": [11, 22]});
         let word = json!({"Offer": {"topic": "numbers", "payload": "u64", "endpoint": endpoint}}).to_string();
@@ -192,7 +193,7 @@ impl Fake {
         host
     }
 
-    /// Accepts the next receiver, and reads its hello.
+    /// Accepts the next receiver and reads its hello.
     pub fn accept(&self) -> Box<dyn Stream> {
         let mut stream: Box<dyn Stream> = match self {
             Self::Unix(listener, _) => Box::new(listener.accept().unwrap().0),
@@ -288,7 +289,7 @@ pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str
         (flagged(0, 0, 64, 8), "unknown flags 0x40"),
         (flagged(0, 0, ordered | 4, 8), "unknown flags 0x0c"),
         (an_end_with_a_turn, "a frame of kind 3 as a piece"),
-        // A short header, which is invalid on a socket.
+        // A short header is invalid on a socket.
         (flagged(0, 0, 4, 8), "announced 8 bytes and sent 40"),
         (flagged(0, 0, end, 8), "without its beginning"),
         (flagged(0, 0, begin, 0), "empty piece"),
@@ -328,7 +329,7 @@ pub fn a_sender_with_invalid_frames_is_cut_off_and_named(transport: &'static str
         let text = error.to_string();
         let Error::PeerMisbehaved { peer, .. } = error else { panic!("{text}") };
         assert!(peer.contains(&fake.address()) && text.contains(violation), "{text}");
-        // Its connection is closed.
+        // The violator's connection is closed.
         assert_eq!(last_words(violator), "");
         drop(offer);
     }

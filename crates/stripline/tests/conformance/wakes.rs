@@ -1,4 +1,4 @@
-//! Wakers: a wake ends one wait of a port, and nothing is lost by it.
+//! Wakers: a wake ends one wait of a port, and nothing is lost.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -17,7 +17,7 @@ use crate::support::{
 };
 
 /// Returns a packet that the transport does not take at once. The buffers of sockets hold many
-/// megabytes. Over other transports such a packet takes long, and a drop waits for 10 s at most.
+/// megabytes. Over other transports such a packet takes long, and a drop waits for at most 10 s.
 fn large(transport: &str) -> Vec<u64> {
     (0..if matches!(transport, "uds" | "tcp") { 3_000_000 } else { 200_000 }).collect()
 }
@@ -26,7 +26,7 @@ fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// Returns whether a call was interrupted, and its packet sent; any other outcome is a failure.
+/// Returns whether the packet of an interrupted call was sent. Any other outcome is a failure.
 fn interrupted<T>(outcome: Result<T>) -> bool {
     match outcome.map(drop) {
         Err(Error::Interrupted { sent, .. }) => sent,
@@ -34,7 +34,7 @@ fn interrupted<T>(outcome: Result<T>) -> bool {
     }
 }
 
-/// Runs a call that waits, and wakes it once it sleeps, or has ended without that.
+/// Runs a call that waits, and wakes it once it sleeps or has ended without sleeping.
 fn wake_asleep<R: Send>(waker: &Waker, wait: impl FnOnce() -> R + Send) -> R {
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -63,7 +63,7 @@ pub fn a_wake_ends_one_wait_of_a_receiver(transport: &'static str) {
         let waker = subscriber.waker().unwrap();
         for round in 0..3 {
             assert!(!interrupted(wake_asleep(&waker, || subscriber.receive().map(drop))), "{rules}");
-            // Several wakes before a wait are one, and what never waits leaves it.
+            // Several wakes before a wait count as one, and calls that never wait leave the wake.
             waker.wake();
             subscriber.waker().unwrap().wake();
             expect_nothing(&mut subscriber);
@@ -104,7 +104,7 @@ pub fn a_wake_ends_the_loop_of_a_busy_receiver(transport: &'static str) {
     (0..4).for_each(|number| publisher.send(&[number]).unwrap());
     take_number(&mut subscriber, 0);
     subscriber.waker().unwrap().wake();
-    // It never has to wait, and ends all the same.
+    // The call would not have to wait, but ends nevertheless.
     let mut next = || subscriber.try_receive().unwrap().packet().map(|packet| packet[0]);
     await_that("the next packet", || next() == Some(1));
     assert!(!interrupted(subscriber.receive().map(drop)));
@@ -153,7 +153,7 @@ pub fn a_wake_keeps_the_samples_of_a_window(transport: &'static str) {
     let mut windows = subscriber.windowed();
     let waker = windows.waker().unwrap();
     publisher.send(&[1, 2, 3]).unwrap();
-    // Part of the window is there.
+    // Part of the window has arrived.
     assert!(!interrupted(wake_asleep(&waker, || windows.window(5).map(drop))));
     publisher.send(&[4, 5]).unwrap();
     let window = windows.window(5).unwrap().expect("a window");
@@ -167,8 +167,8 @@ pub fn a_wake_ends_a_wait_for_room(transport: &'static str) {
         let waker = publisher.waker().unwrap();
         let samples = vec![7; 500];
         fill(&mut publisher, &samples);
-        // A socket may have taken a part of the packet: then the call returns without an error, and
-        // the wake is for the next.
+        // A socket may have taken part of the packet. The call then returns without an error, and
+        // the wake is left for the next call.
         let mut refused = 0;
         while refused < 2 {
             let before = publisher.sequence();
@@ -181,7 +181,7 @@ pub fn a_wake_ends_a_wait_for_room(transport: &'static str) {
                 }
             }
         }
-        // The kernel may still make room in a socket. A loan without a wait leaves the wake.
+        // The kernel may still make room in a socket. A loan that does not wait leaves the wake.
         waker.wake();
         loop {
             fill(&mut publisher, &samples);
@@ -207,7 +207,7 @@ pub fn a_wake_before_a_send_sends_nothing(transport: &'static str) {
     (0..3).for_each(|number| publisher.send(&[number]).unwrap());
     let waker = publisher.waker().unwrap();
     waker.wake();
-    // What never waits leaves it, as does counting the receivers.
+    // Calls that never wait leave the wake, and so does counting the receivers.
     publisher.try_send(&[3]).unwrap();
     assert_eq!(publisher.receivers(), 1);
     publisher.try_send(&[4]).unwrap();
@@ -243,7 +243,7 @@ pub fn a_wake_ends_a_wait_for_acks(transport: &'static str) {
                     panic!("no packet within {DEADLINE:?}");
                 };
                 assert_eq!((packet.sequence(), packet.gap()), (3, None));
-                // Before its acknowledgement, which the drop sends.
+                // This precedes the acknowledgement, which the drop sends.
                 done.store(true, Ordering::SeqCst);
                 drop(packet);
             });
@@ -261,14 +261,14 @@ pub fn a_wake_between_fragments_keeps_the_packet_whole(transport: &'static str) 
     publisher.send(&[1]).unwrap();
     let mut outcome = wake_asleep(&waker, || publisher.send(&large));
     if outcome.is_ok() {
-        // Where the transport took all of it, the wake is for the next.
+        // If the transport took the whole packet, the wake is left for the next call.
         outcome = publisher.send(&[2]);
         assert!(!interrupted(outcome));
     } else {
         assert!(interrupted(outcome), "it is sent");
     }
     assert_eq!(publisher.sequence(), 2);
-    // Its rest comes before anything else, and interrupting that changes nothing.
+    // The rest of the packet is sent before anything else, and interrupting this changes nothing.
     waker.wake();
     assert!(!interrupted(publisher.send(&[2])));
     publisher.set_stream(stripline::StreamInfo::new("behind"));
@@ -293,7 +293,7 @@ pub fn an_interrupted_packet_is_completed_by_the_end(transport: &'static str) {
         let waker = publisher.waker().unwrap();
         let large = large(transport);
         let mut outcome = wake_asleep(&waker, || publisher.send(&large));
-        // The thread slept before anything was sent: no packet has begun.
+        // The thread slept before anything was sent, so the packet has not begun.
         while matches!(outcome, Err(Error::Interrupted { sent: false, .. })) {
             outcome = wake_asleep(&waker, || publisher.send(&large));
         }
@@ -344,7 +344,7 @@ pub fn a_wake_ends_waits_for_receivers_and_the_end(transport: &'static str) {
     sender.join().unwrap();
 }
 
-/// Sends packets of every size, each again until it is sent.
+/// Sends packets of every size, and repeats each one until it is sent.
 fn send_all(publisher: &mut Publisher<u64>, packets: u64) -> u64 {
     let (mut dice, mut interrupts) = (Dice::new(5), 0);
     for number in 0..packets {

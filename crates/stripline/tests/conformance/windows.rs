@@ -1,5 +1,5 @@
-//! Windows across the borders of packets, against the simplest model: all samples of a stream in a
-//! row.
+//! Windows across the boundaries of packets, compared with the simplest model: all samples of a
+//! stream in a row.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -8,8 +8,8 @@ use stripline::{Error, Received, StreamInfo};
 
 use crate::support::{DEADLINE, Dice, node, pair};
 
-/// An operation of a sender: a packet of so many samples, which starts a new stream if the flag is
-/// set.
+/// An operation of a sender: a packet with this number of samples, which starts a new stream if the
+/// flag is set.
 type Sent = (usize, bool);
 
 fn packets() -> impl Strategy<Value = Vec<Sent>> {
@@ -17,7 +17,7 @@ fn packets() -> impl Strategy<Value = Vec<Sent>> {
     proptest::collection::vec((size, proptest::bool::weighted(0.1)), 0..60)
 }
 
-/// Generates lengths of windows and how much of each is consumed.
+/// Generates lengths of windows, and how much of each window is consumed.
 fn asked() -> impl Strategy<Value = Vec<(usize, usize)>> {
     let length = prop_oneof![6 => 1..200_usize, 2 => 1..2_000_usize, 1 => 1..30_000_usize];
     proptest::collection::vec(length.prop_flat_map(|n| (Just(n), 1..=n)), 1..20)
@@ -91,7 +91,7 @@ pub fn windows_begin_anew_behind_a_gap(transport: &'static str) {
         let sender = std::thread::spawn(move || {
             let (mut rng, mut sample) = (Dice::new(11), 0);
             for _ in 0..500 {
-                // From time to time a fragmented packet.
+                // From time to time a packet is fragmented.
                 let count = if rng.below(40) == 0 { 12_000 } else { rng.below(300) as u32 };
                 publisher.send(&(sample..sample + count).collect::<Vec<_>>()).unwrap();
                 sample += count;

@@ -1,8 +1,8 @@
-//! What a packet costs, held against `docs/transports`: system calls of each thread, threads and
-//! copies.
+//! The cost of a packet, compared with `docs/transports`: the system calls of each thread, the
+//! threads, and the copies.
 //!
-//! A child process sends to itself, and is traced. So the counts are those of the whole path, the
-//! library's own threads included.
+//! A child process sends to itself, and is traced. So the counts cover the whole path, including
+//! the library's own threads.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
@@ -20,20 +20,20 @@ use stripline::node::{Node, Publisher, Subscriber, Topics};
 use stripline::transport::{self, Capabilities};
 use tracer::{Calls, Counts, Mark, be_traced, mark, trace};
 
-/// Set in the traced process: the transport and the case.
+/// The variable set in the traced process: the transport and the case.
 const JOB: &str = "STRIPLINE_PACKET_COST";
 const PACKETS: usize = 100;
 /// The receive buffer that most systems allow for datagrams.
 const USUAL_BUFFER: u64 = 212_992;
-/// Packets before those that are counted: more than a session has in transit, which keeps the
-/// memory of as many copies.
+/// Packets before the counted ones: more than a session has in transit, which keeps memory for as
+/// many copies.
 const WARM_UP: usize = 500;
-/// Counts of a case that are made before it fails. On a busy machine, two threads often want one
-/// lock at once, which is a call more.
+/// The number of times that a case is counted before it fails. On a busy machine, two threads often
+/// want the same lock at once, which is one call more.
 const ATTEMPTS: usize = 10;
-/// Transports over a middleware that has threads of its own.
+/// Transports over a middleware with its own threads.
 const FOREIGN: [&str; 4] = ["zeromq", "zenoh", "dds", "corba"];
-/// It only ends a hang.
+/// A time limit that only ends a hang.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A way to send and to receive.
@@ -43,18 +43,18 @@ enum Case {
     Alone,
     /// Sends each packet alone, to a receiver that sleeps.
     Asleep,
-    /// As the first, with packets of 32 KiB.
+    /// Sends each packet alone, and receives it, with packets of 32 KiB.
     Large,
-    /// Sends all with one call, and then receives all.
+    /// Sends all packets with one call, and then receives all.
     Together,
-    /// Queues all under scope `none`, then sends and receives all.
+    /// Queues all packets under scope `none`, then sends and receives all.
     Queued,
 }
 
 impl Case {
     const ALL: [Self; 5] = [Self::Alone, Self::Asleep, Self::Large, Self::Together, Self::Queued];
 
-    /// Returns its name in the table.
+    /// Returns the name of the case in the table.
     fn name(self) -> &'static str {
         match self {
             Self::Alone => "64 B, one at a time",
@@ -87,7 +87,7 @@ fn the_page_of_each_transport_has_what_a_packet_costs() {
         }
         let _turn = MessageQueueTurn::take(name);
         for case in Case::ALL {
-            // A lock that two threads want at once is a call more. So a few attempts count.
+            // A lock that two threads want at once takes one call more, so a few attempts are made.
             let attempts: Vec<String> = (0..ATTEMPTS)
                 .map_while(|_| {
                     let counts = count(name, case);
@@ -107,7 +107,7 @@ fn the_page_of_each_transport_has_what_a_packet_costs() {
     assert!(wrong.is_empty(), "not in docs/transports/NAME.md:\n{wrong}");
 }
 
-/// Compares the calls of the sender and the receiver with the rows of the page. Those of the
+/// Compares the calls of the sender and the receiver with the rows of the page. The calls of the
 /// middleware's threads depend on timing.
 #[test]
 #[cfg_attr(
@@ -147,7 +147,7 @@ fn the_page_of_each_middleware_has_what_a_packet_costs() {
     assert!(wrong.is_empty(), "not in docs/transports/NAME.md:\n{wrong}");
 }
 
-/// Returns the calls of the sender and the receiver in a row of that case.
+/// Returns the calls of the sender and the receiver in a row for this case.
 fn calls_of(line: &str, case: Case) -> Option<[Calls; 2]> {
     let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
     (cells.next() == Some(case.name())).then_some(())?;
@@ -164,9 +164,9 @@ fn calls_of(line: &str, case: Case) -> Option<[Calls; 2]> {
     Some([calls()?, calls()?])
 }
 
-/// Returns whether the calls are those of a row. It has the most of the calls that only a thread
-/// asleep takes, and about the number of the others. On a busy machine, a middleware wakes a thread
-/// a few times more often.
+/// Returns whether the calls match a row. For the calls that only a sleeping thread makes, the row
+/// has the largest number; for other calls, about the number. On a busy machine, a middleware wakes
+/// a thread a few times more often.
 fn is_within(found: &Calls, most: &Calls) -> bool {
     let depends_on_timing = |name: &str| ["futex", "poll"].contains(&name);
     let is_allowed =
@@ -177,8 +177,9 @@ fn is_within(found: &Calls, most: &Calls) -> bool {
     found.iter().all(is_allowed) && most.iter().all(is_there)
 }
 
-/// Returns a row as it is compared. How often a receiver acknowledges datagrams depends on what the
-/// system allows for its buffer. With less than usual, acknowledgements are left out.
+/// Returns a row in the form in which it is compared. How often a receiver acknowledges datagrams
+/// depends on the buffer that the system allows. If it allows less than usual, acknowledgements are
+/// left out.
 fn comparable(transport: &str, row: &str) -> String {
     let allowed = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap_or_default();
     if transport != "udp" || allowed.trim().parse().is_ok_and(|bytes: u64| bytes >= USUAL_BUFFER) {

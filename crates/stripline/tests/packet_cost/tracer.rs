@@ -1,32 +1,33 @@
 //! A tracer of a child process and all its threads, which counts their system calls (`ptrace(2)`).
 //!
-//! The child marks what it does by a system call that has no effect. The tracer can keep a thread
-//! at such a mark until another one sleeps, and takes the limit from a receiver's wait. So the
-//! counts depend on no timing.
+//! The child marks the parts of its work by a system call without effect. The tracer can hold a
+//! thread at such a mark until another thread sleeps, and can remove the time limit from a
+//! receiver's wait. So the counts do not depend on timing.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 
-/// A part of a thread's work, which begins at its mark, or something to wait for there.
+/// A part of a thread's work, which begins at its mark, or a condition that the thread waits for
+/// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Its calls are those of the sender, which sends a packet next.
+    /// The calls of the thread are the sender's calls. It sends a packet next.
     Sender,
-    /// Its calls are those of the receiver, which takes the next packet.
+    /// The calls of the thread are the receiver's calls. It takes the next packet.
     Receiver,
-    /// Its calls do not count.
+    /// The calls of the thread do not count.
     Nothing,
     /// Waits until the receiver has taken all packets, and sleeps.
     ReceiverSleeps,
     /// Waits until all threads of the library sleep. The thread that repairs is held from now on,
-    /// as it works by time.
+    /// because it works by time.
     Settled,
     /// Counting begins.
     Begin,
-    /// The thread that sends what is queued is held once it wakes.
+    /// The thread that sends queued packets is held once it wakes.
     HoldQueue,
-    /// It goes on.
+    /// The held thread continues.
     ReleaseQueue,
     /// Counting ends, once all threads of the library sleep.
     End,
@@ -43,23 +44,23 @@ const MARKS: [Mark; 9] = [
     Mark::ReleaseQueue,
     Mark::End,
 ];
-/// The first argument of a mark, by which it differs from any other call.
+/// The first argument of a mark, which distinguishes it from any other call.
 const MAGIC: u64 = 0x5374_7269_706c_696e;
 const MARK_CALL: libc::c_long = libc::SYS_getppid;
 
-/// The longest that a child takes. It only ends a hang.
+/// The longest time that a child takes. It only ends a hang.
 const SECONDS_MAX: u32 = 240;
 
 /// Passes a mark to the tracer.
 pub fn mark(mark: Mark) {
     let index = MARKS.iter().position(|other| *other == mark).unwrap();
-    // SAFETY: the call ignores its arguments, and only returns a number.
+    // SAFETY: the call ignores its arguments and only returns a number.
     unsafe { libc::syscall(MARK_CALL, MAGIC, index) };
 }
 
 /// Stops this thread for its tracer, which is the parent, and has it trace all later threads.
 pub fn be_traced() {
-    // SAFETY: plain numbers, and the last call stops this thread only.
+    // SAFETY: the arguments are plain numbers, and the last call stops only this thread.
     unsafe {
         libc::alarm(SECONDS_MAX);
         assert_eq!(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), 0);
@@ -69,23 +70,23 @@ pub fn be_traced() {
     }
 }
 
-/// System calls by their names.
+/// The number of system calls by name.
 pub type Calls = BTreeMap<String, usize>;
 
-/// The system calls of a child while it counts, by the thread.
+/// The system calls of a child while it counts, by thread.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub sender: Calls,
     pub receiver: Calls,
-    /// Those of the library's own threads.
+    /// The calls of the library's own threads.
     pub others: Calls,
     /// The names of these threads.
     pub threads: Vec<String>,
 }
 
-/// Runs a child, and counts. `counts_polls`: also calls of the receiver that found nothing. One
-/// that spins makes any number of them. `has_foreign_threads`: a middleware has threads of its own.
-/// They work by time as well, so nothing waits until they sleep.
+/// Runs a child and counts. With `counts_polls`, calls of the receiver that found nothing are
+/// counted too; a receiver that spins makes any number of them. With `has_foreign_threads`, a
+/// middleware has its own threads. They also work by time, so nothing waits until they sleep.
 pub fn trace(command: &mut Command, counts_polls: bool, has_foreign_threads: bool) -> Counts {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let mut tracer = Tracer {
@@ -113,7 +114,7 @@ struct Tracer {
     has_foreign_threads: bool,
     threads: BTreeMap<i32, Thread>,
     is_counting: bool,
-    /// The packets of the sender's marks, and those that the receiver has waited for.
+    /// The packets of the sender's marks, and the packets that the receiver has waited for.
     sent: usize,
     awaited: usize,
     /// Whether the receiver has gone to sleep since its last mark.
@@ -126,32 +127,32 @@ struct Tracer {
 /// A thread of the child.
 #[derive(Default)]
 struct Thread {
-    /// Its name, once it is one of the library's.
+    /// The name of the thread, once it is a thread of the library.
     name: String,
-    /// `Sender`, `Receiver` or anything else.
+    /// `Sender`, `Receiver` or another mark.
     role: Option<Mark>,
-    /// The call that it is in.
+    /// The call that the thread is in.
     call: Option<Call>,
-    /// The mark at which it is stopped.
+    /// The mark at which the thread is stopped.
     mark: Option<Mark>,
-    /// Whether it is stopped, and not at a mark.
+    /// Whether the thread is stopped, but not at a mark.
     is_held: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Call {
     number: i64,
-    /// Whether only another thread ends it.
+    /// Whether only another thread ends the call.
     sleeps: bool,
-    /// Whether it waits in `poll`, perhaps for a limited time.
+    /// Whether the call waits in `poll`, perhaps for a limited time.
     polls: bool,
 }
 
 impl Tracer {
-    /// Handles the next event of the child; false: it has ended.
+    /// Handles the next event of the child. Returns false if the child has ended.
     fn step(&mut self) -> bool {
         let mut status = 0;
-        // Children of this thread only: other tests have their own.
+        // Waits only for children of this thread, because other tests have their own children.
         // SAFETY: the status is written during the call.
         let thread = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
         assert!(thread > 0, "no event of the child: {}", std::io::Error::last_os_error());
@@ -170,7 +171,7 @@ impl Tracer {
         const SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
         match signal {
             SYSTEM_CALL => self.at_call(thread),
-            // The first stop of the child, or of a new thread.
+            // This is the first stop of the child, or of a new thread.
             libc::SIGSTOP => {
                 let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACESYSGOOD;
                 request(libc::PTRACE_SETOPTIONS, thread, options as usize);
@@ -189,7 +190,7 @@ impl Tracer {
         let process = self.process;
         let thread = self.threads.get_mut(&number).unwrap();
         if thread.role.is_none() {
-            // A thread begins with the name of the one that has started it.
+            // A new thread begins with the name of the thread that has started it.
             let name = std::fs::read_to_string(format!("/proc/{process}/task/{number}/comm"));
             thread.name = whole_name(name.unwrap_or_default().trim());
         }
@@ -236,7 +237,7 @@ impl Tracer {
         resume(number, 0);
     }
 
-    /// Resumes threads at a mark that has nothing to wait for any more.
+    /// Resumes threads at marks that have nothing left to wait for.
     fn settle(&mut self) {
         while let Some((&number, mark)) = self
             .threads
@@ -284,7 +285,7 @@ impl Tracer {
         }
     }
 
-    /// Returns whether what a mark waits for has come.
+    /// Returns whether the condition that a mark waits for has been met.
     fn is_due(&self, mark: Mark) -> bool {
         let threads = self.threads.values();
         match mark {
@@ -296,7 +297,7 @@ impl Tracer {
                         || self.has_foreign_threads && thread.name.is_empty()
                         || thread.call.is_some_and(|call| call.sleeps || works_by_time && call.polls)
                 };
-                // Also one that has just begun and has no name yet.
+                // This includes a thread that has just begun and has no name yet.
                 threads.filter(|thread| thread.role.is_none() && thread.mark.is_none()).all(is_quiet)
             }
             _ => true,
@@ -332,21 +333,22 @@ impl Call {
     }
 }
 
-/// Returns the name of a thread of the library; empty: another one. The kernel cuts the last letter
-/// of these off.
+/// Returns the name of a thread of the library, or an empty text for another thread. The kernel
+/// cuts off the last letter of these names.
 fn whole_name(name: &str) -> String {
     match name {
         "stripline-accep" => "stripline-accept".into(),
         "stripline-repai" => "stripline-repair".into(),
-        // Those of the node and of inspection are not the transport's.
+        // The threads of the node and of inspection do not belong to the transport.
         "stripline-node" | "stripline-ps" => String::new(),
         _ if name.starts_with("stripline-") => name.into(),
         _ => String::new(),
     }
 }
 
-/// Returns whether a call is a packet's, and not the allocator's or the clock's. Most machines read
-/// the clock without one. On a busy machine, a thread may start late: its first calls are none.
+/// Returns whether a call belongs to a packet, and not to the allocator or the clock. Most machines
+/// read the clock without a call. On a busy machine, a thread may start late, and its first calls
+/// do not belong to a packet.
 fn is_of_packets(call: i64) -> bool {
     let other = [
         libc::SYS_mprotect,
@@ -366,7 +368,7 @@ fn is_of_packets(call: i64) -> bool {
     !other.contains(&call)
 }
 
-/// Returns the name of a system call that a link may use; any other by its number.
+/// Returns the name of a system call that a link may use, or the number of any other call.
 fn name_of(call: i64) -> String {
     let name = match call {
         libc::SYS_read => "read",
@@ -401,7 +403,7 @@ enum CallInfo {
     Exit { value: i64 },
 }
 
-/// Returns where a stopped thread is in a system call; `None`: in none.
+/// Returns the place of a stopped thread in a system call; `None` if it is not in one.
 fn call_info(thread: i32) -> Option<CallInfo> {
     /// `struct ptrace_syscall_info` of the kernel, with the largest of its variants.
     #[repr(C)]
@@ -417,8 +419,7 @@ fn call_info(thread: i32) -> Option<CallInfo> {
     }
     const GET_SYSCALL_INFO: u32 = 0x420e;
     let mut info = Info::default();
-    // SAFETY: the kernel writes at most the size that it is given, to memory that lives across the
-    // call.
+    // SAFETY: the kernel writes at most the given size, to memory that lives across the call.
     let size = unsafe {
         libc::ptrace(GET_SYSCALL_INFO as _, thread, size_of::<Info>(), (&raw mut info).cast::<libc::c_void>())
     };
@@ -433,15 +434,15 @@ fn call_info(thread: i32) -> Option<CallInfo> {
     }
 }
 
-/// Resumes a stopped thread up to its next system call, and delivers the signal unless it is 0.
+/// Resumes a stopped thread until its next system call, and delivers the signal unless it is 0.
 fn resume(thread: i32, signal: i32) {
     request(libc::PTRACE_SYSCALL, thread, signal as usize);
 }
 
-/// Takes the time limit from a thread's wait for a futex. On a busy machine the limit would pass,
-/// and the thread would go on in another call.
+/// Removes the time limit from a thread's wait for a futex. On a busy machine the limit would pass,
+/// and the thread would continue in another call.
 fn wait_without_limit(thread: i32) {
-    // The fourth argument; the registers are the first field of `struct user`.
+    // The limit is the fourth argument. The registers are the first field of `struct user`.
     let limit = std::mem::offset_of!(libc::user_regs_struct, r10);
     // SAFETY: the request writes a register of the stopped thread, and no memory of this process.
     unsafe { libc::ptrace(libc::PTRACE_POKEUSER, thread, limit, 0_usize) };
@@ -453,7 +454,7 @@ type Request = libc::c_uint;
 type Request = libc::c_int;
 
 fn request(request: Request, thread: i32, data: usize) {
-    // SAFETY: requests that read and write no memory of either process. A thread that was killed
-    // meanwhile makes them fail, and its end is reported next.
+    // SAFETY: these requests read and write no memory of either process. If a thread was killed
+    // meanwhile they fail, and its end is reported next.
     unsafe { libc::ptrace(request, thread, null_mut::<libc::c_void>(), data) };
 }

@@ -14,14 +14,14 @@ const GROUPS: &str = "STRIPLINE_SYSTEM_GROUPS";
 const LOCK_LIMIT: &str = "STRIPLINE_SYSTEM_LOCK_LIMIT";
 /// The prefix of every answer, because the test harness writes to the same pipe.
 const MARK: &str = "@@";
-/// Longer than any step takes on a busy machine: it only ends a hang.
+/// A time longer than any step takes on a busy machine. It only ends a hang.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A child process in a role. Killed and waited for when dropped.
+/// A child process in a role. It is killed and waited for when it is dropped.
 pub struct Actor {
     child: Child,
     orders: Option<ChildStdin>,
-    /// Its output, standard error included.
+    /// The output of the process, including standard error.
     lines: Lines<BufReader<PipeReader>>,
 }
 
@@ -29,13 +29,13 @@ pub struct Actor {
 #[derive(Default)]
 pub struct Cast<'a> {
     pub words: &'a [&'a str],
-    /// The user and group that it becomes, with these supplementary groups.
+    /// The user and group that the process becomes, with these supplementary groups.
     pub user: Option<(u32, &'a [u32])>,
-    /// Its limit of locked memory, in bytes; at most that of this process.
+    /// The limit of locked memory in bytes, which is at most the limit of this process.
     pub lock_limit: Option<u64>,
     /// The value of `STRIPLINE_RUNTIME_DIR`.
     pub folder: Option<&'a OsStr>,
-    /// A program that executes it, with its arguments.
+    /// A program that executes the process, with its arguments.
     pub wrapper: &'a [&'a str],
 }
 
@@ -62,19 +62,19 @@ impl Actor {
         command.stdin(Stdio::piped()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
         let mut child = command.spawn().unwrap();
         let orders = child.stdin.take();
-        // The command owns this process's copy of the child's output end; dropping it lets the
-        // child's exit end the pipe.
+        // The command owns this process's copy of the output end. It is dropped so that the pipe
+        // ends with the child's exit.
         drop(command);
         Self { child, orders, lines: BufReader::new(ours).lines() }
     }
 
-    /// Returns its next message.
+    /// Returns the next message of the process.
     pub fn hear(&mut self) -> String {
         let line = self.hear_of(MARK);
         line.split_once(MARK).unwrap().1.trim().into()
     }
 
-    /// Returns the next line of its output that contains the text.
+    /// Returns the next line of output that contains the text.
     pub fn hear_of(&mut self, part: &str) -> String {
         let mut all = String::new();
         for line in self.lines.by_ref() {
@@ -87,23 +87,23 @@ impl Actor {
         panic!("it has ended without `{part}`:\n{all}");
     }
 
-    /// Returns its process.
+    /// Returns the process number.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Lets it go on.
+    /// Lets the process continue.
     pub fn go_on(&mut self) {
         writeln!(self.orders.as_mut().unwrap()).unwrap();
     }
 
-    /// Kills it, and not its children.
+    /// Kills the process, but not its children.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Closes its input, and waits until it ends by itself.
+    /// Closes the input of the process, and waits until it exits by itself.
     pub fn end(mut self) {
         self.orders = None;
         assert!(self.child.wait().unwrap().success());
@@ -142,8 +142,8 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
-        // The interval between polls of a condition without a wake-up; no result depends on its
-        // length.
+        // This is the interval between polls of a condition without a wake-up. No result depends on
+        // its length.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -188,10 +188,11 @@ pub fn play_if_asked() {
     }
 }
 
-/// Makes the whole process that user, with the group of the same number; root may.
+/// Makes the whole process run as that user, with the group of the same number. Only root may do
+/// this.
 fn become_user(user: u32, groups: &[u32]) {
-    // SAFETY: the list lives across the call and has the given length; the other two take plain
-    // numbers. The C library applies all three to every thread.
+    // SAFETY: the list lives across the call and has the given length. The other two calls take
+    // plain numbers. The C library applies all three to every thread.
     let answers =
         unsafe { [libc::setgroups(groups.len(), groups.as_ptr()), libc::setgid(user), libc::setuid(user)] };
     assert_eq!(answers, [0; 3], "{}", std::io::Error::last_os_error());

@@ -1,4 +1,4 @@
-//! The cost of an idle connection in processor time, and of any connection in memory.
+//! The processor time of an idle connection, and the memory of any connection.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ fn node(transport: &str, rules: &str) -> Node {
     Node::join(&domain, Topics::parse(&text).unwrap()).unwrap()
 }
 
-/// Returns the nanoseconds that a thread of this process has run on a processor.
+/// Returns the time for which a thread of this process has run on a processor, in nanoseconds.
 fn time_on_processor(thread: i32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).unwrap();
     text.split_whitespace().next().unwrap().parse().unwrap()
@@ -25,9 +25,9 @@ fn time_on_processor(thread: i32) -> u64 {
 
 /// Checks that an `adaptive` receiver without packets uses less than 1 % of a processor.
 ///
-/// It has polled successfully before. A receiver that spins never has a second with so little. One
-/// that sleeps has one, unless the kernel charges it for the work of others. So the best of several
-/// seconds counts.
+/// The receiver has polled successfully before. A receiver that spins never has a second with so
+/// little processor time. A receiver that sleeps does, unless the kernel charges it for the work of
+/// others. So the best of several seconds counts.
 #[test]
 fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
     const IDLE: Duration = Duration::from_secs(1);
@@ -62,16 +62,17 @@ fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
     }
 }
 
-/// Whether this process counts its allocations: each costs a system call, which other tests time.
+/// Whether this process counts its allocations. Each count costs a system call, and other tests
+/// measure time.
 static COUNTING: AtomicBool = AtomicBool::new(false);
 
-/// Bytes that this process has allocated and not freed. Those of the inspection thread are left
-/// out, as they depend on the requests of other programs.
+/// The number of bytes that this process has allocated and not freed. Allocations of the inspection
+/// thread are left out, because they depend on the requests of other programs.
 static ALLOCATED: AtomicU64 = AtomicU64::new(0);
 
 /// Adds to the count, and subtracts from it.
 fn count(more: usize, less: usize) {
-    // Relaxed: set before the process has another thread.
+    // Relaxed: this is set before the process has another thread.
     if !COUNTING.load(Ordering::Relaxed) {
         return;
     }
@@ -79,13 +80,13 @@ fn count(more: usize, less: usize) {
     // SAFETY: the call writes at most 16 bytes.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     if !name.starts_with(b"stripline-ps\0") {
-        // Relaxed: a count, read while no other thread allocates.
+        // Relaxed: the count is read while no other thread allocates.
         ALLOCATED.fetch_add(more as u64, Ordering::Relaxed);
         ALLOCATED.fetch_sub(less as u64, Ordering::Relaxed);
     }
 }
 
-/// An allocator that counts bytes. The pages that it holds for them depend on what came before.
+/// An allocator that counts bytes. Counting pages would depend on earlier allocations.
 struct Counting;
 
 #[global_allocator]
@@ -95,36 +96,37 @@ static ALLOCATOR: Counting = Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller must keep the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller must keep the contract of `GlobalAlloc`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller must keep the contract of `GlobalAlloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller must keep the contract of `GlobalAlloc`.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
 
-/// Returns the bytes of memory that this process holds.
+/// Returns the number of bytes of memory that this process holds.
 ///
-/// They are what it has allocated, and each memfd that it maps, once. No other process changes
-/// either.
+/// They are the bytes that it has allocated, and the bytes of each memfd that it maps, counted
+/// once. No other process changes either.
 fn memory() -> u64 {
     let text = std::fs::read_to_string("/proc/self/maps").unwrap();
-    // The end of each memfd, by inode. A memfd here is mapped to its end and has no holes.
+    // Maps the inode of each memfd to the memfd's end. A memfd here is mapped to its end and has no
+    // holes.
     let mut shared = BTreeMap::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -149,9 +151,10 @@ fn threads() -> u64 {
 
 const CONNECTIONS: usize = 100;
 
-/// Prints the growth from a port with many receivers to one with twice as many.
+/// Prints the growth from a port with many receivers to a port with twice as many.
 ///
-/// All have received packets. What a process allocates once is there with the first ones.
+/// All receivers have received packets. Memory that a process allocates once is already allocated
+/// for the first receivers.
 pub fn hoard(transport: &str) {
     COUNTING.store(true, Ordering::Relaxed);
     let node = node(transport, "buffer = 65536\ndepth = 16");
@@ -161,7 +164,7 @@ pub fn hoard(transport: &str) {
     for count in [CONNECTIONS, 2 * CONNECTIONS] {
         subscribers.resize_with(count, || node.subscriber::<u8>("numbers").unwrap());
         assert!(publisher.wait_for_receivers(count, DEADLINE).unwrap());
-        // More than the ring holds, so that all of its memory is present.
+        // This is more than the ring holds, so that all of its memory is present.
         for _ in 0..2000 {
             publisher.send(&[7; 100]).unwrap();
             for subscriber in &mut subscribers {

@@ -1,7 +1,8 @@
-//! Connections that send nothing, or a byte a second, at every socket that a process listens on.
+//! Connections that send nothing, or one byte per second, at every socket on which a process
+//! listens.
 //!
-//! A client that follows the protocol is served as if they were absent, and established links are
-//! not affected.
+//! A client that follows the protocol is served as if these connections were absent, and
+//! established links are not affected.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,10 +18,10 @@ use stripline::node::{Dispatch, Node, Topics};
 
 use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, is_root, say};
 
-/// Connections to each address. With 64 of them served at a time for a second each, the last would
-/// wait for longer than [`DEADLINE`].
+/// The number of connections to each address. If 64 of them were served at a time for a second
+/// each, the last would wait longer than [`DEADLINE`].
 const CONNECTIONS: usize = 4000;
-/// Descriptors that a process may spend on them.
+/// The most descriptors that a process may spend on them.
 const DESCRIPTORS_MAX: usize = 256;
 const NO_CALL: u32 = 65_534;
 
@@ -43,10 +44,10 @@ pub fn serve(words: &[&str]) {
         scope.spawn(|| server.serve(Dispatch::Queue));
         say(std::process::id());
         let mut expected = 0;
-        // Until the test closes its end.
+        // This runs until the test closes its end.
         while std::io::stdin().read(&mut [0]).unwrap() > 0 {
             publisher.send(&[expected]).unwrap();
-            // The link that was there before is intact.
+            // The link that existed before the flood is intact.
             let Received::Packet(packet) = first.receive_timeout(DEADLINE).unwrap() else {
                 panic!("no packet")
             };
@@ -75,7 +76,7 @@ pub fn flood(words: &[&str]) {
             let (end, ended) = std::sync::mpsc::channel::<()>();
             scope.spawn(move || {
                 for byte in b"SLNK\x05\0\0\0\x10\0\0\0{\"key\"".iter().cycle() {
-                    // Those that were closed cannot be written to.
+                    // Connections that were closed cannot be written to.
                     connections.iter().for_each(|connection| drop(connection.send(*byte)));
                     if ended.recv_timeout(Duration::from_secs(1))
                         != Err(std::sync::mpsc::RecvTimeoutError::Timeout)
@@ -129,7 +130,7 @@ fn rendezvous(domain: &str) -> String {
     format!("stripline-{}-{domain}", geteuid().as_raw())
 }
 
-/// Returns the addresses of the first so many offers in a domain.
+/// Returns the addresses of the first `count` offers in a domain.
 fn offered(domain: &str, count: usize) -> Vec<String> {
     let mut host = unix(&rendezvous(domain));
     let join = br#"{"Join":{"version":1}}"#;
@@ -157,9 +158,8 @@ fn descriptors(process: &str) -> usize {
     std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
-/// Checks that a process with a flood at every address serves each kind of client.
-///
-/// These are a subscriber, a client of calls, a node and an inspection.
+/// Checks that a process with a flood at every address serves each kind of client: a subscriber, a
+/// client of calls, a node and an inspection.
 fn everything_is_served(transport: &str, kind: &str, user: Option<(u32, &[u32])>) {
     let domain = format!("flood-{}-{transport}-{kind}-{}", std::process::id(), user.is_some());
     let mut server = Actor::start("serve", &Cast { words: &[&*domain, transport], ..Cast::default() });
@@ -172,7 +172,7 @@ fn everything_is_served(transport: &str, kind: &str, user: Option<(u32, &[u32])>
     let mut flood = Actor::start("flood", &Cast { words: &words, user, ..Cast::default() });
     let open = flood.hear();
 
-    // A new node joins the domain; its subscriber and its client are served.
+    // A new node joins the domain. Its subscriber and its client are served.
     let node = join(&domain, transport);
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let patient = ClientOptions { deadline: DEADLINE, ..ClientOptions::default() };
@@ -196,7 +196,7 @@ fn everything_is_served(transport: &str, kind: &str, user: Option<(u32, &[u32])>
     });
     let held = descriptors(&process).saturating_sub(before);
     println!("{transport}, {kind}: {open}; {held} descriptors more than before");
-    // And those of the new links themselves.
+    // The limit also includes the descriptors of the new links.
     assert!(held <= DESCRIPTORS_MAX + 32, "{held} descriptors");
     drop(flood);
     server.end();
@@ -235,7 +235,7 @@ fn a_hundred_newcomers_at_once_are_all_served() {
         let domain = format!("flood-{}-{transport}-honest", std::process::id());
         let node = join(&domain, transport);
         let mut publisher = node.publisher::<u64>("numbers").unwrap();
-        // Its own connections are to the rendezvous and to the publisher.
+        // This node's own connections are to the rendezvous and to the publisher.
         let other = join(&domain, transport);
         let addresses = [rendezvous(&domain), offered(&domain, 1).remove(0)];
         let words: Vec<&str> =

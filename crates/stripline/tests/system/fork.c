@@ -1,15 +1,15 @@
-/* A C program with links, which forks as C programs do: the child returns from `main`, exits, or becomes a daemon. */
+/* A C program with links that forks as C programs do: the child returns from `main`, exits, or becomes a daemon. */
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Of the library beside it, which is written in Rust. */
+/* Functions of the library beside it, which is written in Rust. */
 extern void *link_open(const char *transport);
-extern int link_pass(void *link);   /* Sends a packet and receives it; 0: it is the right one. */
-extern int link_is_forked(void *link); /* Returns 1 if both report it. */
-extern int link_close(void *link);  /* Drops it; 0: the end came once, after the last packet. */
+extern int link_pass(void *link);   /* Sends a packet and receives it. Returns 0 if it is the right one. */
+extern int link_is_forked(void *link); /* Returns 1 if sending and receiving report the fork. */
+extern int link_close(void *link);  /* Drops the link. Returns 0 if the end came once, after the last packet. */
 extern void link_drop(void *link);
 
 static void await(pid_t child, const char *what)

@@ -1,6 +1,6 @@
-//! Forks: a child that ends in any way, or goes on, takes nothing from its parent's links and adds
-//! nothing to them. Each test forks in a process of its own, which has only the threads that belong
-//! to what is tested.
+//! Forks: a child that ends in any way, or continues, takes nothing from its parent's links and
+//! adds nothing to them. Each test forks in a separate process, which has only the threads that
+//! belong to the test.
 
 use std::cell::Cell;
 use std::process::Command;
@@ -30,28 +30,29 @@ const TRANSPORTS: &[&str] = &[
     #[cfg(feature = "corba")]
     "corba",
 ];
-/// Of forks while another thread sends.
+/// The number of forks while another thread sends.
 const FORKS: usize = 60;
 
-/// The end of a child.
+/// The way in which a child ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// By the handlers of the C library, after all that it has was dropped.
+    /// Runs the exit handlers of the C library, after everything in the child was dropped.
     Drop,
-    /// At once.
+    /// Exits at once.
     Exit,
-    /// By another program.
+    /// Executes another program.
     Exec,
-    /// As the first, after it has used what its parent made, and links of its own.
+    /// Ends as with `Drop`, after using objects of the parent and links that the child made.
     GoOn,
 }
 
 const ENDS: [End; 4] = [End::Drop, End::Exit, End::Exec, End::GoOn];
 
-/// Forks, and waits until the child has succeeded. The child runs `drops` or `uses`, by its end.
+/// Forks, and waits until the child has succeeded. The child runs `drops` or `uses`, depending on
+/// `end`.
 fn fork(end: End, what: &str, drops: impl Fn(), uses: impl Fn()) {
-    // SAFETY: the child uses what this library promises to work there, and the allocator, which the
-    // C library sees to.
+    // SAFETY: the child uses only functions that this library allows there, and the allocator,
+    // which the C library keeps usable.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let act = std::panic::AssertUnwindSafe(|| match end {
@@ -63,7 +64,8 @@ fn fork(end: End, what: &str, drops: impl Fn(), uses: impl Fn()) {
             End::Exit | End::Exec => {}
         });
         let code = i32::from(std::panic::catch_unwind(act).is_err());
-        // SAFETY: all of them end the child; the strings end with a zero, and the list with a null.
+        // SAFETY: all of these calls end the child. The strings end with a zero, and the list with
+        // a null.
         unsafe {
             match end {
                 End::Exec => {
@@ -88,14 +90,14 @@ fn fork(end: End, what: &str, drops: impl Fn(), uses: impl Fn()) {
     assert_eq!(status, 0, "{what}: the child failed");
 }
 
-/// Forks within `act`, where that calls its argument. The child comes back from there, and then has
-/// to succeed by `is_right`.
+/// Forks within `act`, when `act` calls its argument. The child returns from there, and then has to
+/// succeed by `is_right`.
 fn fork_inside<T>(act: impl FnOnce(&dyn Fn()) -> T, is_right: impl FnOnce(&T) -> bool) -> T {
     let parent = std::process::id();
-    // SAFETY: as in `fork`.
+    // SAFETY: the same as in `fork`.
     let result = act(&|| _ = unsafe { libc::fork() });
     if std::process::id() != parent {
-        // SAFETY: ends the child.
+        // SAFETY: the call ends the child.
         unsafe { libc::_exit(if is_right(&result) { 0 } else { 1 }) };
     }
     let mut status = 0;
@@ -111,7 +113,7 @@ fn assert_forked(what: &str, error: impl std::fmt::Display) {
     assert!(error.contains("was forked from"), "{what}: {error}");
 }
 
-/// Returns a node of a new domain, over that transport.
+/// Returns a node in a new domain over that transport.
 fn node(transport: &str) -> Node {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -119,18 +121,18 @@ fn node(transport: &str) -> Node {
     Node::join(&format!("fork-{}-{number}", std::process::id()), topics).unwrap()
 }
 
-/// Uses packets, calls and the list of ports, all of this process.
+/// Uses packets, calls and the list of ports, all made in this process.
 fn links_of_its_own(transport: &str) {
     // Cyclone DDS cannot be used in a child of a process that has used it.
     let transport = if transport == "dds" { "uds" } else { transport };
-    // A process has one ORB, and a child none.
+    // A process has one ORB, and a forked child cannot have another.
     if transport == "corba" {
         assert_forked("own", node(transport).publisher::<u64>("own").map(drop).unwrap_err());
         return links_of_its_own("uds");
     }
     let node = node(transport);
     if transport == "zenoh" {
-        // The threads of zenoh are those of the parent, and it makes no others.
+        // The threads of zenoh belong to the parent, and the child makes no others.
         return assert_forked("a port", node.publisher::<u64>("own").map(drop).unwrap_err());
     }
     let mut publisher = node.publisher::<u64>("own").unwrap();
@@ -140,7 +142,7 @@ fn links_of_its_own(transport: &str) {
         publisher.send(&[number]).unwrap();
         assert_eq!(*subscriber.receive().unwrap().unwrap(), [number]);
     }
-    // On a busy machine its thread for this may reply too late; it is asked again.
+    // On a busy machine the inspection thread may reply too late. It is asked again.
     await_that("it is shown", || {
         let shown = stripline::inspect::processes().unwrap().processes;
         shown.iter().any(|process| process.pid == std::process::id())
@@ -201,7 +203,7 @@ pub fn packets(transport: &str) {
             publisher.set(Some(tx));
             subscriber.set(Some(rx));
         };
-        // Before a connection may have been made, before the first packet, and behind it.
+        // Before a connection may have been made, before the first packet, and after it.
         fork(end, &what, drops, uses);
         with(&mut |tx, _| assert!(tx.wait_for_receivers(1, DEADLINE).unwrap()));
         fork(end, &what, drops, uses);
@@ -212,7 +214,7 @@ pub fn packets(transport: &str) {
             });
             fork(end, &what, drops, uses);
         }
-        // With packets on their way, which the reader has seen already.
+        // Forks with packets in transit. The reader has received one of them.
         with(&mut |tx, rx| {
             (5..10).for_each(|number| tx.send(&[number]).unwrap());
             assert_eq!(*rx.receive().unwrap().unwrap(), [5], "{what}");
@@ -223,7 +225,7 @@ pub fn packets(transport: &str) {
                 assert_eq!(*rx.receive().unwrap().unwrap(), [number], "{what}");
             }
         });
-        // Inside a loan, and inside a packet that is held.
+        // Forks within a loan, and within a packet that is held.
         with(&mut |tx, rx| {
             let mut loan = tx.loan(1).unwrap();
             loan[0] = 10;
@@ -248,7 +250,7 @@ pub fn packets(transport: &str) {
             assert_eq!(*rx.receive().unwrap().unwrap(), [11], "{what}");
             assert!(matches!(rx.try_receive().unwrap(), Received::Empty), "{what}");
         });
-        // Inside the functions of many packets at a time, from which the child comes back.
+        // Forks within the functions for many packets at a time, from which the child returns.
         with(&mut |tx, rx| {
             let send = |forks: &dyn Fn()| {
                 tx.send_many(5, 1, |index, place| {
@@ -287,7 +289,7 @@ pub fn packets(transport: &str) {
     say("done");
 }
 
-/// Plays a role: one thread sends, one receives, and one forks again and again.
+/// Plays a role: one thread sends, one receives, and one forks repeatedly.
 pub fn traffic(transport: &str) {
     let node = node(transport);
     let mut publisher = node.publisher::<u64>("x").unwrap();
@@ -312,7 +314,7 @@ pub fn traffic(transport: &str) {
             }
             expected
         });
-        // A fork that fails ends the threads as well, so that the test fails and does not hang.
+        // A fork that fails also ends the threads, so that the test fails instead of hanging.
         let forks = std::panic::AssertUnwindSafe(|| {
             for turn in 0..FORKS {
                 let end = ENDS[turn % ENDS.len()];
@@ -328,7 +330,8 @@ pub fn traffic(transport: &str) {
     say("done");
 }
 
-/// Plays a role: calls, with forks before, between and in them, by the client and by the handler.
+/// Plays a role: calls, with forks before, between and within them, by the client and by the
+/// handler.
 pub fn calls(transport: &str) {
     for (end, is_pool) in ENDS.into_iter().flat_map(|end| [(end, false), (end, true)]) {
         let what = format!("{transport}, {end:?}, pool: {is_pool}");
@@ -397,7 +400,7 @@ pub fn calls(transport: &str) {
     say("done");
 }
 
-/// A guard that stops a node, also where the test fails: its server would never end.
+/// A guard that stops a node even if the test fails. Otherwise the server would never end.
 struct StopAtEnd<'a>(&'a Node);
 
 impl Drop for StopAtEnd<'_> {
@@ -414,7 +417,7 @@ pub fn back(transport: &str) {
     let options = ServerOptions { transport: Some(transport.into()), ..ServerOptions::default() };
     let parent = std::process::id();
     let handler = |x: u32| {
-        // SAFETY: as in `fork`.
+        // SAFETY: the same as in `fork`.
         unsafe { libc::fork() };
         Ok::<u32, String>(x + 1)
     };
@@ -425,7 +428,7 @@ pub fn back(transport: &str) {
             let served = server.serve(Dispatch::Queue);
             if std::process::id() != parent {
                 let is_forked = served.is_err_and(|error| error.to_string().contains("was forked from"));
-                // SAFETY: ends the child.
+                // SAFETY: the call ends the child.
                 unsafe { libc::_exit(if is_forked { 0 } else { 1 }) };
             }
             served.unwrap();
@@ -442,7 +445,7 @@ pub fn back(transport: &str) {
     say("done");
 }
 
-/// Plays a role: a publisher with a child that goes on without it.
+/// Plays a role: a publisher with a child that continues without it.
 pub fn survivor(domain: &str, transport: &str) {
     let topics = Topics::parse(&format!("[default]\ntransport = '{transport}'")).unwrap();
     let node = Node::join(domain, topics).unwrap();
@@ -451,9 +454,9 @@ pub fn survivor(domain: &str, transport: &str) {
     publisher.send(&[1]).unwrap();
     // SAFETY: the child only reads and exits.
     if unsafe { libc::fork() } == 0 {
-        // Until the test lets go of the other end.
+        // Blocks until the test closes the other end.
         crate::child::await_go_on();
-        // SAFETY: ends the child.
+        // SAFETY: the call ends the child.
         unsafe { libc::_exit(0) };
     }
     publisher.send(&[2]).unwrap();
@@ -535,7 +538,7 @@ fn the_death_of_a_parent_is_seen_although_its_child_lives() {
             assert!(subscriber.try_receive().unwrap().packet().is_none());
             subscriber.senders() == 0
         });
-        // The name of the domain is free as well: others still find each other in it.
+        // The name of the domain is free as well, so other nodes still discover each other in it.
         let mut publisher = node.publisher::<u64>("x").unwrap();
         assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
         publisher.send(&[3]).unwrap();

@@ -1,4 +1,4 @@
-//! What `fork.c` calls: a publisher and its subscriber, as a C program has them.
+//! The functions that `fork.c` calls: a publisher and its subscriber, as a C program uses them.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 use stripline::{Error, Result};
 
-/// Longer than anything takes on a busy machine.
+/// A time longer than any step takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Both ends of a link, and how many packets have been sent.
+/// Both ends of a link, and the number of packets sent.
 pub struct Link {
     publisher: Publisher<u64>,
     subscriber: Subscriber<u64>,
@@ -49,13 +49,13 @@ fn code(outcome: Result<bool>) -> c_int {
     }
 }
 
-/// Makes a link; null, and a line on standard output, if it cannot be made.
+/// Makes a link. If it cannot be made, returns null and prints a line on standard output.
 ///
 /// # Safety
-/// `transport` is a string that ends with a zero.
+/// The caller must pass a `transport` that points to a string that ends with a zero.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn link_open(transport: *const c_char) -> *mut Link {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller must pass a string that ends with a zero.
     let transport = unsafe { CStr::from_ptr(transport) }.to_string_lossy();
     match Link::open(&transport) {
         Ok(link) => Box::into_raw(Box::new(link)),
@@ -66,45 +66,45 @@ pub unsafe extern "C" fn link_open(transport: *const c_char) -> *mut Link {
     }
 }
 
-/// Sends a packet and receives it; 0: it is the right one.
+/// Sends a packet and receives it. Returns 0 if the received packet is the right one.
 ///
 /// # Safety
-/// `link` is of `link_open`, and not closed or dropped.
+/// The caller must pass a `link` from `link_open` that was not closed or dropped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn link_pass(link: *mut Link) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller must pass a valid link.
     code(unsafe { &mut *link }.pass())
 }
 
-/// Returns 1 if sending and receiving return that the link belongs to the parent.
+/// Returns 1 if both sending and receiving report that the link belongs to the parent.
 ///
 /// # Safety
-/// As for `link_pass`.
+/// The caller must pass a `link` from `link_open` that was not closed or dropped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn link_is_forked(link: *mut Link) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller must pass a valid link.
     let link = unsafe { &mut *link };
     let is_forked = matches!(link.publisher.send(&[0]), Err(Error::Forked { .. }))
         && matches!(link.subscriber.receive(), Err(Error::Forked { .. }));
     c_int::from(is_forked)
 }
 
-/// Ends the stream and drops the link; 0: its end came once, behind the last packet.
+/// Ends the stream and drops the link. Returns 0 if the end came once, behind the last packet.
 ///
 /// # Safety
-/// As for `link_pass`; it is not to be used again.
+/// Same as for `link_pass`. The caller must not use the link again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn link_close(link: *mut Link) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller must pass a valid link and not use it again.
     code(unsafe { Box::from_raw(link) }.close())
 }
 
 /// Drops the link.
 ///
 /// # Safety
-/// As for `link_close`.
+/// Same as for `link_close`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn link_drop(link: *mut Link) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller must pass a valid link and not use it again.
     drop(unsafe { Box::from_raw(link) });
 }

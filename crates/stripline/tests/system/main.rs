@@ -1,6 +1,6 @@
 //! System resources and their limits: huge pages, locked memory, and other users; the cost of a
 //! connection; floods of connections; forks; sockets in a folder. Each test asserts the behaviour
-//! for the machine that it runs on, and prints which case that was.
+//! for the machine on which it runs, and prints which case applied.
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 

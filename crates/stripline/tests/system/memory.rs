@@ -13,9 +13,8 @@ const RESERVED: &str = "/proc/sys/vm/nr_hugepages";
 const STATUS: &str = "/proc/self/status";
 const MEMINFO: &str = "/proc/meminfo";
 
-/// Locks the number of reserved huge pages against other processes that run these tests.
-///
-/// The lock ends when the file is dropped.
+/// Locks the number of reserved huge pages against other processes that run these tests. The lock
+/// ends when the file is dropped.
 fn lock_reservations() -> Option<std::fs::File> {
     let file = std::fs::File::open(RESERVED).ok()?;
     rustix::fs::flock(&file, FlockOperation::LockExclusive).unwrap();
@@ -27,9 +26,8 @@ fn free_huge_pages() -> u64 {
     number(MEMINFO, "HugePages_Free").unwrap() - number(MEMINFO, "HugePages_Rsvd").unwrap()
 }
 
-/// Tries to make a publisher with rings of huge pages, and counts how many were free.
-///
-/// Repeats it when other programs take or return some at that moment.
+/// Tries to make a publisher with rings of huge pages, and counts how many pages were free. It
+/// tries again if other programs take or return pages at that moment.
 fn publisher_of(node: &Node, needed: u64) -> (u64, stripline::Result<Publisher<u64>>) {
     let deadline = Instant::now() + DEADLINE;
     loop {
@@ -46,11 +44,11 @@ fn publisher_of(node: &Node, needed: u64) -> (u64, stripline::Result<Publisher<u
     }
 }
 
-/// A reservation of huge pages, released when dropped.
+/// A reservation of huge pages. Dropping it releases the pages.
 struct Reservation(String);
 
 impl Reservation {
-    /// Reserves so many more huge pages, if this process may and the memory is available.
+    /// Reserves `pages` more huge pages, if this process may and the memory is available.
     fn of(pages: u64) -> Option<Self> {
         let before = std::fs::read_to_string(RESERVED).ok()?.trim().to_string();
         let more = before.parse::<u64>().ok()? + pages;
@@ -107,7 +105,7 @@ fn pages_of_rings() -> Vec<u64> {
     found
 }
 
-// One test, because it depends on the number of reserved pages.
+// This is a single test, because it depends on the number of reserved pages.
 #[test]
 fn rings_of_huge_pages_carry_packets_or_are_refused_in_words() {
     let Some(size) = number(MEMINFO, "Hugepagesize").map(|kib| kib * 1024) else {
@@ -115,8 +113,8 @@ fn rings_of_huge_pages_carry_packets_or_are_refused_in_words() {
         assert!(error.to_string().contains("no huge pages"), "{error}");
         return println!("this system has no huge pages; the refusal was tested");
     };
-    // Sizes with a certain outcome: one too small, one that fits, and one larger than any machine's
-    // free pages.
+    // These sizes have a certain outcome: one is too small, one fits, and one is larger than the
+    // free pages of any machine.
     let error = node("shm", "huge-pages = true\nbuffer = 4096").publisher::<u64>("numbers").err().unwrap();
     assert!(error.to_string().contains(&format!("the next is {size}")), "{error}");
 
@@ -138,7 +136,7 @@ fn rings_of_huge_pages_carry_packets_or_are_refused_in_words() {
                 publisher.send(&[7]).unwrap();
                 assert!(matches!(late.receive_timeout(DEADLINE).unwrap(), Received::Packet(p) if p[0] == 7));
                 let sizes = pages_of_rings();
-                // Control page and ring, and the ring again, on each side.
+                // On each side, these are the control page and the ring, and the ring again.
                 assert!(sizes.iter().filter(|&&bytes| bytes == size).count() >= 4, "{sizes:?}");
                 println!("{transport}: a ring of {needed} huge pages of {size} bytes");
             }
@@ -154,7 +152,7 @@ fn rings_of_huge_pages_carry_packets_or_are_refused_in_words() {
         drop(node);
         drop(reservation);
     }
-    // Far more than are free.
+    // This is far more than the free pages.
     let buffer = 1 << 30;
     let node = node("shm", &format!("huge-pages = true\nbuffer = {buffer}"));
     let (free, outcome) = publisher_of(&node, 1 + buffer / size);
@@ -170,13 +168,13 @@ fn locked_rings_are_locked_on_both_sides_or_refused_in_words() {
     let mut actor = Actor::start("lock", &Cast::default());
     let said = actor.hear();
     println!("with this user's limit: {said}");
-    // The outcome depends on the user's limit; both of these are valid, all others are not.
+    // The outcome depends on the user's limit. Both of these are valid, and all others are not.
     let refused = said.contains("RLIMIT_MEMLOCK") || said == "only the sending side";
     assert!(said.starts_with("locked") || refused, "{said}");
     assert!(!is_root() || said.starts_with("locked"), "{said}");
     actor.end();
 
-    // Without the privilege to exceed the limit, as any user but root.
+    // The process runs without the privilege to exceed the limit, like any user but root.
     let user = is_root().then_some((65_534, &[][..]));
     let cast = Cast { lock_limit: Some(1 << 16), user, ..Cast::default() };
     let mut actor = Actor::start("lock", &cast);
@@ -187,7 +185,7 @@ fn locked_rings_are_locked_on_both_sides_or_refused_in_words() {
     println!("with a limit of 64 KiB: {said}");
     actor.end();
 
-    // Enough for the sending side only, where that much is allowed at all.
+    // This is enough for the sending side only, if that much is allowed at all.
     let limit = 200 << 10;
     let mut actor = Actor::start("lock", &Cast { lock_limit: Some(limit), ..cast });
     let said = actor.hear_of("cannot lock 135168 bytes");
@@ -199,7 +197,7 @@ fn locked_rings_are_locked_on_both_sides_or_refused_in_words() {
     actor.end();
 }
 
-/// Creates a locked ring with a reader; prints the locked amount, or the reason of the failure.
+/// Creates a locked ring with a reader. Prints the locked amount, or the reason for the failure.
 pub fn lock() {
     let node = node("shm", "locked = true\nbuffer = 65536");
     let before = number(STATUS, "VmLck").unwrap();
@@ -208,14 +206,14 @@ pub fn lock() {
         Err(error) => return say(error),
     };
     let sending = number(STATUS, "VmLck").unwrap() - before;
-    // Present senders are connected when this returns, or never.
+    // Existing senders are connected when this returns, or never.
     let mut subscriber = node.subscriber("numbers").unwrap();
     if subscriber.senders() == 0 {
         return say("only the sending side");
     }
     assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
     let both = number(STATUS, "VmLck").unwrap() - before;
-    // Control page, ring and mirror, on each side; and a cursor each.
+    // On each side: control page, ring and mirror; and a cursor each.
     assert_eq!((sending, both), (4 + 128, 2 * (4 + 128 + 4)));
     laps(&mut publisher, subscriber);
     say(format!("locked {both} KiB"));

@@ -1,5 +1,5 @@
-//! Links over addresses that are not of the loopback interface. A process in a network namespace of
-//! its own gives it such an address, and starts a receiver there.
+//! Links over addresses outside the loopback range. A process in a separate network namespace gives
+//! its loopback interface such an address, and starts a receiver there.
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,8 +15,8 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 1, 2, 3);
 const PACKETS: u64 = 2000;
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Returns the command that gives a process a network of its own, with the right to set it up;
-/// empty where the machine permits none.
+/// Returns the command that gives a process a separate network, with the right to set it up. Empty
+/// if the machine does not permit it.
 fn own_network() -> &'static [&'static str] {
     let ways: [&[&str]; 2] =
         [&["unshare", "--net", "--"], &["unshare", "--user", "--map-root-user", "--net", "--"]];
@@ -41,7 +41,7 @@ fn raise() {
     let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
     address.sin_family = libc::AF_INET as libc::sa_family_t;
     address.sin_addr.s_addr = u32::from_ne_bytes(ADDRESS.octets());
-    // SAFETY: both are plain numbers, and the one is no larger than the other.
+    // SAFETY: both types are plain numbers, and the source is no larger than the target.
     let address: libc::sockaddr = unsafe { std::mem::transmute(address) };
     let address = libc::__c_anonymous_ifr_ifru { ifru_addr: address };
     for (request, name, of) in
@@ -100,7 +100,7 @@ pub fn home(words: &[&str]) {
     away.end();
 }
 
-/// Receives what is published, over the same address.
+/// Receives the published packets over the same address.
 pub fn away(words: &[&str]) {
     let [domain, transport, insecure] = words else { panic!("{words:?}") };
     let rules = format!(

@@ -1,5 +1,5 @@
-//! Sockets in the folder of `STRIPLINE_RUNTIME_DIR`. Processes of two network namespaces meet
-//! there, and killed ones leave nothing for long. An unfit folder is refused by name.
+//! Sockets in the folder of `STRIPLINE_RUNTIME_DIR`. Processes in two network namespaces meet
+//! there, and files of killed processes are soon removed. An unfit folder is refused by name.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -20,11 +20,11 @@ use crate::users::{NO_CALL, a_group};
 
 const TRANSPORTS: [&str; 2] = ["shm", "uds"];
 const NONE: [PathBuf; 0] = [];
-/// Between two rounds of a process that sends and receives.
+/// The pause between two rounds of a process that sends and receives.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Returns the command that gives a process a network namespace of its own; empty where the
-/// machine permits none.
+/// Returns the command that gives a process a separate network namespace. Empty if the machine does
+/// not permit it.
 fn own_network() -> &'static [&'static str] {
     let ways: [&[&str]; 2] =
         [&["unshare", "--net", "--"], &["unshare", "--user", "--map-current-user", "--net", "--"]];
@@ -40,7 +40,7 @@ fn network_of(process: u32) -> PathBuf {
     std::fs::read_link(format!("/proc/{process}/ns/net")).unwrap()
 }
 
-/// Returns the files of the folder that no process has.
+/// Returns the files in the folder that belong to no process.
 fn debris(folder: &Path) -> Vec<PathBuf> {
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     paths.filter(|path| UnixStream::connect(path).is_err()).collect()
@@ -59,7 +59,7 @@ fn processes_of_two_networks_meet_in_a_folder_and_survive_kills() {
         assert_eq!(actor.hear(), "ready");
         actor
     };
-    // The first one hosts the rendezvous.
+    // The process that starts first hosts the rendezvous.
     let mut left = start("left", "right", "1");
     let mut right = start("right", "left", "2");
     assert_eq!((left.hear(), right.hear()), ("met 2".into(), "met 1".into()));
@@ -69,12 +69,12 @@ fn processes_of_two_networks_meet_in_a_folder_and_survive_kills() {
         let networks = [network_of(left.pid()), network_of(right.pid()), network_of(std::process::id())];
         assert!(networks[0] != networks[1] && !networks[..2].contains(&networks[2]), "{networks:?}");
     }
-    // Without the folder they are alone.
+    // Without the folder, a process is alone.
     let mut stranger = Actor::start("join", &Cast { words: &[&domain], ..Cast::default() });
     assert_eq!(stranger.hear(), "joined");
     stranger.end();
 
-    // The host is killed, which is a publisher too; then the one that took its place.
+    // The host, which is also a publisher, is killed; then the process that took its place.
     left.kill();
     assert!(!debris(place.path()).is_empty(), "a killed process leaves its files");
     let mut left = start("left", "right", "3");
@@ -90,7 +90,7 @@ fn processes_of_two_networks_meet_in_a_folder_and_survive_kills() {
     assert_eq!(left, NONE, "an end in order leaves nothing");
 }
 
-/// Kills the host of several nodes: one of them takes its place, and all meet again.
+/// Kills the host of several nodes. One of them takes its place, and all meet again.
 #[test]
 fn of_many_nodes_one_follows_a_killed_host() {
     let place = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ fn of_many_nodes_one_follows_a_killed_host() {
     };
     let mut heirs: Vec<_> = ["a", "b", "c", "d"].map(|own| start(own, "late", own_number(own))).into();
     host.kill();
-    // It reaches all of them, so they have one rendezvous and not several.
+    // The late process reaches all of them, so they have one rendezvous and not several.
     let mut late = start("late", "a", "9");
     for heir in &mut heirs {
         assert_eq!(heir.hear(), "met 9");
@@ -160,19 +160,19 @@ pub fn meet(words: &[&str]) {
     }
 }
 
-/// Returns a flag that the end of the standard input sets.
+/// Returns a flag that is set at the end of the standard input.
 fn end_of_input() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let its = Arc::clone(&ended);
     std::thread::spawn(move || {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
-        // Only a flag: what the other thread does then needs nothing of this one.
+        // Relaxed: it is only a flag, and the other thread needs no data from this one.
         its.store(true, Ordering::Relaxed);
     });
     ended
 }
 
-/// Joins a domain and opens a port; prints whether that worked, and waits for the end of the input.
+/// Joins a domain and opens a port. Prints whether this worked, and waits for the end of the input.
 pub fn join(words: &[&str]) {
     let opened = Node::join(words[0], Topics::default())
         .and_then(|node| node.publisher::<u8>("topic").map(|publisher| (node, publisher)));
@@ -183,7 +183,7 @@ pub fn join(words: &[&str]) {
     let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
 }
 
-/// Starts a process that joins a domain of its own there, and returns its answer.
+/// Starts a process that joins a separate domain in that folder, and returns its answer.
 fn answer(domain: &str, folder: &OsStr, wrapper: &[&str]) -> String {
     let cast = Cast { words: &[domain], folder: Some(folder), wrapper, ..Cast::default() };
     let mut actor = Actor::start("join", &cast);
@@ -212,7 +212,7 @@ fn an_unfit_folder_is_refused_with_the_variable_and_the_remedy() {
         assert!(answer.starts_with("refused: STRIPLINE_RUNTIME_DIR: "), "{answer}");
         assert!(answer.contains(words), "{answer}");
     }
-    // A missing one is made, for this user alone.
+    // A missing folder is made for this user alone.
     assert_eq!(answer("made", path("made").as_os_str(), &[]), "joined");
     assert_eq!(std::fs::metadata(path("made")).unwrap().permissions().mode() & 0o777, 0o700);
 }
@@ -236,7 +236,7 @@ fn a_group_shares_a_folder_of_root() {
         folder,
         ..Cast::default()
     };
-    // In both directions: the one that joins first hosts the rendezvous.
+    // Tried in both directions, because the process that joins first hosts the rendezvous.
     for (first, second) in [(0, NO_CALL), (NO_CALL, 0)] {
         let mut publisher = Actor::start("publish", &member(first));
         assert_eq!(publisher.hear(), "ready");
@@ -247,7 +247,7 @@ fn a_group_shares_a_folder_of_root() {
         subscriber.kill();
         publisher.kill();
     }
-    // A user outside the group does not get in, and gets the reason.
+    // A user outside the group cannot join, and gets the reason.
     let cast = Cast { words: &words, user: Some((NO_CALL, &[])), folder, ..Cast::default() };
     let mut stranger = Actor::start("join", &cast);
     let answer = stranger.hear();
@@ -260,7 +260,7 @@ fn a_full_or_read_only_folder_is_refused_by_name() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().to_str().unwrap();
     for (options, words) in [("nr_inodes=1", "No space left on device"), ("ro", "Read-only file system")] {
-        // The file system is gone with the process.
+        // The file system ends with the process.
         let mount = format!("mount -t tmpfs -o {options},mode=700 none {folder} && exec \"$0\" \"$@\"");
         let wrapper = ["unshare", "--mount", "sh", "-c", &mount];
         let permitted = Command::new(wrapper[0])
@@ -297,10 +297,10 @@ fn what_others_left_under_the_name_is_debris_or_refused() {
         assert!(answer.contains(&words) && answer.contains("remove it"), "{answer}");
     }
     assert_eq!(std::fs::read_to_string(name("file")).unwrap(), "kept");
-    // The socket of a program that died.
+    // The socket of a program that died is replaced.
     drop(UnixListener::bind(name("dead")).unwrap());
     drop(UnixListener::bind(place.path().join("stripline-0123456789abcdef")).unwrap());
-    // One that another program has stays.
+    // The socket of another running program stays.
     let other = UnixListener::bind(name("other")).unwrap();
     assert_eq!(answer("dead", place.path().as_os_str(), &[]), "joined");
     assert_eq!(debris(place.path()).len(), 3, "the file, the symbolic link and the folder");

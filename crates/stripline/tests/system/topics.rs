@@ -8,10 +8,11 @@ use stripline::node::{Node, Publisher, Subscriber, Topics};
 
 use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, say};
 
-/// `PROCESSES TOPICS` of a longer run: the processes, and the topics that each of them publishes.
+/// The size of a longer run, `PROCESSES TOPICS`: the processes, and the topics that each publishes.
 const SIZE: &str = "STRIPLINE_SYSTEM_TOPICS";
 
-/// Runs processes that publish some topics each, and subscribe to as many of another process.
+/// Runs processes that each publish some topics and subscribe to the same number of another
+/// process's.
 #[test]
 fn a_thousand_topics_are_found_by_two_processes() {
     let size = std::env::var(SIZE).unwrap_or_else(|_| "2 500".into());
@@ -51,7 +52,7 @@ pub fn all(words: &[&str]) {
     await_go_on();
 }
 
-/// Prints how long a subscriber takes beside a publisher that is stopped, and without one.
+/// Prints the time that a new subscriber takes beside a stopped publisher, and without one.
 #[test]
 fn a_new_subscriber_does_not_wait_for_a_publisher_that_is_stopped() {
     let domain = format!("stopped-{}", std::process::id());
@@ -60,7 +61,7 @@ fn a_new_subscriber_does_not_wait_for_a_publisher_that_is_stopped() {
     let start = |role, marker| Actor::start(role, &Cast { words: &[&domain, marker], ..Cast::default() });
     let mut stopped = start("publish-one", "");
     assert_eq!(stopped.hear(), "published");
-    // The first announces itself behind the publishers.
+    // The first subscriber announces itself to the rendezvous after the publishers.
     let mut first = start("subscribe-one", "topic");
     let without = first.hear();
     let pid = Pid::from_raw(stopped.pid().cast_signed()).unwrap();
@@ -73,7 +74,7 @@ fn a_new_subscriber_does_not_wait_for_a_publisher_that_is_stopped() {
     println!("without {without}, beside a stopped publisher {}", late.hear());
     assert!(healthy.wait_for_receivers(2, DEADLINE).unwrap());
     kill_process(pid, Signal::CONT).unwrap();
-    // It gets the second subscriber once it goes on.
+    // The stopped process gets the second subscriber once it continues.
     stopped.go_on();
     assert_eq!(stopped.hear(), "has two");
     for actor in [stopped, first, late] {

@@ -1,4 +1,4 @@
-//! Links between users: open to a group where one is named, and to no other user.
+//! Links between users: open to a group if one is named, and to no other user.
 
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -12,7 +12,7 @@ use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, is_root, say}
 
 const TOPICS: [&str; 3] = ["ring", "lossy", "socket"];
 const PACKETS: u64 = 300;
-/// A user other than root; no account need have this number.
+/// A user other than root. No account needs to have this number.
 pub const NO_CALL: u32 = 65_534;
 
 fn topics(group: &str) -> Topics {
@@ -23,7 +23,7 @@ fn topics(group: &str) -> Topics {
     Topics::parse(&text).unwrap()
 }
 
-/// Returns the name of a group with that property.
+/// Returns the name of a group that has the wanted property.
 pub fn a_group(wanted: impl Fn(u32) -> bool) -> Option<(String, u32)> {
     let text = std::fs::read_to_string("/etc/group").ok()?;
     text.lines().find_map(|line| {
@@ -46,13 +46,13 @@ fn a_domain_with_a_group_is_open_to_its_members_only() {
     let mut publisher = Actor::start("publish", &member(0));
     assert_eq!(publisher.hear(), "ready");
 
-    // A member of the group gets every packet, and copies where a sender could change it.
+    // A member of the group gets every packet, and copies packets that a sender could change.
     let mut subscriber = Actor::start("subscribe", &member(NO_CALL));
     assert_eq!(subscriber.hear(), "ready");
     publisher.go_on();
     let said = subscriber.hear();
     assert_eq!(said, "took all; in the ring itself: none");
-    // The same user reads in place.
+    // The same user reads packets in place.
     let mut own = Actor::start("subscribe", &member(0));
     assert_eq!(own.hear(), "ready");
     publisher.go_on();
@@ -101,7 +101,7 @@ pub fn take_name(name: &str) {
     await_go_on();
 }
 
-/// Tests within one user where this process cannot become another; a unit test covers the decision
+/// Tests within one user if this process cannot become another. A unit test covers the decision
 /// about credentials.
 fn same_user_only(domain: &str) {
     let own = rustix::process::getegid().as_raw();
@@ -145,8 +145,7 @@ pub fn publish(words: &[&str]) {
     await_go_on();
 }
 
-/// Receives the packets of one round, and prints the topics with packets that were read in the
-/// ring.
+/// Receives the packets of one round. Prints the topics with packets that were read in the ring.
 pub fn subscribe(words: &[&str]) {
     let node = Node::join(words[0], topics(words[1])).unwrap();
     let mut subscribers = TOPICS.map(|topic| node.subscriber::<u64>(topic).unwrap());
@@ -175,7 +174,7 @@ pub fn subscribe(words: &[&str]) {
     }
     let in_place = if in_place.is_empty() { "none".into() } else { in_place.join(", ") };
     say(format!("took all; in the ring itself: {in_place}"));
-    // The next round is for others.
+    // The next round is for other receivers.
     drop(subscribers);
     say(endpoints.join(" "));
     await_go_on();
