@@ -1,6 +1,6 @@
 //! Publishers and subscribers in a program without launcher, waveform or environment: the program
 //! names its domain itself. A thread measures. The main loop has other work, and takes the levels
-//! that have arrived since its previous turn.
+//! that have arrived since the previous turn.
 //!
 //! ```text
 //! cargo run -p stripline --example embedded            in the domain `embedded`

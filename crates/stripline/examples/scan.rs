@@ -50,11 +50,11 @@ impl Component for Scan {
         let tuner = tuner.with(CallOptions::deadline(Duration::from_secs(20)));
         for channel in 0..self.channels {
             let frequency_hz = self.first_hz + 25e3 * channel as f64;
-            // An error ends the component, and the launcher reports its text.
+            // An error ends the component, and the launcher reports the text.
             let reached_hz = tuner.tune(frequency_hz).map_err(Error::failed)?;
             output.set_stream(StreamInfo::new("scan").center_frequency_hz(reached_hz));
             let mut packet = output.loan(PACKET_SAMPLES)?;
-            // A receiver would write its samples here.
+            // A receiver would write samples here.
             packet.fill(Complex::ZERO);
             packet.send()?;
         }

@@ -1,4 +1,4 @@
-//! The cost of a send that waits for its receiver, over shared memory and over a socket. The packet
+//! The cost of a send that waits for the receiver, over shared memory and over a socket. The packet
 //! has 64 bytes and scope `target`, and the receiver is another thread.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The transports are measured in turn, in short blocks. The result for each transport is the
-//! median send of its fastest block. The ratio of the second `shm` to the first is the error of the
+//! median send of the fastest block. The ratio of the second `shm` to the first is the error of the
 //! measurement.
 
 use std::time::{Duration, Instant};

@@ -86,7 +86,7 @@ fn serve(transport: Option<&str>) -> stripline::Result<()> {
     Ok(())
 }
 
-/// Connects a client; its node, which discovers the servers, must stay alive.
+/// Connects a client. The caller must keep the node alive, because it discovers the servers.
 fn client() -> stripline::Result<(Node, TunerClient)> {
     let node = Node::new()?;
     let client = TunerClient::connect(&node, TunerService::NAME, ClientOptions::default())?;

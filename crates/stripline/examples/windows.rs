@@ -16,7 +16,7 @@ const PACKETS: usize = 10;
 const WINDOW: usize = 1024;
 const STEP: usize = 512;
 
-/// Sends a ramp, in which each sample is its number.
+/// Sends a ramp, in which the value of each sample is its number.
 fn send(mut publisher: Publisher<f32>) -> Result<()> {
     publisher.wait_for_receivers(1, Duration::from_secs(60))?;
     for packet in 0..PACKETS {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// A system with all its possible steps.
+/// A system with all possible steps.
 pub(crate) trait System: Clone + Eq + Hash + Debug {
     /// Returns every possible next step: the name of the step, and the resulting state.
     ///
@@ -23,7 +23,7 @@ pub(crate) trait System: Clone + Eq + Hash + Debug {
     fn is_done(&self) -> bool;
 }
 
-/// A number of states above that of any model here. A search without bounds is cut short.
+/// A number of states that no model here reaches. A search without bounds is cut short.
 const STATES_MAX: usize = 3_000_000;
 
 /// Explores all states and returns their number.

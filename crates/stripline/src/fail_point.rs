@@ -8,11 +8,11 @@
 /// All points, in the order of a connection's life: first on the sending side, then on the
 /// receiving side.
 pub const POINTS: &[&str] = &[
-    // Sending: the ring is created, and its port listens.
+    // Sending: the ring is created, and the port listens.
     "create-memory",
     "create-sealed",
     "create-door",
-    // A receiver connects: its path is probed; messages of the handshake are exchanged; the sender
+    // A receiver connects: the path is probed; messages of the handshake are exchanged; the sender
     // attaches the receiver.
     "probe",
     "probe-answered",
@@ -40,7 +40,7 @@ pub const POINTS: &[&str] = &[
     "end",
     "end-published",
     "end-closed",
-    // The session of a sender over datagrams repairs losses of a receiver. At its end it passes on
+    // The session of a sender over datagrams repairs losses of a receiver. At the end it passes on
     // the datagrams in transit.
     "repair",
     "repaired",
@@ -92,21 +92,21 @@ pub const POINTS: &[&str] = &[
     "goodbye-sent",
     "reader-detach",
     // A port moves to another transport: it is open there; a receiver has connected; the port sends
-    // the end of its path, and the receiver continues on the new one; the old path is dropped.
+    // the end of the path, and the receiver continues on the new one; the old path is dropped.
     "move-prepared",
     "move-connected",
     "move",
     "moved",
     "moved-receiver",
     "move-left",
-    // A call: it is numbered; it is sent; its reply has arrived. Or it is cancelled, before and
+    // A call: it is numbered; it is sent; the reply has arrived. Or it is cancelled, before and
     // after the server is notified.
     "call-numbered",
     "call-sent",
     "call-replied",
     "call-given-up",
     "call-taken-back",
-    // At the server: a request is queued; its handler starts; its reply is about to be sent; the
+    // At the server: a request is queued; the handler starts; the reply is about to be sent; the
     // reply was sent; the request is released.
     "call-waits",
     "call-begun",
@@ -208,7 +208,7 @@ mod armed {
         let _ = LAST_MOMENT.set(act);
     }
 
-    /// Kills the process if this point is armed and its count is reached.
+    /// Kills the process if this point is armed and the count is reached.
     pub fn reached(point: &str) {
         let Some(armed) = ARMED.get_or_init(armed) else { return };
         // Relaxed: only the count matters, and exactly one thread reaches zero.

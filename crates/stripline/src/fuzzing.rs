@@ -64,7 +64,7 @@ pub fn welcome(ring: u32, resume_from: Option<u64>) -> Vec<u8> {
     handshake::encode(&HelloReply::Welcome(Welcome::new(KEYS[1], resume_from, ring))).unwrap_or_default()
 }
 
-/// Parses a process's information about its ports.
+/// Parses a process's information about ports.
 ///
 /// # Errors
 /// A description of the problem with the bytes.
@@ -121,7 +121,7 @@ pub fn flow(
     Ok((more.count() as u64, again))
 }
 
-/// Passes datagrams of a sender and bytes of its control socket to the receiving side of a session,
+/// Passes datagrams of a sender and bytes of the control socket to the receiving side of a session,
 /// a millisecond apart. The number in each pair selects the kind: an even number is a datagram.
 ///
 /// Returns the ranges of numbers that were delivered or given up, and the control records encoded
@@ -245,7 +245,7 @@ pub fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
     crate::call::fuzzing::reply(bytes, outstanding)
 }
 
-/// The receiving side of a byte stream, starting with its handshake. The other end of the socket
+/// The receiving side of a byte stream, starting with the handshake. The other end of the socket
 /// must already have replied or hung up.
 pub struct Frames(AnyInlet);
 
@@ -291,7 +291,7 @@ pub struct Switchboard {
 }
 
 impl Switchboard {
-    /// Creates a port without senders. All its connections share one set of counters.
+    /// Creates a port without senders. All connections share one set of counters.
     ///
     /// # Errors
     /// A lack of descriptors.
@@ -316,7 +316,8 @@ impl Switchboard {
         Ok((Self { mailbox: events, stats }, incoming))
     }
 
-    /// Connects a sender and returns its end of the socket. Frames are written to this end.
+    /// Connects a sender and returns the sender's end of the socket. Frames are written to this
+    /// end.
     ///
     /// # Errors
     /// A lack of descriptors or threads.

@@ -2,7 +2,7 @@
 //!
 //! | name | meaning |
 //! | --- | --- |
-//! | [`Component`] | the trait that a component implements: its description, creation and run |
+//! | [`Component`] | the trait that a component implements: description, creation and run |
 //! | [`ComponentSpec`], [`PortTypes`], [`PropertySpec`] | the description: ports and properties |
 //! | [`Properties`], [`Ports`] | the values and the connected ports of a component |
 //! | [`Input`], [`Output`] | a port that receives packets, and a port that sends them |

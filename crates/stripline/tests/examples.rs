@@ -80,7 +80,7 @@ impl Running {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), Signal::INT).unwrap();
     }
 
-    /// Waits for the end of the example and returns its exit code.
+    /// Waits for the end of the example and returns the exit code.
     fn end(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -305,8 +305,8 @@ impl Observer for Lines {
     }
 }
 
-/// Does nothing unless it is started as the launching process. That process is separate because a
-/// launcher handles the signals of its process.
+/// Does nothing unless it is started as the launching process. A separate process is needed because
+/// a launcher handles the signals of the whole process.
 #[test]
 fn launch() {
     let Some(name) = std::env::var_os(WAVEFORM) else { return };

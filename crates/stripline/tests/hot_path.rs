@@ -225,8 +225,8 @@ fn forbid_system_calls() {
     filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_TRAP));
     filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: a zeroed action is a valid one. The handler does only what a signal handler may do.
-    // The program and the memory that it points to live across the calls.
+    // SAFETY: a zeroed action is a valid one. The handler makes only calls that a signal handler
+    // may make. The program and the memory that it points to live across the calls.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = trapped as *const () as usize;

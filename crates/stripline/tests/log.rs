@@ -19,7 +19,7 @@ const ROLE: &str = "STRIPLINE_LOG_ROLE";
 /// A time longer than any step takes on a busy machine. It only ends a hang.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A component for `component::main`, which prints its usage.
+/// A component for `component::main`, which prints the usage.
 struct Idle;
 
 impl Component for Idle {

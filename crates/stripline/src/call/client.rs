@@ -41,7 +41,7 @@ pub struct ServerReport {
     pub operations: Vec<Operation>,
 }
 
-/// A client of a service, which makes handles for its operations.
+/// A client of a service, which makes handles for the operations.
 ///
 /// ```
 /// use stripline::call::{CallError, ClientOptions, Refusal, ServerOptions, Service};
@@ -313,7 +313,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
         format!("{} at `{}`", self.name, connection.label())
     }
 
-    /// Reads a reply. Inlined so that the value is written to its final place. On the path of a
+    /// Reads a reply. Inlined so that the value is written to the final place. On the path of a
     /// call, no value is copied in chunks that differ from the chunks in which it was written.
     #[inline(always)]
     fn read(&self, connection: &ServerConnection, reply: WireReply<'_>) -> Result<Rep, CallError<E>> {

@@ -73,11 +73,11 @@ impl ClientTable {
     }
 
     /// Closes the reply senders of clients that have left the port. Returns false while a client is
-    /// about to be accepted, because such a client must not be mistaken for one that has left.
+    /// about to be accepted, because such a client must not be mistaken for a client that has left.
     pub(super) fn close_departed(&self, port: &Incoming) -> bool {
         let mut clients = lock(&self.clients);
         // This check is made under the lock: the port has either handled the connection of each
-        // client, or has it among its events.
+        // client, or has it among the events.
         if self.events.is_pending() {
             return false;
         }

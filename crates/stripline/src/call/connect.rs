@@ -21,7 +21,7 @@ use super::{Client, ClientOptions, Operation, Payload, Server, ServerOptions, Se
 
 impl Node {
     /// Creates a client of a service with one operation, [`Operation::ONLY`], as made by
-    /// [`Node::server`]. As with [`Node::service_client`], keep the node as long as the client.
+    /// [`Node::server`]. Keep the node as long as the client, as with [`Node::service_client`].
     ///
     /// # Errors
     /// An invalid name, or an option out of range.

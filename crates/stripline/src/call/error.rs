@@ -76,7 +76,7 @@ pub enum CallError<E> {
 
 impl<E> CallError<E> {
     /// Returns the code of this outcome: a number and a word that never change. A refusal has the
-    /// code of its kind of refusal, and [`CallError::Link`] the code of the error in it.
+    /// code of the kind of refusal, and [`CallError::Link`] the code of the error in it.
     ///
     /// ```
     /// use stripline::{Error, ErrorCode};

@@ -28,9 +28,9 @@
 //! | type | what it is | made by |
 //! | --- | --- | --- |
 //! | [`Service`] | named operations and their handlers, connected to nothing | [`Service::new`] |
-//! | [`Server`] | serves one service to all its clients | [`Node::service_server`], [`Node::server`] |
+//! | [`Server`] | serves one service to all clients | [`Node::service_server`], [`Node::server`] |
 //! | [`ServiceClient`] | the connections to all servers of a service | [`Node::service_client`] |
-//! | [`Client`] | calls one of these operations | [`ServiceClient::operation`], [`Node::client`] |
+//! | [`Client`] | calls an operation of a service | [`ServiceClient::operation`], [`Node::client`] |
 //! | [`ClientView`] | the same with a key or another deadline | [`Client::with`] |
 //! | [`Pending`] | a call that was started | [`Client::start`], [`ClientView::start`] |
 //! | [`OwnedPending`] | the same without a borrow of the client | [`Pending::into_owned`] |

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::terms::{LinkOptions, WaitStrategy};
 
-/// The options of a client. The server chooses the transport of its calls.
+/// The options of a client. The server chooses the transport of the calls.
 ///
 /// ```
 /// use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::terms::{LinkOptions, WaitStrategy};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// The longest time from a call to its reply, including the wait for a server: at most an hour.
+    /// The longest time from a call to the reply, including the wait for a server: at most an hour.
     pub deadline: Duration,
     /// The strategy of waits for replies and for room for requests.
     pub wait: WaitStrategy,
@@ -37,7 +37,7 @@ impl ClientOptions {
     /// Checks the numbers against their ranges.
     ///
     /// # Errors
-    /// A sentence that names the number and its range.
+    /// A sentence that names the number and the allowed range.
     ///
     /// ```
     /// use stripline::call::ClientOptions;
@@ -145,7 +145,7 @@ impl ServerOptions {
     /// Checks the numbers against their ranges.
     ///
     /// # Errors
-    /// A sentence that names what is out of range.
+    /// A sentence that names the number that is out of range.
     ///
     /// ```
     /// use stripline::call::ServerOptions;

@@ -7,7 +7,7 @@ use super::client::{Client, Pending};
 use super::deadline::CallDeadline;
 use super::{CallError, Payload};
 
-/// A [`Pending`] call that owns a handle of its client. Dropping it cancels the call.
+/// A [`Pending`] call that owns a handle of the client. Dropping it cancels the call.
 ///
 /// ```
 /// use stripline::call::{ClientOptions, ServerOptions};

@@ -63,7 +63,7 @@ impl<T: Serialize + DeserializeOwned> Payload for T {
     }
 }
 
-/// One sample as plain memory, without allocation or serialisation.
+/// A sample as plain memory, without allocation or serialisation.
 ///
 /// ```
 /// use stripline::call::Plain;

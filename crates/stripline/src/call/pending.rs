@@ -11,7 +11,7 @@ use crate::sys::mutex::lock;
 
 use super::wire::{ReplyStatus, WireReply};
 
-/// The number of low bits of a call's number that hold its slot.
+/// The number of low bits of a call's number that hold the slot.
 const SLOT_BITS: u32 = 16;
 
 /// The number of calls that may always be abandoned and unanswered.
@@ -31,8 +31,7 @@ pub(super) struct PendingCalls {
 
 #[derive(Default)]
 struct Slot {
-    /// The number of the call that is outstanding in this slot, or has its reply here; 0 if there
-    /// The number of the call that is outstanding in this slot, or has its reply here; 0 for a free
+    /// The number of the call that is outstanding in this slot, or has the reply here; 0 for a free
     /// slot.
     number: AtomicU64,
     /// The time at which the call was sent, if it is measured.
@@ -118,7 +117,7 @@ impl PendingCalls {
         }
     }
 
-    /// Records the round trip of a call that has its reply, if the call is measured.
+    /// Records the round trip of an answered call, if the call is measured.
     #[inline]
     pub(super) fn measure(&self, number: u64) {
         let Some(slot) = self.slot(number) else { return };
@@ -137,7 +136,7 @@ impl PendingCalls {
         }
     }
 
-    /// Stores a reply for its call. Only one thread at a time delivers replies.
+    /// Stores the reply to a call. Only one thread at a time delivers replies.
     pub(super) fn deliver(&self, reply: &WireReply<'_>) -> ReplyOutcome {
         let Some(slot) = self.slot(reply.number) else { return self.late(reply.number) };
         let mut contents = lock(&slot.contents);
@@ -168,7 +167,7 @@ impl PendingCalls {
         self.slot(number).is_none_or(|slot| slot.is_filled.load(Ordering::Acquire))
     }
 
-    /// Takes the result of a call, if there is one. Passes a reply to `read` and frees its slot.
+    /// Takes the result of a call, if there is one. Passes a reply to `read` and frees the slot.
     pub(super) fn take(&self, number: u64, read: &mut impl FnMut(WireReply<'_>)) -> Option<WaitOutcome> {
         let Some(slot) = self.slot(number) else { return Some(WaitOutcome::Closed) };
         slot.settle(number, &mut lock(&slot.contents), read)

@@ -16,7 +16,7 @@ use super::client_core::ClientCore;
 use super::server_connection::{RECHECK_INTERVAL, ServerConnection};
 use super::{Server, ServiceClient};
 
-/// The descriptor of a client, shared by all its connections.
+/// The descriptor of a client, shared by all connections of the client.
 #[derive(Default)]
 pub(super) struct ClientReady {
     /// Whether a loop waits for the descriptor.
@@ -37,7 +37,7 @@ struct ReadyParts {
 impl ClientReady {
     fn parts(&self) -> Result<&ReadyParts> {
         if self.parts.get().is_none() {
-            // If another thread made the parts first, its parts are used.
+            // If another thread made the parts first, those parts are used.
             let (set, doorbell) = (Arc::new(ReadySet::new()?), Doorbell::new()?);
             let _ = self.parts.set(ReadyParts { set, doorbell });
         }

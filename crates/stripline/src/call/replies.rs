@@ -42,7 +42,7 @@ struct QueuedReply {
     until: Option<Instant>,
 }
 
-/// One reply.
+/// A reply.
 pub(super) struct ReplyMessage<'a> {
     pub number: u64,
     pub status: ReplyStatus,
@@ -66,7 +66,7 @@ impl ReplySender {
 
     /// Sends a reply, or queues it.
     pub(super) fn send(self: &Arc<Self>, answer: &ReplyMessage<'_>) {
-        // A child that a handler forked leaves the reply to its parent.
+        // A child that a handler forked leaves the reply to the parent.
         if !self.process.is_current() {
             return;
         }

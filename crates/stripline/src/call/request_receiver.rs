@@ -51,7 +51,7 @@ impl RequestReceiver {
         Self { incoming, slots: Vec::new(), closed_count: 0, clients, counts, queue, scanned_ns: 0 }
     }
 
-    /// Receives the next request and ensures that its client has a slot. Returns false if none
+    /// Receives the next request and ensures that the client has a slot. Returns false if none
     /// arrived.
     pub(super) fn receive(&mut self, wait: Wait) -> Result<bool> {
         match self.incoming.receive(|| wait) {
@@ -121,9 +121,9 @@ impl RequestReceiver {
         self.incoming.release();
     }
 
-    /// Returns the next queued request after searching for its cancellation. For a fresh request,
-    /// only buffered messages are searched. For other requests, the system may be polled as well.
-    /// The search ends when the queue is full.
+    /// Returns the next queued request after searching for a cancellation of it. For a fresh
+    /// request, only buffered messages are searched. For other requests, the system may be polled
+    /// as well. The search ends when the queue is full.
     pub(super) fn next_queued(
         &mut self,
         is_fresh: bool,

@@ -87,7 +87,7 @@ pub struct ServerCounts {
 /// ```
 pub struct Server<'h> {
     // The fields are dropped in this order: first no client can find the listener, then no client
-    // can connect, and then each client gets the end of stream behind its last reply.
+    // can connect, and then each client gets the end of stream behind the last reply.
     _offer: Local<Box<dyn Send>>,
     listener: Local<CallListener>,
     _replies: Local<CloseReplies>,
@@ -98,7 +98,7 @@ pub struct Server<'h> {
 
 /// The end of all replies, sent when this is dropped.
 ///
-/// It is dropped before the receiving ends. Otherwise a sending end would detach its client, which
+/// It is dropped before the receiving ends. Otherwise a sending end would detach the client, which
 /// may not have attached yet and would then miss the replies already sent.
 struct CloseReplies {
     /// The stop token for replies that wait for room at their clients.
@@ -133,12 +133,12 @@ struct Call<'a> {
     replies: &'a Arc<ReplySender>,
     /// The number of calls that the server works on at once.
     threads: u32,
-    /// Set when the call is cancelled while its handler runs, if the server detects this.
+    /// Set when the call is cancelled while the handler runs, if the server detects this.
     cancelled: Option<&'a AtomicBool>,
 }
 
 impl<'h> Server<'h> {
-    /// Creates a server. `open` opens its listener with an acceptor and announces the result.
+    /// Creates a server. `open` opens the listener with an acceptor and announces the result.
     pub(super) fn new(
         service: Service<'h>,
         options: &ServerOptions,

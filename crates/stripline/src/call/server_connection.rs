@@ -1,6 +1,5 @@
-//! A client's connection to one server. Any number of threads call over the connection. One of the
-//! waiting threads, the leader, receives for all (the Leader/Followers pattern; Schmidt et al.,
-//! 2000).
+//! A client's connection to one server. Any number of threads call over the connection. A leader
+//! among the waiting threads receives for all (the Leader/Followers pattern; Schmidt et al., 2000).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -169,7 +168,7 @@ impl ServerConnection {
         lock(&self.sender).as_mut().map(act)
     }
 
-    /// Sends a call and returns its number. Blocks while there is no room.
+    /// Sends a call and returns the number of the call. Blocks while there is no room.
     pub(super) fn start(
         &self,
         operation: usize,
@@ -442,7 +441,7 @@ impl ServerConnection {
         self.ready.set_changed();
     }
 
-    /// Makes the receiving thread prepare its wait again, if it waits.
+    /// Makes the receiving thread prepare the wait again, if it waits.
     pub(super) fn renew_wait(&self) {
         let events = lock(&self.events).upgrade();
         events.iter().for_each(|events| events.renew_wait());
@@ -463,7 +462,7 @@ impl ServerConnection {
 }
 
 /// Sends a request.
-// Always inlined: a `Wait` passed on would be copied in chunks that differ from its writes.
+// Always inlined: a `Wait` passed on would be copied in chunks that differ from the writes.
 #[inline(always)]
 fn put(outgoing: &mut Outgoing, words: [u64; 2], chain: &[u8], payload: &[u8], wait: Wait) -> Result<()> {
     let before = HEAD_BYTES + chain.len();

@@ -109,7 +109,7 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
     Err(Error::failed(format!("`{name}` is no {what}: use 1 to {max} letters, digits, `-`, `_`, `.`")))
 }
 
-/// The context of a call, passed to its handler.
+/// The context of a call, passed to the handler.
 ///
 /// ```
 /// use stripline::call::{Context, Service};

@@ -18,10 +18,10 @@ fn waker_of(core: &ClientCore) -> Result<Waker> {
 }
 
 impl ServiceClient {
-    /// Returns a handle with which other threads end a wait of this client in any of its handles: a
-    /// call, a pending call, [`ServiceClient::wait_for_servers`]. One wake ends one wait, even if
-    /// several threads wait. It takes up to 10 ms to end the wait of a thread for which another
-    /// thread receives.
+    /// Returns a handle with which other threads end a wait of this client in any handle: a call, a
+    /// pending call, [`ServiceClient::wait_for_servers`]. Each wake ends one wait, even if several
+    /// threads wait. It takes up to 10 ms to end the wait of a thread for which another thread
+    /// receives.
     ///
     /// The interrupted function returns [`Error::Interrupted`](crate::Error::Interrupted), for
     /// calls in a [`CallError::Link`](super::CallError::Link). With `sent`, the call was made.

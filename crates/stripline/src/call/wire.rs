@@ -74,7 +74,7 @@ pub(super) fn put_head(place: &mut [u8], words: [u64; 2]) {
     }
 }
 
-/// The number of bytes of a message on the first cache line of its frame in a ring, behind a short
+/// The number of bytes of a message on the first cache line of the frame in a ring, behind a short
 /// header.
 const ON_FIRST_CACHE_LINE: usize = 32;
 

@@ -2,7 +2,7 @@
 //! process inherits.
 //!
 //! The operations correspond to the SCA's Resource interface: initialize (`Assign`), start, stop,
-//! release. Configure, query and self-test are [`Ask`]. A message consists of its length (4 bytes,
+//! release. Configure, query and self-test are [`Ask`]. A message consists of a length (4 bytes,
 //! little-endian) and that many bytes of JSON.
 
 #![expect(missing_docs, reason = "public only in the hidden interface for the launcher")]
@@ -43,7 +43,7 @@ pub enum LauncherCommand {
     Assign(Vec<Assignment>),
     /// Connect an input. Sent again after the sender was restarted.
     Connect(Box<ConnectionAssignment>),
-    /// Do not wait for this connection of an input, or for the return of its sender: the sender has
+    /// Do not wait for this connection of an input, or for the return of the sender: the sender has
     /// ended for good.
     Abandon { component: String, port: String, connection: String },
     /// Drop the transport that the input has connected for a move: the sender of this connection
@@ -79,7 +79,7 @@ pub enum Ask {
     /// Open an output over a transport that it may move to. The process answers without the
     /// component.
     PrepareMove(Box<OutputAssignment>),
-    /// Move an output to the transport prepared last, before its next packet.
+    /// Move an output to the transport prepared last, before the next packet.
     Move(String),
     /// Close the transport that was prepared for an output. The process answers without the
     /// component.
@@ -98,7 +98,7 @@ impl Ask {
     }
 }
 
-/// One component of a process.
+/// A component of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Assignment {
     pub name: String,
@@ -117,8 +117,7 @@ pub struct Assignment {
     #[serde(default)]
     pub quiet: bool,
     pub sampling: Sampling,
-    /// Whether the streams go on after the component has ended its work, because it is started
-    /// again.
+    /// Whether the streams go on after the component has ended, because it is started again.
     #[serde(default)]
     pub keeps_streams: bool,
     /// The number of times that the component was started before in this run.
@@ -126,7 +125,7 @@ pub struct Assignment {
     pub restarts: u32,
 }
 
-/// One transport of one output.
+/// A transport of an output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutputAssignment {
     /// The port's name.
@@ -137,7 +136,7 @@ pub struct OutputAssignment {
     pub options: SenderOptions,
 }
 
-/// One connection of one input.
+/// A connection of an input.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct InputAssignment {
     pub port: String,
@@ -164,7 +163,7 @@ pub struct ConnectionAssignment {
 pub enum Report {
     /// The first message.
     Registered { version: u32 },
-    /// A component is created and its outputs are open.
+    /// A component is created and the outputs are open.
     Initialized { component: String, endpoints: Vec<OpenOutput> },
     /// An input is connected.
     Connected { component: String, connection: String },
@@ -184,7 +183,7 @@ pub enum Report {
     },
     /// The result of a request.
     Answer { component: String, number: u64, answer: RequestAnswer },
-    /// A component has ended. The report has the measurements of its inputs.
+    /// A component has ended. The report has the measurements of the inputs.
     Ended {
         component: String,
         outcome: Result<(), String>,
@@ -215,16 +214,16 @@ pub enum RequestAnswer {
     Tapped(Endpoint, TypeName),
     /// The output is open over another transport.
     MovePrepared(Endpoint),
-    /// The output has moved. The number is the sequence number of its first packet on the new
+    /// The output has moved. The number is the sequence number of the first packet on the new
     /// transport.
     Moved(u64),
     /// The output stays where it is.
     MoveCancelled,
-    /// The output has sent its end of stream.
+    /// The output has sent the end of stream.
     StreamEnded,
     /// The result of the self-test.
     Tested(TestResult),
-    /// The read-only properties. A value that does not fit its property is `None`.
+    /// The read-only properties. A value that does not fit the property is `None`.
     Values(Vec<(String, Option<Value>)>),
 }
 
@@ -235,7 +234,7 @@ pub struct OpenOutput {
     pub endpoint: Endpoint,
 }
 
-/// One end of the control socket: sends `S`, receives `R`.
+/// An end of the control socket: sends `S`, receives `R`.
 pub struct ControlChannel<S, R> {
     stream: Descriptor<UnixStream>,
     incoming: Vec<u8>,
@@ -243,7 +242,7 @@ pub struct ControlChannel<S, R> {
 }
 
 impl<S: Serialize, R: DeserializeOwned> ControlChannel<S, R> {
-    /// Wraps a stream. Its writes may block, and it is read only when data is available.
+    /// Wraps a stream. Writes may block, and the stream is read only when data is available.
     pub fn new(stream: UnixStream) -> Self {
         Self { stream: Descriptor::new(stream), incoming: Vec::new(), messages: PhantomData }
     }

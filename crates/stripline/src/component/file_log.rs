@@ -26,7 +26,7 @@ pub struct FileReport {
     pub path: String,
     /// Samples in the file; 0 for a file of another kind.
     pub samples: u64,
-    /// Samples altered to fit the file's format: beyond its range, or not a number.
+    /// Samples altered to fit the file's format: beyond the range, or not a number.
     pub clipped: u64,
     /// Samples of the stream that are not in the file.
     pub missing: u64,
@@ -65,8 +65,8 @@ impl FileReport {
     }
 }
 
-/// Writes a sentence that states what is missing in the file. Writes nothing for a complete,
-/// unaltered file.
+/// Writes a sentence about missing and altered samples. Writes nothing for a complete, unaltered
+/// file.
 impl fmt::Display for FileReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lacks = Vec::new();

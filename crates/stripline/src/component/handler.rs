@@ -69,7 +69,7 @@ pub trait Handler: Sized + Send + Sync + 'static {
 
     /// Makes a packet from a received one. With a pool it runs on several threads at once.
     ///
-    /// `made` is empty at first. Its content is sent with the stream, sample index, time and order
+    /// `made` is empty at first. The content is sent with the stream, sample index, time and order
     /// of `packet`. An empty packet is sent too, so that no receiver waits for it. A useless packet
     /// can be [refused](PacketView::refuse).
     ///
@@ -126,7 +126,7 @@ pub trait Handler: Sized + Send + Sync + 'static {
     }
 }
 
-/// The [`Component`] that runs a [`Handler`] as its waveform specifies.
+/// The [`Component`] that runs a [`Handler`] as the waveform specifies.
 ///
 /// ```
 /// # struct Square;

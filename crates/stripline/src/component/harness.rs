@@ -1,4 +1,4 @@
-//! A harness that runs one component in this process. A test feeds and reads its ports.
+//! A harness that runs one component in this process. A test feeds and reads the ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl Harness {
         self
     }
 
-    /// Creates the component, connects its ports, and runs it on a separate thread.
+    /// Creates the component, connects the ports, and runs the component on a separate thread.
     ///
     /// # Errors
     /// An unknown component type. Properties that the specification or the component refuses. A
@@ -241,9 +241,8 @@ impl Harness {
         if options.resequence.is_some() {
             incoming.resequence(None);
         }
-        // Neither end is started again, so the other end must not wait for its return. The port
-        // takes its connection now, because dropping the port ends only connections that it has
-        // taken.
+        // Neither end is started again, so the other end must not wait for it. The port takes the
+        // connection now, because dropping the port ends only connections that it has taken.
         incoming.say_goodbye_on_drop();
         incoming.senders();
         Ok(Link { outgoing, incoming, events })
@@ -308,10 +307,10 @@ fn mirrored(spec: &ComponentSpec) -> ComponentSpec {
     spec
 }
 
-/// A component that runs in a [`Harness`], and the other ends of its ports. Each end can be taken
-/// once. An end that is not taken ends with [`HarnessRun::finish`]. Until then, the packets of an
-/// output that is not taken wait, and may block the component. Dropping the run stops the
-/// component.
+/// A component that runs in a [`Harness`], and the other ends of the component's ports. Each end
+/// can be taken once. An end that is not taken ends with [`HarnessRun::finish`]. Until then, the
+/// packets of an output that is not taken wait, and may block the component. Dropping the run stops
+/// the component.
 ///
 /// ```
 /// use stripline::component::harness::Harness;

@@ -43,15 +43,15 @@ use crate::sys::process;
 use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::{self, ConnectRequest, StopToken, Wait};
 
-/// Makes an executable print the specification of its component as JSON and exit. An executable
-/// with several types, or made for several, prints a list.
+/// Makes an executable print the component's specification as JSON and exit. An executable with
+/// several types, or made for several, prints a list.
 pub const DESCRIBE_OPTION: &str = "--describe";
 
 /// Makes an executable read properties as JSON from standard input and exit. It prints the problem
 /// with the properties as JSON (`null`: no problem). The name of the type follows this option.
 pub const CHECK_OPTION: &str = "--check";
 
-/// The longest wait of an ending component for receivers to take its remaining packets.
+/// The longest wait of an ending component for receivers to take the remaining packets.
 const FINISH_TIME: Duration = Duration::from_secs(30);
 
 /// Runs as the `main` of an executable with one component type: follows a launcher, prints the
@@ -290,7 +290,7 @@ struct ComponentHost {
     connecting: HashMap<String, JoinHandle<()>>,
 }
 
-/// One component of this process.
+/// A component of this process.
 struct HostedComponent {
     stop: StopToken,
     port_events: BTreeMap<String, Arc<PortEvents>>,
@@ -347,7 +347,7 @@ fn not_over(answer: std::result::Result<RequestAnswer, PortEnd>) -> RequestAnswe
 #[derive(Default)]
 struct Statistics(Mutex<BTreeMap<String, ConnectionOptions>>);
 
-/// A component that has been created and waits for its start.
+/// A component that has been created and waits to be started.
 struct Ready {
     run: Run,
     ports: Ports,
@@ -641,7 +641,7 @@ impl ComponentHost {
 }
 
 impl HostedComponent {
-    /// Makes the component end its streams when it ends without an error, because the run ends.
+    /// Makes the component end the streams when it ends without an error, because the run ends.
     fn end_streams(&self) {
         // Relaxed: if the component was faster, the launcher ends the streams itself.
         self.keeps_streams.store(false, Ordering::Relaxed);
@@ -649,7 +649,7 @@ impl HostedComponent {
     }
 }
 
-/// Opens one output over all its transports.
+/// Opens one output over all transports.
 fn open(
     assignment: &Assignment,
     port: &str,
@@ -676,7 +676,7 @@ fn strongest_of(assignment: &Assignment, port: &str) -> SenderOptions {
     strongest.unwrap_or_else(|| SenderOptions::from(&LinkOptions::default()))
 }
 
-/// Runs a component from its start to its end, on the component's own thread.
+/// Runs a component from start to end, on the component's own thread.
 fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingRequests) {
     let Ready { run, ports, finished: finished_tx, keeps_streams, pace, files, assignment } = ready;
     let component = assignment.name;

@@ -94,7 +94,7 @@ pub fn log_to(max: LevelFilter, sink: LogSink) {
     }
 }
 
-/// Returns the level, target and message of a line that a launched process printed for its
+/// Returns the level, target and message of a line that a launched process printed for the
 /// launcher.
 pub fn parse_launched(line: &str) -> Option<(Level, &str, &str)> {
     let (head, message) = line.strip_prefix("stripline[")?.split_once("]: ")?;

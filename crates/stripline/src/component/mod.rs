@@ -41,20 +41,19 @@
 //! ```
 //!
 //! An executable may have several component types: [`main_of`]. A type can also be a value, which
-//! consists of its specification and two functions: [`Registry::with_value`]. A test runs one
+//! consists of a specification and two functions: [`Registry::with_value`]. A test runs one
 //! component in a [`harness`].
 //!
-//! A component that can be changed or tested while it runs declares this in its specification and
-//! polls for requests between packets: [`ControlRequests`]. It publishes its own values with a
-//! [`Status`].
+//! A component that can be changed or tested while it runs declares this in the specification and
+//! polls for requests between packets: [`ControlRequests`]. It publishes values with a [`Status`].
 //!
 //! The module [`kit`] has the parts that most components need: a pace, the continuity of streams, a
-//! sample rate. `stripline new component NAME` makes a crate with a component and its tests. The
-//! guide is `docs/write-components.md`.
+//! sample rate. `stripline new component NAME` makes a crate with a component and tests. The guide
+//! is `docs/write-components.md`.
 //!
 //! A component that makes one packet from each received packet is a [`Handler`]: the waveform
 //! selects the threads that run it. Any other component owns its ports. It can leave the loop to
-//! its input ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on
+//! the input ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on
 //! several:
 //!
 //! ```no_run

@@ -32,7 +32,7 @@ pub struct OrderRule {
     /// number is a whole number of frames of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<String>,
-    /// An integer property. Above 1, the component sends rows, and keeps the channels of its
+    /// An integer property. Above 1, the component sends rows, and keeps the channels of the
     /// inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<String>,

@@ -33,9 +33,9 @@ pub struct PaceReport {
     pub rate: f64,
     /// The rate over the whole time.
     pub achieved_rate: f64,
-    /// The time by which the component was behind its schedule at the end, in seconds.
+    /// The time by which the component was behind schedule at the end, in seconds.
     pub behind_s: f64,
-    /// The longest time by which the component was behind its schedule, in seconds.
+    /// The longest time by which the component was behind schedule, in seconds.
     pub behind_max_s: f64,
 }
 

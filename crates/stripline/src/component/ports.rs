@@ -20,7 +20,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::fork::{Local, OwnerProcess};
 use crate::transport::StopToken;
 
-/// The ports of one component. Each port is taken once, with its type.
+/// The ports of one component. Each port is taken once, with a type.
 ///
 /// ```no_run
 /// use stripline::component::Ports;
@@ -109,15 +109,14 @@ impl Ports {
         StopSignal { stop: self.stop.clone(), pace: self.pace.clone(), process: self.process }
     }
 
-    /// Returns the requests to the running component: new values for its properties, and
-    /// self-tests. A component that declares either must take this handle and poll it between
-    /// packets.
+    /// Returns the requests to the running component: new values for properties, and self-tests. A
+    /// component that declares either must take this handle and poll it between packets.
     pub fn requests(&self) -> ControlRequests {
         PendingRequests::requests(&self.pending)
     }
 
     /// Returns a property that the component declared as
-    /// [read-only](super::PropertySpec::read_only). The component sets its value.
+    /// [read-only](super::PropertySpec::read_only). The component sets the value.
     ///
     /// # Errors
     /// The component declared no property with that name and type; [`Error::Forked`].
@@ -130,7 +129,7 @@ impl Ports {
     }
 
     /// Takes an input of samples of a Rust type, of messages ([`Cbor`](crate::payload::Cbor)), or
-    /// of any type ([`Dynamic`](crate::payload::Dynamic)). An unconnected input is at its end of
+    /// of any type ([`Dynamic`](crate::payload::Dynamic)). An unconnected input is at the end of
     /// stream.
     ///
     /// Messages have the schema that the specification got from [`PortTypes::of`]. A
@@ -405,7 +404,7 @@ impl StopSignal {
     }
 
     /// Returns whether the run is ending, or the component must stop. A sink then takes the
-    /// remaining packets, and does not wait for the other end of its output.
+    /// remaining packets, and does not wait for the other end of the output.
     ///
     /// ```no_run
     /// # fn example(ports: stripline::component::Ports) {

@@ -1,4 +1,4 @@
-//! The rule that derives a component's sample rate from its properties and inputs.
+//! The rule that derives a component's sample rate from properties and inputs.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ pub struct RateRule {
     /// Whether all connected inputs must have the same rate, which is then used.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub inputs: bool,
-    /// A property, and its text with which the output has the samples of all inputs in turn. With
+    /// A property, and the text with which the output has the samples of all inputs in turn. With
     /// any other text, the inputs may have different rates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interleaves: Option<(String, String)>,

@@ -37,7 +37,7 @@ impl Registry {
         Self::default()
     }
 
-    /// Adds the type `C` under the name in its specification, replacing any type with that name.
+    /// Adds the type `C` under the name in the specification, replacing any type with that name.
     #[must_use]
     pub fn with<C: Component>(self) -> Self {
         self.with_value(C::describe(), |properties| {

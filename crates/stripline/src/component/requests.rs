@@ -1,4 +1,4 @@
-//! Requests to a running component: new values for its properties, and self-tests.
+//! Requests to a running component: new values for properties, and self-tests.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -258,7 +258,7 @@ impl fmt::Debug for Test {
 pub struct TestSpec {
     /// The name of the test, unique among the component's tests.
     pub name: String,
-    /// One line for users that states what is tested.
+    /// A line for users that describes the test.
     pub summary: String,
 }
 
@@ -276,7 +276,7 @@ pub struct TestResult {
     pub passed: bool,
     /// The measured value, if any.
     pub value: Option<Value>,
-    /// One line for users.
+    /// A line for users.
     pub text: String,
 }
 
@@ -313,7 +313,7 @@ struct RequestState {
     /// The values in effect.
     properties: Properties,
     waiting: VecDeque<(u64, Ask)>,
-    /// Whether the component has taken its [`ControlRequests`].
+    /// Whether the component has taken the [`ControlRequests`].
     polls: bool,
     ended: bool,
 }
@@ -377,7 +377,7 @@ impl PendingRequests {
     #[cold]
     fn take(pending: &Arc<Self>) -> Option<Request> {
         loop {
-            // A forked child leaves the requests to its parent.
+            // A forked child leaves the requests to the parent.
             let mut state = pending.state.lock()?;
             let next = state.waiting.pop_front();
             pending.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
@@ -441,7 +441,7 @@ mod tests {
     use crate::error::Error;
 
     /// Builds the queue of a component with two properties, the component's handle, and the
-    /// receiver of its answers.
+    /// receiver of the answers.
     fn asked() -> (Arc<PendingRequests>, ControlRequests, Receiver<(u64, RequestAnswer)>) {
         let spec = ComponentSpec::new("band", "")
             .property(PropertySpec::float("low", 1.0, "").range(0.0, 10.0).changeable())
@@ -481,7 +481,7 @@ mod tests {
             seen.push((low, high, new.float("rate")));
             if low < high { Ok(()) } else { Err(Error::failed("upside down")) }
         });
-        // The first change was refused, so the second change does not contain its values.
+        // The first change was refused, so the second change does not contain these values.
         assert_eq!(seen, [(3.0, 2.0, 5.0), (1.0, 4.0, 5.0), (2.0, 5.0, 5.0)]);
         let refused = RequestAnswer::Configured(Err("upside down".into()));
         let accepted = || RequestAnswer::Configured(Ok(()));

@@ -28,7 +28,7 @@ use crate::packet::payload::{Content, SampleType, TypeName};
 pub struct ComponentSpec {
     /// The name of the type, as used in a waveform file.
     pub name: String,
-    /// One sentence for users.
+    /// A sentence for users.
     pub summary: String,
     /// Inputs and outputs, in the order declared.
     pub ports: Vec<PortSpec>,
@@ -47,7 +47,7 @@ pub struct ComponentSpec {
     /// The rule for channels and rows.
     #[serde(default, skip_serializing_if = "OrderRule::is_default")]
     pub order: OrderRule,
-    /// Whether the component checks its properties as a set ([`ComponentSpec::validated`]). An
+    /// Whether the component checks the properties as a set ([`ComponentSpec::validated`]). An
     /// executable does this with `--check`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub validates: bool,
@@ -76,7 +76,7 @@ impl ComponentSpec {
         }
     }
 
-    /// Declares that the component runs its code as
+    /// Declares that the component runs code as
     /// [`Subscriber::dispatch`](crate::node::Subscriber::dispatch) specifies.
     #[must_use]
     pub fn any_dispatch(mut self) -> Self {
@@ -125,7 +125,7 @@ impl ComponentSpec {
         self
     }
 
-    /// Declares how the component's sample rate follows from its properties and inputs.
+    /// Declares how the component's sample rate follows from properties and inputs.
     #[must_use]
     pub fn sample_rate(mut self, rule: RateRule) -> Self {
         self.rate = Some(rule);
@@ -181,7 +181,7 @@ impl ComponentSpec {
         self.facts.of(properties)
     }
 
-    /// Returns whether the component searches its properties for facts.
+    /// Returns whether the component searches the properties for facts.
     pub fn has_facts(&self) -> bool {
         self.facts.0.is_some()
     }
@@ -233,7 +233,7 @@ pub enum Direction {
     Output,
 }
 
-/// One port of a component type.
+/// A port of a component type.
 ///
 /// ```
 /// use stripline::component::{Direction, PortSpec, PortTypes};
@@ -253,7 +253,7 @@ pub struct PortSpec {
     pub mandatory: bool,
     /// Whether an input takes packets from more than one writer.
     pub many_writers: bool,
-    /// One line for users.
+    /// A line for users.
     pub summary: String,
 }
 
@@ -297,7 +297,7 @@ impl PortSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortTypes {
-    /// One of these types. An output with a single entry sends that type.
+    /// A type in this list. An output with a single entry sends that type.
     OneOf(Vec<TypeName>),
     /// The type of the other end (null sink, tee, throttle).
     Any,
@@ -367,7 +367,7 @@ impl fmt::Display for PortTypes {
     }
 }
 
-/// One property of a component type: kind, default, range, unit.
+/// A property of a component type: kind, default, range, unit.
 ///
 /// ```
 /// use stripline::component::{PropertySpec, Value};
@@ -393,7 +393,7 @@ pub struct PropertySpec {
     pub default: Option<Value>,
     /// The unit for users, for example `Hz`; empty if the property has no unit.
     pub unit: String,
-    /// One line for users.
+    /// A line for users.
     pub summary: String,
     /// The access to the property: the side that sets the value, and when.
     #[serde(default, skip_serializing_if = "Access::is_fixed")]
@@ -491,7 +491,7 @@ impl PropertySpec {
     }
 
     /// Makes the property read-only: only the component sets it, while it runs
-    /// ([`Status`](super::Status)). Until then, the property has its default value.
+    /// ([`Status`](super::Status)). Until then, the property has the default value.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.access = Access::ReadOnly;
@@ -596,7 +596,7 @@ pub enum PropertyKind {
     },
     /// Any text.
     Text,
-    /// One word of a list.
+    /// A word of a list.
     Choice {
         /// The allowed words.
         choices: Vec<String>,

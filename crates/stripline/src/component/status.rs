@@ -121,7 +121,7 @@ impl StatusValue for String {
     fn store(mut self, place: &StatusSlot) {
         let end = (0..=self.len().min(TEXT_MAX)).rev().find(|at| self.is_char_boundary(*at));
         self.truncate(end.unwrap_or(0));
-        // A forked child sets nothing in its parent's status.
+        // A forked child sets nothing in the parent's status.
         if let Some(mut text) = place.text.lock() {
             *text = self;
         }
@@ -182,7 +182,7 @@ impl Statuses {
         Ok(Status { slot: Arc::clone(slot), kind: PhantomData })
     }
 
-    /// Returns the current values. A value that does not fit its property is `None`.
+    /// Returns the current values. A value that does not fit the property is `None`.
     pub(super) fn values(&self, spec: &ComponentSpec) -> Vec<(String, Option<Value>)> {
         let value = |(name, slot): (&String, &Arc<StatusEntry>)| {
             let property = spec.find_property(name)?;

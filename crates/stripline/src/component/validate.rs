@@ -1,4 +1,4 @@
-//! Results that a component derives from its properties before it runs: problems, and facts.
+//! Results that a component derives from properties before it runs: problems, and facts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::packet::payload::TypeName;
 /// A function that checks a set of properties.
 type Check = Arc<dyn Fn(&Properties) -> Result<()> + Send + Sync>;
 
-/// The function that checks a set of properties. It stays in its program: `--describe` reports only
+/// The function that checks a set of properties. It stays in the program: `--describe` reports only
 /// that it exists.
 #[derive(Clone, Default)]
 pub(super) struct Validation(pub Option<Check>);
@@ -22,7 +22,7 @@ impl Validation {
     }
 }
 
-/// Facts about a component's outputs that follow from its properties, for example from the header
+/// Facts about a component's outputs that follow from the properties, for example from the header
 /// of a file that a property names.
 ///
 /// ```
@@ -46,11 +46,11 @@ pub struct PropertyFacts {
     /// states a type. It must be the type that the component receives.
     pub named_payload: Option<TypeName>,
     /// Whether the component prints lines on standard output, beside other components. A component
-    /// that needs standard output for itself lists the path `-` among its files.
+    /// that needs standard output for itself lists the path `-` among these files.
     pub prints: bool,
 }
 
-/// The function that finds the facts. It stays in its program, like [`Validation`].
+/// The function that finds the facts. It stays in the program, like [`Validation`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct FactFinder(pub Option<fn(&Properties) -> PropertyFacts>);
 

@@ -48,7 +48,7 @@ pub enum Error {
         /// The connection that has no room.
         connection: String,
     },
-    /// A receiver had no room for a packet within the time that its sender waits. Nothing of the
+    /// A receiver had no room for a packet within the time that the sender waits. Nothing of the
     /// packet was sent, except fragments of a large packet, which receivers then report missing.
     Stalled {
         /// The connection that has no room.
@@ -67,7 +67,7 @@ pub enum Error {
         /// The limit.
         bytes_max: usize,
     },
-    /// The queue of this receiver overflowed, and its policy is `eject`.
+    /// The queue of this receiver overflowed, and the policy is `eject`.
     Ejected {
         /// The connection that was closed.
         connection: String,
@@ -104,7 +104,7 @@ pub enum Error {
         /// A description of the problem.
         problem: String,
     },
-    /// A message's bytes do not decode as its type.
+    /// A message's bytes do not decode as the message's type.
     Decode {
         /// The connection or topic.
         what: String,
@@ -122,7 +122,7 @@ pub enum Error {
         /// The handler's error.
         source: Box<Error>,
     },
-    /// A receiver did not acknowledge a packet in time for its sender. The packet stays sent.
+    /// A receiver did not acknowledge a packet in time for the sender. The packet stays sent.
     Unanswered {
         /// The connection. Several connections are separated by commas.
         connection: String,
@@ -131,14 +131,15 @@ pub enum Error {
         /// The deadline.
         deadline: Duration,
     },
-    /// A receiver left or died before it acknowledged a packet that its sender waited for.
+    /// A receiver left or died before it acknowledged a packet that the sender waited for.
     ReceiverGone {
         /// The connection.
         connection: String,
         /// The scope that the sender waited for.
         scope: Scope,
     },
-    /// A receiver refused a packet that its sender waited for, or its component failed with it.
+    /// A receiver refused a packet that the sender waited for, or the receiving component failed
+    /// with it.
     PacketRefused {
         /// The connection.
         connection: String,
@@ -165,7 +166,7 @@ pub enum Error {
     },
     /// All packets that a port may hold are in use
     /// ([`Subscriber::holding`](crate::node::Subscriber::holding)). Nothing is lost: receiving
-    /// continues when one of these packets is dropped.
+    /// continues when a held packet is dropped.
     TooManyHeld {
         /// The port or topic.
         port: String,
@@ -175,23 +176,23 @@ pub enum Error {
         held: Vec<(String, u64)>,
     },
     /// The port's waker ended the wait ([`Waker::wake`](crate::node::Waker::wake)). Nothing is
-    /// lost: the call can be repeated, unless its packet was sent.
+    /// lost: the call can be repeated, unless the packet was sent.
     Interrupted {
         /// The port, topic or service.
         port: String,
-        /// Whether the packet of the call was sent. If so, the wait was for its acknowledgement, or
+        /// Whether the packet of the call was sent. If so, the wait was for the acknowledgement, or
         /// the rest of the packet follows with the next call. False if the call was not to send a
         /// packet.
         sent: bool,
     },
     /// The operating system reported an error.
     System {
-        /// The attempted action, and its object.
+        /// The attempted action, with the object of the action.
         action: String,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A child of a fork used an object that its parent had made. Links belong to the process that
+    /// A child of a fork used an object that the parent had made. Links belong to the process that
     /// made them. Make new ones in the child, beginning with a [`Node`](crate::node::Node), or
     /// execute another program.
     ///
@@ -219,7 +220,7 @@ pub enum Error {
     /// assert!(error.to_string().contains("u7"));
     /// ```
     InvalidArgument(String),
-    /// A component rejects the combination of its properties.
+    /// A component rejects the combination of properties.
     InvalidProperties(Box<InvalidProperties>),
     /// A failure of the component itself.
     Failed(String),
@@ -229,7 +230,7 @@ pub enum Error {
 const NAMED_MAX: usize = 8;
 
 impl Error {
-    /// Returns a failure of the component itself, described for its user.
+    /// Returns a failure of the component itself, described for the user.
     pub fn failed(what: impl fmt::Display) -> Self {
         Self::Failed(what.to_string())
     }

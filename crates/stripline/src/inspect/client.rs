@@ -61,7 +61,7 @@ pub fn processes() -> Result<Overview> {
         query(batch, &mut overview);
     }
     overview.processes.sort_by_key(|process| process.pid);
-    // A process that closed its last port and opened another may briefly have two sockets with the
+    // A process that closed the last port and opened another may briefly have two sockets with the
     // same content.
     overview.processes.dedup_by_key(|process| process.pid);
     overview.problems.sort_by_key(|problem| problem.pid);
@@ -111,7 +111,7 @@ fn query(names: &[(String, u32)], overview: &mut Overview) {
         }
         let ready: Vec<usize> = (0..waiting.len()).filter(|index| poll_set.is_ready(*index)).collect();
         ready.into_iter().for_each(|index| waiting[index].read());
-        // A process that keeps sending gets no more time than one that sends nothing.
+        // A process that keeps sending gets no more time than a process that sends nothing.
         if Instant::now() >= deadline {
             break;
         }
@@ -125,7 +125,7 @@ fn query(names: &[(String, u32)], overview: &mut Overview) {
 }
 
 impl ProcessQuery {
-    /// Reads available data once, up to a limit, so that every process gets its turn.
+    /// Reads available data once, up to a limit, so that every process gets a turn.
     fn read(&mut self) {
         let mut piece = [0; 64 * 1024];
         match (&*self.stream).read(&mut piece) {

@@ -48,7 +48,7 @@ impl Drop for RegistryGuard {
     }
 }
 
-/// Registers a port for as long as its owner keeps it. The port must have a [`RegistryGuard`].
+/// Registers a port for as long as the owner keeps it. The port must have a [`RegistryGuard`].
 pub(crate) fn register<P: InspectPort + 'static>(port: &Arc<P>) {
     let port: Weak<P> = Arc::downgrade(port);
     let mut state = state();
@@ -107,7 +107,7 @@ pub(super) fn snapshot() -> Process {
     Process { version, waveform, sending, receiving, topics_files, ..Process::default() }
 }
 
-/// Returns the connections that a sender of this process waits for now, or would wait for with its
+/// Returns the connections that a sender of this process waits for now, or would wait for with the
 /// next packet, each with the reason.
 pub(crate) fn awaited_connections() -> Vec<(String, WaitReason)> {
     let readers = snapshot().sending.into_iter().flat_map(|port| port.readers);

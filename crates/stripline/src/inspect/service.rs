@@ -24,7 +24,7 @@ const CLIENTS_MAX: usize = 16;
 /// The number of connections accepted between two views.
 const BATCH: usize = 64;
 
-/// The thread and its socket, ended when this is dropped. The thread is not joined, because it may
+/// The thread and the socket, ended when this is dropped. The thread is not joined, because it may
 /// be the thread that drops the last port.
 pub(super) struct InspectService {
     shutdown: Doorbell,
@@ -57,7 +57,7 @@ impl Drop for InspectService {
     }
 }
 
-/// A client that has not read all of its view yet.
+/// A client that has not read the whole view yet.
 struct Inspector {
     socket: Socket,
     process: Option<u32>,

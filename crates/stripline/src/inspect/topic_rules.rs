@@ -11,7 +11,7 @@ use crate::sys::mutex::lock;
 /// The most rules shown for a file.
 const RULES_MAX: usize = 256;
 
-/// A topics file and its rules that were not used yet.
+/// A topics file and the rules that were not used yet.
 #[derive(Debug)]
 pub(crate) struct TopicRules {
     file: String,

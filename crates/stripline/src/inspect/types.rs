@@ -46,7 +46,7 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// One process and its ports. The process itself provides all names in this view.
+/// A process with ports. The process itself provides all names in this view.
 ///
 /// ```
 /// let text = r#"{ "version": 1, "pid": 17, "sending": [], "receiving": [] }"#;
@@ -111,11 +111,11 @@ pub struct SendingPort {
     pub transport: String,
     /// The address of the port. It is useless without the keys, which are not sent.
     pub address: String,
-    /// The payload type: its name, or the text of its layout, which begins with the name.
+    /// The payload type: a name, or the text of a layout, which begins with the name.
     pub payload: String,
     /// Whether these are samples of a type without a layout: both ends compare the name only.
     pub no_layout: bool,
-    /// The size of the port's ring in bytes; on sockets, the limit of its packets.
+    /// The size of the port's ring in bytes; on sockets, the limit of packets.
     pub buffer: u64,
     /// The strategy by which the port waits for space: `block`, `adaptive` or `spin`.
     pub wait: String,
@@ -206,7 +206,7 @@ impl Reader {
         self.waited_for || (most > 0 && self.lag_packets.is_some_and(|lag| lag >= most))
     }
 
-    /// Returns whether the sender waits for the reader when its queue is full.
+    /// Returns whether the sender waits for the reader when the queue is full.
     pub(crate) fn blocks(&self) -> bool {
         self.overflow == Overflow::Block.as_str()
     }
@@ -225,7 +225,7 @@ impl Reader {
 pub struct ReceivingPort {
     /// `component.port`, or the topic.
     pub name: String,
-    /// Whether the port sleeps until one of its senders has a packet.
+    /// Whether the port sleeps until a sender has a packet.
     pub sleeps: bool,
     /// Whether the port receives the calls of a service.
     pub serves: bool,
@@ -248,7 +248,7 @@ pub struct ReceivingPort {
 pub struct RefusedSender {
     /// The connection that was not made.
     pub connection: String,
-    /// The payload type of the sender, with its layout.
+    /// The payload type of the sender, with the layout.
     pub sends: String,
     /// The payload type of the receiving port.
     pub takes: String,
@@ -315,7 +315,7 @@ pub struct Connection {
     /// [`Flow`](crate::terms::Flow) other than `transport`.
     pub queued: Option<u64>,
     /// The measured packets by latency, from send to receive: pairs of the shortest latency of a
-    /// bucket in nanoseconds and the number of its packets, in order. There are four buckets for
+    /// bucket in nanoseconds and the number of packets in it, in order. There are four buckets for
     /// each power of two, and empty buckets are left out.
     pub latency: Vec<(u64, u64)>,
     /// Whether the sender has another clock, for example on another host. No packet is measured

@@ -113,7 +113,7 @@ impl Overview {
     }
 
     /// Returns connections with both sides, as `(sending, receiving)`: the process, the port, and
-    /// the view of that side. A side is missing if its process does not respond.
+    /// the view of that side. A side is missing if the process does not respond.
     ///
     /// ```
     /// let text = r#"{ "version": 1, "pid": 7,
@@ -147,7 +147,7 @@ impl Overview {
                         !*taken
                             && match reader.pid {
                                 Some(pid) => other.0.pid == pid,
-                                // The connection of a topic has the sender's address in its name.
+                                // The connection of a topic has the sender's address in the name.
                                 // No other sender has that address.
                                 None if is_only => true,
                                 // The names are the same in every run of a waveform, but the
@@ -253,7 +253,7 @@ impl Overview {
     }
 }
 
-/// Splits a connection's name into its two ends. The sending end of a topic has its address behind
+/// Splits a connection's name into the two ends. The sending end of a topic has the address behind
 /// an `@`.
 fn ends(connection: &str) -> (&str, &str) {
     let (from, to) = connection.split_once(" -> ").unwrap_or((connection, connection));

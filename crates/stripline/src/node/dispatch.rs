@@ -42,7 +42,7 @@ pub enum Dispatch {
     },
 }
 
-/// The order in which a pool passes on its results.
+/// The order in which a pool passes on results.
 ///
 /// ```
 /// use stripline::node::{Completion, Dispatch};
@@ -56,7 +56,7 @@ pub enum Completion {
     /// In the order in which the handlers finish.
     #[default]
     Any,
-    /// In the order of their packets. A thread that finishes early waits for those before it.
+    /// In the order of the packets. A thread that finishes early waits for those before it.
     Resequence,
 }
 
@@ -67,7 +67,7 @@ impl Dispatch {
     /// Returns a pool that passes on results as they are finished.
     ///
     /// # Errors
-    /// A sentence that names the number and its range.
+    /// A sentence that names the number and the allowed range.
     ///
     /// ```
     /// use stripline::node::Dispatch;
@@ -94,7 +94,7 @@ impl Dispatch {
     /// Checks the number of threads.
     ///
     /// # Errors
-    /// A sentence that names the number and its range.
+    /// A sentence that names the number and the allowed range.
     ///
     /// ```
     /// use stripline::node::{Completion, Dispatch};
@@ -161,8 +161,8 @@ impl From<Dispatch> for String {
 
 impl<T: Content> Subscriber<T> {
     /// Runs a handler for every packet until the end of stream. Returns when the last handler has
-    /// returned. A handler should return quickly. It sends its results itself or passes them on:
-    /// see [`Subscriber::serve_then`].
+    /// returned. A handler should return quickly. It sends results itself or passes them on: see
+    /// [`Subscriber::serve_then`].
     ///
     /// With [`Dispatch::Queue`], the handler runs on this thread, packet by packet and in place.
     /// [`Dispatch::Direct`] does the same, except that a middleware that calls back runs the

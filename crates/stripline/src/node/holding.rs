@@ -27,8 +27,8 @@ impl<T: Content> Subscriber<T> {
     /// Gives packets away instead of lending them. Up to `packets` can be in use at once. They can
     /// move to other threads and be dropped in any order, even after the subscriber.
     ///
-    /// Over `inproc` and `shm`, a packet stays where its sender wrote it. It is copied if `packets`
-    /// packets of its size would take more than half of the connection's `buffer`. It is also
+    /// Over `inproc` and `shm`, a packet stays where the sender wrote it. It is copied if `packets`
+    /// packets of this size would take more than half of the connection's `buffer`. It is also
     /// copied if `packets` is above the connection's low watermark, which is three quarters of
     /// `depth` by default. Packets that the sender may overwrite are always copied: under policies
     /// that drop packets, and from senders of another user. So are packets from a ring that is
@@ -41,7 +41,7 @@ impl<T: Content> Subscriber<T> {
     /// pages once, and costs some system calls.
     ///
     /// A packet is finished when it is dropped, and at the latest when the next one is requested. A
-    /// sender that waits for it ([`Scope::Target`](crate::terms::Scope::Target)) then gets its
+    /// sender that waits for it ([`Scope::Target`](crate::terms::Scope::Target)) then gets the
     /// acknowledgement, although the memory of the packet stays in use.
     ///
     /// # Errors
@@ -281,7 +281,7 @@ impl<T: Content> Drop for Holding<T> {
     }
 }
 
-/// Received samples owned by their receiver. Dropping the packet, on any thread, gives its memory
+/// Received samples owned by their receiver. Dropping the packet, on any thread, gives the memory
 /// back. A packet that is forgotten ([`std::mem::forget`]) stays in use.
 ///
 /// ```

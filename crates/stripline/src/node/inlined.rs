@@ -23,7 +23,7 @@ pub fn loan<T: Content>(publisher: &mut Publisher<T>, samples: usize) -> Option<
 }
 
 /// Sends a loan as [`Loan::send`] does; false: nothing was sent. The caller must forget a loan that
-/// was sent: its drop would reset the options of the next packet.
+/// was sent: dropping it would reset the options of the next packet.
 #[inline(always)]
 pub fn send<T: Content>(loan: &mut Loan<'_, T>) -> bool {
     loan.send_inlined()

@@ -13,7 +13,7 @@
 //! | take samples in lengths that you choose, across packets | [`Subscriber::windowed`] | `windows` |
 //! | take property changes and tests while no packet comes | [`Subscriber::receive_with`] | `gain` |
 //! | the same with samples in lengths that you choose | [`Windowed::window_with`] | |
-//! | forward a packet or window at its rate, or at another | [`Loan::send_like`], [`Loan::send_like_at_rate`] | |
+//! | forward a packet or window at the same rate, or at another | [`Loan::send_like`], [`Loan::send_like_at_rate`] | |
 //! | run a handler for each packet, on one thread or a pool | [`Subscriber::serve`], [`Dispatch`] | |
 //! | the same, and send the results one at a time | [`Subscriber::serve_then`] | |
 //! | let the waveform choose the threads of a handler | [`component::Handler`](crate::component::Handler) | `handler` |
@@ -23,8 +23,8 @@
 //! | end a wait from another thread | [`Subscriber::waker`], [`Publisher::waker`], [`Waker`] | |
 //! | run handlers of several inputs in turn, with shared state | [`SingleThread`] | |
 //! | restore the sequence behind a pool | [`Subscriber::resequenced`] | |
-//! | write a packet where its receivers read it | [`Publisher::loan`] | `publisher` |
-//! | end an incomplete stream, or limit the wait for its end | [`Publisher::abandon`], [`Publisher::finish_within`] | |
+//! | write a packet where the receivers read it | [`Publisher::loan`] | `publisher` |
+//! | end an incomplete stream, or limit the wait for the end | [`Publisher::abandon`], [`Publisher::finish_within`] | |
 //! | send samples that are elsewhere in memory | [`Publisher::send`] | `embedded` |
 //! | send and receive values of any serde type | [`Cbor`](crate::payload::Cbor), [`Packet::decode`] | `embedded` |
 //! | send or receive samples of a type that is defined at run time | [`Dynamic`](crate::payload::Dynamic) | |

@@ -99,7 +99,7 @@ impl OfferConsumer for SubscribedPort {
 
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
         let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-        // The receiver is kept meanwhile: if the port leaves, its goodbye follows with the
+        // The receiver is kept meanwhile: if the port leaves, the goodbye follows with the
         // connection.
         let Some(events) = self.events.upgrade() else { return Ok(()) };
         let options = shared.topics.of(&offer.topic).link_of(&self.payload);
@@ -506,7 +506,7 @@ impl NodeShared {
             if !is_known || !consumer.is_there() {
                 continue;
             }
-            // An offer states its process itself, so the process may be wrong.
+            // The process that an offer states may be wrong.
             if due.is_for_all || !offer.is_stopped() {
                 ConnectTask::new(self, offer, consumer).run_in_background(None);
             } else {
@@ -741,7 +741,7 @@ mod tests {
     use super::*;
     use crate::sys::socket;
 
-    /// A consumer in a process that lacks a resource in its first attempts.
+    /// A consumer in a process that lacks a resource in the first attempts.
     #[derive(Default)]
     struct Lacking {
         attempts: AtomicU32,

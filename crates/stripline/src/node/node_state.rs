@@ -10,7 +10,7 @@ use super::connection_log::ConnectionLog;
 use super::rendezvous::{DiscoveryMessage, Offer, Offers};
 use super::subscription::{OfferConsumer, Subscription};
 
-/// The offers that a node has made and discovered, and its subscriptions.
+/// The offers that a node has made and discovered, and the node's subscriptions.
 #[derive(Default)]
 pub(super) struct NodeState {
     pub over: bool,
@@ -133,7 +133,7 @@ mod tests {
     use crate::error::Result;
     use crate::packet::payload::TypeName;
 
-    /// A consumer that exists while its owner holds the other end.
+    /// A consumer that exists while the owner holds the other end.
     struct Held(Weak<()>);
 
     impl OfferConsumer for Held {

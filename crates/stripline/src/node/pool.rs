@@ -92,7 +92,8 @@ struct Exit<H> {
 /// The statistics of a measured packet, and the time when it was taken or the time that it took.
 type Measured = (Arc<ConnectionStats>, u64);
 
-/// A packet's number in the pool, its measurement, and the receipt to drop when it is finished.
+/// A packet's number in the pool, the measurement of the packet, and the receipt to drop when it is
+/// finished.
 type PooledPacket = (u64, Option<Measured>, Option<Receipt>);
 
 impl<T, R, W, H> Pool<'_, T, W, H>
@@ -123,14 +124,14 @@ where
             if let Some(packet) = view_of(&copy, self.form) {
                 self.handle(number, packet.with_receipt(receipt.as_ref()), receipt.as_ref());
             }
-            // Acknowledges the packet, if its sender waits.
+            // Acknowledges the packet, if the sender waits.
             drop(receipt);
             finished = measured.map(|(stats, taken_ns)| (stats, now_ns().saturating_sub(taken_ns)));
         }
     }
 
-    /// Copies the next packet and returns its number in the pool; `None`: the stream or the pool
-    /// has ended.
+    /// Copies the next packet and returns the packet's number in the pool; `None`: the stream or
+    /// the pool has ended.
     fn receive(&self, source: &mut PoolSource<T>, copy: &mut OwnedPacket) -> Result<Option<PooledPacket>> {
         loop {
             // Relaxed: a failure that is seen late costs one more packet, and the doorbell wakes a
@@ -148,7 +149,7 @@ where
         }
         let incoming = &mut source.subscriber.incoming;
         copy.copy_from(incoming);
-        // From now on, a packet forwarded from this one carries its order.
+        // From now on, a packet forwarded from this one carries the order.
         copy.is_ordered = true;
         let stats = Arc::clone(incoming.stats());
         let receipt = incoming.take_receipt();

@@ -36,7 +36,7 @@ pub type Input<T> = Subscriber<T>;
 /// ```
 pub type Output<T> = Publisher<T>;
 
-/// The longest time for which a publisher waits at its end for receivers to take the remaining
+/// The longest time for which a publisher waits at the end for receivers to take the remaining
 /// packets.
 const FINISH_TIME: Duration = Duration::from_secs(10);
 /// A time longer than any program waits, and within the range of the clock.
@@ -274,7 +274,7 @@ impl<T: Content> Publisher<T> {
     ///
     /// More than [`Publisher::in_place_samples_max`] samples are written to memory that the port
     /// keeps for such packets. They are sent in fragments, and [`Loan::send`] does all the waiting.
-    /// So a packet larger than a ring or a socket's buffer gets through while its receivers take
+    /// So a packet larger than a ring or a socket's buffer gets through while the receivers take
     /// it. Receivers see one packet. A receiver that drops packets, and is overtaken in the middle
     /// of this one, loses all of it. For such a receiver over `inproc` and `shm`, set a `buffer` of
     /// four such packets; otherwise it may receive none of them.
@@ -299,7 +299,7 @@ impl<T: Content> Publisher<T> {
     }
 
     /// Sends `packets` packets of `samples` samples each. `write` gets the index of each packet,
-    /// from 0, and writes its samples in place as with [`Publisher::loan`]. Blocks for each packet
+    /// from 0, and writes the samples in place as with [`Publisher::loan`]. Blocks for each packet
     /// as [`Publisher::send`] does.
     ///
     /// The result is the same as a loan and a send in a loop, at a lower cost per packet. Over
@@ -376,7 +376,7 @@ impl<T: Content> Publisher<T> {
     /// Ends the stream as [`Publisher::finish`] does, but blocks no longer than `timeout`.
     ///
     /// # Errors
-    /// [`Error::Full`] when a receiver does not take the remaining packets in time. That receiver
+    /// [`Error::Full`] when a receiver does not take the remaining packets in time. The receiver
     /// then sees the same end as after [`Publisher::abandon`]. The same applies after
     /// [`Error::Interrupted`]: use [`Publisher::end`] where a waker may end the wait.
     ///
@@ -631,8 +631,8 @@ impl<T: Content> Loan<'_, T> {
     /// was not reached, and [`Error::Stopped`] when the wait was stopped. After these errors the
     /// packet stays sent.
     ///
-    /// If a packet in fragments fails after the first fragment, its number is used up. Receivers
-    /// drop the fragments and report the packet as lost
+    /// If a packet in fragments fails after the first fragment, the packet's number is used up.
+    /// Receivers drop the fragments and report the packet as lost
     /// ([`GapReason::Transport`](crate::GapReason::Transport)) with the next packet.
     #[inline(always)]
     pub fn send(self) -> Result<()> {

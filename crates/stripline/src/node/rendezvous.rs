@@ -4,8 +4,8 @@
 //! nodes connect to the host, join, send their publishers, and receive the publishers of all
 //! others. A domain belongs to one user, or to a group if the domain names one: each side checks
 //! the kernel's credentials of the other. When the host dies, the kernel reports this to all nodes
-//! at once. One of them binds the name again; the others connect to it and send their offers again.
-//! Links between publishers and subscribers are not affected.
+//! at once. One of the nodes binds the name again; the others connect to it and send their offers
+//! again. Links between publishers and subscribers are not affected.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -148,7 +148,7 @@ pub(super) fn run(
                         outcome => outcome,
                     }
                 }
-                // Another user has the name, or its owner does not listen yet. This is reported
+                // Another user has the name, or the owner does not listen yet. This is reported
                 // from time to time.
                 Err(error) => {
                     if last_report.elapsed() > Duration::from_secs(5) {
@@ -263,8 +263,8 @@ fn serve(
     }
 }
 
-/// Returns a node that has joined. Any other peer is closed: its first message was not a node's
-/// first message.
+/// Returns a node that has joined. Any other peer is closed: the message was not the first message
+/// of a node.
 fn joined(admission: Admission, violations: &mut ViolationLog) -> Option<RendezvousPeer> {
     match admission {
         Admission::Message { socket, process, message, .. } => match (check_join(message), socket) {
@@ -326,7 +326,7 @@ impl RendezvousHost {
         if self.peers.len() >= PEERS_MAX {
             let processes = self.peers.values().map(|peer| peer.process);
             let token = *self.peers.keys().nth(oldest_of_most(processes)?)?;
-            // One process cannot take the places of all others. It keeps the places that it has.
+            // A process cannot take the places of all others. It keeps the places that it has.
             if self.peers[&token].process == peer.process {
                 return None;
             }
@@ -358,7 +358,7 @@ impl RendezvousHost {
                 return gone.err().map(|violation| (process, violation));
             }
         };
-        // An offer that the host does not keep could not be withdrawn when its owner dies.
+        // An offer that the host does not keep could not be withdrawn when the owner dies.
         messages.retain(|message| peer.offers.has_room_for(message) && peer.offers.change(message));
         let broken = self.broadcast(Some(token), |peer| messages.iter().for_each(|it| peer.queue(it)));
         self.remove(broken, sink);
@@ -418,7 +418,7 @@ pub(crate) struct RendezvousPeer {
 
 impl RendezvousPeer {
     pub(crate) fn new(stream: Descriptor<UnixStream>, process: Option<u32>) -> Self {
-        // If the stream cannot be made non-blocking, its first use fails.
+        // If the stream cannot be made non-blocking, the first use fails.
         let _ = stream.set_nonblocking(true);
         let (received, offers, unsent) = Default::default();
         let (taken, unsent_max, awaits_room) = (0, UNSENT_MAX, false);
@@ -481,7 +481,7 @@ impl RendezvousPeer {
         };
         let mut messages = Vec::new();
         messages::take(&mut self.received, MESSAGE_MAX, &mut messages).map_err(unreadable)?;
-        // When a node has left, its last offers are dropped with it.
+        // When a node has left, the last offers are dropped with the node.
         Ok(Some(messages).filter(|_| !has_ended))
     }
 }
@@ -663,7 +663,7 @@ mod tests {
         [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
     }
 
-    /// The offers of a node that ends when its doorbell rings.
+    /// The offers of a node that ends when the doorbell rings.
     struct UntilRung(Arc<AtomicBool>);
 
     impl OfferSink for UntilRung {

@@ -97,7 +97,7 @@ impl<'a> SingleThread<'a> {
     }
 }
 
-/// A port of any type, and its handler.
+/// A port of any type with a handler.
 trait ServedPort {
     fn serve_one(&mut self) -> Result<Received<FrameRef>>;
     fn incoming(&mut self) -> &mut Incoming;

@@ -212,12 +212,12 @@ impl<T: Content> Subscriber<T> {
     ///
     /// It works like [`Subscriber::receive`] in a loop that does not wait for a second packet. A
     /// packet is finished when `each` returns: a sender that waits for it
-    /// ([`Scope::Target`](crate::terms::Scope::Target)) then gets its acknowledgement. If `each`
+    /// ([`Scope::Target`](crate::terms::Scope::Target)) then gets the acknowledgement. If `each`
     /// panics, the current packet is finished and the later packets stay.
     ///
     /// Over `inproc` and `shm`, the room of finished packets is given back together: after each
     /// quarter of the ring or of the depth, and at the end. A sender without room waits longer by
-    /// at most that time. If the receiver is killed in between, its successor's gap also counts the
+    /// at most that time. If the receiver is killed in between, the successor's gap also counts the
     /// packets of that quarter. Over `uds` and `tcp`, one read of the socket brings many packets,
     /// as it does for [`Subscriber::receive`].
     ///
@@ -332,11 +332,11 @@ impl<T: Content> Subscriber<T> {
     }
 
     /// Restores the sequence of packets by their [`Order`](crate::packet::Order), downstream of a
-    /// stage that runs its handler on several threads. A waveform or topics file sets this with
+    /// stage that runs a handler on several threads. A waveform or topics file sets this with
     /// `resequence`. All ways to receive (one by one, in windows, with handlers) then get packets
     /// in sequence.
     ///
-    /// A packet that is due stays in the transport's memory. An early packet is copied, and its
+    /// A packet that is due stays in the transport's memory. An early packet is copied, and the
     /// sender sees it as finished. A missing packet is waited for until `window` packets are held,
     /// or until one of them has been held for `skip_after`. Packets that have arrived by then are
     /// taken first, up to the window. Then the missing packets are reported with the next packet
@@ -438,7 +438,7 @@ impl<T: Content> Subscriber<T> {
     #[inline(always)]
     pub(super) fn view(&self) -> PacketView<'_, T> {
         // SAFETY: this is called after taking a packet, which checks size and alignment, and before
-        // its release. The transport is not called while the subscriber is borrowed.
+        // the release. The transport is not called while the subscriber is borrowed.
         let samples = unsafe { self.incoming.taken().payload.get() };
         PacketView::new(samples, self.form, PacketMeta::lent(&self.incoming))
     }
@@ -578,7 +578,7 @@ impl<T: Content> Packet<'_, T> {
 impl<T: Content> Deref for Packet<'_, T> {
     type Target = [T::Item];
     fn deref(&self) -> &[T::Item] {
-        // SAFETY: the packet holds the link exclusively and does not call its transport until
+        // SAFETY: the packet holds the link exclusively and does not call the transport until
         // dropped. Size and alignment were checked when the packet was made.
         unsafe { self.payload.get() }
     }

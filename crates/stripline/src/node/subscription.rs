@@ -28,7 +28,7 @@ pub(crate) trait OfferConsumer: Send + Sync {
         true
     }
 
-    /// Returns the payload type that the consumer takes, if the type decides on its connections.
+    /// Returns the payload type that the consumer takes, if the type decides about connections.
     fn takes(&self) -> Option<&TypeName> {
         None
     }
@@ -113,7 +113,7 @@ impl FirstAttempts {
     }
 
     /// Waits like [`FirstAttempts::wait`], but only until a packet waits at the port: a sender that
-    /// blocks must not wait for another one that answers slowly.
+    /// blocks must not wait for another sender that answers slowly.
     pub(crate) fn wait_for(self, incoming: &mut Incoming) {
         self.wait_unless(PACKET_CHECK, || incoming.is_ready().unwrap_or(true));
     }

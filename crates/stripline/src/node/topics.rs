@@ -303,7 +303,7 @@ fn read(text: &str) -> std::result::Result<File, Vec<toml::de::Error>> {
     }
 }
 
-/// Returns the line with that byte, without its line break, if it holds a key. A table's head is
+/// Returns the line with that byte, without the line break, if it holds a key. A table's head is
 /// not returned: without the head, the keys below it would belong to the previous table.
 fn line_of_key(text: &str, at: usize) -> Option<Range<usize>> {
     let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
@@ -315,7 +315,8 @@ fn line_of_key(text: &str, at: usize) -> Option<Range<usize>> {
 /// A problem of a topics file beyond unreadable keys and values.
 #[derive(Debug)]
 pub struct TopicsProblem {
-    /// The keys that lead to the table, for example `topic` and its name. Empty for the whole file.
+    /// The keys that lead to the table, for example `topic` and the topic's name. Empty for the
+    /// whole file.
     pub path: Vec<String>,
     /// The problem.
     pub error: Error,

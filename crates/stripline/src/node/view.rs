@@ -36,7 +36,7 @@ pub struct PacketView<'a, T: Content> {
     meta: PacketMeta<'a>,
 }
 
-/// The header of a packet, and its context.
+/// The header and the context of a packet.
 #[derive(Clone, Copy)]
 pub(super) struct PacketMeta<'a> {
     pub header: &'a Header,

@@ -204,7 +204,7 @@ mod tests {
     use crate::terms::LinkOptions;
     use crate::transport::StopToken;
 
-    /// Hangs if the wait checks its deadline only when nothing rings.
+    /// Hangs if the wait checks the deadline only when nothing rings.
     #[test]
     fn a_doorbell_that_rings_for_nothing_holds_up_no_timeout() {
         let events = Arc::new(PortEvents::new().unwrap());

@@ -1,4 +1,4 @@
-//! One wait for any number of ports, clients, servers and descriptors of the program.
+//! A wait for any number of ports, clients, servers and descriptors of the program.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
@@ -111,7 +111,7 @@ pub struct AddedReady {
     pub closed: bool,
 }
 
-/// One wait for any number of subscribers, windows, publishers, clients and servers, and for any
+/// A wait for any number of subscribers, windows, publishers, clients and servers, and for any
 /// descriptors of the program.
 ///
 /// A wait returns everything that is ready, and does not consume anything: a member that the
@@ -194,7 +194,7 @@ impl WaitSet {
     }
 
     /// Adds a member to every wait. The set owns the member. To use a member elsewhere as well, add
-    /// a pair of its descriptor and a function that locks it.
+    /// a pair of the descriptor and a function that locks it.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -250,7 +250,7 @@ impl WaitSet {
     }
 
     /// Removes the entry with this key and drops it. Returns false if no entry has the key. After
-    /// this returns, no wait uses the entry or returns its key.
+    /// this returns, no wait uses the entry or returns the key.
     ///
     /// Blocks at most until a call of the member's `arm` in progress has returned.
     ///

@@ -46,7 +46,7 @@ use super::{Holding, Publisher, Subscriber, Windowed};
 #[derive(Clone)]
 pub struct Waker {
     interrupt: Arc<Interrupt>,
-    /// Makes the port leave its fast path.
+    /// Makes the port leave the fast path.
     attention: Arc<dyn Attention>,
 }
 
@@ -86,7 +86,7 @@ impl Waker {
     }
 }
 
-/// A port that reads its interrupt before each wait.
+/// A port that reads the interrupt before each wait.
 pub(crate) struct NoFastPath;
 
 impl Attention for NoFastPath {
@@ -101,7 +101,7 @@ impl fmt::Debug for Waker {
 
 impl<T: Content> Publisher<T> {
     /// Returns a handle with which other threads end a wait of this publisher: in a send or loan,
-    /// including its wait for acknowledgements, in [`Publisher::wait_for_receivers`] and in
+    /// including the wait for acknowledgements, in [`Publisher::wait_for_receivers`] and in
     /// [`Publisher::end`].
     ///
     /// # Errors
@@ -151,8 +151,8 @@ impl<T: Content> Publisher<T> {
 }
 
 impl<T: Content> Subscriber<T> {
-    /// Returns a handle with which other threads end a wait of this subscriber, in all of its calls
-    /// and in [`wait_any`](super::wait_any).
+    /// Returns a handle with which other threads end a wait of this subscriber, in all calls and in
+    /// [`wait_any`](super::wait_any).
     ///
     /// # Errors
     /// Same as [`Publisher::waker`].

@@ -16,7 +16,7 @@ const VALID: i16 = 1;
 const FREQUENCIES: [&str; 2] = ["CHAN_RF", "COL_RF"];
 /// The most bytes of a stream's name.
 const NAME_MAX: usize = 1024;
-/// The most bytes of all keywords. As JSON, each byte may take six.
+/// The most bytes of all keywords. In JSON, each byte may take six.
 const KEYWORDS_MAX: usize = 8 * 1024;
 /// The last second that nanoseconds in 64 bits have room for.
 const SECONDS_MAX: f64 = 9.2e9;

@@ -80,10 +80,10 @@ impl<T: Sample> Sendable for T {
     }
 }
 
-/// Samples of a type that is defined at run time. A node's port gets the type with its name, as a
-/// [`SampleType`] or a [`TypeName`]. A component's port has the type that the waveform gives it.
-/// Slices of such samples are bytes, but counts and indexes refer to whole samples. In messages,
-/// and in a component's samples without a layout, each byte counts as a sample.
+/// Samples of a type that is defined at run time. A node's port gets the type together with its
+/// name, as a [`SampleType`] or a [`TypeName`]. A component's port has the type that the waveform
+/// gives it. Slices of such samples are bytes, but counts and indexes refer to whole samples. In
+/// messages, and in a component's samples without a layout, each byte counts as a sample.
 ///
 /// It is used by bindings to other languages, and by programs that take the type from a file or a
 /// peer. A port of a Rust type accepts or refuses such a port as if the type were the same Rust
@@ -192,7 +192,7 @@ impl<M: Serialize + 'static, S: sealed::SchemaOf<M>> Sendable for Cbor<M, S> {
     }
 }
 
-/// The name of a topic or port, and the type of its content if the content is [`Dynamic`].
+/// The name of a topic or port, and the type of the content if the content is [`Dynamic`].
 ///
 /// It is made from a name, or from a name and a type.
 ///
@@ -352,7 +352,7 @@ pub(crate) mod sealed {
     }
 }
 
-/// The size and alignment of a port's samples. For a Rust type both are constants, so its ports
+/// The size and alignment of a port's samples. For a Rust type both are constants, so the ports
 /// store nothing for them.
 pub trait SampleForm: Copy + Send + Sync + 'static {
     /// Returns the size of a sample in bytes.

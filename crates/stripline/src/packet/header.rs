@@ -27,7 +27,7 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// fragments, `sample_index` is the offset of the fragment in the packet, in bytes. `length` always
 /// refers to the frame.
 ///
-/// A packet forwarded by one of several threads carries its order: with [`Header::ORDERED`], the
+/// A packet forwarded by one of several threads carries the order: with [`Header::ORDERED`], the
 /// field `intended_ns` contains the packet's [`Order`].
 ///
 /// A packet of scope `server` or `target` is marked with [`Header::SERVER`] or [`Header::TARGET`]:
@@ -36,7 +36,7 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// In a ring where no reader may miss a frame, a plain packet has only the first
 /// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. With up to 32 bytes, the
 /// frame is one cache line. A plain packet has at most [`Header::SHORT_PAYLOAD_MAX`] bytes and
-/// continues the previous packet: its `sample_index` is the next one due, and its times are 0.
+/// continues the previous packet: the `sample_index` is the next one due, and the times are 0.
 ///
 /// An end with [`Header::MOVED`] ends a path of the connection, but not the stream. All other flags
 /// are refused, and so are a packet's flags on a frame that is not a packet.
@@ -243,7 +243,7 @@ impl Kind {
 mod tests {
     use super::*;
 
-    /// Checks the example of `docs/wire.md`: its first lines of 16 hexadecimal numbers.
+    /// Checks the example of `docs/wire.md`: the first lines of 16 hexadecimal numbers.
     /// `transport/stream/acks.rs` tests the lines that follow them.
     #[test]
     fn docs_match_the_code() {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     /// Checks the table of cache lines in `docs/performance.md`: the bytes of a packet and the
-    /// cache lines of its frame. A packet that is small enough has the short header.
+    /// cache lines of the frame. A packet that is small enough has the short header.
     #[test]
     fn the_lines_of_a_frame_are_those_of_the_table() {
         let document = include_str!("../../../../docs/performance.md");

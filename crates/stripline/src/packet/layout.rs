@@ -1,4 +1,5 @@
-//! The layout of a sample in memory, and its text, for example `det{range_bin:u32,level_db:f32}`.
+//! The layout of a sample in memory, and the text of a layout, for example
+//! `det{range_bin:u32,level_db:f32}`.
 //!
 //! `docs/layouts.md` has the grammar. A [`Layout`] cannot be invalid: offsets and sizes follow from
 //! the fields and are not part of the text.
@@ -158,7 +159,7 @@ impl Layout {
         self.size
     }
 
-    /// Returns the alignment of a sample, which is the alignment of its widest number.
+    /// Returns the alignment of a sample, which is the alignment of the widest number.
     pub fn align(&self) -> usize {
         self.align
     }

@@ -7,7 +7,7 @@ use super::schema::Schema;
 /// A type with a [`Schema`], so that its structure is compared before the first message.
 ///
 /// Implemented for numbers, `bool`, `char`, `String` and `()`; and for `Option`, `Box`, `Vec`,
-/// arrays, tuples of up to 8 and maps of such types. A component derives it for its types:
+/// arrays, tuples of up to 8 and maps of such types. A component derives it for other types:
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};

@@ -20,8 +20,8 @@ pub(crate) use header::{HEADER_BYTES, Header, Kind, Outline};
 pub(crate) use sample_size::SampleSize;
 pub use stream_info::{Axis, StreamInfo};
 
-/// A packet's place in the order: its number at the point where packets were passed to several
-/// threads, and the origin of that number.
+/// A packet's place in the order: the packet's number at the point where packets were passed to
+/// several threads, and the origin of that number.
 ///
 /// A port that forwards a packet gives it a new sequence number, in the order of forwarding. If
 /// several threads forward packets as they finish, this is not the original order. The order stamp
@@ -70,7 +70,7 @@ impl Order {
     }
 
     /// Returns the same order behind the port's `connection`th connection. Packets that arrived
-    /// over different connections, or over one connection before and after a restart of its sender,
+    /// over different connections, or over one connection before and after a restart of the sender,
     /// stay separate. The numbers of the connections on a packet's path are the digits of the
     /// origin.
     pub(crate) fn over(self, connection: u16) -> Self {
@@ -78,11 +78,11 @@ impl Order {
     }
 }
 
-/// The last packet of a sender, so that packets missing before the end of its stream can be
+/// The last packet of a sender, so that packets missing before the end of the stream can be
 /// detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LastSent {
-    /// The sequence number of the sender's first packet, and the index of its first sample.
+    /// The sequence number of the sender's first packet, and the index of the first sample.
     pub first: [u64; 2],
     pub sequence: u64,
     /// The index of the packet's first sample.
@@ -141,14 +141,14 @@ impl Gap {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapReason {
-    /// The receiver was slow and its policy drops packets.
+    /// The receiver was slow, with a policy that drops packets.
     Overflow,
     /// The sender or the receiver was restarted.
     PeerRestart,
     /// The transport lost the packets.
     Transport,
     /// A [resequencing](crate::node::Subscriber::resequenced) port gave the packets up: they did
-    /// not arrive within its time or window.
+    /// not arrive within the port's time or window.
     Late,
 }
 

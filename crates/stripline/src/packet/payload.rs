@@ -36,11 +36,11 @@ use crate::error::Error;
 /// The name is the one in `#[sample(name = "...")]`, or else the structure's name in lower case.
 /// The derive also implements [`bytemuck::Pod`] and [`bytemuck::Zeroable`], so do not derive these
 /// too. The grammar and limits of the text are in `docs/layouts.md`. A structure beyond the limits
-/// causes a panic when a port of its type is made.
+/// causes a panic when a port of the type is made.
 ///
 /// # What cannot be a sample
-/// The compiler reports the place and the remedy. A structure that leaves the order of its fields
-/// to the compiler:
+/// The compiler reports the place and the remedy. A structure that leaves the order of fields to
+/// the compiler:
 ///
 /// ```compile_fail
 /// #[derive(Clone, Copy, stripline::Sample)]
@@ -151,7 +151,7 @@ pub use super::schema::Schema;
 /// schema has the names that serde writes. It leaves out a field with `skip`, and puts a `?` behind
 /// the name of a field with `skip_serializing_if`. The grammar and limits of the text are in
 /// `docs/layouts.md`. A type that is beyond the limits or contains itself causes a panic when a
-/// port of its type is made.
+/// port of the type is made.
 ///
 /// # What has no schema
 /// The compiler reports the place and the remedy. A generic type:
@@ -384,7 +384,7 @@ impl TypeName {
         Some(Self { text: format!("{}{schema}", Self::MESSAGE), layout: None })
     }
 
-    /// Returns the name of a message type, with its schema. A type that has no name, such as a
+    /// Returns the name of a message type, with the schema. A type that has no name, such as a
     /// number or a tuple, is called `cbor`.
     ///
     /// # Panics
@@ -410,7 +410,7 @@ impl TypeName {
     ///
     /// # Panics
     /// Panics if the type's [`Sample::TYPE`] breaks the rules above, or if [`Sample::layout`] has
-    /// another name or size. This is a mistake in the program, not in its input.
+    /// another name or size. This is a mistake in the program, not in the input.
     pub fn of<T: Sample>() -> Self {
         match Self::checked::<T>() {
             Ok(name) => name,

@@ -8,11 +8,11 @@ use super::scalar::Scalar;
 use crate::error::Error;
 use crate::terms::LinkOptions;
 
-/// A sample type by value: its name, its layout if it has one, and the size and alignment of a
+/// A sample type by value: the name, the layout if there is one, and the size and alignment of a
 /// sample. Nodes and components make ports with it: see [`Dynamic`](super::payload::Dynamic).
 ///
-/// Its ports connect to ports of a Rust type with the same name and layout, in both directions. As
-/// with Rust types, types without a layout are connected only within one build, or with
+/// Ports of this type connect to ports of a Rust type with the same name and layout, in both
+/// directions. Like Rust types, types without a layout are connected only within one build, or with
 /// `types-without-layout`.
 ///
 /// ```
@@ -108,7 +108,7 @@ impl SampleType {
         Self::checked(name, size, align)
     }
 
-    /// Returns the name of the type, with its layout if it has one.
+    /// Returns the name of the type, with the layout if there is one.
     pub fn name(&self) -> &TypeName {
         &self.name
     }

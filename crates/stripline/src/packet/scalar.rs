@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A number in a sample: `u8` to `u64`, `s8` to `s64`, `f32`, `f64`, or a pair of one of these, for
-/// example `cf32`.
+/// A number in a sample: `u8` to `u64`, `s8` to `s64`, `f32`, `f64`, or a pair of numbers of a
+/// kind, for example `cf32`.
 ///
 /// ```
 /// use stripline::payload::{Number, Scalar};
@@ -19,7 +19,7 @@ pub struct Scalar {
     is_complex: bool,
 }
 
-/// The kind of a real number, with its size in bytes: 1, 2, 4 or 8.
+/// The kind of a real number, with the size in bytes: 1, 2, 4 or 8.
 ///
 /// ```
 /// use stripline::payload::{Number, Scalar};
@@ -108,7 +108,7 @@ impl Number {
             Self::Float(_) => Numeric::F64(f64::from_le_bytes(*bytes.first_chunk()?)),
             Self::Unsigned(size) => Numeric::Unsigned(little_endian(bytes.get(..size)?)),
             Self::Signed(size) => {
-                // Shifts the number up to the top bits, and back down with its sign.
+                // Shifts the number up to the top bits, and back down with the sign.
                 let above = 64 - 8 * size as u32;
                 Numeric::Signed((little_endian(bytes.get(..size)?) << above) as i64 >> above)
             }
@@ -175,7 +175,7 @@ impl fmt::Display for Numeric {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScalarValue {
-    /// One number.
+    /// A single number.
     Real(Numeric),
     /// The real part and the imaginary part.
     Complex(Numeric, Numeric),

@@ -1,4 +1,5 @@
-//! The schema of a message, and its text, for example `detection{range_bin:u32,note:text?}`.
+//! The schema of a message, and the text of a schema, for example
+//! `detection{range_bin:u32,note:text?}`.
 //!
 //! `docs/layouts.md` has the grammar. A [`Schema`] cannot be invalid: it is a text that the parser
 //! has accepted. Two schemas are equal if their texts are equal.
@@ -27,7 +28,7 @@ pub struct Schema(String);
 impl Schema {
     /// The longest text, in bytes.
     pub const TEXT_MAX: usize = 2048;
-    /// The most fields, values and variants, including those of nested structures.
+    /// The most fields, values and variants, including nested structures.
     pub const FIELDS_MAX: usize = 256;
     /// The most brackets nested in each other.
     pub const NESTING_MAX: usize = 8;
@@ -143,7 +144,7 @@ pub enum DerivedSchema<'s> {
     /// A variant without values.
     Unit,
     Values(&'s [MakeSchema]),
-    /// The fields with their names. A field that may be left out has a `?` behind its name.
+    /// The fields with their names. A field that may be left out has a `?` behind the name.
     Fields(&'s [(&'s str, MakeSchema)]),
     Variants(&'s [(&'s str, DerivedSchema<'s>)]),
 }

@@ -1,4 +1,4 @@
-//! The description of a stream: rate, frequency, and the order of its samples.
+//! The description of a stream: rate, frequency, and the order of samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 

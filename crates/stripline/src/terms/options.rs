@@ -39,7 +39,7 @@ pub struct LinkOptions {
     /// The event at which a send returns. A port with several connections uses the strongest of
     /// their scopes for all of them.
     pub scope: Scope,
-    /// The time for which a send of scope `server` or `target` waits for its receivers after the
+    /// The time for which a send of scope `server` or `target` waits for the receivers after the
     /// packet is sent, in milliseconds, 1 to [`LinkOptions::DEADLINE_MS_MAX`]. A port with several
     /// connections uses the longest of their times.
     pub deadline_ms: u32,
@@ -47,7 +47,7 @@ pub struct LinkOptions {
     /// threads forwarded as they finished them; `None`: it takes packets as they arrive.
     pub resequence: Option<Resequence>,
     /// The size of the sending port's shared ring in bytes, a power of two from
-    /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]. A packet that fits with its
+    /// [`LinkOptions::BUFFER_MIN`] to [`LinkOptions::BUFFER_MAX`]. A packet that fits with the
     /// headers in half of the ring is written in place and sent in one frame. A larger packet is
     /// sent in fragments.
     pub buffer: u32,
@@ -56,12 +56,12 @@ pub struct LinkOptions {
     pub wait: WaitStrategy,
     /// Whether the sending port's ring consists of huge pages, which must be reserved beforehand.
     /// The buffer must then be a multiple of the page size. A port has one ring per transport, so
-    /// any of its connections can request this.
+    /// any connection of the port can request this.
     pub huge_pages: bool,
     /// Whether the ring is locked into memory on both sides, so that neither side ever waits for a
     /// page. Like `huge_pages`, any connection of a sending port can request this.
     pub locked: bool,
-    /// A group that may use the link in addition to its own user. Each side checks the other.
+    /// A group that may use the link in addition to the link's user. Each side checks the other.
     pub group: Option<Group>,
     /// Whether samples of a type without a layout may come from a program that is built
     /// differently. In this case nothing proves that the structures are the same.
@@ -91,7 +91,7 @@ impl LinkOptions {
     /// Checks the numbers against their ranges.
     ///
     /// # Errors
-    /// A sentence that names the number and its range.
+    /// A sentence that names the number and the allowed range.
     ///
     /// ```
     /// use stripline::terms::LinkOptions;
@@ -187,7 +187,7 @@ impl Resequence {
     /// `skip_after`, up to [`Resequence::SKIP_AFTER_MS_MAX`].
     ///
     /// # Errors
-    /// A sentence that names the number and its range.
+    /// A sentence that names the number and the allowed range.
     pub fn new(window: usize, skip_after: Duration) -> Result<Self, String> {
         let max = Self::WINDOW_MAX;
         let window = u32::try_from(window)
@@ -235,7 +235,7 @@ impl Resequence {
 pub enum Overflow {
     /// The sender waits, or `try_send` reports that there is no room.
     Block,
-    /// The receiver loses its oldest waiting packets. They are counted and reported in band.
+    /// The receiver loses the oldest waiting packets. They are counted and reported in band.
     DropOldest,
     /// The receiver loses the packets that arrive at a full queue. They are counted and reported in
     /// band.
@@ -263,7 +263,7 @@ impl Overflow {
 /// must occur for all of them. Without receivers, the send returns at once.
 ///
 /// A send of scope `server` or `target` first waits for room like any other. After the packet is
-/// sent, it waits for its receivers until the connection's deadline
+/// sent, it waits for the receivers until the connection's deadline
 /// ([`Error::Unanswered`](crate::Error::Unanswered)). It stops waiting for a receiver that leaves
 /// or dies ([`Error::ReceiverGone`](crate::Error::ReceiverGone)), or that refuses the packet or
 /// drops it by its policy ([`Error::PacketRefused`](crate::Error::PacketRefused)). It still waits
@@ -289,7 +289,7 @@ pub enum Scope {
     /// side moves packets to the queue.
     Server,
     /// The receiving component has finished with the packet: it has dropped the
-    /// [`Packet`](crate::Packet), [refused](crate::Packet::refuse) it, or returned from its
+    /// [`Packet`](crate::Packet), [refused](crate::Packet::refuse) it, or returned from the
     /// handler. Packets that are taken into a window ([`Windowed`](crate::node::Windowed)) or held
     /// to restore the sequence ([`Resequence`]) count as finished earlier.
     Target,

@@ -1,4 +1,4 @@
-//! The part of a connection's options that the sending port keeps for all its receivers.
+//! The part of a connection's options that the sending port keeps for all receivers.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct SenderOptions {
     /// The group that may connect in addition to the same user.
     pub group: Option<Group>,
     /// Whether samples of a type without a layout may go to a program that is built differently.
-    /// The receiver's permission comes with its hello.
+    /// The receiver's permission comes with the hello.
     #[serde(default)]
     pub any_build: bool,
     /// The tables for single transports. All connections over a transport have the same table.
@@ -38,7 +38,7 @@ pub struct SenderOptions {
 }
 
 impl SenderOptions {
-    /// Takes the stronger of each pair of options. A deadline counts only if its own connection
+    /// Takes the stronger of each pair of options. A deadline counts only if the connection itself
     /// waits for acknowledgements, because only then was it requested.
     #[must_use]
     pub fn merged(self, other: Self) -> Self {

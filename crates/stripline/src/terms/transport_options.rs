@@ -63,7 +63,7 @@ impl TransportOptions {
         }
     }
 
-    /// Returns the options that the sending port uses. All its receivers share them.
+    /// Returns the options that the sending port uses. All receivers of the port share them.
     ///
     /// ```
     /// use stripline::terms::{Repair, TransportOptions, UdpOptions};
@@ -144,8 +144,8 @@ pub struct UdpOptions {
     pub buffer: Option<u32>,
     /// The number of networks that a datagram to the group may cross, 1 to 255; `None`: 1.
     pub ttl: Option<u8>,
-    /// The multicast group that reaches all receivers with one send; `None`: each receiver gets its
-    /// own copy.
+    /// The multicast group that reaches all receivers with one send; `None`: each receiver gets a
+    /// separate copy.
     pub group: Option<SocketAddrV4>,
     /// The interface that leads to the group; `None`: the interface of the system's route.
     pub interface: Option<Interface>,
@@ -339,7 +339,7 @@ impl Repair {
 
 words!(Repair, "kind of repair");
 
-/// A network interface, given by its name or by one of its addresses.
+/// A network interface, given by a name or by an address.
 ///
 /// ```
 /// use stripline::terms::Interface;

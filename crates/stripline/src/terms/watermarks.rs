@@ -56,7 +56,7 @@ impl Watermarks {
     /// texts use the keys of a waveform file.
     ///
     /// # Errors
-    /// A sentence that names the number and its range.
+    /// A sentence that names the number and the allowed range.
     pub(crate) fn new(depth: u32, high: Option<u32>, low: Option<u32>) -> Result<Self, String> {
         let high = match high {
             Some(high) if high == 0 || high > depth => {

@@ -14,14 +14,14 @@ use crate::support::{Gate, LONG, await_that, operation, over, patient, serving, 
 const SHORT: Duration = Duration::from_millis(20);
 
 pub fn a_deadline_that_passes_is_named_and_the_late_reply_counted(transport: &str) {
-    // On a busy machine the call may reach the server after its deadline, which is another rule.
+    // On a busy machine the call may reach the server after the deadline, which is another rule.
     let mut deadline = SHORT;
     while !passes_while_served(transport, deadline) {
         deadline *= 4;
     }
 }
 
-/// Returns whether the call had begun before its deadline.
+/// Returns whether the call had begun before the deadline.
 fn passes_while_served(transport: &str, deadline: Duration) -> bool {
     let (gate, mut is_begun) = (Gate::default(), false);
     let service = Service::new("slow")
@@ -104,7 +104,7 @@ pub fn a_cancelled_call_frees_its_place(transport: &str) {
         let third = wait.start(&()).unwrap();
         drop(second);
         let fourth = wait.start(&()).unwrap();
-        // A call cancelled within 20 µs before its start may still be executed.
+        // A call cancelled within 20 µs before the start may still be executed.
         let since = Instant::now();
         await_that("it is not too fresh", || since.elapsed() > Duration::from_micros(200));
         gate.open();
@@ -119,7 +119,7 @@ pub fn a_cancelled_call_frees_its_place(transport: &str) {
 }
 
 /// Builds a service with `wait`, which keeps every thread busy until the gate is opened, and
-/// `note`, which records its arguments.
+/// `note`, which records the arguments.
 fn busy_service<'h>(gate: &'h Gate, begun: &'h AtomicU32, noted: &'h Mutex<Vec<u32>>) -> Service<'h> {
     let wait = |()| {
         begun.fetch_add(1, Ordering::Relaxed);
@@ -193,7 +193,7 @@ pub fn an_overloaded_server_refuses_calls(transport: &str) {
             held.into_iter().for_each(|call| call.wait().unwrap());
             let outcomes: Vec<_> = calls.into_iter().map(|call| call.wait()).collect();
             let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
-            // One call is started next, and a limited number may wait behind it.
+            // A call is started next, and a limited number may wait behind it.
             assert!((4..10).contains(&done.len()), "{dispatch:?}: {done:?}");
             for refusal in refused {
                 let error = refusal.unwrap_err();
@@ -339,7 +339,7 @@ pub fn a_nested_call_has_no_longer_deadline(transport: &str) {
         scope.spawn(|| server_slow.serve(Dispatch::Queue).unwrap());
         serving(&node, &mut server_outer, Dispatch::Queue, || {
             // Both deadlines pass at about the same time, and either may be first. On a slow
-            // machine, the outer deadline may pass before its handler begins. The call is then made
+            // machine, the outer deadline may pass before the handler begins. The call is then made
             // again.
             await_that("the inner call is over", || {
                 match outer.with(CallOptions::deadline(SHORT)).call(&()) {
@@ -403,7 +403,7 @@ pub fn an_undetectable_cycle_ends_at_the_deadline(transport: &str) {
     });
 }
 
-/// Checks that a client that does not take its replies harms only itself.
+/// Checks that a client that does not take replies harms only itself.
 pub fn a_client_that_takes_no_replies_does_not_hold_up_others(transport: &str) {
     let service = Service::new("source")
         .unwrap()
@@ -421,7 +421,7 @@ pub fn a_client_that_takes_no_replies_does_not_hold_up_others(transport: &str) {
         for _ in 0..100 {
             assert_eq!(modest.call(&10).unwrap().len(), 10);
         }
-        // The client gets its replies when it takes them.
+        // The client gets the replies when it takes them.
         for reply in pending {
             assert_eq!(reply.wait().unwrap().len(), 10_000);
         }

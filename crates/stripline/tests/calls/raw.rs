@@ -27,7 +27,7 @@ fn start(client: &RawClient, text: &str) -> OwnedPending<RawBytes, RawBytes, Raw
     client.start(&text.as_bytes().to_vec().into()).unwrap().into_owned()
 }
 
-/// Returns a service with the operation `later`, which passes its requests to a channel.
+/// Returns a service with the operation `later`, which passes requests to a channel.
 fn later() -> (Service<'static>, mpsc::Receiver<(String, Responder)>) {
     let (pass, passed) = mpsc::channel();
     let service = Service::new("later").unwrap();

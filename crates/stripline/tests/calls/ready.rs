@@ -73,7 +73,7 @@ pub fn one_thread_serves_and_calls(transport: &str) {
     });
 }
 
-/// Checks a loop that polls its calls in turn: the last one receives for calls polled before.
+/// Checks a loop that polls the calls in turn: the last one receives for calls polled before.
 pub fn outcomes_received_by_another_call_are_noticed(transport: &str) {
     let node = Node::isolated().unwrap();
     let mut server = node.service_server(doubling(), over(transport)).unwrap();

@@ -40,7 +40,7 @@ pub fn serving(node: &Node, server: &mut Server<'_>, dispatch: Dispatch, test: i
     });
 }
 
-/// A guard that stops a node even if the test fails, so that its server ends.
+/// A guard that stops a node even if the test fails, so that the server ends.
 pub struct Stop<'a>(pub &'a Node);
 
 impl Drop for Stop<'_> {

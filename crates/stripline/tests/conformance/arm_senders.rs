@@ -194,7 +194,7 @@ pub fn a_wait_set_waits_for_ports_and_descriptors(transport: &'static str) {
         ready.members == [0] && ready.added.iter().any(|added| added.key == 40 && added.readable)
     });
     assert!(set.remove(40).unwrap() && !set.remove(40).unwrap());
-    // A receiver that takes its packets on another thread makes room.
+    // A receiver that takes packets on another thread makes room.
     let descriptor = publisher.ready_descriptor().unwrap();
     fill_and_arm(&mut publisher);
     let taken = Arc::new(Mutex::new(subscriber));

@@ -11,7 +11,7 @@ use crate::order::Detection;
 use crate::support::{DEADLINE, Dice, await_receivers, await_that, expect_end, node};
 use crate::trust::versions;
 
-/// All properties of a packet, with its samples as bytes.
+/// All properties of a packet, with the samples as bytes.
 #[derive(Debug, PartialEq)]
 struct Found {
     sequence: u64,

@@ -380,8 +380,7 @@ pub fn stop_ends_every_dispatch(transport: &'static str) {
         })
     });
     threads.iter().take(waiting.len()).for_each(|thread| await_asleep(std::process::id(), thread));
-    // One port has a running handler, which finishes, and queued packets, which are no longer
-    // taken.
+    // A port has a running handler, which finishes, and queued packets, which are no longer taken.
     let (mut publisher, mut busy) = pair::<u64>(&node, "busy");
     let (started, gate, done) = (Gate::default(), Gate::default(), AtomicUsize::new(0));
     let outcome = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Two other ends of a stream: it is abandoned, or the wait for its end is limited.
+//! Two other ends of a stream: it is abandoned, or the wait for the end is limited.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub fn an_abandoned_stream_is_a_death(transport: &'static str) {
     let reports = node.connections();
     let deaths = reports.iter().filter(|report| report.connection.contains("numbers"));
     assert_eq!(deaths.map(|report| report.peer_deaths).sum::<u64>(), 2);
-    // The next sender comes after these two, and ends its stream.
+    // The next sender comes after these two, and ends the stream.
     let mut publisher = node.publisher::<u64>("numbers").unwrap();
     await_receivers(&mut publisher, 1);
     publisher.finish_within(DEADLINE).unwrap();

@@ -45,7 +45,7 @@ fn described(transport: &str, rules: &str) -> (Publisher<u64>, Subscriber<u64>) 
 /// Sends until the receiver is full and at least `least` packets were sent in total. Returns the
 /// full connection.
 ///
-/// The report of room for packets that were taken may still be on its way to the sender: between
+/// The report of room for packets that were taken may still be on the way to the sender: between
 /// hosts, messages carry it. The receiver cannot see when these messages have arrived.
 fn fill_up_to(publisher: &mut Publisher<u64>, least: u64) -> String {
     let mut connection = String::new();
@@ -61,7 +61,7 @@ pub fn a_sender_refused_as_full_resumes_at_the_low_watermark(transport: &'static
         let (mut publisher, mut subscriber) = described(transport, &rules(flow));
         let mut next = 1;
         for round in 0..3 {
-            // One of the first credits has been spent.
+            // A credit has been spent.
             let is_spent = round == 0 && flow == Flow::Credit;
             let connection = fill_up_to(&mut publisher, next + HIGH - u64::from(is_spent));
             let mut waiting = publisher.sequence() - next;
@@ -261,7 +261,7 @@ pub fn a_killed_receiver_ends_the_wait_at_once(transport: &'static str) {
         });
         await_asleep(std::process::id(), thread.recv().unwrap());
         receiver.kill();
-        // The sender resumes without the receiver. The next receiver gets all its credits.
+        // The sender resumes without the receiver. The next receiver gets all credits.
         let mut publisher = sender.join().unwrap();
         let mut next = Puppet::start(&domain, transport, &rules(flow));
         next.order("subscribe numbers");
@@ -395,7 +395,7 @@ pub fn a_receiver_with_invalid_flow_control_is_cut_off_and_named(transport: &'st
     }
 }
 
-/// Builds the frames of a stream: its description, and packets of one sample.
+/// Builds the frames of a stream: a description, and packets of one sample.
 fn frames(packets: u64) -> Vec<u8> {
     let frame = |sequence: u64, kind: u8, payload: &[u8]| {
         let mut bytes = vec![0; 48];

@@ -48,7 +48,7 @@ pub fn held_packets_keep_their_samples(transport: &'static str) {
         });
         let (mut held, mut rng, mut next) = (VecDeque::new(), Dice::new(3), 0);
         loop {
-            // One packet is on its way to the other thread, which has another one.
+            // A packet is on the way to the other thread, which has another one.
             match holding.receive_timeout(DEADLINE) {
                 Ok(Received::Packet(packet)) => {
                     check(&packet, next);

@@ -161,9 +161,9 @@ pub fn wait_any_waits_for_the_whole_packet(transport: &'static str) {
 
 pub fn every_policy_takes_large_packets(transport: &'static str) {
     for policy in ["block", "drop-oldest", "drop-newest", "eject"] {
-        // One packet at a time, so that no policy has to act. A whole packet fits into the ring. On
-        // a socket, the sender may not have read yet that the previous packet was taken completely.
-        // A policy may then act after all.
+        // The packets are sent one at a time, so that no policy has to act. A whole packet fits
+        // into the ring. On a socket, the sender may not have read yet that the previous packet was
+        // taken completely. A policy may then act after all.
         let may_lose = is_stream(transport) && policy != "block";
         let patience = if may_lose { Duration::from_secs(1) } else { DEADLINE };
         let node = node(transport, &format!("overflow = \"{policy}\"\nbuffer = 1048576\ndepth = 2"));

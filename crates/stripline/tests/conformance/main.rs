@@ -1,9 +1,9 @@
 //! The link contract, rule by rule, for every transport: one file per section, one test per rule
 //! and transport.
 //!
-//! A new transport is one word in the list below. A new rule is a function in the file of its
-//! section, with its name in the table. For a rule that a transport cannot support, the test
-//! asserts the refusal by name and prints it.
+//! A new transport is one word in the list below. A new rule is a function in the file of the
+//! section, with a name in the table. For a rule that a transport cannot support, the test asserts
+//! the refusal by name and prints it.
 
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 

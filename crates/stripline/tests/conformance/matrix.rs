@@ -84,7 +84,7 @@ pub fn every_combination_keeps_the_contract(transport: &'static str) {
     assert!(failed.is_empty(), "{} of {} combinations:\n{}", failed.len(), cases.len(), failed.join("\n"));
 }
 
-/// The identity of a packet, which is its content: its sender and its number at this sender.
+/// The identity of a packet, which is also the content: the sender, and the number at this sender.
 type Name = (usize, u64);
 
 /// The record of one receiver.
@@ -197,7 +197,7 @@ impl Case {
         }
     }
 
-    /// Sends and receives concurrently, and checks that each send returns when its scope is
+    /// Sends and receives concurrently, and checks that each send returns when the scope is
     /// reached. Returns the outcomes of each sender.
     fn send_while_served(
         &self,
@@ -228,7 +228,7 @@ impl Case {
             };
             let mut senders: Vec<_> = Vec::new();
             if self.scope != Scope::Target {
-                // No receiver serves yet. As many packets as fit are sent nevertheless, and under
+                // No receiver serves yet. The packets that fit are sent nevertheless, and under
                 // `server` they are in the queue.
                 senders = outputs.into_iter().enumerate().map(&send).collect();
                 crate::support::await_that("the sends return", || {
@@ -330,7 +330,7 @@ impl Case {
         if self.scope < Scope::Server {
             assert!(refused.is_empty(), "a slow receiver is no failure of the send: {told:?}");
         }
-        // One packet was taken before the others were sent.
+        // A packet was taken before the others were sent.
         let first = u64::from(self.way != Way::Resequenced);
         let newest_kept: BTreeSet<u64> = (0..first + DEPTH).collect();
         match self.overflow {
@@ -473,7 +473,7 @@ pub fn an_unsupported_rule_is_refused_with_reasons(transport: &'static str) {
             }
         }
     }
-    // A packet has its own scope, on a connection with a weaker scope.
+    // A packet has a stronger scope than the connection.
     for connection in Scope::ALL {
         for own in Scope::ALL {
             let node = node(transport, &format!("scope = '{connection}'"));

@@ -99,7 +99,8 @@ struct Seat {
     /// Whether the queue may have been full. It then takes nothing until it is down to the low
     /// watermark.
     held: bool,
-    /// Whether this receiver took the place of one that left, and gets the gap of that receiver.
+    /// Whether this receiver took the place of a receiver that left, and gets the gap of that
+    /// receiver.
     may_resume: bool,
 }
 
@@ -123,8 +124,8 @@ impl Model {
         Self { publisher, seats, sequence: 0, stream, described, somebody_left, counts_messages }
     }
 
-    /// Returns whether every receiver is certain to take another packet. One description may wait
-    /// in addition to the packets.
+    /// Returns whether every receiver is certain to take another packet. A description may wait in
+    /// addition to the packets.
     fn has_room(&self) -> bool {
         self.has_room_for(1)
     }

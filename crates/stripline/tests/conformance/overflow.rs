@@ -129,7 +129,7 @@ pub fn a_slow_lossy_receiver_does_not_slow_its_sibling(transport: &'static str) 
             take_number(&mut blocking, sequence);
         }
         publisher = sender.join().unwrap();
-        // The receiver has the packets that its policy left, in order, with every loss in its
+        // The receiver has the packets that the policy left, in order, with every loss in its
         // place.
         let mut next = start;
         while let Received::Packet(packet) = lossy.try_receive().unwrap() {

@@ -1,6 +1,6 @@
 //! Section 4: the policies that lose packets. Each rule runs in a separate process, so that the
-//! thread that fills a lossy receiver's queue is the only one with its name. The end of that thread
-//! shows that the policy has acted.
+//! thread that fills a lossy receiver's queue is the only thread with that name. The end of the
+//! thread shows that the policy has acted.
 
 use stripline::node::wait_any;
 use stripline::{Error, Gap, GapReason, Received};
@@ -19,7 +19,7 @@ const SAMPLES: u64 = 3;
 struct Pump(i32);
 
 impl Pump {
-    /// Waits until the thread runs under its name, before any packet that would end it is sent.
+    /// Waits until the thread runs under the name, before any packet that would end it is sent.
     fn started() -> Self {
         let mut found = None;
         await_that("the start of the pump", || {

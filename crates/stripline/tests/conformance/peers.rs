@@ -156,7 +156,7 @@ pub fn a_stopped_lossy_receiver_does_not_slow_its_sibling(transport: &'static st
         take_number(&mut sibling, sequence);
     }
     lossy.thaw();
-    // The receiver resumes with the packets that its policy left. Then comes the end of the stream.
+    // The receiver resumes with the packets that the policy left. Then comes the end of the stream.
     let finish = std::thread::spawn(move || publisher.finish_within(DEADLINE).unwrap());
     expect_end(&mut sibling);
     finish.join().unwrap();
@@ -296,7 +296,7 @@ pub fn nothing_is_left_behind(transport: &'static str) {
             files.flatten().all(|file| !ours(&file.file_name().to_string_lossy()))
         });
     }
-    // A domain can be joined normally after all its nodes have died.
+    // A domain can be joined normally after all nodes have died.
     let node = join(&domain, transport, "");
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let mut publisher = node.publisher::<u64>("numbers").unwrap();

@@ -393,8 +393,7 @@ pub fn no_descriptor_or_thread_is_left_behind(transport: &'static str) {
         publisher.finish().unwrap();
         expect_end(&mut subscriber);
     }
-    // A thread of zenoh may be counted before it has its name, and a descriptor before it is
-    // closed.
+    // A thread of zenoh may be counted before it has a name, and a descriptor before it is closed.
     let may_be_fewer = is_kept || transport == "zenoh";
     let is_as_before = |now: usize, then| if may_be_fewer { now <= then } else { now == then };
     await_that("the threads are gone", || is_as_before(count(), threads));
@@ -411,7 +410,7 @@ pub fn a_receiver_that_left_has_no_successor(transport: &'static str) {
         let (mut publisher, mut first) = pair::<u64>(&node, "visited");
         publisher.send(&[0]).unwrap();
         take_number(&mut first, 0);
-        // Packets that the first receiver leaves unread are not a loss of its successor.
+        // Packets that the first receiver leaves unread are not a loss of the successor.
         publisher.send(&[1]).unwrap();
         drop(first);
         if rules.is_empty() {

@@ -15,7 +15,7 @@ pub enum Refusal {
     MemoryOptions,
     /// A port that is open to a group of users.
     Group,
-    /// A scope for one packet that is stronger than the scope of its connection.
+    /// A scope for one packet that is stronger than the scope of the connection.
     StrongerScope,
     /// A peer in another process.
     OtherProcesses,

@@ -351,9 +351,9 @@ pub fn a_new_sender_counts_anew(transport: &'static str) {
     second.finish().unwrap();
     shuffle(&mut input, &mut output, &[3, 2, 1, 0]);
     assert_eq!(numbers(&mut packets, 6), [whole(0..2), whole(0..4)].concat());
-    // The stage is replaced as well. The end of its stream is read first. Otherwise the sink could
-    // have two senders at a time, because a child of another test may hold the stage's socket for a
-    // moment.
+    // The stage is replaced as well. The end of the old stream is read first. Otherwise the sink
+    // could have two senders at a time, because a child of another test may hold the stage's socket
+    // for a moment.
     output.finish().unwrap();
     let gap = Gap { first: 2, packets: 2, samples: 6, reason: GapReason::Late };
     assert_eq!(numbers(&mut packets, 2), [(4, Some(gap)), (5, None)]);
@@ -498,7 +498,7 @@ pub fn losses_of_the_link_are_counted_once(transport: &'static str) {
 }
 
 pub fn no_loss_is_silent(transport: &'static str) {
-    // Here a packet may be given up before the link has reported its loss. Both then report it.
+    // Here a packet may be given up before the link has reported the loss. Both then report it.
     let (sent, received, lost) = lossy(transport, 8, Duration::from_micros(50));
     assert!(received + lost >= sent, "{received} received, {lost} reported lost of {sent}");
 }

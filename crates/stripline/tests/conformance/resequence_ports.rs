@@ -63,7 +63,7 @@ pub fn wait_any_wakes_to_skip(transport: &'static str) {
     });
 }
 
-/// Runs a stage that forwards every packet as soon as its number is permitted.
+/// Runs a stage that forwards every packet as soon as the number is permitted.
 fn forward_as_permitted(mut input: Subscriber<u64>, mut output: Publisher<u64>, permits: &Gate) {
     let wait = |packet: PacketView<'_, u64>| {
         permits.wait_for(packet.sequence());

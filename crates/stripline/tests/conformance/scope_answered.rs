@@ -308,7 +308,7 @@ pub fn a_handler_error_is_reported_to_the_sender(transport: &'static str) {
 pub fn a_large_packet_that_overtakes_its_receiver_is_refused(transport: &'static str) {
     const PACKETS: u64 = 150;
     for (scope, policy) in [("server", "drop-newest"), ("target", "drop-oldest"), ("target", "drop-newest")] {
-        // The rings are smaller than the packets. A send that reached its deadline would fail the
+        // The rings are smaller than the packets. A send that reached the deadline would fail the
         // rule.
         let rules = format!(
             "scope = '{scope}'\ndeadline-ms = 3600000\noverflow = '{policy}'\ndepth = 3\nbuffer = 4096"

@@ -23,7 +23,7 @@ pub fn a_receiver_that_leaves_ends_the_wait(transport: &'static str) {
         publisher.send(&[1]).unwrap();
         outcome.unwrap_err()
     });
-    // A sender may also sleep before its packet has left, in a lock of the transport's library.
+    // A sender may also sleep before the packet has left, in a lock of the transport's library.
     assert_eq!(wait_any(&mut [&mut subscriber], Some(DEADLINE)).unwrap(), [0]);
     await_asleep(std::process::id(), sender.recv().unwrap());
     drop(subscriber);

@@ -95,8 +95,8 @@ pub fn connections_that_have_ended_are_summed_up(transport: &'static str) {
     }
     let (unlisted, sums) = node.ended_connection_totals();
     let listed = node.connections();
-    // The last connection, and the one that it replaced, were still held at the last cleanup of the
-    // connection log.
+    // The last connection, and the connection that it replaced, were still held at the last cleanup
+    // of the connection log.
     assert!(unlisted > 0 && listed.len() <= Node::ENDED_MAX + 2, "{unlisted}, {}", listed.len());
     assert_eq!(unlisted as usize + listed.len(), SENDERS);
     let packets: u64 = listed.iter().map(|report| report.packets).sum();

@@ -276,7 +276,7 @@ pub fn await_all_asleep(process: u32) {
     });
 }
 
-/// Returns the state of a process or thread, from its `stat` file.
+/// Returns the state of a process or thread, from the `stat` file.
 pub fn state(stat: &Path) -> Option<char> {
     let text = std::fs::read_to_string(stat).ok()?;
     // The name in parentheses may contain any character. The state follows the last parenthesis.

@@ -98,7 +98,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
         (vec![ring(), cursor(), cursor(), bell(), bell()], "holds no ring"),
     ];
     for (number, (fds, complaint)) in lies.into_iter().enumerate() {
-        // Each case has its own victim, so that every error has separate output.
+        // Each case has a separate victim, so that every error has separate output.
         let mut victim = Puppet::start(&scene.domain, transport, "");
         victim.order("subscribe numbers");
         await_receivers(&mut scene.publisher, 2);
@@ -115,7 +115,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
             assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
         }
         victim.await_complaint(complaint);
-        // The victim continues with its other connections.
+        // The victim continues with the other connections.
         let sequence = number as u64 + 1;
         scene.publisher.send(&[sequence; SAMPLES]).unwrap();
         take_number(&mut scene.subscriber, sequence);
@@ -125,7 +125,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
     }
 }
 
-/// Returns the address and the key of a publishing puppet, as offered by the rendezvous of its
+/// Returns the address and the key of a publishing puppet, as offered by the rendezvous of the
 /// domain.
 pub fn offered(domain: &str) -> (String, u64) {
     let endpoint = offered_endpoint(domain);
@@ -163,7 +163,7 @@ pub fn descriptors_from_a_receiver_change_nothing(transport: &'static str) {
     (0..3).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
 }
 
-/// A hand-made receiver that has completed its handshake.
+/// A hand-made receiver that has completed the handshake.
 struct Liar {
     socket: UnixStream,
     fds: Vec<OwnedFd>,
@@ -192,7 +192,7 @@ impl Liar {
 /// Maps shared memory as words.
 fn map(fd: &OwnedFd, bytes: usize) -> &'static [AtomicU64] {
     let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-    // SAFETY: a fresh mapping at an address of the kernel's choice, never unmapped. Its words are
+    // SAFETY: a fresh mapping at an address of the kernel's choice, never unmapped. The words are
     // atomics.
     unsafe {
         let flags = rustix::mm::MapFlags::SHARED;
@@ -352,8 +352,8 @@ pub fn a_receiver_that_fills_the_doorbells_blocks_no_other(transport: &'static s
     }
     let (cursor, sleepers) = (map(&violator.fds[1], PAGE), map(&violator.fds[2], PAGE));
     company.pass(0..PACKETS, || {
-        // The receiver marks itself asleep at every packet, and never wakes. Its own doorbell fills
-        // up, too.
+        // The receiver marks itself asleep at every packet, and never wakes. The receiver's own
+        // doorbell fills up, too.
         cursor[128 / 8].store(1, Ordering::Relaxed);
         sleepers[0].store(1, Ordering::Relaxed);
     });
@@ -399,7 +399,7 @@ impl Company {
     }
 }
 
-/// Writes a ring into a sender's memory, in its state before the first frame, and attaches a
+/// Writes a ring into a sender's memory, in the state before the first frame, and attaches a
 /// receiver.
 fn forge_ring(ring: &[AtomicU64], cursor: &[AtomicU64]) {
     ring.iter().chain(cursor).for_each(|word| word.store(0, Ordering::Relaxed));

@@ -193,7 +193,7 @@ impl Fake {
         host
     }
 
-    /// Accepts the next receiver and reads its hello.
+    /// Accepts the next receiver and reads the hello.
     pub fn accept(&self) -> Box<dyn Stream> {
         let mut stream: Box<dyn Stream> = match self {
             Self::Unix(listener, _) => Box::new(listener.accept().unwrap().0),

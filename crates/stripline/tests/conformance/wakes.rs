@@ -234,7 +234,7 @@ pub fn a_wake_ends_a_wait_for_acks(transport: &'static str) {
         take_number(&mut subscriber, number);
         take_number(&mut second, number);
     }
-    // The next send waits for its own acknowledgement.
+    // The next send waits for the packet's own acknowledgement.
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for subscriber in [&mut subscriber, &mut second] {

@@ -1,6 +1,7 @@
-//! A tracer of a child process and all its threads, which counts their system calls (`ptrace(2)`).
+//! A tracer of a child process and all of the child's threads, which counts their system calls
+//! (`ptrace(2)`).
 //!
-//! The child marks the parts of its work by a system call without effect. The tracer can hold a
+//! The child marks the parts of the work by a system call without effect. The tracer can hold a
 //! thread at such a mark until another thread sleeps, and can remove the time limit from a
 //! receiver's wait. So the counts do not depend on timing.
 
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 
-/// A part of a thread's work, which begins at its mark, or a condition that the thread waits for
+/// A part of a thread's work, which begins at a mark, or a condition that the thread waits for
 /// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -54,11 +55,11 @@ const SECONDS_MAX: u32 = 240;
 /// Passes a mark to the tracer.
 pub fn mark(mark: Mark) {
     let index = MARKS.iter().position(|other| *other == mark).unwrap();
-    // SAFETY: the call ignores its arguments and only returns a number.
+    // SAFETY: the call ignores the arguments and only returns a number.
     unsafe { libc::syscall(MARK_CALL, MAGIC, index) };
 }
 
-/// Stops this thread for its tracer, which is the parent, and has it trace all later threads.
+/// Stops this thread for the tracer, which is the parent, and has it trace all later threads.
 pub fn be_traced() {
     // SAFETY: the arguments are plain numbers, and the last call stops only this thread.
     unsafe {
@@ -117,7 +118,7 @@ struct Tracer {
     /// The packets of the sender's marks, and the packets that the receiver has waited for.
     sent: usize,
     awaited: usize,
-    /// Whether the receiver has gone to sleep since its last mark.
+    /// Whether the receiver has gone to sleep since the last mark.
     sleeps: bool,
     holds_repair: bool,
     holds_queue: bool,
@@ -405,7 +406,7 @@ enum CallInfo {
 
 /// Returns the place of a stopped thread in a system call; `None` if it is not in one.
 fn call_info(thread: i32) -> Option<CallInfo> {
-    /// `struct ptrace_syscall_info` of the kernel, with the largest of its variants.
+    /// `struct ptrace_syscall_info` of the kernel, with the largest of the variants.
     #[repr(C)]
     #[derive(Default)]
     struct Info {
@@ -434,7 +435,7 @@ fn call_info(thread: i32) -> Option<CallInfo> {
     }
 }
 
-/// Resumes a stopped thread until its next system call, and delivers the signal unless it is 0.
+/// Resumes a stopped thread until the next system call, and delivers the signal unless it is 0.
 fn resume(thread: i32, signal: i32) {
     request(libc::PTRACE_SYSCALL, thread, signal as usize);
 }
@@ -455,6 +456,6 @@ type Request = libc::c_int;
 
 fn request(request: Request, thread: i32, data: usize) {
     // SAFETY: these requests read and write no memory of either process. If a thread was killed
-    // meanwhile they fail, and its end is reported next.
+    // meanwhile they fail, and the end is reported next.
     unsafe { libc::ptrace(request, thread, null_mut::<libc::c_void>(), data) };
 }

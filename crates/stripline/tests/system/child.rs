@@ -35,7 +35,7 @@ pub struct Cast<'a> {
     pub lock_limit: Option<u64>,
     /// The value of `STRIPLINE_RUNTIME_DIR`.
     pub folder: Option<&'a OsStr>,
-    /// A program that executes the process, with its arguments.
+    /// A program that executes the process, with arguments.
     pub wrapper: &'a [&'a str],
 }
 
@@ -97,7 +97,7 @@ impl Actor {
         writeln!(self.orders.as_mut().unwrap()).unwrap();
     }
 
-    /// Kills the process, but not its children.
+    /// Kills the process, but not the children.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -62,8 +62,8 @@ fn an_idle_adaptive_receiver_leaves_the_processor_alone() {
     }
 }
 
-/// Whether this process counts its allocations. Each count costs a system call, and other tests
-/// measure time.
+/// Whether this process counts allocations. Each count costs a system call, and other tests measure
+/// time.
 static COUNTING: AtomicBool = AtomicBool::new(false);
 
 /// The number of bytes that this process has allocated and not freed. Allocations of the inspection
@@ -164,7 +164,7 @@ pub fn hoard(transport: &str) {
     for count in [CONNECTIONS, 2 * CONNECTIONS] {
         subscribers.resize_with(count, || node.subscriber::<u8>("numbers").unwrap());
         assert!(publisher.wait_for_receivers(count, DEADLINE).unwrap());
-        // This is more than the ring holds, so that all of its memory is present.
+        // This is more than the ring holds, so that all memory of the ring is present.
         for _ in 0..2000 {
             publisher.send(&[7; 100]).unwrap();
             for subscriber in &mut subscribers {

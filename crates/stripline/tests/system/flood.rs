@@ -44,7 +44,7 @@ pub fn serve(words: &[&str]) {
         scope.spawn(|| server.serve(Dispatch::Queue));
         say(std::process::id());
         let mut expected = 0;
-        // This runs until the test closes its end.
+        // This runs until the test closes the input.
         while std::io::stdin().read(&mut [0]).unwrap() > 0 {
             publisher.send(&[expected]).unwrap();
             // The link that existed before the flood is intact.
@@ -172,7 +172,7 @@ fn everything_is_served(transport: &str, kind: &str, user: Option<(u32, &[u32])>
     let mut flood = Actor::start("flood", &Cast { words: &words, user, ..Cast::default() });
     let open = flood.hear();
 
-    // A new node joins the domain. Its subscriber and its client are served.
+    // A new node joins the domain. The node's subscriber and client are served.
     let node = join(&domain, transport);
     let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
     let patient = ClientOptions { deadline: DEADLINE, ..ClientOptions::default() };

@@ -90,7 +90,7 @@ fn fork(end: End, what: &str, drops: impl Fn(), uses: impl Fn()) {
     assert_eq!(status, 0, "{what}: the child failed");
 }
 
-/// Forks within `act`, when `act` calls its argument. The child returns from there, and then has to
+/// Forks within `act`, when `act` calls the argument. The child returns from there, and then has to
 /// succeed by `is_right`.
 fn fork_inside<T>(act: impl FnOnce(&dyn Fn()) -> T, is_right: impl FnOnce(&T) -> bool) -> T {
     let parent = std::process::id();

@@ -1,5 +1,5 @@
 //! Links over addresses outside the loopback range. A process in a separate network namespace gives
-//! its loopback interface such an address, and starts a receiver there.
+//! the loopback interface such an address, and starts a receiver there.
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};

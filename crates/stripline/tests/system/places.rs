@@ -74,7 +74,7 @@ fn processes_of_two_networks_meet_in_a_folder_and_survive_kills() {
     assert_eq!(stranger.hear(), "joined");
     stranger.end();
 
-    // The host, which is also a publisher, is killed; then the process that took its place.
+    // The host, which is also a publisher, is killed; then the process that took over.
     left.kill();
     assert!(!debris(place.path()).is_empty(), "a killed process leaves its files");
     let mut left = start("left", "right", "3");
@@ -90,7 +90,7 @@ fn processes_of_two_networks_meet_in_a_folder_and_survive_kills() {
     assert_eq!(left, NONE, "an end in order leaves nothing");
 }
 
-/// Kills the host of several nodes. One of them takes its place, and all meet again.
+/// Kills the host of several nodes. A node takes over, and all meet again.
 #[test]
 fn of_many_nodes_one_follows_a_killed_host() {
     let place = tempfile::tempdir().unwrap();
@@ -183,7 +183,7 @@ pub fn join(words: &[&str]) {
     let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
 }
 
-/// Starts a process that joins a separate domain in that folder, and returns its answer.
+/// Starts a process that joins a separate domain in that folder, and returns the answer.
 fn answer(domain: &str, folder: &OsStr, wrapper: &[&str]) -> String {
     let cast = Cast { words: &[domain], folder: Some(folder), wrapper, ..Cast::default() };
     let mut actor = Actor::start("join", &cast);

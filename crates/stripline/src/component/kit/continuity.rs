@@ -51,7 +51,7 @@ pub enum Continuity {
     Next,
     /// Samples are missing before this packet: filters should start from silence.
     AfterGap,
-    /// The packet is the first one, or its stream description differs, so rates may differ.
+    /// The packet is the first one, or the stream description differs, so rates may differ.
     NewStream,
 }
 

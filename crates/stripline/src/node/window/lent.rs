@@ -1,4 +1,4 @@
-//! A window lent by its port.
+//! A window lent by a port.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl<T: Content> Window<'_, T> {
     }
 
     /// Returns the number of the first sample within the stream, counted from the sample index of
-    /// its packet.
+    /// the packet.
     pub fn sample_index(&self) -> u64 {
         self.of.part().map_or(0, |part| part.header.sample_index.wrapping_add(part.before as u64))
     }

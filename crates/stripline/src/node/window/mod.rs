@@ -171,7 +171,7 @@ impl<T: Content> Windowed<T> {
         }
     }
 
-    /// Returns the next window if all its samples have arrived, or some samples and a boundary.
+    /// Returns the next window if all samples have arrived, or some samples and a boundary.
     ///
     /// # Errors
     /// Same as [`Windowed::window`].
@@ -280,7 +280,7 @@ impl<T: Content> Windowed<T> {
     fn window_within(&mut self, samples: usize, wait: Wait) -> Result<Received<Window<'_, T>>> {
         self.check_length(samples)?;
         if wait.is_interruptible() {
-            // One packet may hold the samples of many windows, so check for a wake here.
+            // A packet may hold the samples of many windows, so check for a wake here.
             self.incoming().stop().interrupt().take(false)?;
         }
         Ok(match self.find(samples, |subscriber| subscriber.take(|| wait))? {
