@@ -21,8 +21,8 @@ use super::{Server, ServiceClient};
 pub(super) struct ClientReady {
     /// Whether a loop waits for the descriptor.
     is_armed: AtomicBool,
-    /// Whether another call than the one waited for got an outcome, or a server connected, since
-    /// the last `arm`.
+    /// Whether a call that the loop did not poll got an outcome, or a server connected, since the
+    /// last `arm`.
     has_changed: AtomicBool,
     /// Made at the first request.
     parts: OnceLock<ReadyParts>,

@@ -46,8 +46,8 @@ pub enum LauncherCommand {
     /// Do not wait for this connection of an input, or for the return of the sender: the sender has
     /// ended for good.
     Abandon { component: String, port: String, connection: String },
-    /// Drop the transport that the input has connected for a move: the sender of this connection
-    /// does not move.
+    /// Drop the transport that the input has connected for a move, because the sender of this
+    /// connection does not move.
     CancelMove { component: String, port: String, connection: String, endpoint: Endpoint },
     /// Run this component.
     Start { component: String },

@@ -42,7 +42,7 @@ pub struct FileReport {
     pub not_kept: Vec<String>,
     /// Whether the component has completed the file.
     pub finished: bool,
-    /// The reason for an early end of the file, if only the component ended.
+    /// The reason for an early end of the file, if only the component has ended.
     #[serde(default)]
     pub problem: Option<String>,
 }

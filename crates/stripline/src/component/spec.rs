@@ -297,7 +297,7 @@ impl PortSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PortTypes {
-    /// A type in this list. An output with a single entry sends that type.
+    /// A type from this list. An output with a single entry sends that type.
     OneOf(Vec<TypeName>),
     /// The type of the other end (null sink, tee, throttle).
     Any,
@@ -596,7 +596,7 @@ pub enum PropertyKind {
     },
     /// Any text.
     Text,
-    /// A word of a list.
+    /// A word from a list.
     Choice {
         /// The allowed words.
         choices: Vec<String>,
