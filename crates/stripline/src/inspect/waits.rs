@@ -63,7 +63,7 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// A chain of waits. The component that one wait is for is the component that waits in the next.
+/// A chain of waits. Each wait is for the component that waits in the next one.
 ///
 /// ```
 /// let overview = stripline::inspect::Overview::default();

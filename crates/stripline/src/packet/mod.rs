@@ -54,8 +54,8 @@ impl Order {
         Self(u64::from(origin) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
     }
 
-    /// Returns the origin, which separates independent sequences of numbers, such as the sequences
-    /// of several senders, or of a sender before and after a restart.
+    /// Returns the origin. It separates independent sequences of numbers, such as the sequences of
+    /// several senders, or of a sender before and after a restart.
     pub fn origin(self) -> u16 {
         (self.0 >> Self::NUMBER_BITS) as u16
     }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A number in a sample: `u8` to `u64`, `s8` to `s64`, `f32`, `f64`, or a pair of numbers of a
-/// kind, for example `cf32`.
+/// A number in a sample: `u8` to `u64`, `s8` to `s64`, `f32`, `f64`, or a pair of such numbers, for
+/// example `cf32`.
 ///
 /// ```
 /// use stripline::payload::{Number, Scalar};

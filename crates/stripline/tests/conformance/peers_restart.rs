@@ -115,8 +115,8 @@ fn restart(transport: &'static str, taken: usize, between: u64) -> Option<(u64, 
     receiver.take(taken);
     receiver.kill();
     if between > 0 {
-        // The first of these packets may be written before the death is detected, and are lost with
-        // the receiver.
+        // The first packets may be written before the death is detected, and are then lost with the
+        // receiver.
         await_that("the sender goes on alone", || send(between) == 0);
         send(between);
     }

@@ -62,7 +62,7 @@ const TABLE: [(&str, &[Refusal]); 16] = [
 const CARRIER: &[Refusal] =
     &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, Session, SharedMemory, OwnListener];
 
-/// The refusals of such a transport that also cannot be opened to a group.
+/// The refusals of a carrier that also cannot be opened to a group.
 const OF_ONE_USER: &[Refusal] = &[
     MemoryOptions,
     Group,
@@ -74,7 +74,8 @@ const OF_ONE_USER: &[Refusal] = &[
     OwnListener,
 ];
 
-/// The refusals of such a transport that also leaves packets in the sender's process for a while.
+/// The refusals of a carrier of one user that also leaves packets in the sender's process for a
+/// while.
 const UNREPAIRED: &[Refusal] = &[
     MemoryOptions,
     StrongerScope,

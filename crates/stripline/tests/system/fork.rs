@@ -203,7 +203,7 @@ pub fn packets(transport: &str) {
             publisher.set(Some(tx));
             subscriber.set(Some(rx));
         };
-        // Before a connection may have been made, before the first packet, and after it.
+        // Forks before a connection may have been made, before the first packet, and after it.
         fork(end, &what, drops, uses);
         with(&mut |tx, _| assert!(tx.wait_for_receivers(1, DEADLINE).unwrap()));
         fork(end, &what, drops, uses);

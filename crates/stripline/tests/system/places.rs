@@ -90,7 +90,7 @@ fn processes_of_two_networks_meet_in_a_folder_and_survive_kills() {
     assert_eq!(left, NONE, "an end in order leaves nothing");
 }
 
-/// Kills the host of several nodes. A node takes over, and all meet again.
+/// Kills the host of several nodes. Another node takes over, and all nodes meet again.
 #[test]
 fn of_many_nodes_one_follows_a_killed_host() {
     let place = tempfile::tempdir().unwrap();

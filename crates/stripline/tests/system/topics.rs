@@ -11,8 +11,8 @@ use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, say};
 /// The size of a longer run, `PROCESSES TOPICS`: the processes, and the topics that each publishes.
 const SIZE: &str = "STRIPLINE_SYSTEM_TOPICS";
 
-/// Runs processes that each publish some topics and subscribe to the same number of another
-/// process's.
+/// Runs processes that each publish some topics and subscribe to the same number of topics of
+/// another process.
 #[test]
 fn a_thousand_topics_are_found_by_two_processes() {
     let size = std::env::var(SIZE).unwrap_or_else(|_| "2 500".into());
