@@ -1,4 +1,4 @@
-//! What clients and servers of calls share: operations with types by value.
+//! The parts that clients and servers of calls share: operations, with types named at run time.
 
 mod client;
 mod pending;
@@ -22,22 +22,22 @@ pub use responder::{CallHandler, Responder};
 pub use server::{Server, ServerCounts, ServerOptions};
 pub use service::Service;
 
-/// An operation of a service: its name, and the types that client and server compare.
+/// An operation of a service: the name, and the types that client and server compare.
 ///
-/// A type is `message/cbor` for any value in CBOR, which is that of NULL, or `message/` and a
+/// A type is `message/cbor` for any value in CBOR (the meaning of NULL), or `message/` and a
 /// schema. It may also be a type of samples: then the bytes are samples as plain memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct OperationType {
     /// `sizeof(stripline_operation_type)`.
     pub size: usize,
-    /// Its name: 1 to 64 letters, digits, hyphens, underscores and dots.
+    /// The name of the operation: 1 to 64 letters, digits, hyphens, underscores and dots.
     pub name: *const c_char,
-    /// The type of its requests.
+    /// The type of the requests.
     pub request: *const c_char,
-    /// The type of its replies.
+    /// The type of the replies.
     pub reply: *const c_char,
-    /// The type of its own errors.
+    /// The type of the operation's own errors.
     pub error: *const c_char,
 }
 
@@ -49,19 +49,19 @@ sized::sized!(
 /// Reads an operation that the program has passed.
 ///
 /// # Safety
-/// The header's rules for structures and texts.
+/// The caller must follow the header's rules for structures and texts.
 unsafe fn operation(from: *const OperationType) -> Result<RustOperation, Failure> {
     if from.is_null() {
         return Err(Failure::null("operation"));
     }
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let given = unsafe { sized::read(from) }?;
     let of = |place: *const c_char, what: &str| {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let text = unsafe { text::optional(place, what) }?.unwrap_or("message/cbor");
         TypeName::parse(text).map_err(|error| Failure::argument(format!("`{what}`: {error}")))
     };
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let name = unsafe { text::required(given.name, "operation->name") }?;
     let request = of(given.request, "operation->request")?;
     let (reply, error) = (of(given.reply, "operation->reply")?, of(given.error, "operation->error")?);
@@ -71,17 +71,17 @@ unsafe fn operation(from: *const OperationType) -> Result<RustOperation, Failure
 /// Returns bytes that the program has passed.
 ///
 /// # Safety
-/// `data` is NULL, or has `bytes` bytes that live for `'a`.
+/// `data` must be NULL, or point to `bytes` bytes that live for `'a`.
 unsafe fn slice<'a>(data: *const c_void, bytes: usize, what: &str) -> Result<&'a [u8], Failure> {
     match (data.is_null(), bytes) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Failure::null(what)),
-        // SAFETY: not NULL; the caller keeps the rest.
+        // SAFETY: the pointer is not NULL; the caller promises the rest.
         (false, _) => Ok(unsafe { std::slice::from_raw_parts(data.cast(), bytes) }),
     }
 }
 
-/// Returns the failure of a call that has no bytes as its outcome.
+/// Returns the failure of a call that ends without bytes.
 fn failure(error: CallError<RawBytes>) -> Failure {
     let code = Status::of(error.code());
     match error {

@@ -38,7 +38,7 @@ pub use properties::Properties;
 pub use readout::Readout;
 pub use reason::Reason;
 
-/// A component type: its name, ports, properties, self-tests and functions. Programs run it by
+/// A component type: a name, ports, properties, self-tests and functions. Programs run it by
 /// `stripline_main` and `stripline_harness_new`.
 pub struct Component {
     declared: Mutex<Declared>,
@@ -49,11 +49,11 @@ struct Declared {
     functions: Functions,
 }
 
-/// A function that creates a component of checked properties. It gets the context of the functions,
-/// and gives its result in `instance`, which the other functions get.
+/// A function that creates a component from properties that were checked. It gets the context of
+/// the functions. It sets `instance`, which all other functions get.
 ///
-/// It returns 0, or `STRIPLINE_FAILED` and its words in `reason`. Failures that can be found before
-/// the first packet belong here.
+/// It returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Detect failures here if they can
+/// be found before the first packet.
 pub type ComponentCreate = unsafe extern "C" fn(
     context: *mut c_void,
     properties: *const Properties,
@@ -61,19 +61,23 @@ pub type ComponentCreate = unsafe extern "C" fn(
     reason: *mut Reason,
 ) -> i32;
 
-/// A function that runs a component until the end of its input or of its own work.
+/// A function that runs a component until the end of its input, or until the component has
+/// finished.
 ///
-/// It returns 0 at its end, which then is the end of its streams. `STRIPLINE_STOPPED` is a clean
-/// end as well: it returns what its ports return when it must stop. Any other positive number is
-/// its failure, with its words in `reason` (`stripline_reason_take`).
+/// It returns 0 when the component has finished, which also ends its output streams.
+/// `STRIPLINE_STOPPED` is a clean end as well: when a port returns this status, the function
+/// returns it, too. Any other positive number is a failure, with the cause in `reason`
+/// (`stripline_reason_take`).
 pub type ComponentRun =
     unsafe extern "C" fn(instance: *mut c_void, ports: *mut Ports, reason: *mut Reason) -> i32;
 
-/// A function that makes one packet of each received packet. What it makes is sent with the stream,
-/// sample index and time of `packet`; also an empty packet. Without an output, `made` is NULL.
+/// A function that makes one packet from each received packet. The packet that it makes is sent
+/// with the stream, sample index and time of `packet`, even if it is empty. Without an output,
+/// `made` is NULL.
 ///
-/// The waveform selects the threads that run it. With a pool, it runs on several at once. It
-/// returns as a `stripline_packet_handler` does, with its words in `reason`.
+/// The waveform selects the threads that run the function. With a pool, it runs on several threads
+/// at once. It returns the same numbers as a `stripline_packet_handler`, with the cause in
+/// `reason`.
 pub type ComponentHandler = unsafe extern "C" fn(
     instance: *mut c_void,
     packet: *mut Packet,
@@ -81,17 +85,18 @@ pub type ComponentHandler = unsafe extern "C" fn(
     reason: *mut Reason,
 ) -> i32;
 
-/// A function that takes new values of changeable properties. It gets all properties, the changed
-/// ones with their new values, which fit their ranges.
+/// A function that takes new values of changeable properties. It gets all properties. The changed
+/// ones have their new values, which are within their ranges.
 ///
-/// It returns 0, or `STRIPLINE_FAILED` and the reason against them. Then the old values stay.
+/// It returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Then the old values stay.
 pub type ComponentChange =
     unsafe extern "C" fn(instance: *mut c_void, properties: *const Properties, reason: *mut Reason) -> i32;
 
-/// A function that runs the self-test of that name.
+/// A function that runs the named self-test.
 ///
-/// It returns 0 if the test passed, and otherwise `STRIPLINE_FAILED`. `reason` is a remark for the
-/// user in both cases. It may set `value` to what it has measured, a finite number.
+/// It returns 0 if the test passed, and otherwise `STRIPLINE_FAILED`. In both cases, `reason` is a
+/// remark for the user. The function may set `value` to the number that it has measured, which must
+/// be finite.
 pub type ComponentTest = unsafe extern "C" fn(
     instance: *mut c_void,
     test: *const c_char,
@@ -99,40 +104,41 @@ pub type ComponentTest = unsafe extern "C" fn(
     reason: *mut Reason,
 ) -> i32;
 
-/// A function that checks properties which are valid one by one, before any part of a waveform
-/// starts. It may read files, and changes nothing. It returns 0, or `STRIPLINE_FAILED` and the
-/// problem.
+/// A function that checks the properties together, before any part of a waveform starts. Each
+/// property is valid on its own. The function may read files, and changes nothing. It returns 0, or
+/// `STRIPLINE_FAILED` with the cause in `reason`.
 pub type ComponentValidate =
     unsafe extern "C" fn(context: *mut c_void, properties: *const Properties, reason: *mut Reason) -> i32;
 
 /// A function that destroys a component, after all its other functions have returned.
 pub type ComponentDestroy = unsafe extern "C" fn(instance: *mut c_void);
 
-/// The functions of a component type. One of `run` and `handle` is set, and the others may be NULL.
+/// The functions of a component type. Set either `run` or `handle`. The others may be NULL.
 ///
-/// They are called on threads of the library. Of one component, `change` and `test` run on the
-/// thread that runs it; with a pool, beside `handle`. They must return: no `longjmp`, no exception
-/// of C++.
+/// They are called on threads of the library. For one component, `change` and `test` run on the
+/// thread that runs the component; with a pool, they run beside `handle`. All functions must
+/// return: no `longjmp`, no exception of C++.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ComponentFunctions {
     /// `sizeof(stripline_component_functions)`.
     pub size: usize,
-    /// What `create` and `validate` get. Without `create`, also the instance.
+    /// The context for `create` and `validate`. Without `create`, it is also the instance.
     pub context: *mut c_void,
     /// Creates a component.
     pub create: Option<ComponentCreate>,
-    /// Runs it.
+    /// Runs the component.
     pub run: Option<ComponentRun>,
-    /// Makes one packet of each; the type has one input and at most one output.
+    /// Makes one packet from each received packet. The type must have one input and at most one
+    /// output.
     pub handle: Option<ComponentHandler>,
-    /// Takes new values; needed for properties that are changeable.
+    /// Takes new values. Required for changeable properties.
     pub change: Option<ComponentChange>,
-    /// Runs self-tests; needed where some are declared.
+    /// Runs self-tests. Required if self-tests are declared.
     pub test: Option<ComponentTest>,
     /// Checks the properties together.
     pub validate: Option<ComponentValidate>,
-    /// Destroys what `create` has created.
+    /// Destroys the instance that `create` has made.
     pub destroy: Option<ComponentDestroy>,
 }
 
@@ -144,29 +150,29 @@ sized::sized!(
 );
 
 impl Component {
-    /// Runs a call that may change what is declared.
+    /// Runs a call that may change the declaration.
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     unsafe fn declare(
         component: *mut Self,
         error: *mut *mut Error,
         declare: impl FnOnce(&mut ComponentSpec) -> Result<(), Failure>,
     ) -> Status {
         let call = || {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             let found = unsafe { component.as_ref() }.ok_or_else(|| Failure::null("component"))?;
             declare(&mut found.declared.lock().unwrap_or_else(PoisonError::into_inner).spec)?;
             Ok(Status::Ok)
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { guard(error, call) }
     }
 
     /// Adds the type to a registry.
     ///
     /// # Errors
-    /// What is declared, but has no function.
+    /// A declared item has no function.
     fn add_to(&self, registry: Registry) -> Result<Registry, Failure> {
         let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut spec, functions) = (declared.spec.clone(), declared.functions);
@@ -187,7 +193,7 @@ impl Component {
     }
 }
 
-/// Checks that all that is declared has its function.
+/// Checks that every declared item has a function.
 fn check_functions(spec: &ComponentSpec, functions: &ComponentFunctions) -> Result<(), Failure> {
     let name = &spec.name;
     let refused = |problem: String| Err(Failure::argument(format!("component type `{name}` {problem}")));
@@ -227,7 +233,7 @@ fn check_functions(spec: &ComponentSpec, functions: &ComponentFunctions) -> Resu
     Ok(())
 }
 
-/// Makes a component type without ports, properties and functions. `name` is that in waveform
+/// Makes a component type without ports, properties and functions. `name` is the name in waveform
 /// files: 1 to 64 letters, digits, `-` and `_`. `summary` is one sentence for users.
 ///
 /// - Ownership: the caller frees the component. Nothing else is kept.
@@ -242,29 +248,29 @@ pub unsafe extern "C" fn stripline_component_new(
 ) -> Status {
     let make = || {
         text::check_place(component, "component")?;
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let (name, summary) = unsafe { (text::required(name, "name")?, text::required(summary, "summary")?) };
         declare::check_name("component", name)?;
-        // SAFETY: zero is a value of each member.
+        // SAFETY: zero is a valid value of each member.
         let functions = Functions(unsafe { std::mem::zeroed() });
         let declared = Mutex::new(Declared { spec: ComponentSpec::new(name, summary), functions });
         let made = Box::into_raw(Box::new(Component { declared }));
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(component, "component", made) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
-/// Sets the functions of a component type, in place of those before.
+/// Sets the functions of a component type, in place of any that were set before.
 ///
 /// Fails with `STRIPLINE_INVALID_ARGUMENT` for NULL and for members that this library does not
-/// have. What is declared without a function is found by `stripline_main` and
+/// have. A declared item without a function is reported later, by `stripline_main` and
 /// `stripline_harness_start`.
 ///
-/// - Ownership: the context stays the program's. It is valid until all components of the type are
-///   destroyed.
+/// - Ownership: the context stays the program's. It must be valid until all components of the type
+///   are destroyed.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
@@ -274,7 +280,7 @@ pub unsafe extern "C" fn stripline_component_set_functions(
     error: *mut *mut Error,
 ) -> Status {
     let set = || {
-        // SAFETY: the header's rules for handles and structures.
+        // SAFETY: the program follows the header's rules for handles and structures.
         let found = unsafe { component.as_ref() }.ok_or_else(|| Failure::null("component"))?;
         if functions.is_null() {
             return Err(Failure::null("functions"));
@@ -284,11 +290,11 @@ pub unsafe extern "C" fn stripline_component_set_functions(
         found.declared.lock().unwrap_or_else(PoisonError::into_inner).functions = Functions(functions);
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, set) }
 }
 
-/// Frees a component type; NULL is allowed. Components of it go on.
+/// Frees a component type; NULL is allowed. Running components of the type continue.
 ///
 /// - Ownership: ends here. A second call with the same component is undefined.
 /// - Blocking: never.

@@ -1,4 +1,4 @@
-//! The error object, and how failures become one.
+//! The error object, and the conversion of failures to it.
 
 use std::ffi::{CString, c_char};
 use std::ptr;
@@ -7,8 +7,8 @@ use stripline::Error as LinkError;
 
 use crate::status::Status;
 
-/// The description of a failed call. Functions write one to `*error` when they fail, and leave
-/// `*error` alone when they do not. Pass NULL where the status is enough.
+/// The description of a failed call. Functions write an error to `*error` when they fail, and leave
+/// `*error` alone when they succeed. Pass NULL if the status is enough.
 pub struct Error {
     status: Status,
     message: CString,
@@ -18,8 +18,8 @@ pub struct Error {
     is_sent: bool,
 }
 
-/// A failure on its way to the border. Small: it is part of the results of functions that rarely
-/// fail.
+/// A failure on its way to the C caller. Small, because it is part of the results of functions that
+/// rarely fail.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<FailureParts>);
 
@@ -49,15 +49,16 @@ impl Failure {
         Self::argument(format!("`{what}` is NULL"))
     }
 
-    /// Returns the failure that an error object has, and frees it. NULL has only the status.
+    /// Converts an error object to a failure, and frees it. For NULL, the failure has only the
+    /// status.
     ///
     /// # Safety
-    /// `error` is NULL, or was made by [`Failure::report`] and is not used again.
+    /// `error` must be NULL, or made by [`Failure::report`], and the caller must not use it again.
     pub unsafe fn of_error(status: Status, error: *mut Error) -> Self {
         if error.is_null() {
             return Self::new(status, "a member of the wait set failed");
         }
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let error = unsafe { Box::from_raw(error) };
         let text = |text: &CString| text.to_string_lossy().into_owned();
         Self(Box::new(FailureParts {
@@ -74,7 +75,7 @@ impl Failure {
         &self.0.message
     }
 
-    /// Returns the failure as one of a component.
+    /// Returns the failure as the failure of a component.
     #[cold]
     pub fn into_failed(self) -> LinkError {
         LinkError::failed(self.0.message)
@@ -83,13 +84,13 @@ impl Failure {
     /// Writes the error object, if the caller has a place for one.
     ///
     /// # Safety
-    /// `place` is NULL, or can be written and is aligned.
+    /// `place` must be NULL, or a place that can be written and is aligned.
     #[cold]
     pub unsafe fn report(self, place: *mut *mut Error) -> Status {
         let status = self.0.status;
         if !place.is_null() {
             let error = Box::into_raw(Box::new(Error::from(self)));
-            // SAFETY: not NULL; the caller keeps the rest.
+            // SAFETY: the pointer is not NULL; the caller promises the rest.
             unsafe { ptr::write(place, error) };
         }
         status
@@ -124,7 +125,7 @@ impl From<Failure> for Error {
     }
 }
 
-/// Puts a NUL at the end. Names from other processes may have NULs inside.
+/// Returns the text with a NUL at the end. Names from other processes may contain NULs.
 fn terminated(text: String) -> CString {
     CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
 }
@@ -136,7 +137,7 @@ fn terminated(text: String) -> CString {
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_error_status(error: *const Error) -> Status {
-    // SAFETY: NULL, or an error that is not freed.
+    // SAFETY: `error` is NULL, or an error that is not freed.
     unsafe { error.as_ref() }.map_or(Status::Ok, |error| error.status)
 }
 
@@ -151,7 +152,7 @@ pub unsafe extern "C" fn stripline_error_message(error: *const Error) -> *const 
     unsafe { error.as_ref() }.map_or(c"no error".as_ptr(), |error| error.message.as_ptr())
 }
 
-/// Returns what usually mends an error of this status. Never NULL, and empty for NULL.
+/// Returns the usual remedy for an error of this status. Never NULL, and empty for NULL.
 ///
 /// - Ownership: the text is valid until the error is freed.
 /// - Blocking: never.
@@ -162,8 +163,8 @@ pub unsafe extern "C" fn stripline_error_remedy(error: *const Error) -> *const c
     unsafe { error.as_ref() }.map_or(c"".as_ptr(), |error| error.remedy.as_ptr())
 }
 
-/// Returns the connection, or the other end, that the error is about, as `from -> to`. Never NULL,
-/// and empty where it is about none.
+/// Returns the connection, or the peer, that the error is about, as `from -> to`. Never NULL. It is
+/// empty if the error is not about a connection.
 ///
 /// - Ownership: the text is valid until the error is freed.
 /// - Blocking: never.
@@ -174,7 +175,7 @@ pub unsafe extern "C" fn stripline_error_connection(error: *const Error) -> *con
     unsafe { error.as_ref() }.map_or(c"".as_ptr(), |error| error.connection.as_ptr())
 }
 
-/// Returns the number that the operating system gave (`errno`), or 0 where it gave none.
+/// Returns the error number of the operating system (`errno`), or 0 without one.
 ///
 /// - Ownership: the error stays the caller's.
 /// - Blocking: never.
@@ -185,8 +186,8 @@ pub unsafe extern "C" fn stripline_error_os_code(error: *const Error) -> i32 {
     unsafe { error.as_ref() }.map_or(0, |error| error.os_code)
 }
 
-/// Returns 1 if the packet or the call of a wait that was interrupted has been sent, and must not
-/// be sent again; otherwise 0.
+/// Returns 1 if the wait was interrupted after its packet or call had been sent, so that it must
+/// not be sent again; otherwise 0.
 ///
 /// - Ownership: the error stays the caller's.
 /// - Blocking: never.
@@ -199,7 +200,7 @@ pub unsafe extern "C" fn stripline_error_is_sent(error: *const Error) -> i32 {
 
 /// Frees an error; NULL is allowed.
 ///
-/// - Ownership: ends here, with that of its texts. A second call with the same error is undefined.
+/// - Ownership: ends here, also of the texts. A second call with the same error is undefined.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]

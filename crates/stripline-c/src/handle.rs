@@ -1,4 +1,4 @@
-//! What all handles share: a state that refuses misuse, and the border that no panic crosses.
+//! The base of all handles: a state that detects misuse, and the border that no panic crosses.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,24 +11,25 @@ use crate::status::Status;
 const IDLE: u32 = 0x5354_524c;
 /// A call is under way.
 const BUSY: u32 = 0x5354_5242;
-/// A call is under way, and a handler of it has freed the handle.
+/// A call is under way, and a handler within it has freed the handle.
 const FREED: u32 = 0x5354_5246;
 /// A call has panicked.
 const POISONED: u32 = 0x5354_5250;
 
 /// The state of a handle that one thread uses at a time.
 ///
-/// Loads and stores are relaxed, and no read-modify-write: on the way of a packet, they cost next
-/// to nothing. A handler that uses its own handle is always found. Two threads at once are found
-/// if one sees the store of the other; the header forbids them.
+/// The state is only loaded and stored, with relaxed ordering and without read-modify-write. On the
+/// path of a packet, this costs almost nothing. It always detects a handler that uses the handle
+/// that called it. It detects two threads at once if one sees the store of the other; the header
+/// forbids this use.
 pub(crate) struct Head(AtomicU32);
 
 /// The fate of a handle at the end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtEnd {
-    /// Nothing: it stays.
+    /// The handle stays.
     Keep,
-    /// Frees it: a handler that ran in the call has asked for that.
+    /// The handle is freed, because a handler within the call has asked for that.
     Free,
 }
 
@@ -37,10 +38,10 @@ impl Head {
         Self(AtomicU32::new(IDLE))
     }
 
-    /// Runs a call of the handle. A panic in it poisons the handle.
+    /// Runs a call of the handle. A panic in the call poisons the handle.
     ///
     /// # Safety
-    /// `error` is NULL, or can be written and is aligned.
+    /// `error` must be NULL, or a place that can be written and is aligned.
     #[inline(always)]
     pub unsafe fn enter(
         &self,
@@ -48,31 +49,32 @@ impl Head {
         call: impl FnOnce() -> Result<Status, Failure>,
     ) -> Status {
         if self.0.load(Ordering::Relaxed) != IDLE {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             return unsafe { self.refuse(error) };
         }
         self.0.store(BUSY, Ordering::Relaxed);
-        // What a panic left half changed is not used again: the handle is poisoned.
+        // The handle is poisoned, so data that a panic left half changed is not used again.
         let outcome = catch_unwind(AssertUnwindSafe(call));
         match outcome {
             Ok(outcome) => {
                 self.0.store(IDLE, Ordering::Relaxed);
                 match outcome {
                     Ok(status) => status,
-                    // SAFETY: the caller's promise is the same.
+                    // SAFETY: the caller makes the same promise.
                     Err(failure) => unsafe { failure.report(error) },
                 }
             }
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             Err(panic) => unsafe { self.poison(panic, error) },
         }
     }
 
-    /// Runs the short part of a call, in which nothing of the program runs. False: it has done
-    /// nothing. `None`: the long part is to run, by [`Head::enter`].
+    /// Runs the short part of a call, in which no function of the program runs. `call` returns
+    /// false if it has done nothing. Then this returns `None`, and the caller runs the long part by
+    /// [`Head::enter`].
     ///
     /// # Safety
-    /// As for [`Head::enter`].
+    /// The caller must follow the rule of [`Head::enter`].
     #[inline(always)]
     pub unsafe fn enter_fast(&self, error: *mut *mut Error, call: impl FnOnce() -> bool) -> Option<Status> {
         if self.0.load(Ordering::Relaxed) != IDLE {
@@ -81,7 +83,7 @@ impl Head {
         match catch_unwind(AssertUnwindSafe(call)) {
             Ok(true) => Some(Status::Ok),
             Ok(false) => None,
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             Err(panic) => Some(unsafe { self.poison(panic, error) }),
         }
     }
@@ -89,14 +91,14 @@ impl Head {
     #[cold]
     unsafe fn poison(&self, panic: Box<dyn Any + Send>, error: *mut *mut Error) -> Status {
         self.0.store(POISONED, Ordering::Relaxed);
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { panicked(panic).report(error) }
     }
 
-    /// Begins a call in which handlers of the program run, and which ends with [`Head::end`].
+    /// Begins a call in which handlers of the program run. [`Head::end`] ends it.
     ///
     /// # Errors
-    /// The reason why no call may begin.
+    /// Returns the reason why no call may begin.
     pub fn begin(&self) -> Result<(), Failure> {
         if self.0.load(Ordering::Relaxed) != IDLE {
             return Err(self.refusal());
@@ -112,8 +114,8 @@ impl Head {
         if is_freed { AtEnd::Free } else { AtEnd::Keep }
     }
 
-    /// Returns whether a free may go on. One from the handle's own handler may not: the call that
-    /// runs the handler frees the handle at its end.
+    /// Returns whether the handle may be freed now. If a handler within a call frees the handle
+    /// that called it, it may not: the call frees the handle at its end.
     pub fn begin_free(&self) -> bool {
         if self.0.load(Ordering::Relaxed) == BUSY {
             self.0.store(FREED, Ordering::Relaxed);
@@ -143,23 +145,24 @@ impl Head {
 
     #[cold]
     unsafe fn refuse(&self, error: *mut *mut Error) -> Status {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { self.refusal().report(error) }
     }
 }
 
-/// Runs a call without a handle of its own, or of one that several threads may use.
+/// Runs a call without a handle, or of a handle that several threads may use.
 ///
 /// # Safety
-/// `error` is NULL, or can be written and is aligned.
+/// `error` must be NULL, or a place that can be written and is aligned.
 pub(crate) unsafe fn guard(error: *mut *mut Error, call: impl FnOnce() -> Result<Status, Failure>) -> Status {
-    // What a panic left half changed is behind locks, which refuse it, or dropped with the call.
+    // Data that a panic left half changed is behind locks, which refuse it, or is dropped with the
+    // call.
     let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)));
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
 }
 
-/// Drops what is behind a handle. A panic of a drop ends there.
+/// Drops the content of a handle. A panic of the drop ends here.
 pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
         log::error!(target: "stripline::c", "a free panicked: {}", panic_text(&*panic));

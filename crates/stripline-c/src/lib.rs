@@ -1,20 +1,21 @@
 //! Stripline for C: the functions and types of `include/stripline.h`.
 //!
-//! The header is made of this crate (`tests/header`), so that the documentation of a function is
-//! written once, here. It holds for all functions:
+//! A test generates the header from this crate (`tests/header`), so that each function is
+//! documented only once, here. The following rules apply to all functions:
 //!
 //! - **Pointers.** A handle or text that is NULL is refused with `STRIPLINE_INVALID_ARGUMENT`,
-//!   unless its function allows NULL. Any other pointer must be valid: of the type, not freed, and
-//!   aligned. Texts that are passed in are UTF-8 and end with NUL.
-//! - **Results.** They are written only where the function returns `STRIPLINE_OK`, unless it
+//!   unless the function allows NULL. Any other pointer must be valid: of the right type, not
+//!   freed, and aligned. Texts that a program passes are UTF-8 and end with NUL.
+//! - **Results.** A function writes its results only if it returns `STRIPLINE_OK`, unless it
 //!   documents more.
-//! - **Panics.** None leaves this library: the call returns `STRIPLINE_PANICKED`, and so does each
-//!   later call of the same handle, which can only be freed.
-//! - **Forks.** Handles belong to the process that made them. In a child, their functions return
+//! - **Panics.** No panic leaves this library: the call returns `STRIPLINE_PANICKED`, and so does
+//!   each later call of the same handle. Such a handle can only be freed.
+//! - **Forks.** A handle belongs to the process that made it. In a child, its functions return
 //!   `STRIPLINE_FORKED`.
-//! - **Structures** with `size` as the first member grow. A program sets it to `sizeof`. A program
-//!   that is older than the library gets the default of what it lacks. One that is newer is served
-//!   unless it sets what this library does not have. 0 is the default of each member.
+//! - **Structures** with `size` as the first member may grow. A program sets `size` to `sizeof`. If
+//!   the program is older than the library, members that it lacks have their defaults. If the
+//!   program is newer, the call works unless the program sets a member that this library does not
+//!   have. The default of each member is 0.
 
 #![allow(clippy::missing_safety_doc, reason = "what holds for all pointers is written above, once")]
 
@@ -42,7 +43,7 @@ mod version;
 mod wait_set;
 mod waker;
 
-// Tests in Rust call the functions by these paths. C links them by their names.
+// Tests in Rust call the functions by these paths. C programs link them by their names.
 pub use batch::PacketWriter;
 pub use call::{
     CallHandler, CallOptions, Client, ClientOptions, Operation, OperationType, Pending, Reply, Responder,

@@ -11,13 +11,13 @@ use crate::handle::guard;
 use crate::status::Status;
 use crate::text::Text;
 
-/// A function that gets the records of the log: its context, the level, the part of the library as
-/// `stripline::node`, and the text.
+/// A function that gets the records of the log: the context, the level, the part of the library,
+/// such as `stripline::node`, and the text.
 ///
-/// Level 1 is an error that ends a service of this process, level 2 is about another process, and
-/// 3 to 5 are information. Both texts are valid until it returns. It is called on any thread,
-/// on several at once, and sometimes with a lock of the library held. It calls no function of this
-/// library.
+/// Level 1 is an error that ends a service of this process, level 2 is about another process, and 3
+/// to 5 are information. Both texts are valid until the function returns. The library calls it on
+/// any thread, on several at once, and sometimes with a lock of the library held. The function must
+/// not call this library.
 pub type LogCallback = unsafe extern "C" fn(context: *mut c_void, level: i32, target: Text, text: Text);
 
 struct Target {
@@ -25,9 +25,9 @@ struct Target {
     context: *mut c_void,
 }
 
-// SAFETY: the program promises that its function may be called on any thread with this context.
+// SAFETY: the program promises that the function may be called on any thread with this context.
 unsafe impl Send for Target {}
-// SAFETY: as above, on several at once.
+// SAFETY: as above, on several threads at once.
 unsafe impl Sync for Target {}
 
 static TARGET: RwLock<Option<Target>> = RwLock::new(None);
@@ -52,7 +52,7 @@ impl Log for Forward {
         if let Some(Target { callback, context }) = &*target {
             let text = record.args().to_string();
             IS_INSIDE.set(true);
-            // SAFETY: the program promises that its function may be called with this context.
+            // SAFETY: the program promises that the function may be called with this context.
             unsafe { callback(*context, record.level() as i32, Text::of(record.target()), Text::of(&text)) };
             IS_INSIDE.set(false);
         }
@@ -64,17 +64,17 @@ impl Log for Forward {
 static FORWARD: Forward = Forward;
 
 /// Sets the function that gets the records of the log, up to a level from 1 (errors) to 5 (all).
-/// There is one for the process; a second call replaces it, and NULL removes it.
+/// The process has one such function. A second call replaces it, and NULL removes it.
 ///
-/// Errors that no call can return go to the log. Without a function, they go nowhere.
+/// Errors that no call can return go to the log. Without a function, they are lost.
 ///
 /// Fails with `STRIPLINE_INVALID_ARGUMENT` for a level out of range, and with `STRIPLINE_IN_USE`
 /// within the function. In a Rust program with a logger of its own, it fails with
 /// `STRIPLINE_FAILED`.
 ///
-/// - Ownership: `context` stays the caller's. When this returns, the function before is not running
-///   and not called again.
-/// - Blocking: until the function before has returned.
+/// - Ownership: `context` stays the caller's. When this returns, the previous function is not
+///   running, and is not called again.
+/// - Blocking: until the previous function has returned.
 /// - Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_log_set(
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn stripline_log_set(
     level: i32,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, || set(callback, context, level)) }
 }
 

@@ -1,4 +1,4 @@
-//! Types of messages by their text.
+//! Message types, parsed from text.
 
 use std::ffi::c_char;
 
@@ -7,12 +7,12 @@ use stripline::payload::TypeName;
 use crate::error::Failure;
 use crate::text;
 
-/// Reads a type of messages; NULL is that of any message.
+/// Reads a message type. NULL is the type of any message.
 ///
 /// # Safety
-/// The header's rule for texts.
+/// The caller must follow the header's rule for texts.
 pub(crate) unsafe fn read(from: *const c_char) -> Result<TypeName, Failure> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let text = unsafe { text::optional(from, "type") }?.unwrap_or("message/cbor");
     let found = TypeName::parse(text).map_err(|error| Failure::argument(format!("`type`: {error}")))?;
     if !found.is_message() {

@@ -10,24 +10,24 @@ use crate::sized;
 use crate::status::Status;
 use crate::text;
 
-/// A node: what a program's publishers and subscribers belong to. Nodes of the same domain find
-/// each other without a daemon. It may be used by several threads at once.
+/// A node: a program's publishers and subscribers belong to it. Nodes of the same domain find each
+/// other without a daemon. Several threads may use a node at once.
 pub struct Node(RustNode);
 
-/// Options of a node. Without any, it is that of the environment: the domain of `STRIPLINE_DOMAIN`
-/// (`default` if it is unset), and the topics of the file `STRIPLINE_TOPICS`.
+/// Options of a node. Without options, the environment sets the domain (`STRIPLINE_DOMAIN`, or
+/// `default` if it is unset) and the topics (the file `STRIPLINE_TOPICS`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct NodeOptions {
     /// `sizeof(stripline_node_options)`.
     pub size: usize,
-    /// The domain: 1 to 64 letters, digits, `-` and `_`. NULL: that of the environment.
+    /// The domain: 1 to 64 letters, digits, `-` and `_`. NULL: the domain of the environment.
     pub domain: *const c_char,
-    /// Options of topics, as the text of a topics file. NULL: those of the environment, or none if
-    /// `domain` is set.
+    /// Options of topics, as the text of a topics file. NULL: the topics of the environment, or
+    /// none if `domain` is set.
     pub topics: *const c_char,
-    /// Not 0: a domain of its own, so that nothing outside this node is connected. For tests. The
-    /// other members must not be set.
+    /// Not 0: the node has a domain of its own, so that nothing outside this node is connected. For
+    /// tests. The other members must not be set.
     pub isolated: u32,
 }
 
@@ -36,13 +36,13 @@ sized::sized!(
     size: usize, domain: *const c_char, topics: *const c_char, isolated: u32,
 );
 
-/// Makes a node, which joins its domain.
+/// Makes a node, which joins the domain.
 ///
-/// Fails with `STRIPLINE_FAILED` for a domain or topics with a mistake, which the message names,
-/// and with `STRIPLINE_SYSTEM` for a lack of descriptors or threads.
+/// Fails with `STRIPLINE_FAILED` for an invalid domain or topics (the message names the mistake),
+/// and with `STRIPLINE_SYSTEM` if descriptors or threads run out.
 ///
 /// - Ownership: the caller frees the node. `options` may be NULL and is not kept.
-/// - Blocking: no longer than to start a thread.
+/// - Blocking: only to start a thread.
 /// - Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_node_new(
@@ -52,18 +52,18 @@ pub unsafe extern "C" fn stripline_node_new(
 ) -> Status {
     let make = || {
         text::check_place(node, "node")?;
-        // SAFETY: the header's rule for structures.
+        // SAFETY: the program follows the header's rule for structures.
         let options = unsafe { sized::read(options) }?;
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let domain = unsafe { text::optional(options.domain, "domain") }?;
         // SAFETY: as above.
         let topics = unsafe { text::optional(options.topics, "topics") }?;
         let made = Box::new(Node(make(domain, topics, options.isolated != 0)?));
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(node, "node", Box::into_raw(made)) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
@@ -88,26 +88,26 @@ fn make(domain: Option<&str>, topics: Option<&str>, is_isolated: bool) -> Result
     }
 }
 
-/// Stops a node: calls of its publishers and subscribers that wait, and all later ones, return
-/// `STRIPLINE_STOPPED`. It has no effect on a node of another process.
+/// Stops a node: all calls of its publishers and subscribers return `STRIPLINE_STOPPED`, those that
+/// wait now and all later ones. It has no effect on nodes of other processes.
 ///
 /// - Ownership: the node stays the caller's.
 /// - Blocking: never.
-/// - Threads: any, also while others use the node or wait in its publishers and subscribers. Not in
-///   a signal handler.
+/// - Threads: any, also while other threads use the node or wait in its publishers and subscribers.
+///   Not in a signal handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_node_stop(node: *const Node, error: *mut *mut Error) -> Status {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     let stop = || unsafe {
         Node::get(node)?.stop();
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, stop) }
 }
 
-/// Frees a node, which leaves its domain; NULL is allowed. Its publishers and subscribers stay
-/// connected, and are freed before or after it.
+/// Frees a node, which leaves the domain; NULL is allowed. The publishers and subscribers of the
+/// node stay connected. They may be freed before or after the node.
 ///
 /// - Ownership: ends here. A second call with the same node is undefined.
 /// - Blocking: until the node's thread has ended.
@@ -124,9 +124,9 @@ impl Node {
     /// Returns the node behind a handle.
     ///
     /// # Safety
-    /// `node` is NULL, or a node that is not freed for as long as `'a`.
+    /// `node` must be NULL, or a node that is not freed during `'a`.
     pub(crate) unsafe fn get<'a>(node: *const Self) -> Result<&'a RustNode, Failure> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { node.as_ref() }.map(|node| &node.0).ok_or_else(|| Failure::null("node"))
     }
 }

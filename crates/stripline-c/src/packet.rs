@@ -1,4 +1,4 @@
-//! Packets, and what comes with their samples.
+//! Packets, and the data that comes with their samples.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{c_char, c_void};
@@ -24,13 +24,13 @@ use crate::text::{self, Text};
 pub enum GapReason {
     /// There is no gap.
     None = 0,
-    /// The receiver was slow and its policy drops packets.
+    /// The receiver was slow, and its policy drops packets.
     Overflow = 1,
     /// The sender or the receiver was restarted.
     PeerRestart = 2,
-    /// The transport lost them.
+    /// The transport lost packets.
     Transport = 3,
-    /// They did not arrive in the time that a resequencing port waits.
+    /// Packets did not arrive within the time that a resequencing port waits.
     Late = 4,
 }
 
@@ -40,24 +40,25 @@ pub enum GapReason {
 pub struct PacketInfo {
     /// `sizeof(stripline_packet_info)`, set by the caller.
     pub size: usize,
-    /// The number of the packet among those of its sender, from 0.
+    /// The number of the packet among all packets of its sender, from 0.
     pub sequence: u64,
-    /// The number of its first sample within its stream.
+    /// The number of the first sample within the stream.
     pub sample_index: u64,
-    /// When its first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
+    /// The time when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
     pub time_ns: i64,
-    /// When it should have been sent, in monotonic nanoseconds of the host; 0: its sender has no
-    /// schedule.
+    /// The time when the packet should have been sent, in monotonic nanoseconds of the host; 0: the
+    /// sender has no schedule.
     pub intended_ns: u64,
-    /// When it was sent, in monotonic nanoseconds of the host; 0: it was not measured.
+    /// The time when the packet was sent, in monotonic nanoseconds of the host; 0: not measured.
     pub sent_ns: u64,
-    /// The cause of the gap just before it: a `stripline_gap_reason`, 0 where nothing is missing.
+    /// The cause of the gap just before the packet: a `stripline_gap_reason`, 0 if nothing is
+    /// missing.
     pub gap_reason: u32,
-    /// The number of the first packet that is missing.
+    /// The number of the first missing packet.
     pub gap_first: u64,
-    /// How many packets are missing; 0 after a restart, where the number is unknown.
+    /// The number of missing packets; 0 after a restart, because the number is unknown then.
     pub gap_packets: u64,
-    /// How many samples are missing; 0 where that is unknown. Messages count as one each.
+    /// The number of missing samples; 0 if it is unknown. A message counts as one sample.
     pub gap_samples: u64,
 }
 
@@ -67,36 +68,37 @@ sized::sized!(
     gap_reason: u32, gap_first: u64, gap_packets: u64, gap_samples: u64,
 );
 
-/// Samples that were received, in place, until they are released.
+/// Received samples, in place, until the packet is released.
 ///
-/// A held packet (`hold`) may be used and released on any thread, and several may read it at once.
-/// Another one belongs to the thread of its subscriber. Both may be released after their subscriber
-/// was freed; one that is not held keeps the subscriber's connections until then.
+/// A held packet (`hold`) may be used and released on any thread, and several threads may read it
+/// at once. Any other packet belongs to the thread of its subscriber. All packets may be released
+/// after their subscriber was freed. A packet that is not held keeps the subscriber's connections
+/// until then.
 pub struct Packet {
-    /// The first sample, of any kind of content; NULL without content.
+    /// The first sample, for any kind of content; NULL without content.
     samples: Cell<*const c_void>,
     content: UnsafeCell<Content>,
-    /// Of a packet that its subscriber lends.
+    /// The subscriber that lends the packet.
     pub(crate) owner: *const Subscriber,
 }
 
-/// The packet behind a handle, of any kind. Its kind is a byte of its own, which costs less to read
-/// than one between the values of a member.
+/// The packet behind a handle, of any kind. The kind is stored in a byte of its own, which costs
+/// less to read than a niche in a member.
 #[repr(u8)]
 pub(crate) enum Content {
     /// A packet that was released, or none yet.
     Free,
     /// The one packet that a subscriber lends.
     Lent(RustPacket<'static, Dynamic>),
-    /// One of several, with the handles of all of them.
+    /// One of several held packets, with the handles of all of them.
     Held(HeldPacket<Dynamic>, Arc<Slots>),
-    /// That of a handler, which ends when the handler returns.
+    /// The packet of a handler. It ends when the handler returns.
     View(PacketView<'static, Dynamic>),
-    /// Samples across borders of packets.
+    /// Samples across packet boundaries.
     Window(Window<'static, Dynamic>),
 }
 
-/// Runs an expression with the packet, of any kind; otherwise the alternative.
+/// Evaluates an expression with the packet, of any kind, or the alternative without one.
 macro_rules! with {
     ($content:expr, $packet:ident => $value:expr, $otherwise:expr) => {
         match $content {
@@ -114,47 +116,51 @@ impl Packet {
         Self { samples: Cell::new(content.samples()), content: UnsafeCell::new(content), owner }
     }
 
-    /// Returns whether it has no content.
+    /// Returns whether the handle has no content.
     ///
     /// # Safety
-    /// Its thread calls, which alone changes that.
+    /// The caller must be on the thread that owns this packet. Only that thread may change the
+    /// content.
     #[inline(always)]
     pub(crate) unsafe fn is_free(&self) -> bool {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         matches!(unsafe { &*self.content.get() }, Content::Free)
     }
 
-    /// Gives it content, in the place of none.
+    /// Gives the empty handle its content.
     ///
     /// # Safety
-    /// Its thread calls, it is free, and nothing refers to it.
+    /// The caller must be on the thread that owns this packet. The handle must be free, and nothing
+    /// may refer to its content.
     #[inline(always)]
     pub(crate) unsafe fn fill(&self, content: Content) {
         self.samples.set(content.samples());
-        // SAFETY: the caller's promise is the same: there is nothing to drop.
+        // SAFETY: the caller promises that the handle is free, so there is nothing to drop.
         unsafe { self.content.get().write(content) };
     }
 
-    /// Takes its content, for a call that ends it.
+    /// Takes the content out of the handle, for a call that ends it.
     ///
     /// # Safety
-    /// Its thread calls, and nothing refers to it.
+    /// The caller must be on the thread that owns this packet, and nothing may refer to its
+    /// content.
     #[inline(always)]
     pub(crate) unsafe fn take(&self) -> Content {
         self.samples.set(null());
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         std::mem::replace(unsafe { &mut *self.content.get() }, Content::Free)
     }
 
     /// Returns the content, for reading.
     ///
     /// # Safety
-    /// `packet` is NULL, or one that is not freed and that no thread releases during `'a`.
+    /// `packet` must be NULL, or a packet that is not freed and that no thread releases during
+    /// `'a`.
     #[inline(always)]
     pub(crate) unsafe fn get<'a>(packet: *const Self) -> Result<&'a Content, Failure> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let packet = unsafe { packet.as_ref() }.ok_or_else(|| Failure::null("packet"))?;
-        // SAFETY: only a release changes it.
+        // SAFETY: only a release changes the content.
         match unsafe { &*packet.content.get() } {
             Content::Free => Err(Self::released()),
             content => Ok(content),
@@ -215,14 +221,14 @@ impl Content {
 }
 
 /// Returns the samples of a packet, aligned for their type. It is NULL for a packet that is NULL or
-/// released, and not NULL for one without samples.
+/// released. For a packet without samples, it is not NULL.
 ///
 /// - Ownership: the samples are read only, and valid until the packet is released.
 /// - Blocking: never.
-/// - Threads: that of the subscriber; of a held packet any, several at once.
+/// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_samples(packet: *const Packet) -> *const c_void {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     unsafe { packet.as_ref() }.map_or(null(), |packet| packet.samples.get())
 }
 
@@ -230,48 +236,48 @@ pub unsafe extern "C" fn stripline_packet_samples(packet: *const Packet) -> *con
 ///
 /// - Ownership: the packet stays the caller's.
 /// - Blocking: never.
-/// - Threads: that of the subscriber; of a held packet any, several at once.
+/// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_length(packet: *const Packet) -> usize {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     let Some(packet) = (unsafe { packet.as_ref() }) else { return 0 };
-    // SAFETY: only a release changes it.
+    // SAFETY: only a release changes the content.
     match unsafe { &*packet.content.get() } {
-        // First, because most are of this kind.
+        // This comes first, because most packets are of this kind.
         Content::Lent(packet) => packet.samples(),
         content => with!(content, packet => packet.samples(), 0),
     }
 }
 
-/// Gives the numbers of a packet, and the gap before it.
+/// Gets the numbers of a packet, and the gap before it.
 ///
 /// Fails with `STRIPLINE_PORT` for a packet that was released.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
-/// - Threads: that of the subscriber; of a held packet any, several at once.
+/// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_get_info(
     packet: *const Packet,
     info: *mut PacketInfo,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles and structures.
+    // SAFETY: the program follows the header's rules for handles and structures.
     let give = || unsafe {
         sized::write(info, &Packet::get(packet)?.info())?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, give) }
 }
 
-/// Gives the description of a packet's stream.
+/// Gets the description of a packet's stream.
 ///
 /// Fails with `STRIPLINE_PORT` for a packet that was released.
 ///
 /// - Ownership: the text is valid until the packet is released.
 /// - Blocking: never.
-/// - Threads: that of the subscriber; of a held packet any, several at once.
+/// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_get_stream(
     packet: *const Packet,
@@ -279,27 +285,28 @@ pub unsafe extern "C" fn stripline_packet_get_stream(
     error: *mut *mut Error,
 ) -> Status {
     let give = || {
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let content = unsafe { Packet::get(packet) }?;
         let description = content.stream().ok_or_else(Packet::released)?;
-        // SAFETY: the header's rule for structures.
+        // SAFETY: the program follows the header's rule for structures.
         unsafe { sized::write(stream, &stream::view(description)) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, give) }
 }
 
-/// Writes the whole description of a packet's stream as JSON, with NUL at its end: also its axes,
-/// channels and keywords (`docs/wire.md`). `length` is set to its bytes without NUL, also when they
-/// do not fit: `buffer` may be NULL with `capacity` 0 to ask for it.
+/// Writes the whole description of a packet's stream as JSON, with a NUL at the end. It includes
+/// the axes, channels and keywords (`docs/wire.md`). `length` is set to the number of bytes without
+/// the NUL, even if they do not fit. To get only the length, pass NULL as `buffer` and 0 as
+/// `capacity`.
 ///
 /// Fails with `STRIPLINE_TOO_LARGE` if `capacity` is not above the length, and with
 /// `STRIPLINE_PORT` for a packet that was released.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never. It allocates.
-/// - Threads: that of the subscriber; of a held packet any, several at once.
+/// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_get_stream_json(
     packet: *const Packet,
@@ -309,12 +316,12 @@ pub unsafe extern "C" fn stripline_packet_get_stream_json(
     error: *mut *mut Error,
 ) -> Status {
     let give = || {
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let content = unsafe { Packet::get(packet) }?;
         let description = content.stream().ok_or_else(Packet::released)?;
         let json = serde_json::to_string(&**description)
             .map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(length, "length", json.len()) }?;
         if json.len() >= capacity {
             let need = json.len() + 1;
@@ -326,14 +333,15 @@ pub unsafe extern "C" fn stripline_packet_get_stream_json(
         if buffer.is_null() {
             return Err(Failure::null("buffer"));
         }
-        // SAFETY: the caller's buffer has `capacity` bytes, which are more than these.
+        // SAFETY: the caller's buffer has `capacity` bytes, which is more than the length of the
+        // text.
         unsafe {
             buffer.copy_from_nonoverlapping(json.as_ptr().cast(), json.len());
             buffer.add(json.len()).write(0);
         }
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, give) }
 }
 
@@ -342,31 +350,31 @@ pub unsafe extern "C" fn stripline_packet_get_stream_json(
 ///
 /// - Ownership: the text is valid until the packet is released.
 /// - Blocking: never.
-/// - Threads: that of the subscriber; of a held packet any, several at once.
+/// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_connection(packet: *const Packet) -> Text {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     let content = unsafe { Packet::get(packet) };
     content
         .map_or(Text::of(""), |content| with!(content, packet => Text::of(packet.connection()), Text::of("")))
 }
 
-/// Releases a packet: its memory goes back to the transport, and a sender that waits for it goes
-/// on. NULL is allowed.
+/// Releases a packet: the memory goes back to the transport, and a sender that waits for it
+/// continues. NULL is allowed.
 ///
-/// A second release is refused with `STRIPLINE_PORT`, and harmless, until the next packet is
-/// received or the subscriber is freed. That of a handler ends when the handler returns, and is
-/// refused here.
+/// A second release is refused with `STRIPLINE_PORT`, and is harmless until the next packet is
+/// received or the subscriber is freed. The packet of a handler ends when the handler returns. To
+/// release it here is refused.
 ///
-/// - Ownership: ends here, with that of its samples.
+/// - Ownership: ends here, also of the samples.
 /// - Blocking: never.
-/// - Threads: that of the subscriber; of a held packet any.
+/// - Threads: the thread of the subscriber; for a held packet any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_release(packet: *mut Packet, error: *mut *mut Error) -> Status {
     if packet.is_null() {
         return Status::Ok;
     }
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     match unsafe { release_fast(packet, error) } {
         Some(status) => status,
         // SAFETY: as above.
@@ -379,57 +387,57 @@ pub unsafe extern "C" fn stripline_packet_release(packet: *mut Packet, error: *m
 ///
 /// In a handler, the packet stays until the handler returns.
 ///
-/// - Ownership: ends here, but in a handler. `reason` is not kept.
+/// - Ownership: ends here, except in a handler. `reason` is not kept.
 /// - Blocking: never.
-/// - Threads: that of the subscriber; of a held packet any.
+/// - Threads: the thread of the subscriber; for a held packet any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_refuse(
     packet: *mut Packet,
     reason: *const c_char,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rule for texts.
+    // SAFETY: the program follows the header's rule for texts.
     let reason = match unsafe { text::required(reason, "reason") } {
         Ok(reason) => reason,
-        // SAFETY: the header's rule for `error`.
+        // SAFETY: the program follows the header's rule for `error`.
         Err(failure) => return unsafe { failure.report(error) },
     };
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     if let Ok(Content::View(view)) = unsafe { Packet::get(packet) } {
         let refuse = || {
             view.refuse(reason);
             Ok(Status::Ok)
         };
-        // SAFETY: the header's rule for `error`.
+        // SAFETY: the program follows the header's rule for `error`.
         return unsafe { guard(error, refuse) };
     }
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { release(packet, error, |content| content.refuse(reason)) }
 }
 
-/// Releases a window and consumes only its first `samples` samples: the next window begins behind
-/// them. A smaller number than the window has makes windows that overlap; at least one is
-/// consumed.
+/// Releases a window, but consumes only the first `samples` samples: the next window begins after
+/// them. A number smaller than the length of the window makes windows that overlap. At least one
+/// sample is consumed.
 ///
-/// Fails with `STRIPLINE_PORT` for a packet that is no window, which then stays.
+/// Fails with `STRIPLINE_PORT` for a packet that is not a window. Such a packet is not released.
 ///
-/// - Ownership: ends here, with that of its samples.
+/// - Ownership: ends here, also of the samples.
 /// - Blocking: never.
-/// - Threads: that of the subscriber.
+/// - Threads: the thread of the subscriber.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_packet_consume(
     packet: *mut Packet,
     samples: usize,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     let refusal = match unsafe { Packet::get(packet) } {
         Ok(Content::Window(_)) => None,
         Ok(_) => Some(Failure::new(Status::Port, "the packet is no window; release it")),
         Err(failure) => Some(failure),
     };
     if let Some(failure) = refusal {
-        // SAFETY: the header's rule for `error`.
+        // SAFETY: the program follows the header's rule for `error`.
         return unsafe { failure.report(error) };
     }
     let consume = |content| {
@@ -437,12 +445,13 @@ pub unsafe extern "C" fn stripline_packet_consume(
             window.consume(samples);
         }
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { release(packet, error, consume) }
 }
 
 impl Content {
-    /// Gives the packet back with a refusal. A window has none: it is of several packets.
+    /// Gives the packet back with a refusal. A window cannot be refused, because it spans several
+    /// packets.
     fn refuse(self, reason: &str) {
         match self {
             Self::Lent(packet) => packet.refuse(reason),
@@ -452,18 +461,19 @@ impl Content {
     }
 }
 
-/// Releases a packet that its subscriber lends. `None`: nothing was done.
+/// Releases a packet that its subscriber lends. Returns `None` if nothing was done.
 ///
 /// # Safety
-/// The header's rules for handles and `error`; `packet` is not NULL.
+/// The caller must follow the header's rules for handles and `error`, and `packet` must not be
+/// NULL.
 #[inline(always)]
 unsafe fn release_fast(packet: *mut Packet, error: *mut *mut Error) -> Option<Status> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let handle = unsafe { &*packet };
-    // SAFETY: nothing else uses the content: the thread rule of the header.
+    // SAFETY: only this thread uses the content, as the header requires.
     let content = unsafe { &mut *handle.content.get() };
     let Content::Lent(lent) = content else { return None };
-    // SAFETY: a lent packet's handle is part of its subscriber.
+    // SAFETY: the handle of a lent packet is part of the subscriber.
     let owner = unsafe { &*handle.owner };
     if owner.is_freed() {
         return None;
@@ -477,38 +487,38 @@ unsafe fn release_fast(packet: *mut Packet, error: *mut *mut Error) -> Option<St
         inlined::release(lent);
         true
     };
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     unsafe { owner.head().enter_fast(error, give_back) }
 }
 
 #[inline(never)]
 unsafe fn release_slow(packet: *mut Packet, error: *mut *mut Error) -> Status {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     unsafe { release(packet, error, drop) }
 }
 
-/// Takes the packet out of its handle, and gives it back.
+/// Takes the packet out of the handle, and gives it back.
 ///
 /// # Safety
-/// The header's rules for handles and `error`.
+/// The caller must follow the header's rules for handles and `error`.
 #[inline(always)]
 unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOnce(Content)) -> Status {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let Some(handle) = (unsafe { packet.as_ref() }) else {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         return unsafe { Failure::null("packet").report(error) };
     };
-    // SAFETY: nothing else uses the content: the thread rule of the header.
+    // SAFETY: only this thread uses the content, as the header requires.
     match unsafe { &*handle.content.get() } {
         Content::Lent(_) | Content::Window(_) => {
-            // SAFETY: a lent packet's handle is part of its subscriber.
+            // SAFETY: the handle of a lent packet is part of the subscriber.
             let owner = unsafe { &*handle.owner };
             let give_back = || {
                 // SAFETY: as above.
                 finish(unsafe { handle.take() });
                 Ok(Status::Ok)
             };
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             let status = unsafe { owner.head().enter(error, give_back) };
             // SAFETY: the handle is not used again.
             unsafe { Subscriber::end_if_freed(handle.owner) };
@@ -519,20 +529,20 @@ unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOn
             let taken = unsafe { handle.take() };
             let Content::Held(_, slots) = &taken else { unreachable!("matched above") };
             let slots = Arc::clone(slots);
-            // SAFETY: the handle is one of those, and is not used again.
+            // SAFETY: the handle is one of these slots, and is not used again.
             unsafe { slots.free(packet) };
             let give_back = || {
                 finish(taken);
                 Ok(Status::Ok)
             };
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             unsafe { guard(error, give_back) }
         }
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         Content::Free => unsafe { Packet::released().report(error) },
         Content::View(_) => {
             let text = "the packet of a handler ends when the handler returns; do not release it";
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             unsafe { Failure::new(Status::Port, text).report(error) }
         }
     }

@@ -30,26 +30,26 @@ pub use loan::{Loan, stripline_loan_commit, stripline_publisher_loan};
 pub use send::stripline_publisher_send;
 pub use send_options::{SendOptions, SendSet};
 
-/// A publisher, which sends packets of samples to every receiver of a topic. One thread at a time
+/// A publisher. It sends packets of samples to every receiver of a topic. Only one thread at a time
 /// may use it.
 pub struct Publisher {
     head: Head,
-    /// Its topic or port.
+    /// The topic or port of the publisher.
     name: Box<str>,
-    /// Absent once the stream has ended.
+    /// `None` once the stream has ended.
     link: UnsafeCell<Option<RustPublisher<Dynamic>>>,
     loan: Loan,
-    /// Whether the program has freed it while its loan was open.
+    /// Whether the program has freed the publisher while the loan was open.
     is_freed: Cell<bool>,
-    /// Those of the ports that gave it, if a component's did.
+    /// The list of the component's ports, if the publisher was taken from one.
     given: Option<Arc<Given>>,
     pub(crate) member: MemberSlot<Self>,
 }
 
 /// Makes a publisher of samples on a topic.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a type with a mistake, and with `STRIPLINE_SYSTEM`
-/// or `STRIPLINE_UNSUPPORTED` if its transport cannot be opened.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid type, and with `STRIPLINE_SYSTEM` or
+/// `STRIPLINE_UNSUPPORTED` if the transport cannot be opened.
 ///
 /// - Ownership: the caller frees the publisher, before or after the node. Nothing else is kept.
 /// - Blocking: until the node's own subscribers are connected.
@@ -64,26 +64,27 @@ pub unsafe extern "C" fn stripline_publisher_new(
 ) -> Status {
     let make = || {
         text::check_place(publisher, "publisher")?;
-        // SAFETY: the header's rules for handles, texts and structures.
+        // SAFETY: the program follows the header's rules for handles, texts and structures.
         let (node, topic, samples) =
             unsafe { (Node::get(node)?, text::required(topic, "topic")?, sample_type::read(r#type)?) };
         let made = Publisher::new(node.publisher::<Dynamic>((topic, &samples))?);
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(publisher, "publisher", made) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
-/// Makes a publisher of messages on a topic. Each packet is one message in CBOR (RFC 8949), and its
-/// samples are bytes. They are not checked.
+/// Makes a publisher of messages on a topic. Each packet is one message in CBOR (RFC 8949), and the
+/// samples are the bytes of the message. They are not checked.
 ///
-/// `type` is `message/` and a name, or `message/` and a schema as `tune{hz:f64}`
+/// `type` is `message/` and a name, or `message/` and a schema such as `tune{hz:f64}`
 /// (`docs/layouts.md`); NULL is `message/cbor`, the type of any message. A subscriber with another
-/// schema is refused. One end without a schema is connected to the other one with `message/cbor`.
+/// schema is refused. If one end has no schema, it connects to the other end only by
+/// `message/cbor`.
 ///
-/// Fails as `stripline_publisher_new`.
+/// Fails like `stripline_publisher_new`.
 ///
 /// - Ownership: the caller frees the publisher, before or after the node. Nothing else is kept.
 /// - Blocking: until the node's own subscribers are connected.
@@ -98,25 +99,25 @@ pub unsafe extern "C" fn stripline_message_publisher_new(
 ) -> Status {
     let make = || {
         text::check_place(publisher, "publisher")?;
-        // SAFETY: the header's rules for handles and texts.
+        // SAFETY: the program follows the header's rules for handles and texts.
         let (node, topic, messages) =
             unsafe { (Node::get(node)?, text::required(topic, "topic")?, message_type::read(r#type)?) };
         let made = Publisher::new(node.publisher::<Dynamic>((topic, &messages))?);
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(publisher, "publisher", made) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
 impl Publisher {
-    /// Returns the handle of a link.
+    /// Returns a handle of a link.
     pub(crate) fn new(link: RustPublisher<Dynamic>) -> *mut Self {
         Self::given(link, None)
     }
 
-    /// Returns the handle of a link that a component's ports give.
+    /// Returns a handle of a link that was taken from a component's ports.
     pub(crate) fn given(link: RustPublisher<Dynamic>, given: Option<&Arc<Given>>) -> *mut Self {
         let made = Box::into_raw(Box::new(Self {
             head: Head::new(),
@@ -127,16 +128,16 @@ impl Publisher {
             given: given.cloned(),
             member: MemberSlot::new(),
         }));
-        // SAFETY: just made; the loan's handle is part of it.
+        // SAFETY: the publisher was just made, and the loan's handle is part of it.
         unsafe { (*made).loan.owner = made };
         given.iter().for_each(|given| given.add_publisher(made));
         made
     }
 
-    /// Frees a publisher, and cancels the loan that it has open.
+    /// Frees a publisher, and cancels an open loan.
     ///
     /// # Safety
-    /// It is not used again, nor is its loan.
+    /// The caller must not use the publisher or the loan again.
     pub(crate) unsafe fn free_with_loan(publisher: *const Self) {
         // SAFETY: made by `Publisher::given`, and freed once.
         let mut found = unsafe { Box::from_raw(publisher.cast_mut()) };
@@ -148,7 +149,7 @@ impl Publisher {
 
     #[inline(always)]
     fn is_loan_open(&self) -> bool {
-        // SAFETY: read on the publisher's thread, which alone changes it.
+        // SAFETY: this is the publisher's thread, and only that thread changes the content.
         unsafe { &*self.loan.content.get() }.is_some()
     }
 
@@ -165,43 +166,43 @@ impl Publisher {
     /// Runs a call while no loan is open and the stream has not ended.
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     #[inline(always)]
     pub(crate) unsafe fn call(
         publisher: *const Self,
         error: *mut *mut Error,
         call: impl FnOnce(&mut RustPublisher<Dynamic>, &Loan) -> Result<Status, Failure>,
     ) -> Status {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let Some(found) = (unsafe { publisher.as_ref() }) else {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             return unsafe { Failure::null("publisher").report(error) };
         };
         let inside = || {
             if found.is_loan_open() {
                 return Err(Self::loan_is_open());
             }
-            // SAFETY: the call has entered the head, and no loan refers to it.
+            // SAFETY: this call has entered the head, and no loan refers to the link.
             match unsafe { &mut *found.link.get() } {
                 Some(link) => call(link, &found.loan),
                 None => Err(found.has_ended()),
             }
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { found.head.enter(error, inside) }
     }
 
-    /// Runs the short part of a call, as [`Publisher::call`] and [`Head::enter_fast`].
+    /// Runs the short part of a call, like [`Publisher::call`] and [`Head::enter_fast`].
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     #[inline(always)]
     unsafe fn call_fast(
         publisher: *const Self,
         error: *mut *mut Error,
         call: impl FnOnce(&mut RustPublisher<Dynamic>, &Loan) -> bool,
     ) -> Option<Status> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let found = unsafe { publisher.as_ref() }?;
         let inside = || {
             if found.is_loan_open() {
@@ -210,14 +211,14 @@ impl Publisher {
             // SAFETY: the head is idle, and no loan refers to the link.
             unsafe { &mut *found.link.get() }.as_mut().is_some_and(|link| call(link, &found.loan))
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { found.head.enter_fast(error, inside) }
     }
 
-    /// Gives a number of the link in the named place, as [`Publisher::call`].
+    /// Writes a number of the link to the named place, like [`Publisher::call`].
     ///
     /// # Safety
-    /// The header's rules for handles, results and `error`.
+    /// The caller must follow the header's rules for handles, results and `error`.
     unsafe fn give<N>(
         publisher: *const Self,
         (place, name): (*mut N, &'static str),
@@ -225,45 +226,45 @@ impl Publisher {
         number: impl FnOnce(&mut RustPublisher<Dynamic>) -> N,
     ) -> Status {
         let give = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             unsafe { text::put(place, name, number(link)) }?;
             Ok(Status::Ok)
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { Self::call(publisher, error, give) }
     }
 
-    /// Ends the stream by a call that takes the link out of its place.
+    /// Ends the stream by a call that takes the link.
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     unsafe fn end(
         publisher: *const Self,
         error: *mut *mut Error,
         end: impl FnOnce(&mut Option<RustPublisher<Dynamic>>, &Self) -> Result<(), Failure>,
     ) -> Status {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let Some(found) = (unsafe { publisher.as_ref() }) else {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             return unsafe { Failure::null("publisher").report(error) };
         };
         let inside = || {
             if found.is_loan_open() {
                 return Err(Self::loan_is_open());
             }
-            // SAFETY: the call has entered the head, and no loan refers to it.
+            // SAFETY: this call has entered the head, and no loan refers to the link.
             end(unsafe { &mut *found.link.get() }, found)?;
             Ok(Status::Ok)
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { found.head.enter(error, inside) }
     }
 }
 
 /// Sets the description of the samples that follow.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a description with a mistake, which the message
-/// names. One that is too large makes the next send fail.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid description. The message names the
+/// mistake. If the description is too large, the next send fails.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never. It allocates.
@@ -275,15 +276,15 @@ pub unsafe extern "C" fn stripline_publisher_set_stream(
     error: *mut *mut Error,
 ) -> Status {
     let set = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        // SAFETY: the header's rules for structures and texts.
+        // SAFETY: the program follows the header's rules for structures and texts.
         link.set_stream(unsafe { stream::read(stream) }?);
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Publisher::call(publisher, error, set) }
 }
 
-/// Gives the number of receivers that are connected now.
+/// Gets the number of receivers that are connected now.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -294,16 +295,16 @@ pub unsafe extern "C" fn stripline_publisher_receivers(
     receivers: *mut usize,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles, results and `error`.
+    // SAFETY: the program follows the header's rules for handles, results and `error`.
     unsafe { Publisher::give(publisher, (receivers, "receivers"), error, |link| link.receivers()) }
 }
 
 /// Waits until at least `count` receivers are connected.
 ///
-/// Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
+/// Returns `STRIPLINE_OK` if they are connected in time, and `STRIPLINE_EMPTY` if not.
 ///
 /// - Ownership: nothing is kept.
-/// - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+/// - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) waits without end.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_publisher_wait_for_receivers(
@@ -316,7 +317,7 @@ pub unsafe extern "C" fn stripline_publisher_wait_for_receivers(
         let is_there = link.wait_for_receivers(count, timeout(timeout_ns).unwrap_or(Duration::MAX))?;
         Ok(if is_there { Status::Ok } else { Status::Empty })
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Publisher::call(publisher, error, wait) }
 }
 
@@ -334,11 +335,11 @@ pub unsafe extern "C" fn stripline_publisher_waker(
     waker: *mut *mut Waker,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles, results and `error`.
+    // SAFETY: the program follows the header's rules for handles, results and `error`.
     unsafe { Publisher::call(publisher, error, |link, _| Waker::give(waker, || link.waker())) }
 }
 
-/// Gives the number of the next packet.
+/// Gets the number of the next packet.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -349,11 +350,11 @@ pub unsafe extern "C" fn stripline_publisher_sequence(
     sequence: *mut u64,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles, results and `error`.
+    // SAFETY: the program follows the header's rules for handles, results and `error`.
     unsafe { Publisher::give(publisher, (sequence, "sequence"), error, |link| link.sequence()) }
 }
 
-/// Gives the most samples that a packet can have.
+/// Gets the maximum number of samples in a packet.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -364,11 +365,11 @@ pub unsafe extern "C" fn stripline_publisher_samples_max(
     samples: *mut usize,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles, results and `error`.
+    // SAFETY: the program follows the header's rules for handles, results and `error`.
     unsafe { Publisher::give(publisher, (samples, "samples"), error, |link| link.samples_max()) }
 }
 
-/// Gives the most samples of a packet that goes in one frame. Only such a packet is written in
+/// Gets the maximum number of samples in a packet of one frame. Only such a packet is written in
 /// place, and can be sent without waiting.
 ///
 /// - Ownership: nothing is kept.
@@ -380,19 +381,20 @@ pub unsafe extern "C" fn stripline_publisher_samples_in_place(
     samples: *mut usize,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles, results and `error`.
+    // SAFETY: the program follows the header's rules for handles, results and `error`.
     unsafe { Publisher::give(publisher, (samples, "samples"), error, |link| link.in_place_samples_max()) }
 }
 
-/// Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`; it is still freed.
+/// Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`. The caller still frees
+/// it.
 ///
-/// Fails with `STRIPLINE_FULL` when a receiver does not take the remaining packets in time. To it,
-/// the end is that of `stripline_publisher_abandon`. After `STRIPLINE_INTERRUPTED`, another call
-/// goes on with the end.
+/// Fails with `STRIPLINE_FULL` when a receiver does not take the remaining packets in time. For
+/// that receiver, the stream ends as after `stripline_publisher_abandon`. After
+/// `STRIPLINE_INTERRUPTED`, another call continues to end the stream.
 ///
 /// - Ownership: the publisher stays the caller's.
 /// - Blocking: until the remaining packets have left this process, up to `timeout_ns`;
-///   `STRIPLINE_FOREVER` (or any negative number) is without end.
+///   `STRIPLINE_FOREVER` (or any negative number) waits without end.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_publisher_finish(
@@ -410,13 +412,13 @@ pub unsafe extern "C" fn stripline_publisher_finish(
         }
         Ok(outcome?)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Publisher::end(publisher, error, finish) }
 }
 
-/// Leaves without an end of stream, as for a stream that is not complete. Receivers get all packets
-/// that were sent, and then wait for another publisher, which comes with a gap. Later calls fail
-/// with `STRIPLINE_PORT`; the publisher is still freed.
+/// Disconnects without an end of stream, for a stream that is not complete. Receivers get all
+/// packets that were sent, and then wait for another publisher. The stream of that publisher begins
+/// with a gap. Later calls fail with `STRIPLINE_PORT`. The caller still frees the publisher.
 ///
 /// - Ownership: the publisher stays the caller's.
 /// - Blocking: never.
@@ -430,22 +432,22 @@ pub unsafe extern "C" fn stripline_publisher_abandon(
         slot.take().ok_or_else(|| found.has_ended())?.abandon();
         Ok(())
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Publisher::end(publisher, error, abandon) }
 }
 
-/// Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before. An error
-/// of that goes to the log only (`stripline_publisher_finish` returns it).
+/// Frees a publisher; NULL is allowed. This ends the stream, unless it has ended before. An error
+/// at the end of the stream goes only to the log (`stripline_publisher_finish` returns it).
 ///
-/// With a loan open, the loan's memory stays, and the publisher ends when the loan is closed. A
-/// commit then sends nothing and fails.
+/// If a loan is open, the memory of the loan stays valid, and the publisher ends when the loan is
+/// closed. A commit then sends nothing and fails.
 ///
 /// - Ownership: ends here. A second call with the same publisher is undefined.
 /// - Blocking: until the remaining packets have left this process, ten seconds at most.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_publisher_free(publisher: *mut Publisher) {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     let Some(found) = (unsafe { publisher.as_ref() }) else { return };
     found.member.end();
     if !found.head.begin_free() {
@@ -465,7 +467,7 @@ impl Drop for Publisher {
             given.remove_publisher(self);
         }
         if self.head.is_poisoned() {
-            // What the panic left is not given back, and an end of stream would not be true.
+            // After a panic, the loan is not given back, and an end of stream would be wrong.
             std::mem::forget(self.loan.content.get_mut().take());
             if let Some(link) = self.link.get_mut().take() {
                 link.abandon();
@@ -482,7 +484,7 @@ mod tests {
     use super::*;
     use crate::node::{NodeOptions, stripline_node_free, stripline_node_new};
 
-    // No entry panics on demand: the call that poisons the handle is one of this test.
+    // No C function panics on demand, so this test poisons the handle by a call of its own.
     #[test]
     fn a_poisoned_publisher_can_only_be_freed() {
         let options =

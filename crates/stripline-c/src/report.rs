@@ -9,8 +9,8 @@ use crate::sized;
 use crate::status::Status;
 use crate::text::{self, Text};
 
-/// The counters of all connections to a node's subscribers at one time, and the connections that
-/// were refused.
+/// The counters of all connections to a node's subscribers at one time, and the refused
+/// connections.
 pub struct Report {
     connections: Vec<RustReport>,
     refused: Vec<(String, String)>,
@@ -22,11 +22,11 @@ pub struct Report {
 pub struct ConnectionReport {
     /// `sizeof(stripline_connection_report)`, set by the caller.
     pub size: usize,
-    /// `from -> to`.
+    /// The connection, as `from -> to`.
     pub connection: Text,
     /// Packets that the receiver has taken.
     pub packets: u64,
-    /// Their payload, in bytes.
+    /// The payload of these packets, in bytes.
     pub bytes: u64,
     /// Packets that were lost.
     pub lost: u64,
@@ -36,7 +36,7 @@ pub struct ConnectionReport {
     pub gaps: u64,
     /// Packets that arrived after a later one.
     pub reordered: u64,
-    /// How often the sender vanished without an end of stream.
+    /// The number of times that a sender vanished without an end of stream.
     pub peer_deaths: u64,
 }
 
@@ -46,11 +46,11 @@ sized::sized!(
     reordered: u64, peer_deaths: u64,
 );
 
-/// Takes the counters of every connection to the node's subscribers now, and of those that ended
-/// last.
+/// Reads the counters of every connection to the node's subscribers, and of the last connections
+/// that ended.
 ///
 /// - Ownership: the caller frees the report.
-/// - Blocking: no longer than for a lock of the node.
+/// - Blocking: only for a lock of the node.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_node_report(
@@ -60,14 +60,14 @@ pub unsafe extern "C" fn stripline_node_report(
 ) -> Status {
     let make = || {
         text::check_place(report, "report")?;
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let node = unsafe { Node::get(node) }?;
         let made = Report { connections: node.connections(), refused: node.refused_connections() };
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(report, "report", Box::into_raw(Box::new(made))) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
@@ -78,11 +78,11 @@ pub unsafe extern "C" fn stripline_node_report(
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_report_connections(report: *const Report) -> usize {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     unsafe { report.as_ref() }.map_or(0, |report| report.connections.len())
 }
 
-/// Gives the counters of one connection of a report, by its index.
+/// Gets the counters of one connection of a report, by index.
 ///
 /// Fails with `STRIPLINE_INVALID_ARGUMENT` for an index at or above the number of connections.
 ///
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn stripline_report_connection(
     error: *mut *mut Error,
 ) -> Status {
     let give = || {
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let report = unsafe { report.as_ref() }.ok_or_else(|| Failure::null("report"))?;
         let from = report.connections.get(index).ok_or_else(|| {
             Failure::argument(format!("the index is {index}, of {} connections", report.connections.len()))
@@ -113,11 +113,11 @@ pub unsafe extern "C" fn stripline_report_connection(
             reordered: from.reordered,
             peer_deaths: from.peer_deaths,
         };
-        // SAFETY: the header's rule for structures.
+        // SAFETY: the program follows the header's rule for structures.
         unsafe { sized::write(connection, &value) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, give) }
 }
 
@@ -128,13 +128,14 @@ pub unsafe extern "C" fn stripline_report_connection(
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_report_refused_connections(report: *const Report) -> usize {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     unsafe { report.as_ref() }.map_or(0, |report| report.refused.len())
 }
 
-/// Gives the name of a refused connection of a report, by its index, and the reason.
+/// Gets the name of a refused connection of a report, by index, and the reason.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an index at or above their number.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an index at or above the number of refused
+/// connections.
 ///
 /// - Ownership: the texts are valid until the report is freed.
 /// - Blocking: never.
@@ -149,25 +150,25 @@ pub unsafe extern "C" fn stripline_report_refused_connection(
 ) -> Status {
     let give = || {
         text::check_place(reason, "reason")?;
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let report = unsafe { report.as_ref() }.ok_or_else(|| Failure::null("report"))?;
         let (name, why) = report.refused.get(index).ok_or_else(|| {
             Failure::argument(format!("the index is {index}, of {} refused", report.refused.len()))
         })?;
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe {
             text::put(connection, "connection", Text::of(name))?;
             text::put(reason, "reason", Text::of(why))?;
         }
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, give) }
 }
 
 /// Frees a report; NULL is allowed.
 ///
-/// - Ownership: ends here, with that of its texts. A second call with the same report is undefined.
+/// - Ownership: ends here, also of the texts. A second call with the same report is undefined.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]

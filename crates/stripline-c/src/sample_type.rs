@@ -1,4 +1,4 @@
-//! Sample types by value.
+//! Sample types that are named at run time.
 
 use std::ffi::c_char;
 
@@ -10,12 +10,14 @@ use crate::text;
 
 /// The type of a topic's samples. Both ends of a connection compare it.
 ///
-/// `name` is a built-in type or a layout as `det{range_bin:u32,level_db:f32}` (`docs/layouts.md`).
-/// Built in are `s8` to `u64`, `f32` and `f64`, and the complex ones with a `c` in front: `cf32`.
-/// With `sample_size` 0, size and alignment are those of the name. Otherwise they must equal them:
-/// set both with `sizeof` and `alignof`, and a structure with another layout is refused at once.
+/// `name` is a built-in type or a layout such as `det{range_bin:u32,level_db:f32}`
+/// (`docs/layouts.md`). The built-in types are `s8` to `u64`, `f32` and `f64`, and the complex
+/// types with a `c` in front, such as `cf32`. With `sample_size` 0, the name determines size and
+/// alignment. Otherwise both numbers must match the name. Set them with `sizeof` and `alignof`, and
+/// a structure with another layout is refused at once.
 ///
-/// A name that is neither is compared alone, and needs both numbers.
+/// A name that is neither a built-in type nor a layout is compared only as a name, and needs both
+/// numbers.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct SampleType {
@@ -37,14 +39,14 @@ sized::sized!(
 /// Reads a sample type that the program has passed.
 ///
 /// # Safety
-/// The header's rules for structures and texts.
+/// The caller must follow the header's rules for structures and texts.
 pub(crate) unsafe fn read(from: *const SampleType) -> Result<RustType, Failure> {
     if from.is_null() {
         return Err(Failure::null("type"));
     }
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let SampleType { name, sample_size, sample_align, .. } = unsafe { sized::read(from) }?;
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let name = unsafe { text::required(name, "type->name") }?;
     let refused = |error| Failure::argument(format!("`type`: {error}"));
     let is_given = (sample_size, sample_align) != (0, 0);
@@ -58,7 +60,8 @@ pub(crate) unsafe fn read(from: *const SampleType) -> Result<RustType, Failure> 
             )))
         }
         Ok(parsed) => Ok(parsed),
-        // A name alone, or a mistake in it, which the second names better.
+        // Either a plain name or an invalid one. The second call gives a better message for an
+        // invalid name.
         Err(_) if is_given && !name.contains(['{', '(', '<']) => {
             RustType::new(name, sample_size, sample_align).map_err(|error| refused(error.to_string()))
         }

@@ -1,4 +1,4 @@
-//! Structures that grow: their first member is the size that the program was compiled with.
+//! Structures that may grow: their first member is the size that the program was compiled with.
 
 use std::ptr;
 
@@ -7,19 +7,19 @@ use crate::error::Failure;
 /// A structure with its size as the first member. Later versions may have more members.
 ///
 /// # Safety
-/// The structure is `repr(C)`, begins with a `usize`, and zero is a value of each member. `ENDS`
-/// has the offset behind each member, in order.
+/// The structure must be `repr(C)` and begin with a `usize`, and zero must be a valid value of each
+/// member. `ENDS` must have the offset of the end of each member, in order.
 pub(crate) unsafe trait SizedStruct: Copy {
-    /// Its name in the header.
+    /// The name of the structure in the header.
     const NAME: &'static str;
-    /// Where each member ends.
+    /// The offset at which each member ends.
     const ENDS: &'static [usize];
 }
 
-/// Implements [`SizedStruct`]: all members in their order, the size first.
+/// Implements [`SizedStruct`]. Lists all members in order, the size first.
 macro_rules! sized {
     ($type:ty, $name:literal, $first:ident: usize, $($member:ident: $of:ty),* $(,)?) => {
-        // SAFETY: it is `repr(C)`, and its members are numbers and pointers.
+        // SAFETY: the structure is `repr(C)`, and its members are numbers and pointers.
         unsafe impl $crate::sized::SizedStruct for $type {
             const NAME: &'static str = $name;
             const ENDS: &'static [usize] = &[
@@ -31,21 +31,21 @@ macro_rules! sized {
 }
 pub(crate) use sized;
 
-/// Reads what the program has passed. Members that it does not have are zero, which is each
-/// member's default; so is all of it for NULL.
+/// Reads the structure that the program has passed. Members that the program does not have are
+/// zero, which is the default of each member. NULL gives all defaults.
 ///
 /// # Errors
-/// A size at which no version ends, or a member beyond this version that is not zero.
+/// Fails for a size at which no version ends, or if a member beyond this version is not zero.
 ///
 /// # Safety
-/// `from` is NULL, or points to a structure with its own size in its first member.
+/// `from` must be NULL, or point to a structure with its own size in the first member.
 pub(crate) unsafe fn read<T: SizedStruct>(from: *const T) -> Result<T, Failure> {
-    // SAFETY: zero is a value of each member.
+    // SAFETY: zero is a valid value of each member.
     let mut value: T = unsafe { std::mem::zeroed() };
     if from.is_null() {
         return Ok(value);
     }
-    // SAFETY: not NULL, and the size is there in every version.
+    // SAFETY: the pointer is not NULL, and every version has the size.
     let size = unsafe { ptr::read(from.cast::<usize>()) };
     check::<T>(size)?;
     if size > size_of::<T>() {
@@ -63,29 +63,29 @@ pub(crate) unsafe fn read<T: SizedStruct>(from: *const T) -> Result<T, Failure> 
         }
     }
     let bytes = size.min(size_of::<T>());
-    // SAFETY: both have that many bytes, and `value` is a local one.
+    // SAFETY: both have at least `bytes` bytes, and `value` is a local variable.
     unsafe { ptr::copy_nonoverlapping(from.cast::<u8>(), ptr::from_mut(&mut value).cast::<u8>(), bytes) };
     Ok(value)
 }
 
-/// Fills in the structure of the program, as far as it goes. What is beyond this version becomes
+/// Fills in the structure of the program, as far as it goes. Members beyond this version become
 /// zero.
 ///
 /// # Errors
-/// NULL, or a size at which no version ends.
+/// Fails for NULL, or a size at which no version ends.
 ///
 /// # Safety
-/// `to` is NULL, or points to a structure with its own size in its first member.
+/// `to` must be NULL, or point to a structure with its own size in the first member.
 pub(crate) unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> Result<(), Failure> {
     if to.is_null() {
         return Err(Failure::null(T::NAME));
     }
-    // SAFETY: not NULL, and the size is there in every version.
+    // SAFETY: the pointer is not NULL, and every version has the size.
     let size = unsafe { ptr::read(to.cast::<usize>()) };
     check::<T>(size)?;
     let (bytes, first) = (size.min(size_of::<T>()), size_of::<usize>());
-    // SAFETY: both have that many bytes; the program's does not overlap a local value. The rest is
-    // the program's as well.
+    // SAFETY: both have at least `bytes` bytes, and the program's structure does not overlap a
+    // local variable. The rest of the structure belongs to the program as well.
     unsafe {
         let (from, to) = (ptr::from_ref(value).cast::<u8>(), to.cast::<u8>());
         ptr::copy_nonoverlapping(from.add(first), to.add(first), bytes - first);
@@ -94,7 +94,7 @@ pub(crate) unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> Result<(), 
     Ok(())
 }
 
-/// The largest size that a program may pass: more is garbage.
+/// The largest size that a program may pass. A larger number is garbage.
 const SIZE_MAX: usize = 4096;
 
 fn check<T: SizedStruct>(size: usize) -> Result<(), Failure> {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn given(options: &Options) -> Result<Options, Failure> {
-        // SAFETY: a whole structure.
+        // SAFETY: the pointer is to a whole structure.
         unsafe { read(options) }
     }
 
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_newer_program_is_served_unless_it_uses_what_is_new() {
         let mut newer = Newer { of: Options { size: 32, depth: 3, rate: 2.5 }, more: 0 };
-        // SAFETY: a whole structure, of the size in it.
+        // SAFETY: the structure is whole, and has the size in the first member.
         assert_eq!(unsafe { read(ptr::from_ref(&newer).cast::<Options>()) }.unwrap().depth, 3);
         newer.more = 1;
         // SAFETY: as before.
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn an_older_structure_is_filled_in_as_far_as_it_goes() {
         let mut older = Options { size: 12, depth: 0, rate: 7.0 };
-        // SAFETY: a whole structure.
+        // SAFETY: the pointer is to a whole structure.
         unsafe { write(&mut older, &Options { size: 0, depth: 9, rate: 1.0 }) }.unwrap();
         assert_eq!(older, Options { size: 12, depth: 9, rate: 7.0 });
     }

@@ -6,15 +6,15 @@ use crate::text::Text;
 
 /// The outcome of a call.
 ///
-/// 0 is success, a negative number an outcome that is no error, and a positive one an error. The
-/// numbers up to 999 are those of `docs/errors.md`. A number never gets another meaning. A later
-/// library only adds some: treat one that is not in this header as `STRIPLINE_FAILED`.
+/// 0 is success, a negative number is an outcome without an error, and a positive number is an
+/// error. `docs/errors.md` lists the numbers up to 999. A number never gets another meaning. A
+/// later library may add numbers: treat a number that is not in this header as `STRIPLINE_FAILED`.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The call has done what it is for.
+    /// The call succeeded.
     Ok = 0,
-    /// Nothing was there in the time that the call waits.
+    /// Nothing arrived within the time that the call waits.
     Empty = -1,
     /// End of stream: no packet follows.
     Ended = -2,
@@ -28,7 +28,7 @@ pub enum Status {
     TooLarge = 4,
     /// The receiver fell behind, and its policy is `eject`.
     Ejected = 5,
-    /// A transport cannot keep an option.
+    /// A transport does not support an option.
     Unsupported = 6,
     /// The other end broke the protocol, and its connection was closed.
     PeerMisbehaved = 7,
@@ -52,7 +52,7 @@ pub enum Status {
     DuplicatePacket = 16,
     /// The operating system reported an error.
     System = 17,
-    /// A child of a fork used what its parent had made.
+    /// A child process used a handle that its parent had made.
     Forked = 18,
     /// A component rejects its properties.
     InvalidProperties = 19,
@@ -64,15 +64,15 @@ pub enum Status {
     Interrupted = 22,
     /// The operation's own error, as its reply.
     UserError = 100,
-    /// There was no server until the deadline. The call was not made.
+    /// No server was found until the deadline. The call was not sent.
     NoServer = 101,
     /// The reply did not arrive in time.
     CallUnanswered = 102,
-    /// The server left with the call outstanding, carried out or not.
+    /// The server left while the call was outstanding. It may have run the call.
     ServerGone = 103,
     /// This side cancelled the call.
     CallCancelled = 104,
-    /// The limit of outstanding calls is reached. The call was not made.
+    /// The limit of outstanding calls is reached. The call was not sent.
     TooManyCalls = 105,
     /// The reply has another type.
     ReplyDecode = 106,
@@ -80,7 +80,7 @@ pub enum Status {
     UnknownOperation = 110,
     /// Request, reply or error of the operation has another type.
     WrongType = 111,
-    /// The operation's handler panicked; the server goes on.
+    /// The operation's handler panicked; the server continues.
     HandlerPanicked = 112,
     /// The deadline had passed before the handler began.
     DeadlinePassed = 113,
@@ -88,20 +88,21 @@ pub enum Status {
     CancelledEarly = 114,
     /// Too many calls wait at the server.
     Overloaded = 115,
-    /// The server waits in this chain of calls itself.
+    /// The server itself waits in this chain of calls.
     CallCycle = 116,
     /// The server could not send its reply.
     ReplyFailed = 117,
-    /// An argument is wrong: NULL, no UTF-8, out of range, or of a newer header. Nothing was done.
+    /// An argument is wrong: NULL, not UTF-8, out of range, or from a newer header. Nothing was
+    /// done.
     InvalidArgument = 1001,
-    /// This library has failed. The handle of the call can only be freed from then on.
+    /// This library has failed. From then on, the handle of the call can only be freed.
     Panicked = 1002,
-    /// The handle is in use: by a handler that runs, or by another thread. Nothing was done.
+    /// The handle is in use, by a running handler or by another thread. Nothing was done.
     InUse = 1003,
 }
 
 impl Status {
-    /// All outcomes, with those that have no `ErrorCode` first.
+    /// The outcomes that have no `ErrorCode`.
     pub(crate) const OWN: [(Self, &str, &str); 5] = [
         (Self::Ok, "ok", ""),
         (Self::Empty, "empty", ""),
@@ -151,12 +152,12 @@ impl Status {
             ErrorCode::CallCycle => Self::CallCycle,
             ErrorCode::ReplyFailed => Self::ReplyFailed,
             ErrorCode::InvalidArgument => Self::InvalidArgument,
-            // Of a later version of the Rust library, which a test of this crate would find.
+            // A code of a later version of the Rust library. A test of this crate would detect it.
             _ => Self::Failed,
         }
     }
 
-    /// Returns the word and the usual remedy of an outcome by its number.
+    /// Returns the word and the usual remedy of an outcome, by number.
     pub(crate) fn describe(number: i32) -> Option<(&'static str, &'static str)> {
         if let Some((_, word, remedy)) = Self::OWN.iter().find(|(own, ..)| *own as i32 == number) {
             return Some((word, remedy));
@@ -166,8 +167,8 @@ impl Status {
     }
 }
 
-/// Returns the word of an outcome in lower case, as `too-large`. It is `unknown` for a number that
-/// this library does not have.
+/// Returns the word of an outcome in lower case, such as `too-large`. It is `unknown` for a number
+/// that this library does not have.
 ///
 /// - Ownership: the text is static.
 /// - Blocking: never.
@@ -177,8 +178,8 @@ pub extern "C" fn stripline_status_word(status: i32) -> Text {
     Text::of(Status::describe(status).map_or("unknown", |(word, _)| word))
 }
 
-/// Returns what usually mends an outcome, in one sentence. It is empty where there is nothing to
-/// mend. `stripline_error_message` has the remedy of the case at hand.
+/// Returns the usual remedy for an outcome, in one sentence. It is empty if nothing needs a remedy.
+/// `stripline_error_message` has the remedy for the case at hand.
 ///
 /// - Ownership: the text is static.
 /// - Blocking: never.

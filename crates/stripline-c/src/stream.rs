@@ -29,8 +29,8 @@ const ALL: u64 =
 pub struct StreamDescription {
     /// `sizeof(stripline_stream_description)`.
     pub size: usize,
-    /// The members that are set: `STRIPLINE_STREAM_SET_…`, combined with `|`. Texts count as set
-    /// where they are not NULL.
+    /// The members that are set: `STRIPLINE_STREAM_SET_…`, combined with `|`. Texts count as set if
+    /// they are not NULL.
     pub set: u64,
     /// The name of the stream; NULL: no name.
     pub id: *const c_char,
@@ -38,9 +38,9 @@ pub struct StreamDescription {
     pub sample_rate_hz: f64,
     /// The frequency that 0 Hz of the samples corresponds to.
     pub center_frequency_hz: f64,
-    /// Samples of a row, if the samples are rows of a table.
+    /// The number of samples in a row, if the samples are rows of a table.
     pub row_length: u32,
-    /// A JSON object with further members as in `docs/wire.md`: `axes`, `channels`, `keywords`.
+    /// A JSON object with the further members of `docs/wire.md`: `axes`, `channels`, `keywords`.
     /// NULL: none.
     pub more: *const c_char,
 }
@@ -65,7 +65,7 @@ pub struct StreamView {
     pub sample_rate_hz: f64,
     /// The frequency that 0 Hz of the samples corresponds to.
     pub center_frequency_hz: f64,
-    /// Samples of a row, if the samples are rows of a table.
+    /// The number of samples in a row, if the samples are rows of a table.
     pub row_length: u32,
 }
 
@@ -77,16 +77,16 @@ sized::sized!(
 /// Reads a description that the program has passed.
 ///
 /// # Safety
-/// The header's rules for structures and texts.
+/// The caller must follow the header's rules for structures and texts.
 pub(crate) unsafe fn read(from: *const StreamDescription) -> Result<StreamInfo, Failure> {
     if from.is_null() {
         return Err(Failure::null("stream"));
     }
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let given = unsafe { sized::read(from) }?;
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let id = unsafe { text::optional(given.id, "stream->id") }?;
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let more = unsafe { text::optional(given.more, "stream->more") }?;
     if given.set & !ALL != 0 {
         return Err(Failure::argument(format!(

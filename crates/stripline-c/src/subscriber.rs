@@ -28,27 +28,27 @@ use crate::time::timeout;
 use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
 
-/// A wait of less, in nanoseconds, does not poll on the short path: it would take longer than
-/// asked.
+/// A shorter wait, in nanoseconds, does not poll on the short path: polling would take longer than
+/// the wait.
 const SPIN_NS: i64 = 10_000;
 
-/// A subscriber, which receives packets of samples from every publisher of a topic. One thread at a
-/// time may use it.
+/// A subscriber. It receives packets of samples from every publisher of a topic. Only one thread at
+/// a time may use it.
 pub struct Subscriber {
     head: Head,
     source: UnsafeCell<Source>,
-    /// That of the one packet or window that it lends.
+    /// The handle of the one packet or window that the subscriber lends.
     lent: Packet,
-    /// Those of the packets that are held.
+    /// The handles of held packets.
     slots: Option<Arc<Slots>>,
-    /// Whether the program has freed it while its packet was out.
+    /// Whether the program has freed the subscriber while its packet was lent.
     is_freed: Cell<bool>,
-    /// Those of the ports that gave it, if a component's did.
+    /// The list of the component's ports, if the subscriber was taken from one.
     given: Option<Arc<Given>>,
     pub(crate) member: MemberSlot<Self>,
 }
 
-/// Its kind is a byte of its own, as that of [`Content`].
+/// The kind is stored in a byte of its own, as in [`Content`].
 #[repr(u8)]
 pub(crate) enum Source {
     One(RustSubscriber<Dynamic>),
@@ -62,17 +62,17 @@ pub(crate) enum Source {
 pub struct SubscriberOptions {
     /// `sizeof(stripline_subscriber_options)`.
     pub size: usize,
-    /// Not 0: how many packets may be held at once, from 1 to 4096. They may be released in any
-    /// order and on any thread, also after the subscriber was freed. 0: one at a time, which costs
-    /// least.
+    /// Not 0: the number of packets that may be held at once, from 1 to 4096. They may be released
+    /// in any order and on any thread, even after the subscriber was freed. 0: one packet at a
+    /// time, which costs least.
     pub hold: u32,
     /// Not 0: samples are received in windows of any length (`stripline_subscriber_window`) instead
     /// of packets. Not with `hold`.
     pub windowed: u32,
     /// Not 0: packets that several threads of an earlier stage have forwarded are put back in
-    /// sequence. So many wait behind a missing one, at most 65536.
+    /// sequence. The value is the number of packets that wait behind a missing one, at most 65536.
     pub resequence_window: u32,
-    /// How long a missing packet is waited for, in milliseconds.
+    /// The time to wait for a missing packet, in milliseconds.
     pub resequence_skip_after_ms: u32,
 }
 
@@ -81,15 +81,16 @@ sized::sized!(
     size: usize, hold: u32, windowed: u32, resequence_window: u32, resequence_skip_after_ms: u32,
 );
 
-/// The handles of held packets. They outlive the subscriber for as long as one is out.
+/// The handles of held packets. They outlive the subscriber while a packet is held.
 pub(crate) struct Slots {
     packets: Box<[Packet]>,
     is_free: Box<[AtomicBool]>,
     next: Cell<usize>,
 }
 
-// SAFETY: a handle is used by the subscriber's thread while it is free, and by the thread that has
-// the packet while it is not; `is_free` hands it over. Only the subscriber's thread uses `next`.
+// SAFETY: the subscriber's thread uses a handle while it is free, and the thread that has the
+// packet uses it while it is not. `is_free` hands the handle over. Only the subscriber's thread
+// uses `next`.
 unsafe impl Send for Slots {}
 // SAFETY: as above.
 unsafe impl Sync for Slots {}
@@ -101,18 +102,19 @@ impl Slots {
         Arc::new(Self { packets, is_free, next: Cell::new(0) })
     }
 
-    /// Gives a packet out under a free handle.
+    /// Puts a packet under a free handle, and returns the handle.
     fn give(self: &Arc<Self>, content: impl FnOnce(Arc<Self>) -> Content) -> Option<*mut Packet> {
         let count = self.packets.len();
         for step in 0..count {
             let index = (self.next.get() + step) % count;
-            // Acquire: what the thread that released the handle wrote comes before what follows.
+            // Acquire: the writes of the thread that released the handle come before the code
+            // below.
             if self.is_free[index].load(Ordering::Acquire) {
-                // Relaxed: the thread that gets the handle gets it from this one.
+                // Relaxed: this thread passes the handle to the thread that uses it next.
                 self.is_free[index].store(false, Ordering::Relaxed);
                 self.next.set((index + 1) % count);
                 let packet = &self.packets[index];
-                // SAFETY: the handle is free, so that no other thread uses it.
+                // SAFETY: the handle is free, so no other thread uses it.
                 unsafe { packet.fill(content(Arc::clone(self))) };
                 return Some(ptr::from_ref(packet).cast_mut());
             }
@@ -120,27 +122,27 @@ impl Slots {
         None
     }
 
-    /// Frees a handle. Its packet was taken out before.
+    /// Frees a handle. The caller has taken the packet out before.
     ///
     /// # Safety
-    /// It is a handle of these.
+    /// `packet` must be one of these handles.
     pub unsafe fn free(&self, packet: *const Packet) {
-        // SAFETY: both are in one allocation.
+        // SAFETY: both pointers are in one allocation.
         let index = unsafe { packet.offset_from(self.packets.as_ptr()) } as usize;
-        // Release: the other half of the Acquire in `give`.
+        // Release: pairs with the Acquire in `give`.
         self.is_free[index].store(true, Ordering::Release);
     }
 }
 
-/// Makes a subscriber to samples on a topic, which is connected to every present and future
-/// publisher of the topic.
+/// Makes a subscriber to samples on a topic. It connects to every present and future publisher of
+/// the topic.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a type or option with a mistake, and with
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid type or option, and with
 /// `STRIPLINE_SYSTEM` or `STRIPLINE_UNSUPPORTED` if it cannot be connected. A publisher with
 /// another type is listed in the node's report.
 ///
 /// - Ownership: the caller frees the subscriber, before or after the node. Nothing else is kept.
-/// - Blocking: until the publishers that are there have answered, or for a few seconds.
+/// - Blocking: until the publishers that are present have answered, or for a few seconds.
 /// - Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_subscriber_new(
@@ -152,29 +154,30 @@ pub unsafe extern "C" fn stripline_subscriber_new(
     error: *mut *mut Error,
 ) -> Status {
     let make = || {
-        // SAFETY: the header's rules for handles, texts and structures.
+        // SAFETY: the program follows the header's rules for handles, texts and structures.
         let (node, topic, samples) =
             unsafe { (Node::get(node)?, text::required(topic, "topic")?, sample_type::read(r#type)?) };
-        // SAFETY: as above, and for results.
+        // SAFETY: as above; the program also follows the header's rule for results.
         unsafe {
             Subscriber::give(subscriber, options, None, || node.subscriber::<Dynamic>((topic, &samples)))
         }
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
 /// Makes a subscriber to messages on a topic. Each packet is one message in CBOR (RFC 8949), and
-/// its samples are bytes. They are not checked: a message that does not decode can be refused
-/// (`stripline_packet_refuse`).
+/// the samples are the bytes of the message. They are not checked: the program can refuse a message
+/// that does not decode (`stripline_packet_refuse`).
 ///
-/// `type` is that of `stripline_message_publisher_new`. A publisher with another schema is refused,
-/// and is listed in the node's report.
+/// `type` is the same as for `stripline_message_publisher_new`. A publisher with another schema is
+/// refused, and is listed in the node's report.
 ///
-/// Fails as `stripline_subscriber_new`, and for `windowed`, because a message is whole.
+/// Fails like `stripline_subscriber_new`, and for the option `windowed`, because a message is not
+/// divided.
 ///
 /// - Ownership: the caller frees the subscriber, before or after the node. Nothing else is kept.
-/// - Blocking: until the publishers that are there have answered, or for a few seconds.
+/// - Blocking: until the publishers that are present have answered, or for a few seconds.
 /// - Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_message_subscriber_new(
@@ -186,27 +189,27 @@ pub unsafe extern "C" fn stripline_message_subscriber_new(
     error: *mut *mut Error,
 ) -> Status {
     let make = || {
-        // SAFETY: the header's rules for handles, texts and structures.
+        // SAFETY: the program follows the header's rules for handles, texts and structures.
         let (node, topic, messages) = unsafe {
             SubscriberOptions::check_for_messages(options)?;
             (Node::get(node)?, text::required(topic, "topic")?, message_type::read(r#type)?)
         };
-        // SAFETY: as above, and for results.
+        // SAFETY: as above; the program also follows the header's rule for results.
         unsafe {
             Subscriber::give(subscriber, options, None, || node.subscriber::<Dynamic>((topic, &messages)))
         }
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
 impl SubscriberOptions {
-    /// Checks that the options are ones for messages.
+    /// Checks that the options are allowed for messages.
     ///
     /// # Safety
-    /// The header's rule for structures.
+    /// The caller must follow the header's rule for structures.
     pub(crate) unsafe fn check_for_messages(options: *const Self) -> Result<(), Failure> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         match unsafe { sized::read(options) }?.windowed {
             0 => Ok(()),
             _ => Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0")),
@@ -215,10 +218,10 @@ impl SubscriberOptions {
 }
 
 impl Subscriber {
-    /// Gives the handle of a link with these options, maybe on behalf of a component's ports.
+    /// Writes the handle of a link with these options, for a program or a component's ports.
     ///
     /// # Safety
-    /// The header's rules for structures and results.
+    /// The caller must follow the header's rules for structures and results.
     pub(crate) unsafe fn give(
         place: *mut *mut Self,
         options: *const SubscriberOptions,
@@ -226,7 +229,7 @@ impl Subscriber {
         make: impl FnOnce() -> stripline::Result<RustSubscriber<Dynamic>>,
     ) -> Result<Status, Failure> {
         text::check_place(place, "subscriber")?;
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let options = unsafe { sized::read(options) }?;
         if options.hold != 0 && options.windowed != 0 {
             return Err(Failure::argument("`hold` and `windowed` are both set; set one of them"));
@@ -250,10 +253,10 @@ impl Subscriber {
             given: given.cloned(),
             member: MemberSlot::new(),
         }));
-        // SAFETY: just made; the packet's handle is part of it.
+        // SAFETY: the subscriber was just made, and the packet's handle is part of it.
         unsafe { (*made).lent.owner = made };
         given.iter().for_each(|given| given.add_subscriber(made));
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { text::put(place, "subscriber", made) }?;
         Ok(Status::Ok)
     }
@@ -271,38 +274,38 @@ impl Subscriber {
     /// Returns the subscriber behind a handle.
     ///
     /// # Safety
-    /// `subscriber` is NULL, or one that is not freed for as long as `'a`.
+    /// `subscriber` must be NULL, or a subscriber that is not freed during `'a`.
     #[inline(always)]
     pub(crate) unsafe fn get<'a>(subscriber: *const Self) -> Result<&'a Self, Failure> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { subscriber.as_ref() }.ok_or_else(|| Failure::null("subscriber"))
     }
 
-    /// Frees it at the end of a call, as its handler has asked.
+    /// Frees the subscriber at the end of a call, because a handler has asked for that.
     ///
     /// # Safety
-    /// It is not used again.
+    /// The caller must not use the subscriber again.
     pub(crate) unsafe fn free_at_end(subscriber: *const Self) {
         // SAFETY: made by `stripline_subscriber_new`, and freed once.
         drop_quietly(unsafe { Box::from_raw(subscriber.cast_mut()) });
     }
 
-    /// Returns whether its packet or window is out.
+    /// Returns whether a packet or window is lent.
     #[inline(always)]
     pub(crate) fn is_lent(&self) -> bool {
-        // SAFETY: on the subscriber's thread.
+        // SAFETY: this is the subscriber's thread.
         !unsafe { self.lent.is_free() }
     }
 
     /// Returns the source, for a call of this thread.
     ///
     /// # Safety
-    /// The call has entered the head, so that no other has a reference to it. What was lent has
-    /// been given back.
+    /// The caller must have entered the head, so that no other call has a reference to the source.
+    /// No packet may be lent.
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "the head lets one call in at a time")]
     pub(crate) unsafe fn source(&self) -> &mut Source {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { &mut *self.source.get() }
     }
 
@@ -314,46 +317,47 @@ impl Subscriber {
         )
     }
 
-    /// Frees a subscriber that the program has freed while its packet was out.
+    /// Frees a subscriber that the program has freed while its packet was lent.
     ///
     /// # Safety
-    /// It is not used again if it was freed.
+    /// The caller must not use the subscriber again if it was freed.
     #[inline(always)]
     pub(crate) unsafe fn end_if_freed(subscriber: *const Self) {
-        // SAFETY: it is there until this frees it.
+        // SAFETY: the subscriber exists until this call frees it.
         if unsafe { (*subscriber).is_freed.get() && !(*subscriber).is_lent() } {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             unsafe { Self::free_at_end(subscriber) };
         }
     }
 
-    /// Runs a call in which nothing is lent.
+    /// Runs a call while no packet is lent.
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     #[inline(always)]
     pub(crate) unsafe fn call(
         subscriber: *const Self,
         error: *mut *mut Error,
         call: impl FnOnce(&Self) -> Result<Status, Failure>,
     ) -> Status {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         match unsafe { Self::get(subscriber) } {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             Ok(found) => unsafe {
                 found
                     .head
                     .enter(error, || if found.is_lent() { Err(found.still_lent()) } else { call(found) })
             },
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             Err(failure) => unsafe { failure.report(error) },
         }
     }
 
-    /// Receives the next packet of a steady stream, if it is there. `None`: nothing was done.
+    /// Receives the next packet of a steady stream, if it has arrived. Returns `None` if nothing
+    /// was done.
     ///
     /// # Safety
-    /// The header's rules for handles, results and `error`.
+    /// The caller must follow the header's rules for handles, results and `error`.
     #[inline(always)]
     unsafe fn receive_fast(
         subscriber: *const Self,
@@ -361,17 +365,17 @@ impl Subscriber {
         place: *mut *mut Packet,
         error: *mut *mut Error,
     ) -> Option<Status> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let found = unsafe { subscriber.as_ref() }?;
         if place.is_null() || found.is_lent() {
             return None;
         }
         let mut failure = None;
         let receive = || {
-            // SAFETY: the head is idle, and nothing is lent.
+            // SAFETY: the head is idle, and no packet is lent.
             let Source::One(source) = (unsafe { found.source() }) else { return false };
             match inlined::receive(source, !(0..SPIN_NS).contains(&timeout_ns)) {
-                // SAFETY: as above; the header's rule for results.
+                // SAFETY: as above; the program follows the header's rule for results.
                 Some(Ok(packet)) => unsafe { found.lend_packet(Received::Packet(packet), place) }.is_ok(),
                 Some(Err(problem)) => {
                     failure = Some(Failure::from(problem));
@@ -380,19 +384,20 @@ impl Subscriber {
                 None => false,
             }
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let status = unsafe { found.head.enter_fast(error, receive) };
         match failure {
             None => status,
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             Some(failure) => Some(unsafe { failure.report(error) }),
         }
     }
 
-    /// Gives the packet that was received under the subscriber's own handle.
+    /// Lends the received packet under the subscriber's own handle.
     ///
     /// # Safety
-    /// The call has entered the head, and nothing is lent. The header's rule for results.
+    /// The caller must have entered the head, no packet may be lent, and the caller must follow the
+    /// header's rule for results.
     #[inline(always)]
     pub(crate) unsafe fn lend_packet(
         &self,
@@ -405,18 +410,18 @@ impl Subscriber {
             Received::Ended => return Ok(Status::Ended),
         };
         // SAFETY: the packet refers to the subscriber, which neither moves nor is freed before the
-        // packet is released; `lent` keeps other calls out until then.
+        // packet is released. Until then, `lent` blocks other calls.
         let found =
             unsafe { std::mem::transmute::<RustPacket<'_, Dynamic>, RustPacket<'static, Dynamic>>(found) };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { text::put(place, "packet", self.lend(Content::Lent(found))) }?;
         Ok(Status::Ok)
     }
 
-    /// Gives the packet that was received under one of the handles of held packets.
+    /// Lends the received packet under one of the handles of held packets.
     ///
     /// # Safety
-    /// As [`Subscriber::lend_packet`].
+    /// The caller must follow the rules of [`Subscriber::lend_packet`].
     #[inline(always)]
     pub(crate) unsafe fn lend_held(
         &self,
@@ -431,15 +436,15 @@ impl Subscriber {
         let slots = self.slots.as_ref();
         let given = slots.and_then(|slots| slots.give(|slots| Content::Held(found, slots)));
         let given = given.expect("there is a handle for each packet that may be held");
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { text::put(place, "packet", given) }?;
         Ok(Status::Ok)
     }
 
-    /// Gives the window that was received under the subscriber's own handle.
+    /// Lends the received window under the subscriber's own handle.
     ///
     /// # Safety
-    /// As [`Subscriber::lend_packet`].
+    /// The caller must follow the rules of [`Subscriber::lend_packet`].
     pub(crate) unsafe fn lend_window(
         &self,
         found: Received<Window<'_, Dynamic>>,
@@ -452,7 +457,7 @@ impl Subscriber {
         };
         // SAFETY: as for a packet.
         let found = unsafe { std::mem::transmute::<Window<'_, Dynamic>, Window<'static, Dynamic>>(found) };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { text::put(place, "window", self.lend(Content::Window(found))) }?;
         Ok(Status::Ok)
     }
@@ -475,38 +480,39 @@ impl Subscriber {
         Failure::new(Status::Port, "the subscriber receives packets: make it with `windowed` for windows")
     }
 
-    /// Frees it after a call in which the program has freed it. A packet that it lends stays.
+    /// Frees the subscriber after a call in which the program has freed it. A lent packet stays
+    /// valid.
     ///
     /// # Safety
-    /// It is not used again.
+    /// The caller must not use the subscriber again.
     pub(crate) unsafe fn free_after_call(subscriber: *const Self) {
-        // SAFETY: the call that is over kept it.
+        // SAFETY: the call that has just ended kept the subscriber alive.
         let found = unsafe { &*subscriber };
         if found.is_lent() && !found.head.is_poisoned() {
             found.is_freed.set(true);
             return;
         }
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { Self::free_at_end(subscriber) };
     }
 
-    /// Keeps what was received under the subscriber's own handle.
+    /// Stores the received content in the subscriber's own handle.
     #[inline(always)]
     fn lend(&self, content: Content) -> *mut Packet {
-        // SAFETY: on the subscriber's thread. Nothing is lent.
+        // SAFETY: this is the subscriber's thread, and no packet is lent.
         unsafe { self.lent.fill(content) };
         ptr::from_ref(&self.lent).cast_mut()
     }
 }
 
-/// Receives the next packet. `timeout_ns` is how long it waits for one: 0 not at all, and
-/// `STRIPLINE_FOREVER` (or any negative number) without end.
+/// Receives the next packet. `timeout_ns` is the time to wait for it: 0 does not wait, and
+/// `STRIPLINE_FOREVER` (or any negative number) waits without end.
 ///
-/// Returns `STRIPLINE_OK` with a packet, `STRIPLINE_EMPTY` if there was none in time, and
-/// `STRIPLINE_ENDED` after every publisher has ended its stream. A publisher that died is waited
-/// for. Fails with `STRIPLINE_STOPPED` when the node is stopped, and with `STRIPLINE_TOO_MANY_HELD`
-/// if no more packets may be out. Fails as well with `STRIPLINE_EJECTED`, and with
-/// `STRIPLINE_PEER_MISBEHAVED`. Receiving goes on after the latter.
+/// Returns `STRIPLINE_OK` with a packet, `STRIPLINE_EMPTY` if no packet arrived in time, and
+/// `STRIPLINE_ENDED` after every publisher has ended its stream. If a publisher dies, the
+/// subscriber waits for another. Fails with `STRIPLINE_STOPPED` when the node is stopped, and with
+/// `STRIPLINE_TOO_MANY_HELD` if no more packets may be held. Also fails with `STRIPLINE_EJECTED`
+/// and `STRIPLINE_PEER_MISBEHAVED`. After the latter, the program may continue to receive.
 ///
 /// - Ownership: the caller releases the packet.
 /// - Blocking: up to the timeout.
@@ -518,7 +524,7 @@ pub unsafe extern "C" fn stripline_subscriber_receive(
     packet: *mut *mut Packet,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles, results and `error`.
+    // SAFETY: the program follows the header's rules for handles, results and `error`.
     match unsafe { Subscriber::receive_fast(subscriber, timeout_ns, packet, error) } {
         Some(status) => status,
         // SAFETY: as above.
@@ -535,9 +541,9 @@ unsafe fn receive_slow(
 ) -> Status {
     let receive = |subscriber: &Subscriber| {
         text::check_place(packet, "packet")?;
-        // SAFETY: the call has entered the head, and nothing is lent.
+        // SAFETY: this call has entered the head, and no packet is lent.
         match unsafe { subscriber.source() } {
-            // SAFETY: as above; the header's rule for results.
+            // SAFETY: as above; the program follows the header's rule for results.
             Source::One(source) => unsafe {
                 subscriber.lend_packet(receive_one(source, timeout_ns)?, packet)
             },
@@ -548,7 +554,7 @@ unsafe fn receive_slow(
             Source::Windowed(_) => Err(Subscriber::is_windowed()),
         }
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Subscriber::call(subscriber, error, receive) }
 }
 
@@ -578,10 +584,10 @@ fn receive_held(
     }
 }
 
-/// Receives the next `samples` samples of a windowed subscriber, across borders of packets, as a
-/// packet. A window has fewer samples before a gap, a new stream and the end of stream.
+/// Receives the next `samples` samples of a windowed subscriber as a packet, across packet
+/// boundaries. A window has fewer samples before a gap, a new stream and the end of the stream.
 ///
-/// Returns and fails as `stripline_subscriber_receive` does.
+/// Returns and fails like `stripline_subscriber_receive`.
 ///
 /// - Ownership: the caller releases the packet, or consumes a part of it
 ///   (`stripline_packet_consume`).
@@ -597,7 +603,7 @@ pub unsafe extern "C" fn stripline_subscriber_window(
 ) -> Status {
     let receive = |subscriber: &Subscriber| {
         text::check_place(window, "window")?;
-        // SAFETY: the call has entered the head, and nothing is lent.
+        // SAFETY: this call has entered the head, and no packet is lent.
         let Source::Windowed(source) = (unsafe { subscriber.source() }) else {
             return Err(Subscriber::is_not_windowed());
         };
@@ -606,10 +612,10 @@ pub unsafe extern "C" fn stripline_subscriber_window(
             Some(Duration::ZERO) => source.try_window(samples)?,
             Some(time) => source.window_timeout(samples, time)?,
         };
-        // SAFETY: as above; the header's rule for results.
+        // SAFETY: as above; the program follows the header's rule for results.
         unsafe { subscriber.lend_window(found, window) }
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Subscriber::call(subscriber, error, receive) }
 }
 
@@ -628,7 +634,8 @@ pub unsafe extern "C" fn stripline_subscriber_waker(
     error: *mut *mut Error,
 ) -> Status {
     let make = |subscriber: &Subscriber| {
-        // SAFETY: the call has entered the head, and nothing is lent. The rule for results.
+        // SAFETY: this call has entered the head, and no packet is lent. The program follows the
+        // header's rule for results.
         unsafe {
             Waker::give(waker, || match subscriber.source() {
                 Source::One(source) => source.waker(),
@@ -637,11 +644,11 @@ pub unsafe extern "C" fn stripline_subscriber_waker(
             })
         }
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Subscriber::call(subscriber, error, make) }
 }
 
-/// Gives the number of publishers that are connected now.
+/// Gets the number of publishers that are connected now.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -653,7 +660,7 @@ pub unsafe extern "C" fn stripline_subscriber_senders(
     error: *mut *mut Error,
 ) -> Status {
     let count = |subscriber: &Subscriber| {
-        // SAFETY: the call has entered the head, and nothing is lent.
+        // SAFETY: this call has entered the head, and no packet is lent.
         let count = match unsafe { subscriber.source() } {
             Source::One(source) => source.senders(),
             Source::Holding(source) => source.senders(),
@@ -661,16 +668,16 @@ pub unsafe extern "C" fn stripline_subscriber_senders(
                 return Err(Failure::new(Status::Port, "a windowed subscriber does not count its senders"));
             }
         };
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(senders, "senders", count) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Subscriber::call(subscriber, error, count) }
 }
 
-/// Gives, after the end of stream, how many packets and samples were missing at its very end. Both
-/// are 0 where nothing was missing, and 0 at a second call.
+/// Gets, after the end of stream, the numbers of packets and samples that were missing at the very
+/// end. Both are 0 if nothing was missing, and for a second call.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -685,36 +692,36 @@ pub unsafe extern "C" fn stripline_subscriber_gap_at_end(
     let give = |subscriber: &Subscriber| {
         text::check_place(packets, "packets")?;
         text::check_place(samples, "samples")?;
-        // SAFETY: the call has entered the head, and nothing is lent.
+        // SAFETY: this call has entered the head, and no packet is lent.
         let gap = match unsafe { subscriber.source() } {
             Source::One(source) => source.gap_at_end(),
             Source::Holding(source) => source.gap_at_end(),
             Source::Windowed(source) => source.gap_at_end(),
         };
         let (_, _, gap_packets, gap_samples) = gap_numbers(gap.as_ref());
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe {
             text::put(packets, "packets", gap_packets)?;
             text::put(samples, "samples", gap_samples)?;
         }
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Subscriber::call(subscriber, error, give) }
 }
 
-/// Frees a subscriber, which leaves its connections; NULL is allowed.
+/// Frees a subscriber, which closes its connections; NULL is allowed.
 ///
-/// Packets that it holds stay until they are released. One that it lends does, too: then the
-/// connections stay until its release. From its own handler, it is freed when the handler's call
-/// returns.
+/// Held packets stay valid until they are released. So does a lent packet: then the connections
+/// stay open until its release. If a handler of the subscriber frees it, it is freed when the call
+/// that runs the handler returns.
 ///
 /// - Ownership: ends here. A second call with the same subscriber is undefined.
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_subscriber_free(subscriber: *mut Subscriber) {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     let Some(found) = (unsafe { subscriber.as_ref() }) else { return };
     found.member.end();
     if !found.head.begin_free() {
@@ -733,7 +740,7 @@ impl Drop for Subscriber {
         if let Some(given) = self.given.take() {
             given.remove_subscriber(self);
         }
-        // SAFETY: nothing else has the subscriber.
+        // SAFETY: nothing else uses the subscriber.
         let lent = unsafe { self.lent.take() };
         // A packet refers to the source. After a panic, it is not given back.
         if self.head.is_poisoned() {

@@ -24,13 +24,13 @@ impl Text {
 /// Returns a text that the caller has passed in, or `None` for NULL.
 ///
 /// # Safety
-/// `text` is NULL or points to bytes with a NUL at their end, which live and stay unchanged for
-/// `'a`.
+/// `text` must be NULL or point to bytes with a NUL at the end. They must live and stay unchanged
+/// for `'a`.
 pub(crate) unsafe fn optional<'a>(text: *const c_char, what: &str) -> Result<Option<&'a str>, Failure> {
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: not NULL; the caller keeps the rest.
+    // SAFETY: the pointer is not NULL; the caller promises the rest.
     let bytes = unsafe { CStr::from_ptr(text) };
     match bytes.to_str() {
         Ok(text) => Ok(Some(text)),
@@ -44,22 +44,23 @@ pub(crate) unsafe fn optional<'a>(text: *const c_char, what: &str) -> Result<Opt
 /// Returns a text that the caller has passed in, and that may not be NULL.
 ///
 /// # Safety
-/// As [`optional`].
+/// The caller must follow the rule of [`optional`].
 pub(crate) unsafe fn required<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     unsafe { optional(text, what) }?.ok_or_else(|| Failure::null(what))
 }
 
 /// Writes through a pointer that the caller has passed in, and that may not be NULL.
 ///
 /// # Safety
-/// `place` is NULL, or can be written and is aligned.
+/// `place` must be NULL, or a place that can be written and is aligned.
 #[inline(always)]
 pub(crate) unsafe fn put<T>(place: *mut T, what: &'static str, value: T) -> Result<(), Failure> {
     if place.is_null() {
         return Err(Failure::null(what));
     }
-    // SAFETY: not NULL; the caller keeps the rest. What was there is not dropped: it has no value.
+    // SAFETY: the pointer is not NULL; the caller promises the rest. The old content is not
+    // dropped, because the place may be uninitialized.
     unsafe { ptr::write(place, value) };
     Ok(())
 }

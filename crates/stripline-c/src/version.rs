@@ -1,4 +1,4 @@
-//! The version of the library, beside that of the header.
+//! The version of the library, beside the version of the header.
 
 use crate::text::Text;
 
@@ -11,9 +11,9 @@ pub const VERSION_PATCH: u32 = 0;
 /// A timeout without end, for functions with a `timeout_ns`.
 pub const FOREVER: i64 = -1;
 
-/// Returns the version of the library that runs, as `0.1.0` or `0.1.0-alpha.1`. The header that a
-/// program was compiled with has its version in `STRIPLINE_VERSION_MAJOR`, `_MINOR` and `_PATCH`,
-/// without what follows the numbers.
+/// Returns the version of the running library, such as `0.1.0` or `0.1.0-alpha.1`.
+/// `STRIPLINE_VERSION_MAJOR`, `_MINOR` and `_PATCH` are the version of the header that a program
+/// was compiled with, without the pre-release part.
 ///
 /// - Ownership: the text is static.
 /// - Blocking: never.
@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn the_header_has_the_version_of_the_crate() {
         let header = format!("{VERSION_MAJOR}.{VERSION_MINOR}.{VERSION_PATCH}");
-        // The numbers are followed by nothing, or by the words of a pre-release.
+        // The numbers may be followed by the words of a pre-release.
         let (numbers, _) =
             env!("CARGO_PKG_VERSION").split_once('-').unwrap_or((env!("CARGO_PKG_VERSION"), ""));
         assert_eq!(header, numbers);

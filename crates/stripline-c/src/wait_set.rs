@@ -22,27 +22,29 @@ use crate::waker::Waker;
 /// One wait for any number of subscribers, publishers, clients and servers, and for descriptors of
 /// the program. Each has a key. One thread waits at a time; others may add, remove and wake.
 ///
-/// A wait takes nothing: what is not asked then is ready again in the next wait.
+/// A wait does not consume packets: a handle that you do not read is ready again in the next wait.
 pub struct WaitSet {
     set: RustSet,
-    /// The failure of a member, for the wait that it ends.
+    /// The failure of a member, for the wait that ends with it.
     failed: Arc<FailedMember>,
-    /// The publishers in it, by their keys: each has one descriptor, for one of two waits.
+    /// The publishers in the set, by their keys. A publisher has one descriptor, for one of two
+    /// kinds of wait.
     publishers: Mutex<Vec<(u64, Arc<MemberOf<Publisher>>)>>,
-    /// The event that the next wait gives first, so that a small array serves all in turn.
+    /// The index of the event that the next wait returns first, so that a small array serves all
+    /// members in turn.
     next: AtomicUsize,
 }
 
-/// The ways to be ready in a wait set, as bits. The first two are also what a descriptor is waited
-/// for.
+/// The ways to be ready in a wait set, as bits. The first two also select the events to wait for on
+/// a descriptor.
 #[repr(u64)]
 #[derive(Clone, Copy)]
 pub enum Ready {
-    /// A handle has to be asked, or a descriptor can be read or has ended.
+    /// A handle needs a call, or a descriptor can be read or has ended.
     Readable = 1,
     /// A descriptor can be written or has ended.
     Writable = 2,
-    /// A descriptor was closed without being removed. It stays so until it is removed.
+    /// A descriptor was closed without being removed. It stays in this state until it is removed.
     Closed = 4,
 }
 
@@ -50,19 +52,19 @@ pub enum Ready {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct WaitEvent {
-    /// The key that it was added with.
+    /// The key that the member was added with.
     pub key: u64,
-    /// How it is ready: `STRIPLINE_READY_…`, combined with `|`.
+    /// The way that the member is ready: `STRIPLINE_READY_…`, combined with `|`.
     pub ready: u64,
 }
 
-/// The way from wait sets to a handle, part of the handle: it ends with it.
+/// The slot by which wait sets find a handle. It is part of the handle, and ends with it.
 pub(crate) struct MemberSlot<T>(OnceLock<Arc<MemberOf<T>>>);
 
-/// A handle as wait sets see it. NULL: it was freed.
+/// A handle as wait sets see it. NULL: the handle was freed.
 pub(crate) struct MemberOf<T>(Mutex<*const T>);
 
-// SAFETY: the address is used by the thread that waits, under the lock, while the handle is not
+// SAFETY: only the thread that waits uses the address, under the lock, while the handle is not
 // freed. By the header's rule, that thread may use the handle then.
 unsafe impl<T> Send for MemberOf<T> {}
 // SAFETY: as above.
@@ -77,7 +79,7 @@ impl<T> MemberSlot<T> {
         Arc::clone(self.0.get_or_init(|| Arc::new(MemberOf(Mutex::new(handle)))))
     }
 
-    /// Takes the handle out of all wait sets: it is being freed.
+    /// Takes the handle out of all wait sets, because it is being freed.
     pub fn end(&self) {
         if let Some(member) = self.0.get() {
             *member.lock() = ptr::null();
@@ -107,7 +109,7 @@ struct FailedMember(Mutex<Option<(Status, usize)>>);
 
 impl FailedMember {
     fn set(&self, status: Status, error: *mut Error) {
-        // The first is as good as another.
+        // If there are several failures, it does not matter which one is kept.
         let before = self.replace(Some((status, error as usize)));
         before.into_iter().for_each(|(_, error)| free_error(error));
     }
@@ -124,13 +126,13 @@ impl Drop for FailedMember {
 }
 
 fn free_error(error: usize) {
-    // SAFETY: made by `Failure::report`, or NULL, and freed once.
+    // SAFETY: the pointer is NULL, or an error made by `Failure::report`, and is freed once.
     unsafe { stripline_error_free(error as *mut Error) };
 }
 
 /// Makes an empty wait set.
 ///
-/// Fails with `STRIPLINE_SYSTEM` if the process has no descriptors left: it takes two.
+/// Fails with `STRIPLINE_SYSTEM` if the process has too few descriptors left: a wait set needs two.
 ///
 /// - Ownership: the caller frees the wait set.
 /// - Blocking: never.
@@ -145,11 +147,11 @@ pub unsafe extern "C" fn stripline_wait_set_new(set: *mut *mut WaitSet, error: *
             publishers: Mutex::default(),
             next: AtomicUsize::new(0),
         };
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(set, "set", Box::into_raw(Box::new(made))) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
@@ -157,13 +159,13 @@ impl WaitSet {
     /// Returns the wait set behind a handle.
     ///
     /// # Safety
-    /// The header's rule for handles.
+    /// The caller must follow the header's rule for handles.
     unsafe fn get<'a>(set: *const Self) -> Result<&'a Self, Failure> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { set.as_ref() }.ok_or_else(|| Failure::null("set"))
     }
 
-    /// Adds a handle, with the call that prepares its descriptor.
+    /// Adds a handle, with the call that arms its descriptor.
     fn add<T: 'static>(
         &self,
         key: u64,
@@ -175,7 +177,7 @@ impl WaitSet {
         let prepare = move || {
             let handle = member.lock();
             if handle.is_null() {
-                // It was freed, and is not ready any more.
+                // The handle was freed, and is never ready again.
                 return Ok(true);
             }
             let mut error = ptr::null_mut();
@@ -191,7 +193,7 @@ impl WaitSet {
                     failed.set(status, error);
                     Err(LinkError::Stopped)
                 }
-                // The call that asks the handle has the error as well.
+                // The next call of the handle returns the same error.
                 _ => {
                     free_error(error as usize);
                     Ok(false)
@@ -203,17 +205,18 @@ impl WaitSet {
     }
 }
 
-/// Adds a subscriber to a wait set, under a key of the caller's choice. It is ready when
-/// `stripline_subscriber_receive` has a packet, the end of stream or an error. For a windowed one,
-/// `samples` is the length of the window that is awaited; for others it is 0.
+/// Adds a subscriber to a wait set, under a key that the caller selects. It is ready when
+/// `stripline_subscriber_receive` has a packet, the end of stream or an error. For a windowed
+/// subscriber, `samples` is the length of the window to wait for. For any other subscriber it is 0.
 ///
-/// Fails with `STRIPLINE_PORT` for a key that is in use, and as
+/// Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
 /// `stripline_subscriber_ready_descriptor`.
 ///
 /// - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then
-///   never ready. While another thread waits with the set, remove it first.
+///   never ready. While another thread waits with the set, remove the subscriber first.
 /// - Blocking: never.
-/// - Threads: the one of the subscriber, which from then on is the one that waits with the set.
+/// - Threads: the thread of the subscriber. From then on, this must be the thread that waits with
+///   the set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_wait_set_add_subscriber(
     set: *const WaitSet,
@@ -223,34 +226,35 @@ pub unsafe extern "C" fn stripline_wait_set_add_subscriber(
     error: *mut *mut Error,
 ) -> Status {
     let add = |found: &Subscriber| {
-        // SAFETY: the header's rule for handles. The call has entered the head; nothing is lent.
+        // SAFETY: the program follows the header's rule for handles. This call has entered the
+        // head, and no packet is lent.
         let (set, descriptor) = unsafe { (WaitSet::get(set)?, arm::subscriber_descriptor(found)?) };
-        // SAFETY: the call has entered the head, and nothing is lent.
+        // SAFETY: this call has entered the head, and no packet is lent.
         let is_windowed = matches!(unsafe { found.source() }, Source::Windowed(_));
         if samples != 0 && !is_windowed {
             return Err(Failure::argument("`samples` is of a windowed subscriber; pass 0"));
         }
         let its = move |handle: *const Subscriber, error| {
-            // SAFETY: not freed, and on the thread that may use it.
+            // SAFETY: the handle is not freed, and this is the thread that may use it.
             unsafe { arm::stripline_subscriber_arm(handle.cast_mut(), samples, error) }
         };
         set.add(key, descriptor, found.member.member(subscriber), its)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Subscriber::call(subscriber, error, add) }
 }
 
 /// Adds a publisher to a wait set. It is ready when there is room for a packet of `samples`
 /// samples, or an error.
 ///
-/// A publisher has one descriptor: add it once to a set, by this or by
+/// A publisher has one descriptor, so add it only once to a set, by this function or by
 /// `stripline_wait_set_add_publisher_for_receivers`. Fails with `STRIPLINE_PORT` for a key that is
-/// in use, and as `stripline_publisher_ready_descriptor`. A wait while its loan is open is ready at
-/// once.
+/// in use, and otherwise like `stripline_publisher_ready_descriptor`. While the loan of the
+/// publisher is open, it is always ready.
 ///
-/// - Ownership: as `stripline_wait_set_add_subscriber`.
+/// - Ownership: as for `stripline_wait_set_add_subscriber`.
 /// - Blocking: never.
-/// - Threads: as `stripline_wait_set_add_subscriber`.
+/// - Threads: as for `stripline_wait_set_add_subscriber`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_wait_set_add_publisher(
     set: *const WaitSet,
@@ -260,20 +264,20 @@ pub unsafe extern "C" fn stripline_wait_set_add_publisher(
     error: *mut *mut Error,
 ) -> Status {
     let its = move |handle: *const Publisher, error| {
-        // SAFETY: not freed, and on the thread that may use it.
+        // SAFETY: the handle is not freed, and this is the thread that may use it.
         unsafe { arm::stripline_publisher_arm(handle.cast_mut(), samples, error) }
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { add_publisher(set, key, publisher, its, error) }
 }
 
 /// Adds a publisher to a wait set. It is ready when at least `count` receivers are connected.
 ///
-/// Fails as `stripline_wait_set_add_publisher`.
+/// Fails like `stripline_wait_set_add_publisher`.
 ///
-/// - Ownership: as `stripline_wait_set_add_subscriber`.
+/// - Ownership: as for `stripline_wait_set_add_subscriber`.
 /// - Blocking: never.
-/// - Threads: as `stripline_wait_set_add_subscriber`.
+/// - Threads: as for `stripline_wait_set_add_subscriber`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_wait_set_add_publisher_for_receivers(
     set: *const WaitSet,
@@ -283,10 +287,10 @@ pub unsafe extern "C" fn stripline_wait_set_add_publisher_for_receivers(
     error: *mut *mut Error,
 ) -> Status {
     let its = move |handle: *const Publisher, error| {
-        // SAFETY: not freed, and on the thread that may use it.
+        // SAFETY: the handle is not freed, and this is the thread that may use it.
         unsafe { arm::stripline_publisher_arm_for_receivers(handle.cast_mut(), count, error) }
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { add_publisher(set, key, publisher, its, error) }
 }
 
@@ -297,7 +301,7 @@ unsafe fn add_publisher(
     arm: impl Fn(*const Publisher, *mut *mut Error) -> Status + Send + 'static,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     unsafe {
         Publisher::call(publisher, error, |link, loan| {
             let (set, member) = (WaitSet::get(set)?, loan.owner().member.member(publisher));
@@ -314,13 +318,13 @@ unsafe fn add_publisher(
     }
 }
 
-/// Adds a client to a wait set. It is ready when pending calls have to be asked, as after
+/// Adds a client to a wait set. It is ready when the program must check the pending calls, as after
 /// `stripline_client_arm`.
 ///
-/// Fails with `STRIPLINE_PORT` for a key that is in use, and as
+/// Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
 /// `stripline_client_ready_descriptor`.
 ///
-/// - Ownership: as `stripline_wait_set_add_subscriber`.
+/// - Ownership: as for `stripline_wait_set_add_subscriber`.
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
@@ -331,27 +335,27 @@ pub unsafe extern "C" fn stripline_wait_set_add_client(
     error: *mut *mut Error,
 ) -> Status {
     let add = || {
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let (set, found, link) =
             unsafe { (WaitSet::get(set)?, Client::member_of(client)?, Client::get(client)?) };
         let its = |handle: *const Client, error| {
-            // SAFETY: not freed.
+            // SAFETY: the handle is not freed.
             unsafe { arm::stripline_client_arm(handle, error) }
         };
         set.add(key, link.ready_descriptor()?, found.member(client), its)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, add) }
 }
 
 /// Adds a server to a wait set. It is ready when `stripline_server_serve_one` has something to do.
 ///
-/// Fails with `STRIPLINE_PORT` for a key that is in use, and as
+/// Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
 /// `stripline_server_ready_descriptor`.
 ///
-/// - Ownership: as `stripline_wait_set_add_subscriber`.
+/// - Ownership: as for `stripline_wait_set_add_subscriber`.
 /// - Blocking: never.
-/// - Threads: as `stripline_wait_set_add_subscriber`.
+/// - Threads: as for `stripline_wait_set_add_subscriber`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_wait_set_add_server(
     set: *const WaitSet,
@@ -359,8 +363,8 @@ pub unsafe extern "C" fn stripline_wait_set_add_server(
     server: *mut Server,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles and `error`. The member is found before the call, as
-    // a part of the handle that no call changes.
+    // SAFETY: the program follows the header's rules for handles and `error`. The member is found
+    // before the call, as a part of the handle that no call changes.
     unsafe {
         let member = server.as_ref().map(|found| found.member.member(server));
         Server::call(server, error, |link| {
@@ -371,24 +375,24 @@ pub unsafe extern "C" fn stripline_wait_set_add_server(
     }
 }
 
-/// A descriptor of the program, which stays the program's.
+/// A descriptor of the program, which keeps ownership.
 struct Foreign(RawFd);
 
 impl AsFd for Foreign {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: it is only passed to `poll`, which reports a number that is not open.
+        // SAFETY: the descriptor is only passed to `poll`, which reports a number that is not open.
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }
 
-/// Adds a descriptor of the program to a wait set. `interest` is what it is waited for:
+/// Adds a descriptor of the program to a wait set. `interest` is the event to wait for:
 /// `STRIPLINE_READY_READABLE`, `STRIPLINE_READY_WRITABLE` or both.
 ///
 /// Fails with `STRIPLINE_PORT` for a key that is in use, and with `STRIPLINE_INVALID_ARGUMENT` for
 /// a negative descriptor or another interest.
 ///
-/// - Ownership: the descriptor stays the caller's. Remove it before it is closed. One that was
-///   closed is reported with `STRIPLINE_READY_CLOSED`, unless its number has been used again.
+/// - Ownership: the descriptor stays the caller's. Remove it before it is closed. A closed
+///   descriptor is reported with `STRIPLINE_READY_CLOSED`, unless its number is in use again.
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
@@ -400,7 +404,7 @@ pub unsafe extern "C" fn stripline_wait_set_add_descriptor(
     error: *mut *mut Error,
 ) -> Status {
     let add = || {
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let set = unsafe { WaitSet::get(set) }?;
         const READABLE: u64 = Ready::Readable as u64;
         const WRITABLE: u64 = Ready::Writable as u64;
@@ -420,13 +424,14 @@ pub unsafe extern "C" fn stripline_wait_set_add_descriptor(
         set.set.add_descriptor(key, Foreign(descriptor), interest)?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, add) }
 }
 
-/// Removes what was added with a key. When this returns, no wait uses it any more or gives its key.
+/// Removes the member that was added with a key. When this returns, no wait uses the member or
+/// returns the key any more.
 ///
-/// Returns `STRIPLINE_EMPTY` if there is nothing with that key.
+/// Returns `STRIPLINE_EMPTY` if there is no member with that key.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -438,27 +443,28 @@ pub unsafe extern "C" fn stripline_wait_set_remove(
     error: *mut *mut Error,
 ) -> Status {
     let remove = || {
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let set = unsafe { WaitSet::get(set) }?;
         let is_removed = set.set.remove(key)?;
         lock(&set.publishers).retain(|(other, _)| *other != key);
         Ok(if is_removed { Status::Ok } else { Status::Empty })
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, remove) }
 }
 
-/// Waits until something in the set is ready, and gives up to `capacity` events. `count` is set to
-/// their number. What does not fit is given first by the next wait.
+/// Waits until something in the set is ready, and writes up to `capacity` events. `count` is set to
+/// their number. The next wait begins with events that did not fit.
 ///
 /// Returns `STRIPLINE_OK` with at least one event, and `STRIPLINE_EMPTY` if nothing was ready in
 /// time. Fails with `STRIPLINE_INTERRUPTED` by a waker of the set or of a handle in it, and with
-/// `STRIPLINE_STOPPED` when the node of one is stopped. Fails with `STRIPLINE_TOO_MANY_HELD` for a
-/// subscriber with its packet out, and with `STRIPLINE_PORT` while another thread waits. A handle
-/// with another error is ready: the call that asks it has the error. Nothing is lost.
+/// `STRIPLINE_STOPPED` when the node of a handle is stopped. Fails with `STRIPLINE_TOO_MANY_HELD`
+/// for a subscriber with a lent packet, and with `STRIPLINE_PORT` while another thread waits. A
+/// handle with any other error is ready: the next call of the handle returns the error. Nothing is
+/// lost.
 ///
 /// - Ownership: nothing is kept.
-/// - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+/// - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) waits without end.
 /// - Threads: one at a time, which uses the handles of the set meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_wait_set_wait(
@@ -475,13 +481,13 @@ pub unsafe extern "C" fn stripline_wait_set_wait(
         if capacity == 0 {
             return Err(Failure::argument("`capacity` is 0; pass room for one event at least"));
         }
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let set = unsafe { WaitSet::get(set) }?;
         let found = match set.set.wait(&mut [], timeout(timeout_ns)) {
             Ok(found) => found.added,
             Err(failed) => {
                 return match set.failed.replace(None) {
-                    // SAFETY: kept for this.
+                    // SAFETY: the pointer was stored for this wait, and is not used again.
                     Some((status, object)) => Err(unsafe { Failure::of_error(status, object as *mut Error) }),
                     None => Err(failed.into()),
                 };
@@ -499,11 +505,11 @@ pub unsafe extern "C" fn stripline_wait_set_wait(
         let next = if given < found.len() { first + given } else { 0 };
         // Relaxed: one thread waits at a time.
         set.next.store(next, Ordering::Relaxed);
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(count, "count", given) }?;
         Ok(if given == 0 { Status::Empty } else { Status::Ok })
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, wait) }
 }
 
@@ -518,16 +524,16 @@ pub unsafe extern "C" fn stripline_wait_set_waker(
     waker: *mut *mut Waker,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles and results.
+    // SAFETY: the program follows the header's rules for handles and results.
     let make = || unsafe {
         let set = WaitSet::get(set)?;
         Waker::give(waker, || set.set.waker())
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
-/// Frees a wait set; NULL is allowed. What is in it stays.
+/// Frees a wait set; NULL is allowed. The members are not freed.
 ///
 /// - Ownership: ends here. A second call with the same set is undefined.
 /// - Blocking: never.

@@ -20,8 +20,8 @@ use crate::waker::Waker;
 
 use super::{OperationType, Pending, Reply, slice};
 
-/// A client of a service, which calls all servers of it in turn. Several threads may use it at
-/// once.
+/// A client of a service. It calls the servers of the service in turn. Several threads may use it
+/// at once.
 pub struct Client {
     link: ServiceClient,
     member: MemberSlot<Self>,
@@ -31,23 +31,23 @@ impl Client {
     /// Returns the client behind a handle.
     ///
     /// # Safety
-    /// The header's rule for handles.
+    /// The caller must follow the header's rule for handles.
     pub(crate) unsafe fn get<'a>(client: *const Self) -> Result<&'a ServiceClient, Failure> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { client.as_ref() }.map(|found| &found.link).ok_or_else(|| Failure::null("client"))
     }
 
-    /// Returns the way from wait sets to a handle.
+    /// Returns the slot by which wait sets find the handle.
     ///
     /// # Safety
-    /// The header's rule for handles.
+    /// The caller must follow the header's rule for handles.
     pub(crate) unsafe fn member_of<'a>(client: *const Self) -> Result<&'a MemberSlot<Self>, Failure> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { client.as_ref() }.map(|found| &found.member).ok_or_else(|| Failure::null("client"))
     }
 }
 
-/// An operation of a client's service, to be called. Several threads may call at once.
+/// An operation of a client's service, for calls. Several threads may call it at once.
 pub struct Operation(RustOperation<RawBytes, RawBytes, RawBytes>);
 
 /// Options of a client.
@@ -56,11 +56,13 @@ pub struct Operation(RustOperation<RawBytes, RawBytes, RawBytes>);
 pub struct ClientOptions {
     /// `sizeof(stripline_client_options)`.
     pub size: usize,
-    /// How long a call may take, with the wait for a server: at most an hour; 0: five seconds.
+    /// The time limit of a call, which includes the wait for a server: at most an hour; 0: five
+    /// seconds.
     pub deadline_ns: u64,
-    /// Calls that may be outstanding at each server: 1 to 16384; 0: 1024.
+    /// The number of calls that may be outstanding at each server: 1 to 16384; 0: 1024.
     pub outstanding: u32,
-    /// Bytes of the buffer for requests; 0: 256 KiB. Larger requests go in fragments.
+    /// The size of the buffer for requests, in bytes; 0: 256 KiB. Larger requests are sent in
+    /// fragments.
     pub buffer: u32,
 }
 
@@ -75,9 +77,10 @@ sized::sized!(
 pub struct CallOptions {
     /// `sizeof(stripline_call_options)`.
     pub size: usize,
-    /// How long the call may take: at most an hour; 0: that of the client.
+    /// The time limit of the call: at most an hour; 0: the client's limit.
     pub deadline_ns: u64,
-    /// Not 0: `key` selects the server, the same one each time. 0: the servers take turns.
+    /// Not 0: `key` selects the server, and the same key selects the same server each time. 0: the
+    /// servers take turns.
     pub has_key: u32,
     /// The key.
     pub key: u64,
@@ -89,12 +92,12 @@ sized::sized!(
 );
 
 impl CallOptions {
-    /// Reads what the program has passed.
+    /// Reads the structure that the program has passed.
     ///
     /// # Safety
-    /// The header's rule for structures.
+    /// The caller must follow the header's rule for structures.
     unsafe fn read(from: *const Self) -> Result<RustOptions, Failure> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let given = unsafe { sized::read(from) }?;
         Ok(RustOptions {
             key: (given.has_key != 0).then_some(given.key),
@@ -103,12 +106,12 @@ impl CallOptions {
     }
 }
 
-/// Makes a client of a service, which is connected to every present and future server of it.
+/// Makes a client of a service. It connects to every present and future server of the service.
 ///
-/// Fails with `STRIPLINE_FAILED` for a name or an option with a mistake, which the message names.
+/// Fails with `STRIPLINE_FAILED` for an invalid name or option. The message names the mistake.
 ///
 /// - Ownership: the caller frees the client, before or after the node. `options` may be NULL.
-/// - Blocking: until the servers that are there have answered, or for a few seconds.
+/// - Blocking: until the servers that are present have answered, or for a few seconds.
 /// - Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_client_new(
@@ -120,7 +123,7 @@ pub unsafe extern "C" fn stripline_client_new(
 ) -> Status {
     let make = || {
         text::check_place(client, "client")?;
-        // SAFETY: the header's rules for handles, texts and structures.
+        // SAFETY: the program follows the header's rules for handles, texts and structures.
         let (node, service, given) =
             unsafe { (Node::get(node)?, text::required(service, "service")?, sized::read(options)?) };
         let mut options = RustClientOptions::default();
@@ -135,20 +138,20 @@ pub unsafe extern "C" fn stripline_client_new(
         }
         let made =
             Box::new(Client { link: node.service_client(service, options)?, member: MemberSlot::new() });
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(client, "client", Box::into_raw(made)) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
 /// Waits until at least `count` servers of the service are connected.
 ///
-/// Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
+/// Returns `STRIPLINE_OK` if they are connected in time, and `STRIPLINE_EMPTY` if not.
 ///
 /// - Ownership: nothing is kept.
-/// - Blocking: up to `timeout_ns`, and at most an hour, also for `STRIPLINE_FOREVER`.
+/// - Blocking: up to `timeout_ns`, but at most an hour, even for `STRIPLINE_FOREVER`.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_client_wait_for_servers(
@@ -158,21 +161,21 @@ pub unsafe extern "C" fn stripline_client_wait_for_servers(
     error: *mut *mut Error,
 ) -> Status {
     let wait = || {
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let client = unsafe { Client::get(client) }?;
         let longest = RustClientOptions::DEADLINE_MAX;
         let time = timeout(timeout_ns).map_or(longest, |time| time.min(longest));
         Ok(if client.wait_for_servers(count, time)? { Status::Ok } else { Status::Empty })
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, wait) }
 }
 
-/// Makes a waker, which ends waits of the client: calls, pending calls of it, and
-/// `stripline_client_wait_for_servers`. One wake ends one wait, though several threads may wait.
+/// Makes a waker, which ends waits of the client: in calls, in pending calls, and in
+/// `stripline_client_wait_for_servers`. One wake ends one wait, even if several threads wait.
 ///
-/// An interrupted `stripline_operation_call` is cancelled: `stripline_error_is_sent` is 1 if it was
-/// made. An interrupted `stripline_pending_wait` can be repeated.
+/// An interrupted `stripline_operation_call` is cancelled: `stripline_error_is_sent` is 1 if the
+/// call had been sent. An interrupted `stripline_pending_wait` can be repeated.
 ///
 /// - Ownership: the caller frees the waker, before or after the client.
 /// - Blocking: never.
@@ -184,20 +187,20 @@ pub unsafe extern "C" fn stripline_client_waker(
     error: *mut *mut Error,
 ) -> Status {
     let make = || {
-        // SAFETY: the header's rules for handles and results.
+        // SAFETY: the program follows the header's rules for handles and results.
         unsafe {
             let client = Client::get(client)?;
             Waker::give(waker, || client.waker())
         }
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
-/// Makes a handle for an operation of the service. The first call checks that the server has it
-/// with these types.
+/// Makes a handle for an operation of the service. The first call checks that the server has the
+/// operation with these types.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a name or a type with a mistake.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name or type.
 ///
 /// - Ownership: the caller frees the operation, before or after the client. Nothing else is kept.
 /// - Blocking: never.
@@ -211,26 +214,26 @@ pub unsafe extern "C" fn stripline_client_operation(
 ) -> Status {
     let make = || {
         text::check_place(operation, "operation")?;
-        // SAFETY: the header's rules for handles and structures.
+        // SAFETY: the program follows the header's rules for handles and structures.
         let (client, of) = unsafe { (Client::get(client)?, super::operation(r#type)?) };
         let made = Box::new(Operation(client.operation_of(&of)?));
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(operation, "operation", Box::into_raw(made)) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
-/// Calls an operation, and waits for its reply. `request` has `bytes` bytes of the operation's type
-/// of request, and may be NULL if `bytes` is 0.
+/// Calls an operation, and waits for the reply. `request` has `bytes` bytes, which are a request of
+/// the operation's type. It may be NULL if `bytes` is 0.
 ///
 /// Returns `STRIPLINE_OK` with the reply. For `STRIPLINE_USER_ERROR`, `reply` is written as well:
-/// it has the operation's own error. All other failures have no reply: `STRIPLINE_NO_SERVER` and
-/// the statuses that follow it.
+/// it contains the operation's own error. All other failures have no reply: `STRIPLINE_NO_SERVER`
+/// and the statuses that follow it.
 ///
 /// - Ownership: the caller frees the reply. Nothing else is kept.
-/// - Blocking: until the reply, up to the deadline.
+/// - Blocking: until the reply arrives, up to the deadline.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_operation_call(
@@ -243,26 +246,27 @@ pub unsafe extern "C" fn stripline_operation_call(
 ) -> Status {
     let call = || {
         text::check_place(reply, "reply")?;
-        // SAFETY: the header's rules for handles, structures and pointers.
+        // SAFETY: the program follows the header's rules for handles, structures and pointers.
         let (found, options, request) = unsafe {
             let found = operation.as_ref().ok_or_else(|| Failure::null("operation"))?;
             (found, CallOptions::read(options)?, slice(request, bytes, "request")?)
         };
         let outcome = found.0.with(options).call(&request.to_vec().into());
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { Reply::give(outcome, reply) }
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, call) }
 }
 
-/// Makes a call without waiting for its reply. `request` is that of `stripline_operation_call`.
+/// Starts a call without waiting for the reply. `request` is the same as for
+/// `stripline_operation_call`.
 ///
-/// Fails as that does before the call is made.
+/// If the call cannot be sent, fails like `stripline_operation_call`.
 ///
-/// - Ownership: the caller frees the pending call, which cancels it if it is outstanding. Nothing
-///   else is kept.
-/// - Blocking: while there is no server or no room, up to the deadline.
+/// - Ownership: the caller frees the pending call, which cancels a call that is outstanding.
+///   Nothing else is kept.
+/// - Blocking: while no server is connected or there is no room, up to the deadline.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_operation_start(
@@ -275,22 +279,22 @@ pub unsafe extern "C" fn stripline_operation_start(
 ) -> Status {
     let start = || {
         text::check_place(pending, "pending")?;
-        // SAFETY: the header's rules for handles, structures and pointers.
+        // SAFETY: the program follows the header's rules for handles, structures and pointers.
         let (found, options, request) = unsafe {
             let found = operation.as_ref().ok_or_else(|| Failure::null("operation"))?;
             (found, CallOptions::read(options)?, slice(request, bytes, "request")?)
         };
         let request = request.to_vec().into();
         let started = found.0.with(options).start(&request).map_err(super::failure)?;
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(pending, "pending", Pending::new(started.into_owned())) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, start) }
 }
 
-/// Frees an operation; NULL is allowed. Pending calls of it go on.
+/// Frees an operation; NULL is allowed. Pending calls of the operation continue.
 ///
 /// - Ownership: ends here. A second call with the same operation is undefined.
 /// - Blocking: never.
@@ -303,8 +307,8 @@ pub unsafe extern "C" fn stripline_operation_free(operation: *mut Operation) {
     }
 }
 
-/// Frees a client; NULL is allowed. Its connections end with the last of its operations and pending
-/// calls.
+/// Frees a client; NULL is allowed. The connections end with the last of the client's operations
+/// and pending calls.
 ///
 /// - Ownership: ends here. A second call with the same client is undefined.
 /// - Blocking: never.

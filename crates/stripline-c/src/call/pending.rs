@@ -1,4 +1,4 @@
-//! Calls under way, and replies.
+//! Pending calls, and replies.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -12,10 +12,10 @@ use crate::status::Status;
 use crate::text;
 use crate::time::timeout;
 
-/// A call that was made. One thread at a time may use it.
+/// A call that was started. Only one thread at a time may use it.
 pub struct Pending {
     head: Head,
-    /// Absent once its outcome was returned.
+    /// `None` once the outcome of the call was returned.
     call: UnsafeCell<Option<OwnedPending<RawBytes, RawBytes, RawBytes>>>,
 }
 
@@ -23,16 +23,17 @@ pub struct Pending {
 pub struct Reply(Vec<u8>);
 
 impl Reply {
-    /// Gives the outcome of a call: its reply or its own error in the caller's place.
+    /// Passes the outcome of a call to the program: writes the reply, or the operation's own error,
+    /// to `place`.
     ///
     /// # Safety
-    /// The header's rule for results.
+    /// The caller must follow the header's rule for results.
     pub(super) unsafe fn give(
         outcome: Result<RawBytes, CallError<RawBytes>>,
         place: *mut *mut Self,
     ) -> Result<Status, Failure> {
         let put = |RawBytes(bytes)| {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             unsafe { text::put(place, "reply", Box::into_raw(Box::new(Self(bytes)))) }
         };
         match outcome {
@@ -54,9 +55,10 @@ impl Pending {
 
 /// Waits for the reply of a call.
 ///
-/// Returns `STRIPLINE_EMPTY` if it has not arrived in time: the call then stays outstanding, as it
-/// does after `STRIPLINE_INTERRUPTED`. Otherwise it returns and fails as
-/// `stripline_operation_call`, and later calls fail with `STRIPLINE_PORT`.
+/// Returns `STRIPLINE_EMPTY` if the reply does not arrive in time: the call then stays outstanding,
+/// and so it does after `STRIPLINE_INTERRUPTED`. All other outcomes are those that
+/// `stripline_operation_call` returns. After one of these, later calls of this function fail with
+/// `STRIPLINE_PORT`.
 ///
 /// - Ownership: the caller frees the reply, and still frees the pending call.
 /// - Blocking: up to `timeout_ns` (0: not at all), and up to the deadline of the call.
@@ -68,9 +70,9 @@ pub unsafe extern "C" fn stripline_pending_wait(
     reply: *mut *mut Reply,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     let Some(found) = (unsafe { pending.as_ref() }) else {
-        // SAFETY: the header's rule for `error`.
+        // SAFETY: the program follows the header's rule for `error`.
         return unsafe { Failure::null("pending").report(error) };
     };
     let wait = || {
@@ -82,22 +84,23 @@ pub unsafe extern "C" fn stripline_pending_wait(
         })?;
         let outcome = match timeout(timeout_ns) {
             Some(time) if time.is_zero() => call.try_take(),
-            // Without a limit, its own deadline ends it, which is no longer than that.
+            // Without a limit, the deadline of the call ends the wait. A deadline is never longer
+            // than this.
             limit => call.wait_timeout(limit.unwrap_or(ClientOptions::DEADLINE_MAX)),
         };
         let Some(outcome) = outcome else { return Ok(Status::Empty) };
         if !matches!(outcome, Err(CallError::Link(stripline::Error::Interrupted { .. }))) {
             *slot = None;
         }
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { Reply::give(outcome, reply) }
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { found.head.enter(error, wait) }
 }
 
-/// Frees a pending call; NULL is allowed. One that is outstanding is cancelled: a server that has
-/// not begun with it does not begin.
+/// Frees a pending call; NULL is allowed. An outstanding call is cancelled: a server that has not
+/// started it never starts it.
 ///
 /// - Ownership: ends here. A second call with the same pending call is undefined.
 /// - Blocking: never.
@@ -117,7 +120,7 @@ pub unsafe extern "C" fn stripline_pending_free(pending: *mut Pending) {
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_reply_data(reply: *const Reply) -> *const c_void {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     unsafe { reply.as_ref() }.map_or(null(), |Reply(bytes)| bytes.as_ptr().cast())
 }
 
@@ -128,7 +131,7 @@ pub unsafe extern "C" fn stripline_reply_data(reply: *const Reply) -> *const c_v
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_reply_length(reply: *const Reply) -> usize {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     unsafe { reply.as_ref() }.map_or(0, |Reply(bytes)| bytes.len())
 }
 

@@ -12,19 +12,21 @@ use crate::text;
 
 use super::slice;
 
-/// The right and the duty to answer one call, on any thread and at any time, also after its handler
-/// has returned. An answer never blocks. It has no effect once the client has gone, or the server
-/// was freed.
+/// The right and the duty to answer one call, on any thread and at any time, even after the handler
+/// has returned. An answer never blocks. It has no effect if the client has left, or the server was
+/// freed.
 pub struct Responder {
-    /// Absent once the call is answered.
+    /// `None` once the call is answered.
     answer: Mutex<Option<RustResponder>>,
 }
 
-/// A handler of calls: gets its context, the bytes of the request, and what answers the call.
+/// A handler of calls: gets the context, the bytes of the request, and the responder for the
+/// answer.
 ///
-/// The request ends when the handler returns. The responder is the program's: it frees it, in the
-/// handler or later. It must return: no `longjmp`, no exception of C++. It may use other handles.
-/// Its own server it may only free, which then happens at the end of the call that serves.
+/// The request is valid until the handler returns. The responder belongs to the program, which
+/// frees it in the handler or later. The handler must return: no `longjmp`, no exception of C++. It
+/// may use other handles. The only thing that it may do with the server that called it is to free
+/// it. The server is then freed at the end of the serving call.
 pub type CallHandler = unsafe extern "C" fn(
     context: *mut c_void,
     request: *const c_void,
@@ -37,32 +39,32 @@ impl Responder {
         Box::into_raw(Box::new(Self { answer: Mutex::new(Some(answer)) }))
     }
 
-    /// Gives the one answer of the call.
+    /// Sends the one answer of the call.
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     unsafe fn answer(
         responder: *const Self,
         error: *mut *mut Error,
         give: impl FnOnce(RustResponder) -> Result<(), Failure>,
     ) -> Status {
         let answer = || {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             let found = unsafe { responder.as_ref() }.ok_or_else(|| Failure::null("responder"))?;
             let answer = found.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
             give(answer.ok_or_else(|| Failure::new(Status::Port, "the call was answered before"))?)?;
             Ok(Status::Ok)
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { guard(error, answer) }
     }
 }
 
-/// Sends the reply of a call: `bytes` bytes of the operation's type of reply.
+/// Sends the reply of a call: `bytes` bytes, which are a reply of the operation's type.
 ///
 /// Fails with `STRIPLINE_PORT` for a call that was answered before.
 ///
-/// - Ownership: nothing is kept; the responder is still freed.
+/// - Ownership: nothing is kept. The caller still frees the responder.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
@@ -72,27 +74,27 @@ pub unsafe extern "C" fn stripline_responder_reply(
     bytes: usize,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rule for pointers.
+    // SAFETY: the program follows the header's rule for pointers.
     let reply = unsafe { slice(reply, bytes, "reply") };
     let reply = match reply {
         Ok(reply) => reply,
-        // SAFETY: the header's rule for `error`.
+        // SAFETY: the program follows the header's rule for `error`.
         Err(failure) => return unsafe { failure.report(error) },
     };
     let give = |answer: RustResponder| {
         answer.reply(reply);
         Ok(())
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Responder::answer(responder, error, give) }
 }
 
-/// Sends the operation's own error, which is `STRIPLINE_USER_ERROR` at the client: `bytes` bytes of
-/// the operation's type of error.
+/// Sends the operation's own error: `bytes` bytes, which are an error of the operation's type. The
+/// client gets `STRIPLINE_USER_ERROR`.
 ///
-/// Fails as `stripline_responder_reply`.
+/// Fails like `stripline_responder_reply`.
 ///
-/// - Ownership: nothing is kept; the responder is still freed.
+/// - Ownership: nothing is kept. The caller still frees the responder.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
@@ -102,25 +104,25 @@ pub unsafe extern "C" fn stripline_responder_fail(
     bytes: usize,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rule for pointers.
+    // SAFETY: the program follows the header's rule for pointers.
     let failed = match unsafe { slice(failed, bytes, "failed") } {
         Ok(failed) => failed,
-        // SAFETY: the header's rule for `error`.
+        // SAFETY: the program follows the header's rule for `error`.
         Err(failure) => return unsafe { failure.report(error) },
     };
     let give = |answer: RustResponder| {
         answer.fail(failed);
         Ok(())
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Responder::answer(responder, error, give) }
 }
 
-/// Refuses a call with a reason in words, which is `STRIPLINE_REPLY_FAILED` at the client.
+/// Refuses a call, with a reason for people to read. The client gets `STRIPLINE_REPLY_FAILED`.
 ///
-/// Fails as `stripline_responder_reply`.
+/// Fails like `stripline_responder_reply`.
 ///
-/// - Ownership: nothing is kept; the responder is still freed.
+/// - Ownership: nothing is kept. The caller still frees the responder.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
@@ -129,28 +131,29 @@ pub unsafe extern "C" fn stripline_responder_refuse(
     reason: *const c_char,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rule for texts.
+    // SAFETY: the program follows the header's rule for texts.
     let reason = match unsafe { text::required(reason, "reason") } {
         Ok(reason) => reason,
-        // SAFETY: the header's rule for `error`.
+        // SAFETY: the program follows the header's rule for `error`.
         Err(failure) => return unsafe { failure.report(error) },
     };
     let give = |answer: RustResponder| {
         answer.refuse(reason);
         Ok(())
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Responder::answer(responder, error, give) }
 }
 
-/// Refuses a call with a kind of refusal and a reason in words. The client gets `kind` as its
-/// status. `STRIPLINE_WRONG_TYPE` is for a request that does not decode, and
-/// `STRIPLINE_HANDLER_PANICKED` for a handler that has failed by an exception.
-/// `STRIPLINE_REPLY_FAILED` is that of `stripline_responder_refuse`.
+/// Refuses a call, with a kind of refusal and a reason for people to read. The client gets `kind`
+/// as the status. Use `STRIPLINE_WRONG_TYPE` for a request that does not decode, and
+/// `STRIPLINE_HANDLER_PANICKED` for a handler that failed by an exception. `STRIPLINE_REPLY_FAILED`
+/// has the effect of `stripline_responder_refuse`.
 ///
-/// Fails as `stripline_responder_reply`, and with `STRIPLINE_INVALID_ARGUMENT` for another kind.
+/// Fails like `stripline_responder_reply`, and with `STRIPLINE_INVALID_ARGUMENT` for any other
+/// kind.
 ///
-/// - Ownership: nothing is kept; the responder is still freed.
+/// - Ownership: nothing is kept. The caller still frees the responder.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
@@ -160,22 +163,22 @@ pub unsafe extern "C" fn stripline_responder_refuse_as(
     reason: *const c_char,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rule for texts.
+    // SAFETY: the program follows the header's rule for texts.
     let given = unsafe { text::required(reason, "reason") }.and_then(|reason| Ok((refusal(kind)?, reason)));
     let (refusal, reason) = match given {
         Ok(given) => given,
-        // SAFETY: the header's rule for `error`.
+        // SAFETY: the program follows the header's rule for `error`.
         Err(failure) => return unsafe { failure.report(error) },
     };
     let give = |answer: RustResponder| {
         answer.refuse_as(refusal, reason);
         Ok(())
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Responder::answer(responder, error, give) }
 }
 
-/// Returns the kind of refusal with that status.
+/// Returns the kind of refusal with the status `kind`.
 fn refusal(kind: i32) -> Result<Refusal, Failure> {
     let all = [
         (Status::WrongType, Refusal::WrongType),
@@ -192,22 +195,22 @@ fn refusal(kind: i32) -> Result<Refusal, Failure> {
     })
 }
 
-/// Returns how long the client waits for the reply, in nanoseconds counted from the call; 0 for
-/// NULL, and after the answer.
+/// Returns the time that the client waits for the reply, in nanoseconds from the start of the call.
+/// Returns 0 for NULL, and after the answer.
 ///
 /// - Ownership: the responder stays the program's.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_responder_deadline_ns(responder: *const Responder) -> u64 {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     let Some(found) = (unsafe { responder.as_ref() }) else { return 0 };
     let answer = found.answer.lock().unwrap_or_else(PoisonError::into_inner);
     answer.as_ref().map_or(0, |answer| answer.deadline().as_nanos() as u64)
 }
 
-/// Frees a responder; NULL is allowed. A call without an answer is refused, so that its client does
-/// not wait for nothing.
+/// Frees a responder; NULL is allowed. A call without an answer is refused, so that the client does
+/// not wait until the deadline.
 ///
 /// - Ownership: ends here. A second call with the same responder is undefined.
 /// - Blocking: never.

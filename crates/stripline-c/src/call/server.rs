@@ -19,7 +19,7 @@ use crate::waker::Waker;
 
 use super::Service;
 
-/// A server, which answers the calls of any number of clients. One thread at a time may use it.
+/// A server. It answers the calls of any number of clients. Only one thread at a time may use it.
 pub struct Server {
     head: Head,
     server: UnsafeCell<RustServer<'static>>,
@@ -32,16 +32,17 @@ pub struct Server {
 pub struct ServerOptions {
     /// `sizeof(stripline_server_options)`.
     pub size: usize,
-    /// The transport's name. NULL: as the domain's topics have it for the name of the service.
+    /// The name of the transport. NULL: the transport that the domain's topics set for the name of
+    /// the service.
     pub transport: *const c_char,
-    /// The server's own name, 1 to 64 bytes. NULL: a unique one.
+    /// The name of the server, 1 to 64 bytes. NULL: a unique name.
     pub name: *const c_char,
-    /// Bytes of the buffer for the replies to each client; 0: 256 KiB.
+    /// The size of the buffer for the replies to each client, in bytes; 0: 256 KiB.
     pub buffer: u32,
-    /// Clients at a time: 1 to 4096; 0: 256.
+    /// The number of clients at a time: 1 to 4096; 0: 256.
     pub clients: u32,
-    /// Calls that may wait behind the next one, at most 4096; others are refused with
-    /// `STRIPLINE_OVERLOADED`. 0: all wait.
+    /// The number of calls that may wait behind the next one, at most 4096. Further calls are
+    /// refused with `STRIPLINE_OVERLOADED`. 0: no limit.
     pub waiting: u32,
 }
 
@@ -60,13 +61,13 @@ pub struct ServerCounts {
     pub calls: u64,
     /// Calls that were answered without running a handler.
     pub refused: u64,
-    /// Calls that their clients cancelled, in time or not.
+    /// Calls that their clients cancelled, whether in time or too late.
     pub cancelled: u64,
     /// Clients that were disconnected because they broke the protocol.
     pub evicted: u64,
-    /// Replies that a client did not take in time, or that had no client any more.
+    /// Replies that a client did not take in time, and replies to clients that had left.
     pub replies_dropped: u64,
-    /// Clients connected now.
+    /// Clients that are connected now.
     pub clients: u64,
 }
 
@@ -75,10 +76,11 @@ sized::sized!(
     size: usize, calls: u64, refused: u64, cancelled: u64, evicted: u64, replies_dropped: u64, clients: u64,
 );
 
-/// Makes a server of a service. Clients find it from now on; their calls wait until it serves.
+/// Makes a server of a service. Clients find it from now on. Their calls wait until the server
+/// serves.
 ///
 /// Fails with `STRIPLINE_FAILED` for an option out of range, and with `STRIPLINE_SYSTEM` or
-/// `STRIPLINE_UNSUPPORTED` if its transport cannot be opened.
+/// `STRIPLINE_UNSUPPORTED` if the transport cannot be opened.
 ///
 /// - Ownership: the caller frees the server, before or after the node and the service. `options`
 ///   may be NULL and is not kept.
@@ -94,10 +96,10 @@ pub unsafe extern "C" fn stripline_server_new(
 ) -> Status {
     let make = || {
         text::check_place(server, "server")?;
-        // SAFETY: the header's rules for handles, structures and texts.
+        // SAFETY: the program follows the header's rules for handles, structures and texts.
         let (node, service, given) =
             unsafe { (Node::get(node)?, Service::make(service)?, sized::read(options)?) };
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let (transport, name) =
             unsafe { (text::optional(given.transport, "transport")?, text::optional(given.name, "name")?) };
         let (transport, name) = (transport.map(String::from), name.map(String::from));
@@ -112,11 +114,11 @@ pub unsafe extern "C" fn stripline_server_new(
         let made = node.service_server(service, options)?;
         let made =
             Box::new(Server { head: Head::new(), server: UnsafeCell::new(made), member: MemberSlot::new() });
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(server, "server", Box::into_raw(made)) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
@@ -124,40 +126,41 @@ impl Server {
     /// Runs a call in which handlers of the program may run.
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     pub(crate) unsafe fn call(
         server: *mut Self,
         error: *mut *mut Error,
         call: impl FnOnce(&mut RustServer<'static>) -> Result<Status, Failure>,
     ) -> Status {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let begun = unsafe { server.as_ref() }.ok_or_else(|| Failure::null("server"));
         let found = match begun.and_then(|found| found.head.begin().map(|()| found)) {
             Ok(found) => found,
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             Err(failure) => return unsafe { failure.report(error) },
         };
-        // SAFETY: begun above, so that no other call has a reference.
+        // SAFETY: the call has begun above, so no other call has a reference.
         let outcome = catch_unwind(AssertUnwindSafe(|| call(unsafe { &mut *found.server.get() })));
         if found.head.end(outcome.is_err()) == AtEnd::Free {
-            // SAFETY: made by `stripline_server_new`, and its handler has given it up.
+            // SAFETY: made by `stripline_server_new`, and freed by a handler, which does not use it
+            // again.
             drop_quietly(unsafe { Box::from_raw(server) });
         }
         let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
     }
 }
 
-/// Answers calls until the node is stopped. `threads` is how many run handlers at once, at most 64;
-/// 0 runs them on this thread, one by one.
+/// Answers calls until the node is stopped. `threads` is the number of threads that run handlers,
+/// at most 64; 0 runs the handlers on this thread, one after the other.
 ///
 /// Returns `STRIPLINE_STOPPED` when the node is stopped, and `STRIPLINE_INTERRUPTED` when a waker
-/// ends it. Calls that wait then are kept for the next one.
+/// ends the wait. Calls that still wait are kept for the next call of this function.
 ///
 /// - Ownership: the server stays the caller's, unless a handler frees it.
-/// - Blocking: until then.
-/// - Threads: one at a time. Handlers run on it, or on threads of the library.
+/// - Blocking: until the node is stopped or a waker ends the wait.
+/// - Threads: one at a time. Handlers run on the calling thread, or on threads of the library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_server_serve(
     server: *mut Server,
@@ -172,18 +175,18 @@ pub unsafe extern "C" fn stripline_server_serve(
         server.serve(dispatch)?;
         Err(stripline::Error::Stopped.into())
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Server::call(server, error, serve) }
 }
 
 /// Answers one call on this thread.
 ///
-/// Returns `STRIPLINE_EMPTY` if none arrives in time. Fails as `stripline_server_serve`.
+/// Returns `STRIPLINE_EMPTY` if no call arrives in time. Fails like `stripline_server_serve`.
 ///
 /// - Ownership: as for `stripline_server_serve`.
-/// - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
-///   Then until the handler returns.
-/// - Threads: one at a time. The handler runs on it.
+/// - Blocking: up to `timeout_ns`, and then until the handler returns. `STRIPLINE_FOREVER` (or any
+///   negative number) waits without end.
+/// - Threads: one at a time. The handler runs on the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_server_serve_one(
     server: *mut Server,
@@ -194,7 +197,7 @@ pub unsafe extern "C" fn stripline_server_serve_one(
         let time = timeout(timeout_ns).unwrap_or(std::time::Duration::MAX);
         Ok(if server.serve_one(time)? { Status::Ok } else { Status::Empty })
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Server::call(server, error, serve) }
 }
 
@@ -209,14 +212,14 @@ pub unsafe extern "C" fn stripline_server_waker(
     waker: *mut *mut Waker,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles, results and `error`.
+    // SAFETY: the program follows the header's rules for handles, results and `error`.
     unsafe { Server::call(server, error, |server| Waker::give(waker, || server.waker())) }
 }
 
-/// Gives the counters of a server.
+/// Gets the counters of a server.
 ///
 /// - Ownership: nothing is kept.
-/// - Blocking: no longer than for a lock of the server.
+/// - Blocking: only for a lock of the server.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_server_get_counts(
@@ -235,24 +238,24 @@ pub unsafe extern "C" fn stripline_server_get_counts(
             replies_dropped: its.replies_dropped,
             clients: its.clients,
         };
-        // SAFETY: the header's rule for structures.
+        // SAFETY: the program follows the header's rule for structures.
         unsafe { sized::write(counts, &value) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Server::call(server, error, give) }
 }
 
-/// Frees a server; NULL is allowed. Its clients get `STRIPLINE_SERVER_GONE` for calls without an
-/// answer. From its own handler, it is freed when the call that serves returns.
+/// Frees a server; NULL is allowed. Clients with an outstanding call get `STRIPLINE_SERVER_GONE`.
+/// If a handler of the server frees it, it is freed when the serving call returns.
 ///
-/// - Ownership: ends here. A second call with the same server is undefined. Responders are still
-///   freed; their answers have no effect.
-/// - Blocking: no longer than for the replies that are being sent.
+/// - Ownership: ends here. A second call with the same server is undefined. The program still frees
+///   the responders. Their answers have no effect.
+/// - Blocking: only for the replies that are being sent.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_server_free(server: *mut Server) {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     let Some(found) = (unsafe { server.as_ref() }) else { return };
     found.member.end();
     if found.head.begin_free() {

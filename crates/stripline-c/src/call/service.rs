@@ -12,7 +12,7 @@ use crate::text;
 
 use super::{CallHandler, OperationType, Responder};
 
-/// A service: its name, its operations and their handlers. Any number of servers are made of it.
+/// A service: a name, operations and their handlers. Any number of servers can be made from it.
 pub struct Service {
     name: String,
     operations: Mutex<Vec<HandledOperation>>,
@@ -32,16 +32,16 @@ struct HandlerTarget {
     context: *mut c_void,
 }
 
-// SAFETY: the program promises that its handler may be called with this context on the threads that
+// SAFETY: the program promises that the handler may be called with this context on the threads that
 // serve.
 unsafe impl Send for HandlerTarget {}
-// SAFETY: as above, on several at once with a pool of them.
+// SAFETY: as above; with a pool, on several threads at once.
 unsafe impl Sync for HandlerTarget {}
 
 impl HandlerTarget {
     fn run(&self, request: &[u8], responder: RustResponder) {
         let responder = Responder::new(responder);
-        // SAFETY: the program promises that its handler may be called with this context.
+        // SAFETY: the program promises that the handler may be called with this context.
         unsafe { (self.handler)(self.context, request.as_ptr().cast(), request.len(), responder) };
     }
 }
@@ -50,9 +50,9 @@ impl Service {
     /// Returns the service for a server.
     ///
     /// # Safety
-    /// The header's rule for handles.
+    /// The caller must follow the header's rule for handles.
     pub(super) unsafe fn make(service: *const Self) -> Result<RustService<'static>, Failure> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let found = unsafe { service.as_ref() }.ok_or_else(|| Failure::null("service"))?;
         let mut made = RustService::new(&found.name)?;
         let operations = found.operations.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -67,7 +67,7 @@ impl Service {
 /// Makes a service without operations. Clients find it by its name: 1 to 64 letters, digits, `-`,
 /// `_`, `.`.
 ///
-/// - Ownership: the caller frees the service, before or after its servers. `name` is not kept.
+/// - Ownership: the caller frees the service, before or after the servers. `name` is not kept.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
@@ -78,23 +78,23 @@ pub unsafe extern "C" fn stripline_service_new(
 ) -> Status {
     let make = || {
         text::check_place(service, "service")?;
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let name = unsafe { text::required(name, "name") }?;
         RustService::new(name).map_err(|error| Failure::argument(error.to_string()))?;
         let made = Box::new(Service { name: name.into(), operations: Mutex::default() });
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(service, "service", Box::into_raw(made)) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
-/// Adds an operation and its handler, for servers that are made of the service later. `doc` is what
-/// clients can show of it, or NULL.
+/// Adds an operation and its handler, for servers that are made from the service later. `doc` is a
+/// description that clients can show, or NULL.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a name or a type with a mistake, a second operation
-/// of that name, and one beyond 128.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name or type, for a second operation of
+/// the same name, and for more than 128 operations.
 ///
 /// - Ownership: `context` stays the program's, and must be valid until the servers of the service
 ///   are freed. It may be NULL. Nothing else is kept.
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn stripline_service_add(
     error: *mut *mut Error,
 ) -> Status {
     let add = || {
-        // SAFETY: the header's rules for handles, structures and texts.
+        // SAFETY: the program follows the header's rules for handles, structures and texts.
         let (found, operation, doc) =
             unsafe { (service.as_ref(), super::operation(operation)?, text::optional(doc, "doc")?) };
         let found = found.ok_or_else(|| Failure::null("service"))?;
@@ -128,11 +128,11 @@ pub unsafe extern "C" fn stripline_service_add(
         operations.push(HandledOperation { operation, doc, target: HandlerTarget { handler, context } });
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, add) }
 }
 
-/// Frees a service; NULL is allowed. Its servers go on.
+/// Frees a service; NULL is allowed. Servers made from it continue.
 ///
 /// - Ownership: ends here. A second call with the same service is undefined.
 /// - Blocking: never.

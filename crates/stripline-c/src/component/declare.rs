@@ -25,29 +25,29 @@ pub enum PortDirection {
     Output = 1,
 }
 
-/// A port of a component type. Of `types`, `same_as` and `type_property`, at most one is set. With
-/// none, the port takes any type.
+/// A port of a component type. Set at most one of `types`, `same_as` and `type_property`. If none
+/// is set, the port takes any type.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Port {
     /// `sizeof(stripline_port)`.
     pub size: usize,
-    /// Its name: 1 to 64 letters, digits, `-` and `_`.
+    /// The name of the port: 1 to 64 letters, digits, `-` and `_`.
     pub name: *const c_char,
-    /// The direction of its packets: a `stripline_port_direction`.
+    /// The direction of the packets: a `stripline_port_direction`.
     pub direction: u32,
-    /// Not 0: a waveform need not connect it.
+    /// Not 0: a waveform may leave the port unconnected.
     pub optional: u32,
     /// Not 0: an input takes packets of any number of senders.
     pub many_writers: u32,
-    /// The types that it takes, with `|` between them: `cf32` or `cf32 | cs16`. Each is a built-in
-    /// type, a layout, a name, or one of messages as `message/tune{hz:f64}`.
+    /// The types that the port takes, with `|` between them: `cf32` or `cf32 | cs16`. Each is a
+    /// built-in type, a layout, a name, or a message type such as `message/tune{hz:f64}`.
     pub types: *const c_char,
-    /// The input of the component that has the same type.
+    /// The input of this component that has the same type.
     pub same_as: *const c_char,
-    /// The text or choice property that names its type.
+    /// The text or choice property that contains the name of the type.
     pub type_property: *const c_char,
-    /// One line for users; may be NULL.
+    /// A line for users; may be NULL.
     pub summary: *const c_char,
 }
 
@@ -61,29 +61,31 @@ sized::sized!(
 #[repr(u32)]
 #[derive(Clone, Copy)]
 pub enum PropertyKind {
-    /// A finite real number: `float_default`, and with `has_range` `float_min` and `float_max`.
+    /// A finite real number. The members are `float_default`, and with `has_range` `float_min` and
+    /// `float_max`.
     Float = 1,
-    /// A whole number: `integer_default`, and with `has_range` `integer_min` and `integer_max`.
+    /// A whole number. The members are `integer_default`, and with `has_range` `integer_min` and
+    /// `integer_max`.
     Integer = 2,
-    /// A boolean: `integer_default`, where any number but 0 is true.
+    /// A boolean. The member is `integer_default`: 0 is false, any other number is true.
     Boolean = 3,
-    /// A text: `text_default`.
+    /// A text. The member is `text_default`.
     Text = 4,
-    /// One of `choices`: `text_default`, or the first of them where that is NULL.
+    /// One of `choices`. The default is `text_default`, or the first choice if that is NULL.
     Choice = 5,
     /// A path, relative to the waveform file. By default it is empty, which names no file.
     Path = 6,
 }
 
-/// The source of a property's value, and its time.
+/// The writer of a property, and the time when it writes.
 #[repr(u32)]
 #[derive(Clone, Copy)]
 pub enum PropertyAccess {
-    /// By the waveform, before the start.
+    /// The waveform sets it before the start.
     Fixed = 0,
-    /// Also by users while the component runs.
+    /// The waveform sets it, and users may change it while the component runs.
     Changeable = 1,
-    /// By the component alone, while it runs (`stripline_ports_readout`).
+    /// Only the component sets it, while it runs (`stripline_ports_readout`).
     ReadOnly = 2,
 }
 
@@ -93,15 +95,15 @@ pub enum PropertyAccess {
 pub struct Property {
     /// `sizeof(stripline_property)`.
     pub size: usize,
-    /// Its name: 1 to 64 letters, digits, `-` and `_`.
+    /// The name of the property: 1 to 64 letters, digits, `-` and `_`.
     pub name: *const c_char,
-    /// The kind of its values: a `stripline_property_kind`.
+    /// The kind of the values: a `stripline_property_kind`.
     pub kind: u32,
-    /// When it gets its value: a `stripline_property_access`.
+    /// The writer of the property, and the time: a `stripline_property_access`.
     pub access: u32,
     /// Not 0: the waveform must set it, and the default is not used.
     pub required: u32,
-    /// Not 0: the smallest and the largest number are set. Both belong to the range.
+    /// Not 0: the smallest and the largest number are set. Both are part of the range.
     pub has_range: u32,
     /// The default of a float.
     pub float_default: f64,
@@ -117,11 +119,11 @@ pub struct Property {
     pub integer_max: i64,
     /// The default of a text or a choice; NULL is the empty text.
     pub text_default: *const c_char,
-    /// The words of a choice, with `|` between them.
+    /// The values of a choice, with `|` between them.
     pub choices: *const c_char,
-    /// The unit for users, as `Hz`; may be NULL.
+    /// The unit for users, such as `Hz`; may be NULL.
     pub unit: *const c_char,
-    /// One line for users; may be NULL.
+    /// A line for users; may be NULL.
     pub summary: *const c_char,
 }
 
@@ -133,7 +135,7 @@ sized::sized!(
     summary: *const c_char,
 );
 
-/// The most bytes of a name.
+/// The maximum length of a name, in bytes.
 const NAME_MAX: usize = 64;
 
 pub(super) fn check_name(what: &str, name: &str) -> Result<(), Failure> {
@@ -157,8 +159,8 @@ fn out_of_range(member: &str, value: impl Display, max: u32) -> Failure {
 
 /// Adds a port to a component type.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a mistake, which the message names, and for a second
-/// port of that name.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid port (the message names the mistake) and
+/// for a second port of the same name.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -170,7 +172,7 @@ pub unsafe extern "C" fn stripline_component_add_port(
     error: *mut *mut Error,
 ) -> Status {
     let add = |spec: &mut ComponentSpec| {
-        // SAFETY: the header's rules for structures and texts.
+        // SAFETY: the program follows the header's rules for structures and texts.
         let port = unsafe { read_port(port) }?;
         if spec.find_port(&port.name).is_some() {
             return Err(second(spec, "port", &port.name));
@@ -178,21 +180,21 @@ pub unsafe extern "C" fn stripline_component_add_port(
         spec.ports.push(port);
         Ok(())
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Component::declare(component, error, add) }
 }
 
 /// Reads a port that the program has passed.
 ///
 /// # Safety
-/// The header's rules for structures and texts.
+/// The caller must follow the header's rules for structures and texts.
 unsafe fn read_port(from: *const Port) -> Result<PortSpec, Failure> {
     if from.is_null() {
         return Err(Failure::null("port"));
     }
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let given = unsafe { sized::read(from) }?;
-    // SAFETY: as above, for all of them.
+    // SAFETY: as above, for all texts.
     let (name, types, same_as, property, summary) = unsafe {
         (
             text::required(given.name, "port->name")?,
@@ -235,8 +237,8 @@ unsafe fn read_port(from: *const Port) -> Result<PortSpec, Failure> {
 
 /// Adds a property to a component type.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a mistake, which the message names, as a default out
-/// of its range, and for a second property of that name.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid property, such as a default out of range
+/// (the message names the mistake), and for a second property of the same name.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -248,7 +250,7 @@ pub unsafe extern "C" fn stripline_component_add_property(
     error: *mut *mut Error,
 ) -> Status {
     let add = |spec: &mut ComponentSpec| {
-        // SAFETY: the header's rules for structures and texts.
+        // SAFETY: the program follows the header's rules for structures and texts.
         let property = unsafe { read_property(property) }?;
         if spec.find_property(&property.name).is_some() {
             return Err(second(spec, "property", &property.name));
@@ -256,21 +258,21 @@ pub unsafe extern "C" fn stripline_component_add_property(
         spec.properties.push(property);
         Ok(())
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Component::declare(component, error, add) }
 }
 
 /// Reads a property that the program has passed.
 ///
 /// # Safety
-/// The header's rules for structures and texts.
+/// The caller must follow the header's rules for structures and texts.
 unsafe fn read_property(from: *const Property) -> Result<PropertySpec, Failure> {
     if from.is_null() {
         return Err(Failure::null("property"));
     }
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let given = unsafe { sized::read(from) }?;
-    // SAFETY: as above, for all of them.
+    // SAFETY: as above, for all texts.
     let (name, text, choices, unit, summary) = unsafe {
         (
             text::required(given.name, "property->name")?,
@@ -337,10 +339,10 @@ unsafe fn read_property(from: *const Property) -> Result<PropertySpec, Failure> 
     Ok(property)
 }
 
-/// Adds a self-test to a component type, which users run by `stripline test`. `summary` is one line
-/// for them, and may be NULL.
+/// Adds a self-test to a component type. Users run it by `stripline test`. `summary` is one line
+/// for users, and may be NULL.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a name with a mistake, and for a second test of that
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name, and for a second test of the same
 /// name.
 ///
 /// - Ownership: nothing is kept.
@@ -354,7 +356,7 @@ pub unsafe extern "C" fn stripline_component_add_test(
     error: *mut *mut Error,
 ) -> Status {
     let add = |spec: &mut ComponentSpec| {
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let (name, summary) = unsafe { (text::required(name, "name")?, text::optional(summary, "summary")?) };
         check_name("self-test", name)?;
         if spec.find_test(name).is_some() {
@@ -363,6 +365,6 @@ pub unsafe extern "C" fn stripline_component_add_test(
         *spec = spec.clone().test(name, summary.unwrap_or(""));
         Ok(())
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Component::declare(component, error, add) }
 }

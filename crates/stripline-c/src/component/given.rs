@@ -1,11 +1,12 @@
-//! The publishers and subscribers that a component's ports have given.
+//! The publishers and subscribers that a component has taken from its ports.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::publisher::Publisher;
 use crate::subscriber::Subscriber;
 
-/// Those that are not freed yet. They end with the function that got the ports.
+/// Ports that the component has taken and not yet freed. They are freed when the component's
+/// function returns.
 pub(crate) struct Given(Mutex<Handles>);
 
 #[derive(Default)]
@@ -14,7 +15,8 @@ struct Handles {
     subscribers: Vec<*const Subscriber>,
 }
 
-// SAFETY: the handles are only compared, but by `end`, which runs when no other thread uses them.
+// SAFETY: the pointers are only compared, except in `end`, which runs when no other thread uses the
+// handles.
 unsafe impl Send for Handles {}
 
 impl Given {
@@ -30,25 +32,26 @@ impl Given {
         self.handles().subscribers.push(subscriber);
     }
 
-    /// Forgets a publisher that is freed.
+    /// Removes a publisher that is freed.
     pub fn remove_publisher(&self, publisher: *const Publisher) {
         self.handles().publishers.retain(|other| *other != publisher);
     }
 
-    /// Forgets a subscriber that is freed.
+    /// Removes a subscriber that is freed.
     pub fn remove_subscriber(&self, subscriber: *const Subscriber) {
         self.handles().subscribers.retain(|other| *other != subscriber);
     }
 
-    /// Frees those that are left: inputs first, so that no sender waits for one.
+    /// Frees the remaining handles: subscribers first, so that no sender waits for a receiver.
     ///
     /// # Safety
-    /// None of them is used again, and none is in use.
+    /// No thread may use the handles during this call or after it.
     pub unsafe fn end(&self) {
-        // Each forgets itself, which takes the lock again.
+        // Each handle removes itself from the list, which takes the lock again.
         let subscribers = std::mem::take(&mut self.handles().subscribers);
         for subscriber in subscribers {
-            // SAFETY: not freed, or it would not be here; the caller keeps the rest.
+            // SAFETY: a freed handle would have been removed from the list; the caller promises the
+            // rest.
             unsafe { Subscriber::free_at_end(subscriber) };
         }
         let publishers = std::mem::take(&mut self.handles().publishers);

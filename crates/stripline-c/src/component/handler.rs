@@ -1,4 +1,4 @@
-//! Components that are handlers: the waveform selects the threads that run them.
+//! Components with a handler: the waveform selects the threads that run it.
 
 use std::ffi::c_void;
 use std::ptr::{from_mut, null, null_mut};
@@ -20,13 +20,13 @@ use super::{ComponentHandler, Reason};
 
 /// The packet that a handler makes. It is empty at first, and valid until the handler returns.
 pub struct Made {
-    /// Aligned for every sample type.
+    /// The memory, aligned for every sample type.
     memory: Vec<u128>,
     bytes: usize,
     sample_bytes: usize,
 }
 
-/// The most bytes of a packet that a handler makes.
+/// The largest packet that a handler can make, in bytes.
 const BYTES_MAX: usize = isize::MAX as usize / 2;
 
 impl Made {
@@ -35,7 +35,7 @@ impl Made {
     }
 
     fn as_bytes(&self) -> &[u8] {
-        // SAFETY: as many bytes are within the memory, and all of them are set.
+        // SAFETY: the memory has at least `bytes` bytes, and all of them are initialized.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.bytes) }
     }
 
@@ -51,15 +51,16 @@ impl Made {
     }
 }
 
-/// Sets the number of samples of the packet that a handler makes, and gives their place. Those that
-/// were there before stay. The content of new ones is unspecified.
+/// Sets the number of samples of the packet that a handler makes, and gets their memory. Samples
+/// that were there before stay. The content of new samples is unspecified.
 ///
 /// Fails with `STRIPLINE_TOO_LARGE` if there is no memory for them. A packet above the output's
-/// largest fails when it is sent.
+/// limit fails when it is sent.
 ///
-/// - Ownership: the memory is valid until the next call, and until the handler returns.
-/// - Blocking: never. It allocates where no packet before had as many.
-/// - Threads: that of the handler.
+/// - Ownership: the memory is valid until the next call of this function, and until the handler
+///   returns.
+/// - Blocking: never. It allocates if no earlier packet had as many samples.
+/// - Threads: the thread of the handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_made_resize(
     made: *mut Made,
@@ -69,16 +70,16 @@ pub unsafe extern "C" fn stripline_made_resize(
 ) -> Status {
     let resize = || {
         text::check_place(memory, "memory")?;
-        // SAFETY: the header's rule for handles; on the handler's thread.
+        // SAFETY: the program follows the header's rule for handles, on the handler's thread.
         let found = unsafe { made.as_mut() }.ok_or_else(|| Failure::null("made"))?;
         let place = found.resize(samples).ok_or_else(|| {
             Failure::new(Status::TooLarge, format!("there is no memory for {samples} samples"))
         })?;
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(memory, "memory", place) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, resize) }
 }
 
@@ -92,7 +93,7 @@ pub(super) fn run(
         let mut ports = instance.spec.ports.iter().filter(move |port| port.direction == direction);
         ports.next().map(|port| port.name.clone())
     };
-    // That there is one input was checked before.
+    // An earlier check made sure that there is one input.
     let input = name_of(Direction::Input).unwrap_or_default();
     let type_of = |ports: &RustPorts, port: &str| {
         open::resolved(&instance.spec, ports, port, None).map_err(Failure::into_failed)
@@ -104,7 +105,7 @@ pub(super) fn run(
         None => None,
     };
     if let Some(requests) = requests.clone() {
-        // Also called while there is no packet.
+        // This function also runs while no packet arrives.
         let waiting = Arc::clone(instance);
         input.on_request(move || waiting.serve(&requests));
     }
@@ -139,12 +140,13 @@ fn handle_one(
     packet: PacketView<'_, Dynamic>,
     made: Option<&mut Made>,
 ) -> stripline::Result<()> {
-    // SAFETY: the handle ends before this returns, as the header states.
+    // SAFETY: the packet's handle ends before this function returns, and the header forbids later
+    // use.
     let view =
         unsafe { std::mem::transmute::<PacketView<'_, Dynamic>, PacketView<'static, Dynamic>>(packet) };
     let (mut packet, mut reason) = (Packet::new(Content::View(view), null()), Reason::new());
     let made = made.map_or(null_mut(), from_mut);
-    // SAFETY: the program promises that its handler may be called with this instance.
+    // SAFETY: the program promises that the handler may be called with this instance.
     let returned = unsafe { handle(instance.pointer, &raw mut packet, made, &raw mut reason) };
     reason.outcome(returned)
 }

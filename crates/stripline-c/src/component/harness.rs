@@ -23,8 +23,9 @@ use crate::time::timeout;
 
 use super::Component;
 
-/// A harness, which runs one component in this process: a test feeds its inputs, reads its outputs,
-/// and changes its properties. Its connections are over `inproc`. One thread at a time may use it.
+/// A harness. It runs one component in this process, for a test that feeds the inputs, reads the
+/// outputs, and changes the properties. The connections use `inproc`. Only one thread at a time may
+/// use it.
 pub struct Harness {
     head: Head,
     inside: UnsafeCell<Inside>,
@@ -33,16 +34,16 @@ pub struct Harness {
 struct Inside {
     state: State,
     spec: ComponentSpec,
-    /// Texts that were given last.
+    /// The texts that the last calls returned.
     value: String,
     remark: String,
 }
 
 enum State {
-    /// In a box, as the smaller one of the two.
+    /// Boxed, because the other variant is smaller.
     Prepared(Box<RustHarness>),
     Running(Box<HarnessRun>),
-    /// With the values of the read-only properties.
+    /// Contains the values of the read-only properties.
     Ended(BTreeMap<String, Value>),
 }
 
@@ -54,11 +55,11 @@ pub struct TestOutcome {
     pub size: usize,
     /// 1 if the test passed, and otherwise 0.
     pub passed: u32,
-    /// 1 if it has measured `value`.
+    /// 1 if the test has measured `value`.
     pub has_value: u32,
     /// The measured value.
     pub value: f64,
-    /// One line for users, valid until the next test and the free of the harness.
+    /// A line for users, valid until the next test and until the harness is freed.
     pub text: Text,
 }
 
@@ -71,20 +72,20 @@ impl Harness {
     /// Runs a call.
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     unsafe fn call(
         harness: *mut Self,
         error: *mut *mut Error,
         call: impl FnOnce(&mut Inside) -> Result<Status, Failure>,
     ) -> Status {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let Some(found) = (unsafe { harness.as_ref() }) else {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             return unsafe { Failure::null("harness").report(error) };
         };
-        // SAFETY: the call has entered the head, so that no other has a reference.
+        // SAFETY: this call has entered the head, so no other call has a reference.
         let inside = || call(unsafe { &mut *found.inside.get() });
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { found.head.enter(error, inside) }
     }
 }
@@ -108,7 +109,7 @@ impl Inside {
         Err(Failure::new(Status::Port, problem))
     }
 
-    /// Returns a value from the text that the program gives.
+    /// Parses the text of a value.
     fn parse(&self, property: &str, value: &str) -> Result<Value, Failure> {
         let component = &self.spec.name;
         let missing =
@@ -120,7 +121,7 @@ impl Inside {
 
 /// Makes a harness of a component type.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a type that declares what it has no function for.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` if the type declares an item without a function.
 ///
 /// - Ownership: the caller frees the harness, before or after the component.
 /// - Blocking: never.
@@ -133,7 +134,7 @@ pub unsafe extern "C" fn stripline_harness_new(
 ) -> Status {
     let make = || {
         text::check_place(harness, "harness")?;
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let component = unsafe { component.as_ref() }.ok_or_else(|| Failure::null("component"))?;
         let registry = component.add_to(Registry::new())?;
         let spec = registry.specs().values().next().cloned();
@@ -141,24 +142,24 @@ pub unsafe extern "C" fn stripline_harness_new(
         let state = State::Prepared(Box::new(RustHarness::of_type(&registry, &spec.name)));
         let inside = Inside { state, spec, value: String::new(), remark: String::new() };
         let made = Box::new(Harness { head: Head::new(), inside: UnsafeCell::new(inside) });
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(harness, "harness", Box::into_raw(made)) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, make) }
 }
 
-/// Sets a property to the value in a text, as `stripline set` takes it. Before the start, that is
-/// its value; the others have their defaults. Later it changes the property of the component that
-/// runs.
+/// Sets a property to the value in a text, in the format of `stripline set`. Before the start, this
+/// sets the initial value; properties that are not set have their defaults. Later it changes the
+/// property of the running component.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not there, and for a value that
-/// does not fit it. Fails with `STRIPLINE_FAILED` if the component refuses it: the message has its
-/// reason.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that does not exist, and for an invalid
+/// value. Fails with `STRIPLINE_FAILED` if the component refuses the value: the message contains
+/// the reason.
 ///
 /// - Ownership: nothing is kept.
-/// - Blocking: until the component has taken or refused it, ten seconds at most.
+/// - Blocking: until the component has taken or refused the value, ten seconds at most.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_harness_set(
@@ -168,7 +169,7 @@ pub unsafe extern "C" fn stripline_harness_set(
     error: *mut *mut Error,
 ) -> Status {
     let set = |inside: &mut Inside| {
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let (property, value) =
             unsafe { (text::required(property, "property")?, text::required(value, "value")?) };
         let value = inside.parse(property, value)?;
@@ -178,12 +179,12 @@ pub unsafe extern "C" fn stripline_harness_set(
         inside.run()?.set(property, value)?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, set) }
 }
 
-/// Sets the type of a port, for one that takes several. `type` is as one of `stripline_port.types`.
-/// Before the start.
+/// Sets the type of a port that takes several. `type` has the format of an item of
+/// `stripline_port.types`. Only before the start.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -196,16 +197,16 @@ pub unsafe extern "C" fn stripline_harness_set_type(
     error: *mut *mut Error,
 ) -> Status {
     let set = |inside: &mut Inside| {
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let (port, name) = unsafe { (text::required(port, "port")?, text::required(r#type, "type")?) };
         let name = TypeName::parse(name).map_err(|error| Failure::argument(format!("`type`: {error}")))?;
         inside.prepare(|harness| harness.payload(port, &name))
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, set) }
 }
 
-/// Leaves an optional port unconnected. All others are connected. Before the start.
+/// Leaves an optional port unconnected. All other ports are connected. Only before the start.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -217,19 +218,19 @@ pub unsafe extern "C" fn stripline_harness_leave_unconnected(
     error: *mut *mut Error,
 ) -> Status {
     let leave = |inside: &mut Inside| {
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let port = unsafe { text::required(port, "port") }?;
         inside.prepare(|harness| harness.unconnected(port))
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, leave) }
 }
 
-/// Sets the options of all connections, and the threads of a handler. The text is that of a topics
-/// file with its table `[default]`: `depth = 2`, `dispatch = "pool(4)"` (`docs/waveform-file.md`).
-/// Before the start.
+/// Sets the options of all connections, and the threads of a handler. The text is a topics file
+/// with only the table `[default]`: `depth = 2`, `dispatch = "pool(4)"` (`docs/waveform-file.md`).
+/// Only before the start.
 ///
-/// Fails with `STRIPLINE_FAILED` for a text with a mistake.
+/// Fails with `STRIPLINE_FAILED` for an invalid text.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -241,20 +242,21 @@ pub unsafe extern "C" fn stripline_harness_set_options(
     error: *mut *mut Error,
 ) -> Status {
     let set = |inside: &mut Inside| {
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let topics = Topics::parse(unsafe { text::required(topics, "topics") }?)?;
-        // That of no topic is the default.
+        // The empty name matches no topic, so this returns the defaults.
         let options = topics.of("");
         inside.prepare(|harness| harness.options(options.link).dispatch(options.dispatch))
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, set) }
 }
 
 /// Creates the component, connects its ports, and runs it on a thread of its own.
 ///
-/// Fails with `STRIPLINE_FAILED` if the specification or the component refuses its properties.
-/// Fails with `STRIPLINE_PORT` for a port that has no type, and for one that must be connected.
+/// Fails with `STRIPLINE_FAILED` if the specification or the component refuses the properties.
+/// Fails with `STRIPLINE_PORT` for a port without a type, and for an unconnected port that is not
+/// optional.
 ///
 /// - Ownership: the harness stays the caller's.
 /// - Blocking: until the component is created.
@@ -265,7 +267,7 @@ pub unsafe extern "C" fn stripline_harness_start(harness: *mut Harness, error: *
         if !matches!(inside.state, State::Prepared(_)) {
             return inside.prepare(|harness| harness);
         }
-        // What could not start does not start later.
+        // A component that could not start cannot be started later.
         let State::Prepared(harness) = std::mem::replace(&mut inside.state, State::Ended(BTreeMap::new()))
         else {
             unreachable!("checked above")
@@ -273,16 +275,16 @@ pub unsafe extern "C" fn stripline_harness_start(harness: *mut Harness, error: *
         inside.state = State::Running(Box::new(harness.start()?));
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, start) }
 }
 
-/// Takes the sending end of an input, once. `type` is that of its samples.
+/// Takes the sending end of an input, once. `type` is the type of the samples.
 ///
 /// Fails with `STRIPLINE_PORT` if there is no such input, if it was taken before, or if it has
 /// another type.
 ///
-/// - Ownership: the caller frees the publisher, which ends the input's stream. It does so before
+/// - Ownership: the caller frees the publisher, which ends the input's stream, before it calls
 ///   `stripline_harness_finish`. `type` is not kept.
 /// - Blocking: never.
 /// - Threads: one at a time.
@@ -296,19 +298,19 @@ pub unsafe extern "C" fn stripline_harness_input(
 ) -> Status {
     let take = |inside: &mut Inside| {
         text::check_place(publisher, "publisher")?;
-        // SAFETY: the header's rules for structures and texts.
+        // SAFETY: the program follows the header's rules for structures and texts.
         let (port, samples) = unsafe { (text::required(port, "port")?, sample_type::read(r#type)?) };
         let made = Publisher::new(inside.run()?.input::<Dynamic>((port, &samples))?);
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(publisher, "publisher", made) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, take) }
 }
 
-/// Takes the receiving end of an output, once, as `stripline_harness_input` does of an input. The
-/// packets of an output that is not taken wait, and may hold the component up.
+/// Takes the receiving end of an output, once, as `stripline_harness_input` takes the sending end
+/// of an input. If an output is not taken, its packets wait, and may block the component.
 ///
 /// - Ownership: the caller frees the subscriber. `type` and `options` are not kept; `options` may
 ///   be NULL.
@@ -324,18 +326,18 @@ pub unsafe extern "C" fn stripline_harness_output(
     error: *mut *mut Error,
 ) -> Status {
     let take = |inside: &mut Inside| {
-        // SAFETY: the header's rules for structures and texts.
+        // SAFETY: the program follows the header's rules for structures and texts.
         let (port, samples) = unsafe { (text::required(port, "port")?, sample_type::read(r#type)?) };
         let run = inside.run()?;
-        // SAFETY: as above, and for results.
+        // SAFETY: as above; the program also follows the header's rule for results.
         unsafe { Subscriber::give(subscriber, options, None, || run.output::<Dynamic>((port, &samples))) }
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, take) }
 }
 
-/// Takes the sending end of an input of messages, as `stripline_harness_input`. `type` is that of
-/// `stripline_message_publisher_new`.
+/// Takes the sending end of an input of messages, like `stripline_harness_input`. `type` is the
+/// same as for `stripline_message_publisher_new`.
 ///
 /// - Ownership: as for `stripline_harness_input`. `type` may be NULL.
 /// - Blocking: never.
@@ -350,19 +352,19 @@ pub unsafe extern "C" fn stripline_harness_message_input(
 ) -> Status {
     let take = |inside: &mut Inside| {
         text::check_place(publisher, "publisher")?;
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let (port, messages) = unsafe { (text::required(port, "port")?, message_type::read(r#type)?) };
         let made = Publisher::new(inside.run()?.input::<Dynamic>((port, &messages))?);
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(publisher, "publisher", made) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, take) }
 }
 
-/// Takes the receiving end of an output of messages, as `stripline_harness_output`. `type` is that
-/// of `stripline_message_subscriber_new`.
+/// Takes the receiving end of an output of messages, like `stripline_harness_output`. `type` is the
+/// same as for `stripline_message_subscriber_new`.
 ///
 /// - Ownership: the caller frees the subscriber. `type` and `options` may be NULL.
 /// - Blocking: never.
@@ -377,25 +379,25 @@ pub unsafe extern "C" fn stripline_harness_message_output(
     error: *mut *mut Error,
 ) -> Status {
     let take = |inside: &mut Inside| {
-        // SAFETY: the header's rules for structures and texts.
+        // SAFETY: the program follows the header's rules for structures and texts.
         let (port, messages) = unsafe {
             SubscriberOptions::check_for_messages(options)?;
             (text::required(port, "port")?, message_type::read(r#type)?)
         };
         let run = inside.run()?;
-        // SAFETY: as above, and for results.
+        // SAFETY: as above; the program also follows the header's rule for results.
         unsafe { Subscriber::give(subscriber, options, None, || run.output::<Dynamic>((port, &messages))) }
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, take) }
 }
 
-/// Runs a self-test of the component. A test that fails is an outcome, and no error.
+/// Runs a self-test of the component. A failed test is an outcome, not an error.
 ///
-/// Fails with `STRIPLINE_FAILED` for a test that is not there, and if the component has ended or
+/// Fails with `STRIPLINE_FAILED` for a test that does not exist, and if the component has ended or
 /// takes no requests.
 ///
-/// - Ownership: the text of the outcome is the harness's.
+/// - Ownership: the text of the outcome belongs to the harness.
 /// - Blocking: until the test has ended, ten seconds at most.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -407,7 +409,7 @@ pub unsafe extern "C" fn stripline_harness_test(
 ) -> Status {
     let run = |inside: &mut Inside| {
         text::check_place(outcome, "outcome")?;
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let test = unsafe { text::required(test, "test") }?;
         let TestResult { passed, value, text } = inside.run()?.test(test)?;
         inside.remark = text;
@@ -422,21 +424,22 @@ pub unsafe extern "C" fn stripline_harness_test(
             value: value.unwrap_or(0.0),
             text: Text::of(&inside.remark),
         };
-        // SAFETY: the header's rule for structures.
+        // SAFETY: the program follows the header's rule for structures.
         unsafe { sized::write(outcome, &given) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, run) }
 }
 
-/// Gives the value of a read-only property as a text, as `stripline get` prints it: that of now,
-/// and after the end the last one.
+/// Gets the current value of a read-only property as a text, in the format of `stripline get`.
+/// After the end of the component, this is the last value.
 ///
 /// Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not read-only, and with
 /// `STRIPLINE_FAILED` for a value out of the property's range.
 ///
-/// - Ownership: the text is valid until the next call of this, and the free of the harness.
+/// - Ownership: the text is valid until the next call of this function, and until the harness is
+///   freed.
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -448,7 +451,7 @@ pub unsafe extern "C" fn stripline_harness_get(
 ) -> Status {
     let get = |inside: &mut Inside| {
         text::check_place(value, "value")?;
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let property = unsafe { text::required(property, "property") }?;
         let known = inside.spec.find_property(property);
         if known.is_none_or(|known| known.access != stripline::component::Access::ReadOnly) {
@@ -463,15 +466,15 @@ pub unsafe extern "C" fn stripline_harness_get(
         };
         let unknown = || Failure::new(Status::Failed, format!("the value of `{property}` is unknown"));
         inside.value = values.get(property).ok_or_else(unknown)?.to_string();
-        // SAFETY: the header's rule for results.
+        // SAFETY: the program follows the header's rule for results.
         unsafe { text::put(value, "value", Text::of(&inside.value)) }?;
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, get) }
 }
 
-/// Stops the component: its ports return `STRIPLINE_STOPPED` from now on.
+/// Stops the component: from now on its ports return `STRIPLINE_STOPPED`.
 ///
 /// - Ownership: the harness stays the caller's.
 /// - Blocking: never.
@@ -482,18 +485,18 @@ pub unsafe extern "C" fn stripline_harness_stop(harness: *mut Harness, error: *m
         inside.run()?.stop();
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, stop) }
 }
 
-/// Ends the ports that were not taken, and waits for the end of the component. The program ends the
-/// inputs that it took before.
+/// Ends the ports that were not taken, and waits for the end of the component. The program must
+/// first end the inputs that it has taken.
 ///
-/// Fails with the failure of the component. Fails with `STRIPLINE_FAILED` if it has not ended in
-/// time; it is stopped then.
+/// Fails with the failure of the component. Fails with `STRIPLINE_FAILED` if the component does not
+/// end in time; it is then stopped.
 ///
 /// - Ownership: the harness stays the caller's.
-/// - Blocking: up to `timeout_ns`; 0 (or any negative number) is a minute.
+/// - Blocking: up to `timeout_ns`; 0 (or any negative number) waits up to a minute.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_harness_finish(
@@ -513,18 +516,18 @@ pub unsafe extern "C" fn stripline_harness_finish(
         inside.state = State::Ended(values);
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Harness::call(harness, error, finish) }
 }
 
-/// Frees a harness; NULL is allowed. A component that runs is stopped, and ends later.
+/// Frees a harness; NULL is allowed. A running component is stopped, and ends later.
 ///
 /// - Ownership: ends here. A second call with the same harness is undefined.
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_harness_free(harness: *mut Harness) {
-    // SAFETY: the header's rule for handles.
+    // SAFETY: the program follows the header's rule for handles.
     let Some(found) = (unsafe { harness.as_ref() }) else { return };
     if found.head.begin_free() {
         // SAFETY: made by `stripline_harness_new`, and freed once.

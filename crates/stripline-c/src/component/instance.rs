@@ -1,4 +1,4 @@
-//! One component that was created: the functions of the program, and what they get.
+//! One component that was created: the functions of the program, and their arguments.
 
 use std::ffi::{CString, c_void};
 use std::ptr::{from_mut, null_mut};
@@ -17,9 +17,9 @@ use super::{ComponentFunctions, Ports, Properties, Reason};
 #[derive(Clone, Copy)]
 pub(super) struct Functions(pub ComponentFunctions);
 
-// SAFETY: the program promises that its functions may be called on threads of the library.
+// SAFETY: the program promises that the functions may be called on threads of the library.
 unsafe impl Send for Functions {}
-// SAFETY: as above, with what they get, on several at once where the header states it.
+// SAFETY: as above, with the same arguments, on several threads at once where the header states it.
 unsafe impl Sync for Functions {}
 
 impl Functions {
@@ -28,20 +28,21 @@ impl Functions {
         let Some(validate) = self.0.validate else { return Ok(()) };
         let values = Properties::new(spec, values, Vec::new());
         let mut reason = Reason::new();
-        // SAFETY: the program promises that its function may be called with this context.
+        // SAFETY: the program promises that the function may be called with this context.
         let returned = unsafe { validate(self.0.context, &raw const values, &raw mut reason) };
         reason.outcome(returned)
     }
 }
 
-/// A component. The program's function destroys it when this is dropped.
+/// A component. The program's function destroys it when the instance is dropped.
 pub(super) struct Instance {
     pub functions: Functions,
     pub spec: Arc<ComponentSpec>,
     pub pointer: *mut c_void,
 }
 
-// SAFETY: as for the functions, which alone use the pointer.
+// SAFETY: only the functions use the pointer, and the program promises that they may run on other
+// threads.
 unsafe impl Send for Instance {}
 // SAFETY: as above.
 unsafe impl Sync for Instance {}
@@ -55,13 +56,13 @@ impl Instance {
     ) -> stripline::Result<Self> {
         let context = functions.0.context;
         let Some(create) = functions.0.create else {
-            // The context is not the component's own to destroy.
+            // The context is the instance here, and the component must not destroy it.
             let functions = Functions(ComponentFunctions { destroy: None, ..functions.0 });
             return Ok(Self { functions, spec, pointer: context });
         };
         let values = Properties::new(&spec, values, Vec::new());
         let (mut reason, mut pointer) = (Reason::new(), null_mut());
-        // SAFETY: the program promises that its function may be called with this context.
+        // SAFETY: the program promises that the function may be called with this context.
         let returned = unsafe { create(context, &raw const values, &raw mut pointer, &raw mut reason) };
         reason.outcome(returned)?;
         Ok(Self { functions, spec, pointer })
@@ -77,14 +78,15 @@ impl Instance {
         let run = of.run.ok_or_else(|| LinkError::failed("the component has no function `run`"))?;
         let pointer = instance.pointer;
         let (mut ports, mut reason) = (Ports::new(ports, instance), Reason::new());
-        // SAFETY: the program promises that its function may be called with this instance.
+        // SAFETY: the program promises that the function may be called with this instance.
         let returned = unsafe { run(pointer, from_mut(&mut ports), &raw mut reason) };
-        // SAFETY: the function has returned: the header's rule for the ports.
+        // SAFETY: the function has returned, and the header forbids the use of the ports after
+        // that.
         drop(unsafe { ports.end() });
         reason.outcome(returned)
     }
 
-    /// Returns whether it has a function for requests.
+    /// Returns whether the component has a function for requests.
     pub fn takes_requests(&self) -> bool {
         self.functions.0.change.is_some() || self.functions.0.test.is_some()
     }
@@ -106,7 +108,7 @@ impl Instance {
         let names = change.names().map(String::from).collect();
         let values = Properties::new(&self.spec, change.properties(), names);
         let mut reason = Reason::new();
-        // SAFETY: the program promises that its function may be called with this instance.
+        // SAFETY: the program promises that the function may be called with this instance.
         match unsafe { function(self.pointer, &raw const values, &raw mut reason) } {
             ..=0 => change.accept(),
             failed => change.refuse(reason.words(failed)),
@@ -117,10 +119,10 @@ impl Instance {
         let Some(function) = self.functions.0.test else {
             return test.fail("it has no function for self-tests");
         };
-        // The names were passed in as texts of C.
+        // The program passed the names as C strings, so they contain no NUL.
         let name = CString::new(test.name()).unwrap_or_default();
         let (mut reason, mut value) = (Reason::new(), f64::NAN);
-        // SAFETY: the program promises that its function may be called with this instance.
+        // SAFETY: the program promises that the function may be called with this instance.
         let returned = unsafe { function(self.pointer, name.as_ptr(), &raw mut value, &raw mut reason) };
         let result = match returned {
             ..=0 => TestResult::pass(reason.text()),

@@ -13,20 +13,21 @@ use crate::handle::panicked;
 
 use super::Component;
 
-/// The most component types of a program.
+/// The maximum number of component types in a program.
 const TYPES_MAX: usize = 4096;
 /// The exit code of a program that was called with wrong arguments.
 const USAGE: u8 = 2;
 
-/// Runs `count` component types as the `main` of a program, which a waveform file names by `exec`.
-/// It follows a launcher, prints the specifications (`--describe`), checks properties (`--check`),
-/// or prints the usage. To be called before the program starts threads.
+/// Runs `count` component types as the `main` of a program that a waveform file names by `exec`. It
+/// follows a launcher, prints the specifications (`--describe`), checks properties (`--check`), or
+/// prints the usage. Call it before the program starts threads.
 ///
-/// `argc` and `argv` are those of `main`, with the program's own name first. A program with
-/// arguments of its own leaves those out.
+/// `argc` and `argv` are the arguments of `main`, with the program's own name first. A program with
+/// additional arguments removes them first.
 ///
 /// Returns the exit code for `main`: 0, 1 for a failure, 2 for wrong arguments. Failures are
-/// printed on standard error, and so is the log, unless `stripline_log_set` was called before.
+/// printed on standard error. The log is printed there as well, unless `stripline_log_set` was
+/// called before.
 ///
 /// - Ownership: the components stay the caller's.
 /// - Blocking: until the launcher has ended the program.
@@ -39,7 +40,7 @@ pub unsafe extern "C" fn stripline_main(
     count: usize,
 ) -> i32 {
     let run = || {
-        // SAFETY: the header's rules for handles and texts.
+        // SAFETY: the program follows the header's rules for handles and texts.
         let (args, registry) = unsafe { (arguments(argc, argv)?, registry(components, count)?) };
         Ok(main_with_args(&registry, args))
     };
@@ -49,29 +50,29 @@ pub unsafe extern "C" fn stripline_main(
         Ok(code) if code == ExitCode::from(USAGE) => USAGE.into(),
         Ok(_) => 1,
         Err(failure) => {
-            // Without standard error, the code alone is left.
+            // Without standard error, only the exit code reports the failure.
             let _ = writeln!(std::io::stderr(), "error: {}", failure.message());
             1
         }
     }
 }
 
-/// Returns the arguments behind the program's name.
+/// Returns the arguments after the program's name.
 ///
 /// # Safety
-/// `argv` is NULL, or has `argc` texts.
+/// `argv` must be NULL, or have `argc` texts.
 unsafe fn arguments(argc: i32, argv: *const *mut c_char) -> Result<Vec<OsString>, Failure> {
     let count = usize::try_from(argc).unwrap_or(0);
     if count > 0 && argv.is_null() {
         return Err(Failure::null("argv"));
     }
     let argument = |index| {
-        // SAFETY: within the array; the caller's promise is the same.
+        // SAFETY: the index is within the array; the caller makes the same promise.
         let place = unsafe { *argv.add(index) };
         if place.is_null() {
             return Err(Failure::null("argv"));
         }
-        // SAFETY: not NULL, and a text.
+        // SAFETY: the pointer is not NULL, and points to a text.
         let bytes = unsafe { CStr::from_ptr(place) }.to_bytes();
         Ok(OsStr::from_bytes(bytes).to_owned())
     };
@@ -81,7 +82,7 @@ unsafe fn arguments(argc: i32, argv: *const *mut c_char) -> Result<Vec<OsString>
 /// Returns the registry of these component types.
 ///
 /// # Safety
-/// `components` is NULL, or has `count` components that are not freed.
+/// `components` must be NULL, or have `count` components that are not freed.
 unsafe fn registry(components: *const *mut Component, count: usize) -> Result<Registry, Failure> {
     if count == 0 || count > TYPES_MAX {
         return Err(Failure::argument(format!("`count` is {count}; it must be from 1 to {TYPES_MAX}")));
@@ -91,7 +92,7 @@ unsafe fn registry(components: *const *mut Component, count: usize) -> Result<Re
     }
     let mut registry = Registry::new();
     for index in 0..count {
-        // SAFETY: within the array; the caller's promise is the same.
+        // SAFETY: the index is within the array; the caller makes the same promise.
         let component = unsafe { (*components.add(index)).as_ref() };
         let types = registry.specs().len();
         registry = component.ok_or_else(|| Failure::null("components[...]"))?.add_to(registry)?;

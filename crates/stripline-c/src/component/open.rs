@@ -15,7 +15,7 @@ pub(super) enum PortType {
     Messages(TypeName),
 }
 
-/// Returns the type that the program gives, or that of the waveform, or the declared one.
+/// Returns the type that the program gives, or else the waveform's type, or else the declared one.
 pub(super) fn resolved(
     spec: &ComponentSpec,
     ports: &RustPorts,
@@ -31,7 +31,7 @@ pub(super) fn resolved(
     };
     match ports.payload(port).or(declared) {
         Some(name) => PortType::of(name),
-        // Nothing travels through it: any type does.
+        // The port is not connected, so any type is right.
         None => PortType::of(&TypeName::of::<u8>()),
     }
 }
@@ -45,14 +45,14 @@ impl PortType {
         samples.map(Self::Samples).map_err(|error| Failure::argument(format!("`type` is NULL: {error}")))
     }
 
-    /// Checks that the options are ones for this type.
+    /// Checks that the options are allowed for this type.
     ///
     /// # Safety
-    /// The header's rule for structures.
+    /// The caller must follow the header's rule for structures.
     pub unsafe fn check_options(&self, options: *const SubscriberOptions) -> Result<(), Failure> {
         match self {
             Self::Samples(_) => Ok(()),
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             Self::Messages(_) => unsafe { SubscriberOptions::check_for_messages(options) },
         }
     }

@@ -9,12 +9,12 @@ use crate::handle::guard;
 use crate::status::Status;
 use crate::text::{self, Text};
 
-/// The values of all properties of a component. They fit the specification. They are valid until
-/// the function that gets them returns.
+/// The values of all properties of a component. They conform to the specification. They are valid
+/// until the function that got them returns.
 pub struct Properties {
     component: String,
     values: RustProperties,
-    /// The texts with NUL at their ends, by name.
+    /// The values of text properties, each with a NUL at the end, by name.
     texts: Vec<(String, String)>,
     changed: Vec<String>,
 }
@@ -29,10 +29,10 @@ impl Properties {
         Self { component: spec.name.clone(), values: values.clone(), texts, changed }
     }
 
-    /// Gives the value that `read` finds in the named property.
+    /// Writes the value that `read` finds in the named property.
     ///
     /// # Safety
-    /// The header's rules for handles, texts, results and `error`.
+    /// The caller must follow the header's rules for handles, texts, results and `error`.
     unsafe fn give<T>(
         properties: *const Self,
         name: *const c_char,
@@ -42,7 +42,7 @@ impl Properties {
         read: impl FnOnce(&Self, &str, &Value) -> Option<T>,
     ) -> Status {
         let give = || {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             let (found, name) = unsafe { (properties.as_ref(), text::required(name, "name")?) };
             let found = found.ok_or_else(|| Failure::null("properties"))?;
             let value = found.values.value(name).ok_or_else(|| {
@@ -53,23 +53,23 @@ impl Properties {
                 let noun = value.noun();
                 Failure::argument(format!("property `{name}` is {noun}; it was declared as no {kind}"))
             })?;
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             unsafe { text::put(place, "value", read) }?;
             Ok(Status::Ok)
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { guard(error, give) }
     }
 }
 
-/// Gives the value of a real number.
+/// Gets the value of a real number.
 ///
-/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not declared, or with another
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not declared, or has another
 /// kind.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
-/// - Threads: that of the function that got the properties.
+/// - Threads: the thread of the function that got the properties.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_properties_float(
     properties: *const Properties,
@@ -81,15 +81,15 @@ pub unsafe extern "C" fn stripline_properties_float(
         Value::Float(number) => Some(*number),
         _ => None,
     };
-    // SAFETY: the header's rules.
+    // SAFETY: the program follows the header's rules.
     unsafe { Properties::give(properties, name, value, "float", error, read) }
 }
 
-/// Gives the value of a whole number, as `stripline_properties_float`.
+/// Gets the value of a whole number, like `stripline_properties_float`.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
-/// - Threads: that of the function that got the properties.
+/// - Threads: the thread of the function that got the properties.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_properties_integer(
     properties: *const Properties,
@@ -101,15 +101,15 @@ pub unsafe extern "C" fn stripline_properties_integer(
         Value::Integer(number) => Some(*number),
         _ => None,
     };
-    // SAFETY: the header's rules.
+    // SAFETY: the program follows the header's rules.
     unsafe { Properties::give(properties, name, value, "integer", error, read) }
 }
 
-/// Gives the value of a boolean, 0 or 1, as `stripline_properties_float`.
+/// Gets the value of a boolean, 0 or 1, like `stripline_properties_float`.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
-/// - Threads: that of the function that got the properties.
+/// - Threads: the thread of the function that got the properties.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_properties_boolean(
     properties: *const Properties,
@@ -121,16 +121,16 @@ pub unsafe extern "C" fn stripline_properties_boolean(
         Value::Boolean(is_set) => Some(i32::from(*is_set)),
         _ => None,
     };
-    // SAFETY: the header's rules.
+    // SAFETY: the program follows the header's rules.
     unsafe { Properties::give(properties, name, value, "boolean", error, read) }
 }
 
-/// Gives the value of a text, a choice or a path, as `stripline_properties_float`. It has a NUL
-/// behind its last byte. A path that is empty names no file.
+/// Gets the value of a text, a choice or a path, like `stripline_properties_float`. It has a NUL
+/// after the last byte. An empty path names no file.
 ///
 /// - Ownership: the text is valid until the function that got the properties returns.
 /// - Blocking: never.
-/// - Threads: that of the function that got the properties.
+/// - Threads: the thread of the function that got the properties.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_properties_text(
     properties: *const Properties,
@@ -142,17 +142,17 @@ pub unsafe extern "C" fn stripline_properties_text(
         let (_, text) = found.texts.iter().find(|(known, _)| known == name)?;
         Some(Text::of(&text[..text.len() - 1]))
     };
-    // SAFETY: the header's rules.
+    // SAFETY: the program follows the header's rules.
     unsafe { Properties::give(properties, name, value, "text", error, read) }
 }
 
-/// Gives 1 if a change at run time names the property, even with its old value, and otherwise 0.
+/// Gets 1 if a change at run time names the property, even with the old value, and otherwise 0.
 ///
-/// Fails as `stripline_properties_float`.
+/// Fails like `stripline_properties_float`.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
-/// - Threads: that of the function that got the properties.
+/// - Threads: the thread of the function that got the properties.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_properties_is_changed(
     properties: *const Properties,
@@ -163,6 +163,6 @@ pub unsafe extern "C" fn stripline_properties_is_changed(
     let read = |found: &Properties, name: &str, _: &Value| {
         Some(i32::from(found.changed.iter().any(|changed| changed == name)))
     };
-    // SAFETY: the header's rules.
+    // SAFETY: the program follows the header's rules.
     unsafe { Properties::give(properties, name, is_changed, "property", error, read) }
 }

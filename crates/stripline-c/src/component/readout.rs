@@ -9,8 +9,8 @@ use crate::handle::guard;
 use crate::status::Status;
 use crate::text;
 
-/// A read-only property of a component, for the component to set: `stripline get` prints its last
-/// value. A number costs one store. A value out of the property's range is shown as unknown.
+/// A read-only property that a component sets: `stripline get` prints the last value. Setting a
+/// number costs one store. A value out of the property's range is shown as unknown.
 pub struct Readout {
     name: String,
     place: Place,
@@ -18,7 +18,7 @@ pub struct Readout {
 
 enum Place {
     Boolean(RustStatus<bool>),
-    /// Both are the same place.
+    /// `set` and `add` are the same place.
     Integer {
         set: RustStatus<i64>,
         add: RustStatus<u64>,
@@ -28,17 +28,17 @@ enum Place {
 }
 
 impl Readout {
-    /// Finds the property of that name.
+    /// Finds the named property.
     pub(super) fn new(ports: &RustPorts, spec: &ComponentSpec, name: &str) -> Result<Self, Failure> {
         let place = match spec.find_property(name).map(|property| &property.kind) {
             Some(PropertyKind::Boolean) => Place::Boolean(ports.status(name)?),
             Some(PropertyKind::Integer { .. }) => {
-                // The last one decides how the value is read: as a signed number.
+                // The last of these calls decides how the value is read: as a signed number.
                 let add = ports.status(name)?;
                 Place::Integer { set: ports.status(name)?, add }
             }
             Some(PropertyKind::Float { .. }) => Place::Float(ports.status(name)?),
-            // That of a property that is not declared fails.
+            // For a property that is not declared, `status` fails.
             _ => Place::Text(ports.status(name)?),
         };
         Ok(Self { name: name.into(), place })
@@ -47,7 +47,7 @@ impl Readout {
     /// Sets the value by a function that fits the kind of the property.
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     unsafe fn set(
         readout: *const Self,
         kind: &str,
@@ -55,7 +55,7 @@ impl Readout {
         set: impl FnOnce(&Place) -> Result<bool, Failure>,
     ) -> Status {
         let set = || {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             let found = unsafe { readout.as_ref() }.ok_or_else(|| Failure::null("readout"))?;
             if set(&found.place)? {
                 return Ok(Status::Ok);
@@ -63,7 +63,7 @@ impl Readout {
             let name = &found.name;
             Err(Failure::argument(format!("property `{name}` was declared as no {kind}")))
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { guard(error, set) }
     }
 }
@@ -86,11 +86,11 @@ pub unsafe extern "C" fn stripline_readout_set_float(
         status.set(value);
         Ok(true)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Readout::set(readout, "float", error, set) }
 }
 
-/// Sets a whole number, as `stripline_readout_set_float`.
+/// Sets a whole number, like `stripline_readout_set_float`.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -106,11 +106,11 @@ pub unsafe extern "C" fn stripline_readout_set_integer(
         set.set(value);
         Ok(true)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Readout::set(readout, "integer", error, set) }
 }
 
-/// Adds to a whole number, as `stripline_readout_set_float`.
+/// Adds to a whole number, like `stripline_readout_set_float`.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -126,11 +126,11 @@ pub unsafe extern "C" fn stripline_readout_add(
         add.add(count);
         Ok(true)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Readout::set(readout, "integer", error, add) }
 }
 
-/// Sets a boolean, as `stripline_readout_set_float`: 0 is false, any other number true.
+/// Sets a boolean, like `stripline_readout_set_float`: 0 is false, any other number is true.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -146,14 +146,14 @@ pub unsafe extern "C" fn stripline_readout_set_boolean(
         status.set(value != 0);
         Ok(true)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Readout::set(readout, "boolean", error, set) }
 }
 
-/// Sets a text of at most 4096 bytes, as `stripline_readout_set_float`. A longer one is cut.
+/// Sets a text of at most 4096 bytes, like `stripline_readout_set_float`. A longer text is cut.
 ///
 /// - Ownership: nothing is kept.
-/// - Blocking: no longer than for a lock. It allocates.
+/// - Blocking: only for a lock. It allocates.
 /// - Threads: any, several at once, until the component's function returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_readout_set_text(
@@ -162,12 +162,12 @@ pub unsafe extern "C" fn stripline_readout_set_text(
     error: *mut *mut Error,
 ) -> Status {
     let set = |place: &Place| {
-        // SAFETY: the header's rule for texts.
+        // SAFETY: the program follows the header's rule for texts.
         let value = unsafe { text::required(value, "value") }?;
         let Place::Text(status) = place else { return Ok(false) };
         status.set(value.into());
         Ok(true)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Readout::set(readout, "text", error, set) }
 }

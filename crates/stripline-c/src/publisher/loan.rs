@@ -17,7 +17,7 @@ use crate::text;
 use super::{Publisher, SendOptions};
 
 /// Room for the samples of one packet, to be written in place. It belongs to the thread of its
-/// publisher, which has one at a time.
+/// publisher. A publisher has one loan at a time.
 pub struct Loan {
     pub(super) content: UnsafeCell<Option<RustLoan<'static, Dynamic>>>,
     pub(super) owner: *const Publisher,
@@ -30,8 +30,8 @@ pub struct Loan {
 /// another loan is open or after the end of the stream, and with `STRIPLINE_TOO_LARGE`,
 /// `STRIPLINE_STALLED`, `STRIPLINE_STOPPED` and `STRIPLINE_SYSTEM`.
 ///
-/// - Ownership: the caller commits or cancels the loan. `memory` gets the place of the samples,
-///   aligned for their type and valid until then.
+/// - Ownership: the caller commits or cancels the loan. `memory` gets the address of the samples.
+///   It is aligned for their type, and valid until then.
 /// - Blocking: while a receiver has no room.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -42,10 +42,10 @@ pub unsafe extern "C" fn stripline_publisher_loan(
     loan: *mut *mut Loan,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles, results and `error`.
+    // SAFETY: the program follows the header's rules for handles, results and `error`.
     unsafe {
         let fast = |link: &mut _, handle: &_| {
-            // Before the loan: a place that is missing is found without one.
+            // The places are checked before the loan is made.
             let has_places = !memory.is_null() && !loan.is_null();
             has_places && inlined::loan(link, samples).is_some_and(|l| lend(l, handle, memory, loan).is_ok())
         };
@@ -64,7 +64,7 @@ unsafe fn lend_slow(
     loan: *mut *mut Loan,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles, results and `error`.
+    // SAFETY: the program follows the header's rules for handles, results and `error`.
     unsafe {
         Publisher::call(publisher, error, |link, handle| lend(link.loan(samples)?, handle, memory, loan))
     }
@@ -73,7 +73,8 @@ unsafe fn lend_slow(
 /// Lends room as `stripline_publisher_loan` does, without waiting.
 ///
 /// Fails with `STRIPLINE_FULL` when a receiver with policy `block` has no room, and with
-/// `STRIPLINE_TOO_LARGE` above `stripline_publisher_samples_in_place`; otherwise as that.
+/// `STRIPLINE_TOO_LARGE` above `stripline_publisher_samples_in_place`; otherwise like
+/// `stripline_publisher_loan`.
 ///
 /// - Ownership: as for `stripline_publisher_loan`.
 /// - Blocking: never.
@@ -86,13 +87,13 @@ pub unsafe extern "C" fn stripline_publisher_try_loan(
     loan: *mut *mut Loan,
     error: *mut *mut Error,
 ) -> Status {
-    // SAFETY: the header's rules for handles, results and `error`.
+    // SAFETY: the program follows the header's rules for handles, results and `error`.
     unsafe {
         Publisher::call(publisher, error, |link, handle| lend(link.try_loan(samples)?, handle, memory, loan))
     }
 }
 
-/// Keeps a loan under the publisher's handle of it.
+/// Stores a loan in the publisher's handle for it.
 #[inline(always)]
 fn lend(
     mut lent: RustLoan<'_, Dynamic>,
@@ -100,43 +101,44 @@ fn lend(
     memory: *mut *mut c_void,
     loan: *mut *mut Loan,
 ) -> Result<Status, Failure> {
-    // Before the loan is kept: it is cancelled if there is no place for it.
+    // This check comes first: if there is no place, the loan is cancelled.
     text::check_place(loan, "loan")?;
     let place = lent.as_mut_ptr().cast();
-    // SAFETY: the header's rule for results.
+    // SAFETY: the program follows the header's rule for results.
     unsafe { text::put(memory, "memory", place) }?;
     // SAFETY: the loan refers to the publisher, which neither moves nor is freed before the loan is
-    // closed. An open loan keeps other calls out until then.
+    // closed. Until then, an open loan blocks other calls.
     let lent = unsafe { std::mem::transmute::<RustLoan<'_, Dynamic>, RustLoan<'static, Dynamic>>(lent) };
-    // SAFETY: on the publisher's thread. No loan is open, so that there is nothing to drop.
+    // SAFETY: this is the publisher's thread. No loan is open, so there is nothing to drop.
     unsafe { ptr::write(handle.content.get(), Some(lent)) };
-    // SAFETY: the header's rule for results; it is not NULL.
+    // SAFETY: the place is not NULL, and the program follows the header's rule for results.
     unsafe { text::put(loan, "loan", ptr::from_ref(handle).cast_mut()) }?;
     Ok(Status::Ok)
 }
 
 impl Loan {
-    /// Returns the publisher that the handle is part of.
+    /// Returns the publisher that contains this handle.
     pub(crate) fn owner(&self) -> &Publisher {
-        // SAFETY: the loan's handle is part of its publisher.
+        // SAFETY: the loan's handle is part of the publisher.
         unsafe { &*self.owner }
     }
 
-    /// Sends it, if that is the next packet of a steady stream. `None`: nothing was done.
+    /// Sends the loan, if it is the next packet of a steady stream. Returns `None` if nothing was
+    /// done.
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     #[inline(always)]
     unsafe fn send_fast(loan: *mut Self, error: *mut *mut Error) -> Option<Status> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let found = unsafe { loan.as_ref() }?;
-        // SAFETY: the loan's handle is part of its publisher.
+        // SAFETY: the loan's handle is part of the publisher.
         let owner = unsafe { &*found.owner };
         if owner.is_freed.get() {
             return None;
         }
         let send = || {
-            // SAFETY: on the publisher's thread: the thread rule of the header.
+            // SAFETY: the program calls on the publisher's thread, as the header requires.
             let content = unsafe { &mut *found.content.get() };
             let is_sent = content.as_mut().is_some_and(inlined::send);
             if is_sent {
@@ -144,33 +146,33 @@ impl Loan {
             }
             is_sent
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         unsafe { owner.head.enter_fast(error, send) }
     }
 
-    /// Takes the loan out of its handle, for a call that closes it.
+    /// Takes the loan out of the handle, for a call that closes it.
     ///
     /// # Safety
-    /// The header's rules for handles and `error`.
+    /// The caller must follow the header's rules for handles and `error`.
     #[inline(always)]
     unsafe fn close(
         loan: *mut Self,
         error: *mut *mut Error,
         close: impl FnOnce(RustLoan<'static, Dynamic>, bool) -> Result<Status, Failure>,
     ) -> Status {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let Some(found) = (unsafe { loan.as_ref() }) else {
-            // SAFETY: the caller's promise is the same.
+            // SAFETY: the caller makes the same promise.
             return unsafe { Failure::null("loan").report(error) };
         };
-        // SAFETY: the loan's handle is part of its publisher.
+        // SAFETY: the loan's handle is part of the publisher.
         let owner = unsafe { &*found.owner };
         let inside = || {
-            // SAFETY: on the publisher's thread: the thread rule of the header.
+            // SAFETY: the program calls on the publisher's thread, as the header requires.
             let lent = unsafe { &mut *found.content.get() }.take();
             close(lent.ok_or_else(Self::closed)?, owner.is_freed.get())
         };
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let status = unsafe { owner.head.enter(error, inside) };
         if owner.is_freed.get() && (!owner.is_loan_open() || owner.head.is_poisoned()) {
             // SAFETY: made by `stripline_publisher_new`, and freed once: here.
@@ -190,16 +192,17 @@ impl Loan {
     }
 }
 
-/// Sends the samples of a loan as a packet, and closes the loan, also when it fails.
+/// Sends the samples of a loan as a packet, and closes the loan, even if it fails.
 ///
-/// Waits while a receiver with policy `block` has no room, if the loan may, and then until the
-/// scope is reached. Fails as `stripline_publisher_loan`, and with `STRIPLINE_UNSUPPORTED` for a
-/// scope that the transport cannot keep. Where the scope was not reached, the packet stays sent;
-/// that is `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` or `STRIPLINE_PACKET_REFUSED`.
+/// Waits while a receiver with policy `block` has no room, if the loan may wait, and then until the
+/// scope is reached. Fails like `stripline_publisher_loan`, and with `STRIPLINE_UNSUPPORTED` for a
+/// scope that the transport does not support. If the scope is not reached, the packet stays sent,
+/// and the status is `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` or
+/// `STRIPLINE_PACKET_REFUSED`.
 ///
-/// - Ownership: that of the loan and its memory ends here. `options` may be NULL and is not kept.
-/// - Blocking: as written above.
-/// - Threads: that of the publisher.
+/// - Ownership: of the loan and the memory, ends here. `options` may be NULL and is not kept.
+/// - Blocking: as described above.
+/// - Threads: the thread of the publisher.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_loan_commit(
     loan: *mut Loan,
@@ -207,12 +210,12 @@ pub unsafe extern "C" fn stripline_loan_commit(
     error: *mut *mut Error,
 ) -> Status {
     if options.is_null() {
-        // SAFETY: the header's rules for handles and `error`.
+        // SAFETY: the program follows the header's rules for handles and `error`.
         if let Some(status) = unsafe { Loan::send_fast(loan, error) } {
             return status;
         }
     }
-    // SAFETY: the header's rules for handles, structures and `error`.
+    // SAFETY: the program follows the header's rules for handles, structures and `error`.
     unsafe { commit_slow(loan, options, error) }
 }
 
@@ -225,24 +228,25 @@ unsafe fn commit_slow(loan: *mut Loan, options: *const SendOptions, error: *mut 
         if options.is_null() {
             lent.send()?;
         } else {
-            // SAFETY: the header's rule for structures.
+            // SAFETY: the program follows the header's rule for structures.
             let options = unsafe { SendOptions::read(options) }?;
             options.apply(lent).send()?;
         }
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Loan::close(loan, error, commit) }
 }
 
 /// Sends the samples of a loan as `stripline_loan_commit` does, with the stream, sample index, time
-/// and order of a packet that was received.
+/// and order of a received packet.
 ///
-/// Fails with `STRIPLINE_PORT` for a packet that was released; otherwise as that.
+/// Fails with `STRIPLINE_PORT` for a packet that was released; otherwise like
+/// `stripline_loan_commit`.
 ///
-/// - Ownership: that of the loan and its memory ends here. The packet stays the caller's.
+/// - Ownership: of the loan and the memory, ends here. The packet stays the caller's.
 /// - Blocking: as for `stripline_loan_commit`.
-/// - Threads: that of the publisher, which has the packet.
+/// - Threads: the thread of the publisher, which must also own the packet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_loan_commit_like(
     loan: *mut Loan,
@@ -253,7 +257,7 @@ pub unsafe extern "C" fn stripline_loan_commit_like(
         if is_freed {
             return Err(Loan::without_publisher());
         }
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         match unsafe { Packet::get(packet) }? {
             Content::Free => return Err(Packet::released()),
             Content::Lent(packet) => lent.send_like(packet)?,
@@ -263,17 +267,18 @@ pub unsafe extern "C" fn stripline_loan_commit_like(
         }
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Loan::close(loan, error, commit) }
 }
 
-/// Keeps only the first `samples` samples of a loan. A number above its own changes nothing.
+/// Keeps only the first `samples` samples of a loan. A number above the length of the loan changes
+/// nothing.
 ///
 /// Fails with `STRIPLINE_PORT` for a loan that is closed.
 ///
 /// - Ownership: the loan stays the caller's.
 /// - Blocking: never.
-/// - Threads: that of the publisher.
+/// - Threads: the thread of the publisher.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_loan_truncate(
     loan: *mut Loan,
@@ -281,22 +286,23 @@ pub unsafe extern "C" fn stripline_loan_truncate(
     error: *mut *mut Error,
 ) -> Status {
     let truncate = || {
-        // SAFETY: the header's rule for handles.
+        // SAFETY: the program follows the header's rule for handles.
         let found = unsafe { loan.as_ref() }.ok_or_else(|| Failure::null("loan"))?;
-        // SAFETY: on the publisher's thread: the thread rule of the header.
+        // SAFETY: the program calls on the publisher's thread, as the header requires.
         let lent = unsafe { &mut *found.content.get() }.as_mut().ok_or_else(Loan::closed)?;
         lent.truncate(samples);
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rule for `error`.
+    // SAFETY: the program follows the header's rule for `error`.
     unsafe { guard(error, truncate) }
 }
 
 /// Closes a loan without sending anything; NULL is allowed.
 ///
-/// - Ownership: that of the loan and its memory ends here.
-/// - Blocking: never. If its publisher was freed, that ends here: see `stripline_publisher_free`.
-/// - Threads: that of the publisher.
+/// - Ownership: of the loan and the memory, ends here.
+/// - Blocking: never, unless the publisher was freed before: then it ends here, which may block as
+///   `stripline_publisher_free` does.
+/// - Threads: the thread of the publisher.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_loan_cancel(loan: *mut Loan, error: *mut *mut Error) -> Status {
     if loan.is_null() {
@@ -306,6 +312,6 @@ pub unsafe extern "C" fn stripline_loan_cancel(loan: *mut Loan, error: *mut *mut
         drop(lent);
         Ok(Status::Ok)
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Loan::close(loan, error, cancel) }
 }

@@ -1,4 +1,4 @@
-//! Samples that are sent by one call.
+//! Packets that are copied and sent by one call.
 
 use std::ffi::c_void;
 
@@ -12,9 +12,9 @@ use super::{Loan, Publisher, SendOptions};
 
 /// Sends a copy of `count` samples as a packet.
 ///
-/// Fails as `stripline_publisher_loan` and `stripline_loan_commit`.
+/// Fails like `stripline_publisher_loan` and `stripline_loan_commit`.
 ///
-/// - Ownership: nothing is kept. `samples` may be NULL if `count` is 0, `options` always.
+/// - Ownership: nothing is kept. `samples` may be NULL if `count` is 0. `options` may be NULL.
 /// - Blocking: while a receiver with policy `block` has no room, and until the scope is reached.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -26,20 +26,20 @@ pub unsafe extern "C" fn stripline_publisher_send(
     error: *mut *mut Error,
 ) -> Status {
     let send = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        // SAFETY: the header's rules for structures and pointers.
+        // SAFETY: the program follows the header's rules for structures and pointers.
         unsafe { fill_and_send(|| link.loan(count), samples, count, options) }
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Publisher::call(publisher, error, send) }
 }
 
-/// Sends as `stripline_publisher_send` does, without waiting for room: all receivers get the
+/// Sends like `stripline_publisher_send`, but does not wait for room: either all receivers get the
 /// packet, or none.
 ///
-/// Fails as `stripline_publisher_try_loan` and `stripline_loan_commit`.
+/// Fails like `stripline_publisher_try_loan` and `stripline_loan_commit`.
 ///
 /// - Ownership: as for `stripline_publisher_send`.
-/// - Blocking: only until the scope is reached, where that is `server` or `target`.
+/// - Blocking: only until the scope is reached, for the scopes `server` and `target`.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_publisher_try_send(
@@ -50,32 +50,33 @@ pub unsafe extern "C" fn stripline_publisher_try_send(
     error: *mut *mut Error,
 ) -> Status {
     let send = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        // SAFETY: the header's rules for structures and pointers.
+        // SAFETY: the program follows the header's rules for structures and pointers.
         unsafe { fill_and_send(|| link.try_loan(count), samples, count, options) }
     };
-    // SAFETY: the header's rules for handles and `error`.
+    // SAFETY: the program follows the header's rules for handles and `error`.
     unsafe { Publisher::call(publisher, error, send) }
 }
 
 /// Copies the samples into a loan, and sends it.
 ///
 /// # Safety
-/// `samples` is NULL, or has as many samples as the loan that is made. The header's rule for
-/// structures.
+/// `samples` must be NULL, or have as many samples as the loan. The caller must follow the header's
+/// rule for structures.
 unsafe fn fill_and_send<'a>(
     loan: impl FnOnce() -> stripline::Result<RustLoan<'a, Dynamic>>,
     samples: *const c_void,
     count: usize,
     options: *const SendOptions,
 ) -> Result<Status, Failure> {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the caller makes the same promise.
     let options = unsafe { SendOptions::read(options) }?;
     if samples.is_null() && count != 0 {
         return Err(Failure::null("samples"));
     }
     let mut loan = loan()?;
     if !samples.is_null() {
-        // SAFETY: `samples` has as many bytes; what was lent is the link's alone.
+        // SAFETY: `samples` has as many bytes as the loan, and only this function uses the loan's
+        // memory.
         unsafe { loan.as_mut_ptr().copy_from_nonoverlapping(samples.cast(), loan.len()) };
     }
     options.apply(loan).send()?;

@@ -33,17 +33,17 @@ pub struct SendOptions {
     pub size: usize,
     /// The members that are set: `STRIPLINE_SEND_SET_…`, combined with `|`.
     pub set: u64,
-    /// The number of the packet's first sample within its stream; by default it continues the
-    /// packet before.
+    /// The number of the packet's first sample within the stream. By default, it continues the
+    /// previous packet.
     pub sample_index: u64,
-    /// When the first sample was taken, in nanoseconds since the Unix epoch.
+    /// The time when the first sample was taken, in nanoseconds since the Unix epoch.
     pub time_ns: i64,
-    /// When the packet should have been sent, in monotonic nanoseconds of the host.
+    /// The time when the packet should have been sent, in monotonic nanoseconds of the host.
     pub intended_ns: u64,
-    /// When the send returns, instead of the connection's scope: 0 `none`, 1 `transport`, 2
-    /// `server`, 3 `target` (`docs/glossary.md`).
+    /// The event after which the send returns, instead of the connection's scope: 0 `none`, 1
+    /// `transport`, 2 `server`, 3 `target` (`docs/glossary.md`).
     pub scope: u32,
-    /// How long a receiver is waited for in the scopes `server` and `target`.
+    /// The time limit for receivers in the scopes `server` and `target`.
     pub deadline_ns: u64,
 }
 
@@ -59,12 +59,12 @@ impl SendOptions {
         self.set & member as u64 != 0
     }
 
-    /// Reads what the program has passed, and checks it.
+    /// Reads the structure that the program has passed, and checks it.
     ///
     /// # Safety
-    /// The header's rule for structures.
+    /// The caller must follow the header's rule for structures.
     pub(crate) unsafe fn read(from: *const Self) -> Result<Self, Failure> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller makes the same promise.
         let options = unsafe { sized::read(from) }?;
         if options.set & !Self::ALL != 0 {
             return Err(Failure::argument(format!(
