@@ -1,7 +1,9 @@
-/* An end in C for `stripline bench bindings`, which builds it and starts it: `ends one-thread BYTES DOMAIN`.
+/* An end in C for `stripline bench bindings`, which builds and starts it: `ends one-thread BYTES
+ * DOMAIN`.
  *
- * It prints `ready`, and then for each line `WARM COUNT` the nanoseconds of COUNT packets, after WARM that are not
- * timed. A packet goes from loan to release on one thread over `inproc`. Its payload is written and read.
+ * It prints `ready`. Then it reads lines `WARM COUNT`, and prints for each the nanoseconds of COUNT
+ * packets, after WARM packets that are not timed. A packet goes from loan to release on one thread
+ * over `inproc`. The payload is written and read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,8 @@ static void check(stripline_status status, stripline_error *error) {
     }
 }
 
-/* Reads one byte of each cache line. Four at a time, as the compiler of the end in Rust does by itself. */
+/* Reads one byte of each cache line. The loop takes four at a time, because the compiler of the end
+ * in Rust does that by itself. */
 static unsigned read_lines(const unsigned char *samples, size_t bytes) {
     unsigned sum = 0;
     size_t at = 0;

@@ -1,7 +1,9 @@
-/* Measures a packet through the C functions, beside `cost.rs`, which measures the same in Rust: `cost BYTES PACKETS`.
+/* Measures a packet through the C functions: `cost BYTES PACKETS`. `cost.rs` measures the same in
+ * Rust.
  *
- * Prints the nanoseconds of a packet, from loan to release, on one thread over `inproc`. Statistics are off: a packet
- * between two samples. `stripline bench bindings` compares both with statistics.
+ * Prints the nanoseconds of a packet, from loan to release, on one thread over `inproc`. Statistics
+ * are off: this is the path of a packet between two samples of the statistics. `stripline bench
+ * bindings` compares both with statistics.
  */
 #include <stdio.h>
 #include <stdlib.h>

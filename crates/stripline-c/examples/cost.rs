@@ -1,13 +1,13 @@
-//! Measures a packet in Rust, beside `cost.c`, which measures the same through the C functions.
+//! Measures a packet in Rust. `cost.c` measures the same through the C functions.
 //!
 //! ```text
 //! cargo run --profile dist -p stripline-c --example cost -- BYTES PACKETS [by-value]
 //! ```
 //!
-//! With `by-value`, the ports have their type at run time, as those of C. Prints the nanoseconds of
-//! a packet, from loan to release, on one thread over `inproc`. Statistics are off: a packet
-//! between two samples. To count instructions, run it under callgrind with two numbers of packets.
-//! The difference is that of as many packets.
+//! With `by-value`, the ports have their type at run time, like ports in C. Prints the nanoseconds
+//! of a packet, from loan to release, on one thread over `inproc`. Statistics are off: this is the
+//! path of a packet between two samples of the statistics. To count instructions, run it under
+//! callgrind with two numbers of packets. The difference is the cost of the additional packets.
 
 use std::time::Instant;
 

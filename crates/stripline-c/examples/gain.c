@@ -14,7 +14,7 @@ struct gain {
     float factor;
 };
 
-/* Creates a gain of these properties. They have been checked. */
+/* Creates a gain from properties that have been checked. */
 static int32_t create(void *context, const stripline_properties *properties, void **instance, stripline_reason *reason) {
     (void)context;
     stripline_error *error = NULL;
@@ -31,7 +31,7 @@ static int32_t create(void *context, const stripline_properties *properties, voi
     return STRIPLINE_OK;
 }
 
-/* Runs until the end of the input. What the ports give ends when this returns. */
+/* Runs until the end of the input. Ports and packets taken from `ports` end when this returns. */
 static int32_t run(void *instance, stripline_ports *ports, stripline_reason *reason) {
     struct gain *gain = instance;
     stripline_error *error = NULL;
@@ -48,7 +48,7 @@ static int32_t run(void *instance, stripline_ports *ports, stripline_reason *rea
         stripline_packet *packet = NULL;
         stripline_loan *loan = NULL;
         void *memory = NULL;
-        /* `change` and `test` are called in here. */
+        /* `change` and `test` are called within this call. */
         stripline_status status = stripline_ports_receive(ports, in, &packet, &error);
         if (status == STRIPLINE_ENDED) {
             return STRIPLINE_OK;
@@ -84,7 +84,7 @@ static int32_t change(void *instance, const stripline_properties *properties, st
     return STRIPLINE_OK;
 }
 
-/* Runs the one self-test: a one becomes the factor. */
+/* Runs the self-test: a sample of 1 becomes the factor. */
 static int32_t test(void *instance, const char *name, double *value, stripline_reason *remark) {
     const struct gain *gain = instance;
     (void)name;

@@ -1,8 +1,8 @@
-//! The end in Rust of a link to a program in another language, which its tests start.
+//! The end in Rust of a link to a program in another language. The tests start it.
 //!
 //! Usage: `numbers send|receive|receive-part DOMAIN TOPICS PACKETS SAMPLES`. The numbers are the
-//! indexes of the samples in their stream. Behind the packets, `receive` waits for the end of
-//! stream, and `receive-part` checks for a short time that it is missing.
+//! indexes of the samples in the stream. After the packets, `receive` waits for the end of stream,
+//! and `receive-part` checks for a short time that no end of stream arrives.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program of tests")]
 
@@ -42,7 +42,7 @@ fn send(node: &Node, packets: u32, samples: u32) {
     println!("sent {packets}");
 }
 
-/// Receives that many packets, and then waits for the end of stream.
+/// Receives `packets` packets, and then waits for the end of stream.
 fn receive(node: &Node, packets: u32, for_the_end: Duration) {
     let mut subscriber = node.subscriber::<u32>("numbers").unwrap();
     println!("waits");

@@ -15,7 +15,7 @@
 
 #define SAMPLE_RATE_HZ 100e3
 #define TONE_HZ 1e3
-/* Samples of a packet: a hundredth of a second. */
+/* The number of samples in a packet: a hundredth of a second. */
 #define PACKET_SAMPLES 1000
 
 /* Ends the program for a status that is an error. */
@@ -40,14 +40,14 @@ static void *stop_on_ctrl_c(void *node) {
 
 int main(int count, char **arguments) {
     stripline_error *error = NULL;
-    /* Before any thread is started: all of them leave the signals to one. */
+    /* This comes before any thread is started: all threads leave the signals to one. */
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
 
-    /* Without options, domain and topics are those of the environment. */
+    /* Without options, the environment sets the domain and the topics. */
     stripline_node_options options = {.size = sizeof options};
     char topics[100];
     if (count > 1) {
@@ -75,7 +75,8 @@ int main(int count, char **arguments) {
 
     const double turn = 2 * 3.14159265358979 * TONE_HZ / SAMPLE_RATE_HZ;
     for (uint64_t first = 0;; first += PACKET_SAMPLES) {
-        /* The samples are written where the subscribers will read them. None need be connected. */
+        /* The samples are written where the subscribers will read them. No subscriber need be
+         * connected. */
         stripline_loan *loan = NULL;
         void *memory = NULL;
         stripline_status status =
@@ -99,7 +100,8 @@ int main(int count, char **arguments) {
     uint64_t sequence = 0;
     check(stripline_publisher_sequence(publisher, &sequence, &error), error);
     printf("published %" PRIu64 " packets\n", sequence);
-    /* The end of the stream, after the last packet: it lets a subscriber distinguish the end from a crash. */
+    /* The end of the stream, after the last packet. By it, a subscriber distinguishes the end from
+     * a crash. */
     check(stripline_publisher_finish(publisher, STRIPLINE_FOREVER, &error), error);
     stripline_publisher_free(publisher);
     stripline_node_free(node);

@@ -12,7 +12,7 @@
 
 #include <stripline.h>
 
-/* Packets between two lines of output. */
+/* The number of packets between two lines of output. */
 #define EVERY 100
 
 static void check(stripline_status status, stripline_error *error) {
@@ -34,14 +34,14 @@ static void *stop_on_ctrl_c(void *node) {
     return NULL;
 }
 
-/* Prints what a packet has. */
+/* Prints the content of a packet. */
 static void look_at(const stripline_packet *packet) {
     stripline_packet_info info = {.size = sizeof info};
     stripline_stream_view stream = {.size = sizeof stream};
     stripline_error *error = NULL;
     check(stripline_packet_get_info(packet, &info, &error), error);
     check(stripline_packet_get_stream(packet, &stream, &error), error);
-    /* A loss is reported in its place: with the next packet. */
+    /* A loss is reported with the next packet, at its place in the stream. */
     if (info.gap_reason == STRIPLINE_GAP_REASON_PEER_RESTART && info.gap_packets == 0) {
         printf("the publisher before this one died; its unsent packets are unknown\n");
     } else if (info.gap_reason != STRIPLINE_GAP_REASON_NONE) {
@@ -49,7 +49,7 @@ static void look_at(const stripline_packet *packet) {
                info.gap_packets, info.gap_first, info.gap_reason, info.gap_samples);
     }
     if (info.sequence % EVERY == 0) {
-        /* They stay in the publisher's memory until the packet is released. */
+        /* The samples stay in the publisher's memory until the packet is released. */
         const float *samples = stripline_packet_samples(packet);
         size_t length = stripline_packet_length(packet);
         double power = 0;

@@ -1,11 +1,11 @@
-/* A service of two operations, and its client: in two processes or more. `docs/languages.md` has it beside those in
- * other languages.
+/* A service of two operations, and its client, in two or more processes. `docs/languages.md` shows
+ * it beside the same program in other languages.
  *
  *     ./tuner serve          in one terminal: Ctrl-C ends it
  *     ./tuner tune 433.92    in another
  *     ./tuner status
  *
- * Requests and replies are CBOR. The few forms that these need are written and read here.
+ * Requests and replies are CBOR. This program writes and reads only the few forms that it needs.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +17,7 @@
 
 #include <stripline.h>
 
-/* What is left to read of a message, or to write. */
+/* The rest of a message, to read or to write. */
 struct cbor {
     uint8_t *at;
     uint8_t *end;
@@ -87,7 +87,7 @@ static double take_number(struct cbor *from) {
     return bits >> 15 ? -number : number;
 }
 
-/* Reads the number behind a key, which need not be the first. NAN: it is not there. */
+/* Reads the number of a key at any position in a map; NAN if the key is missing. */
 static double number_of(const void *message, size_t length, const char *key) {
     const uint8_t *at = message;
     const size_t size = strlen(key);
@@ -108,7 +108,7 @@ static void check(stripline_status status, stripline_error *error) {
     }
 }
 
-/* The state of a radio. One thread serves, so that no two handlers run at once. */
+/* The state of a radio. Only one thread serves, so that no two handlers run at once. */
 struct radio {
     double frequency_hz;
     uint8_t tunings;
@@ -207,7 +207,8 @@ static int serve(void) {
     return 0;
 }
 
-/* Calls an operation of the tuner. Returns its status, and the reply or the operation's own error. */
+/* Calls an operation of the tuner. Returns the status, and the reply or the operation's own
+ * error. */
 static stripline_status call(const char *name, const struct cbor *request, size_t length, stripline_reply **reply) {
     stripline_error *error = NULL;
     stripline_node *node = NULL;
@@ -255,7 +256,7 @@ static int tune(const char *mhz) {
 }
 
 static int show_status(void) {
-    /* No argument: null. */
+    /* The request without an argument: null. */
     uint8_t message[1] = {0xf6};
     const struct cbor out = {message, message + sizeof message};
     stripline_reply *reply = NULL;

@@ -1,4 +1,4 @@
-//! Handles in a program's own loop: each handle has one descriptor, and functions that arm it.
+//! Handles in a program's own loop: a descriptor for each handle, and functions to arm it.
 
 use std::os::fd::AsRawFd;
 

@@ -1,4 +1,4 @@
-//! The parts that clients and servers of calls share: operations, with types named at run time.
+//! Shared parts of clients and servers of calls: operations with types named at run time.
 
 mod client;
 mod pending;

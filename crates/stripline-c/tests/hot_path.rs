@@ -1,4 +1,4 @@
-//! Loan, commit, receive and release make no allocation. The test counts them.
+//! Checks that loan, commit, receive and release make no allocation, by counting them.
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -8,7 +8,7 @@ use std::ptr::{null, null_mut};
 
 use stripline_c::*;
 
-/// Packets before and while it counts: more than two laps of a ring.
+/// The number of packets, before and during the count: more than two laps of a ring.
 const PACKETS: u32 = 1_200;
 
 /// An allocator that counts the allocations of a thread.
@@ -22,13 +22,15 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System`.
+        // SAFETY: the caller follows the contract of `GlobalAlloc`, which is also the contract of
+        // `System`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `GlobalAlloc`, which is that of `System`.
+        // SAFETY: the caller follows the contract of `GlobalAlloc`, which is also the contract of
+        // `System`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -36,13 +38,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Sends a packet and takes it, with everything that the way of a packet has in C.
+/// Sends a packet and takes it, with all calls on the path of a packet in C.
 ///
 /// # Safety
-/// Both are of one topic of bytes, and are not freed.
+/// Both handles must belong to one topic of bytes, and must not be freed.
 unsafe fn pass(publisher: *mut Publisher, subscriber: *mut Subscriber) {
     let (mut loan, mut memory, mut packet, none) = (null_mut(), null_mut(), null_mut(), null_mut());
-    // SAFETY: the info has its size.
+    // SAFETY: the info has its size set.
     unsafe {
         let mut info: PacketInfo = std::mem::zeroed();
         info.size = size_of::<PacketInfo>();
@@ -57,7 +59,8 @@ unsafe fn pass(publisher: *mut Publisher, subscriber: *mut Subscriber) {
     }
 }
 
-/// Returns the allocations of the packets over a transport, one at a time or with `hold`.
+/// Returns the number of allocations for the packets over a transport, one at a time or with
+/// `hold`.
 fn allocations(transport: &str, hold: u32) -> u64 {
     let topics = CString::new(format!("[default]\ntransport = '{transport}'")).unwrap();
     let domain = CString::new(format!("c-hot-{transport}-{hold}-{}", std::process::id())).unwrap();

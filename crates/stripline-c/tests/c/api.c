@@ -1,4 +1,4 @@
-/* What the functions do, within one process. */
+/* Tests of the functions within one process. */
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
@@ -14,7 +14,8 @@ struct detection {
 
 #define DETECTION "det{range_bin:u32,level_db:f32}"
 
-/* The version that runs begins with the numbers of the header, which nothing or `-` follows. */
+/* The version of the running library begins with the numbers of the header, followed by nothing or
+ * by `-`. */
 static void version(void) {
     char numbers[32];
     const int length = snprintf(
@@ -57,7 +58,7 @@ static void packets_and_metadata(void) {
     IS(STRIPLINE_EMPTY, stripline_subscriber_receive(subscriber, 0, &packet, &error));
     IS(STRIPLINE_EMPTY, stripline_subscriber_receive(subscriber, 1000, &packet, &error));
 
-    /* A loan that is cut short, with a time of its own. */
+    /* A loan that is truncated, with a time of its own. */
     stripline_loan *loan = NULL;
     void *memory = NULL;
     IS(STRIPLINE_OK, stripline_publisher_loan(publisher, 4, &memory, &loan, &error));
@@ -176,7 +177,8 @@ static void structures_and_forwarding(void) {
 }
 
 static void losses_are_counted(const char *domain) {
-    // Neither the ring nor the queue holds all packets, whenever the queue is filled from the ring.
+    // Neither the ring nor the queue can hold all packets, at whatever time the queue is filled
+    // from the ring.
     static const char topics[] = "[topic.fast]\noverflow = 'drop-oldest'\ndepth = 4\nbuffer = 4096";
     stripline_node_options options = {sizeof options, domain, topics, 0};
     stripline_node *node = NULL;
@@ -229,7 +231,7 @@ static void windows(void) {
     for (uint32_t first = 0; first < 12; first += 3) {
         send_u32(publisher, first, 3);
     }
-    /* Windows of 4 that begin 2 further each. */
+    /* Windows of 4 samples. Each begins 2 samples after the one before. */
     for (uint32_t first = 0; first <= 8; first += 2) {
         IS(STRIPLINE_OK, stripline_subscriber_window(subscriber, 4, PATIENCE_NS, &window, &error));
         CHECK(stripline_packet_length(window) == 4 && first_u32(window) == first);
@@ -246,7 +248,7 @@ static void windows(void) {
 }
 
 static int32_t sum(void *context, stripline_packet *packet) {
-    /* It ends when this returns, and cannot be released. */
+    /* The packet ends when the handler returns, and cannot be released. */
     CHECK(stripline_packet_release(packet, NULL) == STRIPLINE_PORT);
     *(uint64_t *)context += first_u32(packet);
     return STRIPLINE_OK;
@@ -293,7 +295,8 @@ static void handlers(void) {
     stripline_subscriber_free(subscribers[0]);
     stripline_subscriber_free(subscribers[1]);
 
-    /* A handler that fails ends the call, and one that frees its own subscriber is harmless. */
+    /* A handler that fails ends the call, and a handler that frees its own subscriber is
+     * harmless. */
     stripline_publisher *publisher = publisher_of(node, "c", "u32");
     stripline_subscriber *subscriber = subscriber_of(node, "c", "u32", NULL);
     wait_for_receiver(publisher);
@@ -348,7 +351,7 @@ static void a_child_of_a_fork_is_refused(void) {
     }
     int status = 1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
-    /* The parent's stream goes on. */
+    /* The parent's stream continues. */
     send_u32(publisher, 6, 1);
     stripline_packet *packet = receive(subscriber);
     CHECK(first_u32(packet) == 6);
@@ -382,7 +385,7 @@ static void abandoned_streams_go_on(void) {
     stripline_node_free(node);
 }
 
-/* What the functions of a batch get, and when they end it. */
+/* The context of the batch functions, and the condition under which they end the batch. */
 struct batch {
     uint32_t written, found, sum, ends_at;
     int32_t outcome;
@@ -418,7 +421,7 @@ static void batches(void) {
     struct batch out = {.ends_at = 10, .outcome = 42};
     uint64_t sequence = 0;
     size_t packets = 99;
-    /* The packet that is not written is not sent; those before it are. */
+    /* The packet that is not written is not sent; the packets before it are sent. */
     FAILS(STRIPLINE_HANDLER, "42", stripline_publisher_send_many(publisher, 20, 2, write_number, &out, &error));
     IS(STRIPLINE_OK, stripline_publisher_sequence(publisher, &sequence, &error));
     CHECK(sequence == 10);
@@ -431,7 +434,7 @@ static void batches(void) {
     struct batch in = {.ends_at = UINT32_MAX};
     IS(STRIPLINE_OK, stripline_subscriber_drain(subscriber, 4, add_number, &in, &packets, &error));
     CHECK(packets == 4 && in.found == 4 && in.sum == 6);
-    /* A stop leaves the later ones, and so does a failure. */
+    /* A stop leaves the later packets, and so does a failure. */
     in = (struct batch){.ends_at = 1, .outcome = STRIPLINE_STOPPED};
     IS(STRIPLINE_OK, stripline_subscriber_drain(subscriber, 100, add_number, &in, NULL, &error));
     CHECK(in.found == 2 && in.sum == 9);
@@ -453,7 +456,7 @@ static void batches(void) {
     stripline_subscriber_free(subscriber);
     stripline_publisher_free(publisher);
 
-    /* It may free its own subscriber; one with `hold` has no handler. */
+    /* The handler may free its own subscriber. A subscriber with `hold` takes no handler. */
     publisher = publisher_of(node, "freed", "u32");
     subscriber = subscriber_of(node, "freed", "u32", NULL);
     stripline_subscriber_options options = {sizeof options, 2, 0, 0, 0};
@@ -472,7 +475,7 @@ static void batches(void) {
 
 static void count_records(void *context, int32_t level, stripline_text target, stripline_text text) {
     CHECK(level >= 1 && level <= 5 && target.length > 0 && text.length > 0);
-    /* It may not replace itself. */
+    /* The function of the log may not replace itself. */
     CHECK(stripline_log_set(NULL, NULL, 0, NULL) == STRIPLINE_IN_USE);
     atomic_int *records = context;
     *records += 1;

@@ -1,4 +1,4 @@
-/* What a caller can get wrong with components: each is a status with a message, and no crash. */
+/* Mistakes of a caller with components: each gives a status with a message, and no crash. */
 #include "check.h"
 
 #define BAD(words, call) FAILS(STRIPLINE_INVALID_ARGUMENT, words, call)
@@ -126,7 +126,7 @@ static void declarations(void) {
     stripline_component_free(NULL);
 }
 
-/* What is declared without its function. */
+/* Declared items without a function. */
 static void functions(void) {
     stripline_component *it = component_of("it");
     stripline_harness *harness = NULL;
@@ -202,11 +202,11 @@ static void harnesses(void) {
     BAD("NULL", stripline_harness_test(harness, "t", NULL, &error));
     FAILS(STRIPLINE_PORT, "none of that name", stripline_harness_input(harness, "inn", &type, &publisher, &error));
     FAILS(STRIPLINE_PORT, "u8", stripline_harness_message_input(harness, "in", NULL, &publisher, &error));
-    /* The words of the component, with the byte replaced. */
+    /* The words of the component, with the invalid byte replaced. */
     FAILS(STRIPLINE_FAILED, "no UTF-8: \xef\xbf\xbd", stripline_harness_finish(harness, 0, &error));
     stripline_harness_free(harness);
     stripline_harness_free(NULL);
-    /* One that is never started. */
+    /* A harness that is never started. */
     IS(STRIPLINE_OK, stripline_harness_new(it, &harness, &error));
     stripline_component_free(it);
     stripline_harness_free(harness);

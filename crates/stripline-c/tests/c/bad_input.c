@@ -1,10 +1,10 @@
-/* What a caller can get wrong: each is a status with a message, and no crash. */
+/* Mistakes of a caller: each gives a status with a message, and no crash. */
 #include "check.h"
 
 #define NULL_ARGUMENT(call) FAILS(STRIPLINE_INVALID_ARGUMENT, "NULL", call)
 #define BAD(words, call) FAILS(STRIPLINE_INVALID_ARGUMENT, words, call)
 
-/* Bytes that begin no character of UTF-8. */
+/* Bytes that do not begin a UTF-8 character. */
 static const char *const NO_UTF8 = "ab\xff";
 
 static void null_everywhere(stripline_node *node, stripline_publisher *publisher, stripline_subscriber *subscriber) {
@@ -99,7 +99,7 @@ static void null_everywhere(stripline_node *node, stripline_publisher *publisher
     CHECK(stripline_packet_samples(NULL) == NULL && stripline_packet_length(NULL) == 0);
     CHECK(stripline_packet_connection(NULL).length == 0);
 
-    /* NULL is nothing to free. */
+    /* To free NULL does nothing. */
     IS(STRIPLINE_OK, stripline_packet_release(NULL, &error));
     IS(STRIPLINE_OK, stripline_loan_cancel(NULL, &error));
     stripline_node_free(NULL);
@@ -108,7 +108,7 @@ static void null_everywhere(stripline_node *node, stripline_publisher *publisher
     stripline_report_free(NULL);
     stripline_error_free(NULL);
 
-    /* The status is enough. */
+    /* Without an error object, the status is enough. */
     CHECK(stripline_publisher_send(NULL, NULL, 0, NULL, NULL) == STRIPLINE_INVALID_ARGUMENT);
     CHECK(made_publisher == NULL && made_subscriber == NULL && packet == NULL);
 }
@@ -149,7 +149,7 @@ static void texts_and_types(stripline_node *node) {
     CHECK(publisher == NULL && subscriber == NULL);
 }
 
-/* A later header's options, with a member that this library does not have. */
+/* The options of a later header, with a member that this library does not have. */
 struct newer_options {
     stripline_node_options now;
     uint64_t later;
@@ -162,7 +162,7 @@ static void sizes(stripline_node *node, stripline_publisher *publisher) {
     stripline_node_free(other);
     newer.later = 1;
     BAD("does not have", stripline_node_new(&newer.now, &other, &error));
-    /* An older header's, which ends before `isolated`. */
+    /* The options of an older header, which ends before `isolated`. */
     stripline_node_options options = {offsetof(stripline_node_options, isolated), "older", "", 77};
     IS(STRIPLINE_OK, stripline_node_new(&options, &other, &error));
     stripline_node_free(other);
@@ -210,7 +210,7 @@ static void options_out_of_range(stripline_node *node, stripline_publisher *publ
     stream.more = NO_UTF8;
     BAD("UTF-8", stripline_publisher_set_stream(publisher, &stream, &error));
 
-    /* More samples than any packet has, also where their bytes overflow. */
+    /* More samples than any packet can have, also a number that overflows in bytes. */
     stripline_loan *loan = NULL;
     void *memory = NULL;
     FAILS(STRIPLINE_TOO_LARGE, "", stripline_publisher_loan(publisher, SIZE_MAX, &memory, &loan, &error));
@@ -239,12 +239,12 @@ static void wrong_order(stripline_publisher *publisher) {
     CHECK(sequence == 0);
 }
 
-/* Another type at each end of a topic is refused, and listed. */
+/* A different type at one end of a topic is refused, and listed. */
 static void another_type(stripline_node *node) {
     stripline_publisher *publisher = publisher_of(node, "typed", "u32");
     stripline_subscriber *subscriber = subscriber_of(node, "typed", "cf32", NULL);
     stripline_report *report = NULL;
-    /* Another thread connects them. */
+    /* Another thread connects the ends. */
     do {
         stripline_report_free(report);
         report = NULL;
@@ -274,7 +274,7 @@ int main(void) {
     options_out_of_range(node, publisher);
     wrong_order(publisher);
     another_type(node);
-    /* After all of these, the link works. */
+    /* After all these mistakes, the link works. */
     send_u32(publisher, 77, 2);
     stripline_packet *packet = receive(subscriber);
     CHECK(first_u32(packet) == 77);

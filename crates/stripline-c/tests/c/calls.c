@@ -1,4 +1,5 @@
-/* Calls. `calls DOMAIN` checks by itself; `calls DOMAIN TOPICS` serves `text` until its input ends. */
+/* Calls. `calls DOMAIN` runs checks of its own; `calls DOMAIN TOPICS` serves `text` until its input
+ * ends. */
 #include <stdatomic.h>
 #include <threads.h>
 
@@ -8,7 +9,7 @@ static stripline_operation_type type_of(const char *name, const char *types) {
     return (stripline_operation_type){sizeof(stripline_operation_type), name, types, types, types};
 }
 
-/* Handlers: each gets the place of a responder that it keeps, or NULL. */
+/* Handlers. Each gets the place for a responder that it keeps, or NULL. */
 static void echo(void *context, const void *request, size_t bytes, stripline_responder *responder) {
     CHECK(context == NULL && stripline_responder_deadline_ns(responder) > 0);
     IS(STRIPLINE_OK, stripline_responder_reply(responder, request, bytes, &error));
@@ -165,14 +166,14 @@ static void outcomes(int (*serving)(void *)) {
     FAILS(STRIPLINE_WRONG_TYPE, "f32", stripline_operation_call(operation, "", 0, NULL, &reply, &error));
     stripline_operation_free(operation);
 
-    /* A reply that another thread gives after the handler has returned. */
+    /* A reply that another thread sends after the handler has returned. */
     operation = operation_of(client, "keep", NULL);
     IS(STRIPLINE_OK, stripline_operation_start(operation, "", 0, &options, &pending[0], &error));
     IS(STRIPLINE_EMPTY, stripline_pending_wait(pending[0], 0, &reply, &error));
     stripline_operation *fence = operation_of(client, "echo", NULL);
     stripline_server_counts counts = {.size = sizeof counts};
     if (serving == serve) {
-        /* One by one, so that `keep` has returned. */
+        /* One call after the other, so that `keep` has returned. */
         IS(STRIPLINE_OK, stripline_operation_call(fence, "", 0, NULL, &reply, &error));
         stripline_reply_free(reply);
         IS(STRIPLINE_EMPTY, stripline_pending_wait(pending[0], 1000, &reply, &error));
@@ -183,7 +184,7 @@ static void outcomes(int (*serving)(void *)) {
         CHECK(thrd_join(late, NULL) == thrd_success);
         kept = NULL;
     }
-    /* Otherwise cancelled; the responder is freed below. */
+    /* The call is cancelled; the responder is freed below. */
     stripline_pending_free(pending[0]);
     stripline_operation_free(fence);
     stripline_operation_free(operation);
@@ -194,7 +195,7 @@ static void outcomes(int (*serving)(void *)) {
     CHECK(counts.calls > 200 && counts.evicted == 0);
     stripline_server_free(server);
     if (kept != NULL) {
-        /* The server has gone: no effect, and no fault. */
+        /* The server has been freed: the reply has no effect, and causes no fault. */
         IS(STRIPLINE_OK, stripline_responder_reply(kept, "", 0, &error));
         stripline_responder_free(kept);
         kept = NULL;
@@ -232,7 +233,7 @@ static void ends(void) {
     }
     stripline_call_options patient = {sizeof patient, UINT64_C(60000000000), 0, 0};
     IS(STRIPLINE_OK, stripline_operation_start(operation, "abc", 3, &patient, &pending, &error));
-    /* An interrupted wait is repeated. */
+    /* An interrupted wait can be repeated. */
     CHECK(thrd_create(&thread, wake, waker) == thrd_success);
     IS(STRIPLINE_INTERRUPTED, stripline_pending_wait(pending, STRIPLINE_FOREVER, &reply, &error));
     CHECK(thrd_join(thread, NULL) == thrd_success);
@@ -240,7 +241,7 @@ static void ends(void) {
     IS(STRIPLINE_OK, stripline_pending_wait(pending, PATIENCE_NS, &reply, &error));
     reply_is(reply, "abc");
     stripline_pending_free(pending);
-    /* A cancelled call is not begun. */
+    /* A cancelled call is not started. */
     IS(STRIPLINE_OK, stripline_operation_start(operation, "abc", 3, &patient, &pending, &error));
     stripline_pending_free(pending);
     IS(STRIPLINE_EMPTY, stripline_server_serve_one(server, 1000, &error));
@@ -252,7 +253,7 @@ static void ends(void) {
     IS(STRIPLINE_OK, stripline_waker_wake(server_waker, &error));
     IS(STRIPLINE_INTERRUPTED, stripline_server_serve(server, 2, &error));
 
-    /* The server goes with a call outstanding, and the client before its pending call. */
+    /* The server is freed with a call outstanding, and the client before its pending call. */
     stripline_operation *kept_operation = operation_of(client, "keep", NULL);
     IS(STRIPLINE_OK, stripline_operation_start(kept_operation, "", 0, &patient, &pending, &error));
     IS(STRIPLINE_OK, stripline_server_serve_one(server, PATIENCE_NS, &error));
@@ -270,7 +271,7 @@ static void ends(void) {
     stripline_waker_free(server_waker);
     stripline_waker_free(waker);
 
-    /* A handler that frees its server; the service is used again. */
+    /* A handler that frees its server. The service is used again. */
     IS(STRIPLINE_OK, stripline_server_new(node, service, NULL, &freed_by_handler, &error));
     stripline_service_free(service);
     IS(STRIPLINE_OK, stripline_client_new(node, "text", NULL, &client, &error));
@@ -388,7 +389,7 @@ static void serve_others(const char *domain, const char *topics) {
     stripline_service_free(service);
     thrd_t thread;
     CHECK(thrd_create(&thread, end_of_input, node) == thrd_success);
-    /* This process calls the other one's server, too. */
+    /* This process also calls the other one's server. */
     stripline_client *client = NULL;
     IS(STRIPLINE_OK, stripline_client_new(node, "double", NULL, &client, &error));
     stripline_operation *operation = operation_of(client, "call", NULL);

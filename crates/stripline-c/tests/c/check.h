@@ -1,4 +1,4 @@
-/* Checks of the test programs: one that fails prints its place, and ends the program with 1. */
+/* Checks of the test programs. A check that fails prints its place, and ends the program with 1. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -18,7 +18,7 @@
         } \
     } while (0)
 
-/* Checks the status of a call without an error object of its own: write `&error` for it. */
+/* Checks the status of a call. It declares the error object: write `&error` in the call. */
 #define IS(expected, call) \
     do { \
         stripline_error *error = NULL; \
@@ -36,7 +36,7 @@
         stripline_error_free(error); \
     } while (0)
 
-/* As IS for a call that fails: the message has these words. */
+/* Like IS, for a call that fails: the message must contain these words. */
 #define FAILS(expected, words, call) \
     do { \
         stripline_error *error = NULL; \
@@ -77,7 +77,7 @@ static inline stripline_subscriber *subscriber_of(
     return subscriber;
 }
 
-/* Sends `count` samples of type u32: `first`, and so on. */
+/* Sends `count` samples of type u32, from `first` on. */
 static inline void send_u32(stripline_publisher *publisher, uint32_t first, size_t count) {
     stripline_loan *loan = NULL;
     void *memory = NULL;

@@ -3,7 +3,7 @@
 
 #include "check.h"
 
-/* What the functions have been called for, and how `run` behaves. */
+/* The calls of the component's functions, and the behaviour of `run`. */
 struct counts {
     int created, destroyed, changed, tested;
     const char *mode;
@@ -119,12 +119,13 @@ static int32_t run(void *instance, stripline_ports *ports, stripline_reason *rea
     FAILS(STRIPLINE_INVALID_ARGUMENT, "NULL", stripline_readout_set_float(NULL, 1, &error));
     FAILS(STRIPLINE_INVALID_ARGUMENT, "UTF-8", stripline_readout_set_text(state, "\xff", &error));
     if (strcmp(counts->mode, "hold") == 0) {
-        /* The other ones may be stopped already. */
+        /* The other calls may find the component stopped already. */
         IS(STRIPLINE_OK, stripline_ports_poll(ports, &error));
         IS(STRIPLINE_OK, stripline_ports_sleep(ports, 1, &error));
     }
     if (strcmp(counts->mode, "early") == 0) {
-        /* All of it ends with this function, with a packet and a loan that are out. */
+        /* Everything taken from the ports ends with this function, including a packet and a
+         * loan. */
         stripline_packet *packet = NULL;
         stripline_loan *loan = NULL;
         void *memory = NULL;
@@ -233,7 +234,7 @@ static void value_is(stripline_harness *harness, const char *property, const cha
     CHECK(text_is(value, expected));
 }
 
-/* Runs it with fed inputs, changes and self-tests. */
+/* Runs the component with inputs, changes and self-tests. */
 static void runs(const char *mode) {
     struct counts counts = {.mode = mode};
     stripline_component *component = component_of(&counts);
@@ -252,7 +253,7 @@ static void runs(const char *mode) {
     CHECK(stripline_packet_length(packet) == 2 && memcmp(stripline_packet_samples(packet), "\x18\x18", 2) == 0);
     IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
 
-    /* No packet is there: the functions are called while the component waits. */
+    /* No packet arrives: the functions are called while the component waits. */
     stripline_test_outcome outcome = {.size = sizeof outcome};
     IS(STRIPLINE_OK, stripline_harness_set(harness, "factor", "3.5", &error));
     FAILS(STRIPLINE_FAILED, "not seven", stripline_harness_set(harness, "factor", "7", &error));
@@ -285,7 +286,7 @@ static void runs(const char *mode) {
     stripline_harness_free(harness);
 }
 
-/* Ends in other ways than with its input. */
+/* Ends the component in other ways than by the end of its input. */
 static void ends(void) {
     struct counts counts = {.mode = "fail"};
     stripline_component *component = component_of(&counts);
@@ -321,7 +322,7 @@ static void ends(void) {
     IS(STRIPLINE_OK, stripline_harness_finish(harness, 0, &error));
     stripline_harness_free(harness);
 
-    /* One that does not end in time is named. It is stopped, and ends later. */
+    /* The error names a component that does not end in time. It is stopped, and ends later. */
     counts.mode = "run";
     harness = harness_of(component);
     IS(STRIPLINE_OK, stripline_harness_start(harness, &error));
@@ -335,7 +336,7 @@ static void ends(void) {
     stripline_component_free(component);
 }
 
-/* Doubles what it gets. */
+/* Doubles the samples of each packet. */
 static int32_t doubled(void *instance, stripline_packet *packet, stripline_made *made, stripline_reason *reason) {
     size_t length = stripline_packet_length(packet);
     const uint32_t *samples = stripline_packet_samples(packet);

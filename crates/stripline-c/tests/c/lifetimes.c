@@ -1,4 +1,5 @@
-/* Packets and loans that are kept longer than what they came from. Run under AddressSanitizer. */
+/* Packets and loans that outlive their subscribers, publishers and nodes. Run under
+ * AddressSanitizer. */
 #include <threads.h>
 
 #include "check.h"
@@ -39,7 +40,7 @@ static void held_packets_outlive_their_subscriber(void) {
     }
     stripline_packet *packet = NULL;
     FAILS(STRIPLINE_TOO_MANY_HELD, "", stripline_subscriber_receive(subscriber, 0, &packet, &error));
-    /* Any order, and any thread. */
+    /* Packets are released in any order, on any thread. */
     IS(STRIPLINE_OK, stripline_packet_release(held[1], &error));
     FAILS(STRIPLINE_PORT, "released", stripline_packet_release(held[1], &error));
     held[1] = receive(subscriber);
@@ -144,7 +145,7 @@ static void frees_in_every_order(void) {
     }
 }
 
-/* An error outlives what it is about. */
+/* An error outlives the handle that it is about. */
 static void errors_are_their_own(void) {
     stripline_node *node = isolated_node();
     stripline_publisher *publisher = publisher_of(node, "t", "u32");

@@ -1,5 +1,5 @@
-/* Messages in CBOR. `messages DOMAIN` checks by itself; `messages DOMAIN TOPICS` sends each message of
- * `commands` back on `status`, until the end of the stream. */
+/* Messages in CBOR. `messages DOMAIN` runs checks of its own; `messages DOMAIN TOPICS` sends each
+ * message of `commands` back on `status`, until the end of the stream. */
 #include "check.h"
 
 #define TUNE "message/tune{hz:f64}"
@@ -35,7 +35,7 @@ static size_t refused(stripline_node *node, const char *words) {
     return count;
 }
 
-/* A connection is made in the background, and so is its refusal. */
+/* Connections are made in the background, and refused there, too. */
 static size_t await_refused(stripline_node *node, stripline_publisher *publisher, const char *words) {
     size_t count = 0;
     for (int round = 0; count == 0 && round < 3000; round++) {

@@ -16,7 +16,7 @@ static uint32_t below(uint32_t limit) {
     return (uint32_t)(state >> 33) % limit;
 }
 
-/* Checks that a status is one of those. */
+/* Checks that the status is in the list. */
 #define ONE_OF(list, call) \
     do { \
         const stripline_status allowed[] = list; \
@@ -36,7 +36,7 @@ static uint32_t below(uint32_t limit) {
     } while (0)
 #define LIST(...) {__VA_ARGS__}
 
-/* Components that are created and not destroyed. They end on threads of their own. */
+/* The number of components that are created and not destroyed. They end on threads of their own. */
 static atomic_int alive;
 
 static int32_t create(void *context, const stripline_properties *properties, void **instance, stripline_reason *reason) {
@@ -64,7 +64,7 @@ static int32_t test(void *instance, const char *name, double *value, stripline_r
     return STRIPLINE_OK;
 }
 
-/* Forwards what it gets, and leaves the rest to the ports: also a loan, and a packet that is out. */
+/* Forwards each packet, and leaves open loans and received packets to the ports. */
 static int32_t run(void *instance, stripline_ports *ports, stripline_reason *reason) {
     (void)instance;
     stripline_error *error = NULL;
@@ -113,7 +113,7 @@ static stripline_component *component_of(void) {
 
 enum phase { FREED, PREPARED, RUNNING, ENDED };
 
-/* A harness as the model has it. Its ends outlive it. */
+/* A harness in the model. The ports taken from it outlive it. */
 struct run {
     stripline_harness *handle;
     enum phase phase;
@@ -228,7 +228,7 @@ static void step_component(stripline_component *component, struct run *it) {
         break;
     default:
         if (it->phase == RUNNING && it->in != NULL && below(2) == 0) {
-            /* With its end, the component ends when it has forwarded the rest. */
+            /* When its input ends, the component forwards the rest and ends. */
             stripline_publisher_free(it->in);
             it->in = NULL;
             it->may_have_ended = 1;
@@ -242,7 +242,7 @@ static void step_component(stripline_component *component, struct run *it) {
     }
 }
 
-/* A server, a client, and calls that are under way. */
+/* A server, a client, and pending calls. */
 struct calls {
     stripline_server *server;
     stripline_client *client;
@@ -253,7 +253,7 @@ struct calls {
     uint32_t next;
 };
 
-/* Calls whose handler has kept their responder, with their requests. */
+/* Calls with a responder that the handler has kept, and their requests. */
 static stripline_responder *kept[PENDING_MAX];
 static uint32_t kept_request[PENDING_MAX];
 
@@ -291,14 +291,14 @@ static void step_calls(stripline_node *node, stripline_service *service, struct 
         } else if (it->operation == NULL) {
             IS(STRIPLINE_OK, stripline_client_operation(it->client, &type, &it->operation, &error));
         } else if (below(4) == 0) {
-            /* Operations and pending calls go on. */
+            /* Operations and pending calls continue. */
             stripline_client_free(it->client);
             it->client = NULL;
         }
         break;
     case 2:
     case 3:
-        /* Without a server, the start would wait for one. */
+        /* Without a server, the start would wait. */
         if (it->operation != NULL && it->server != NULL && it->pending[place] == NULL) {
             stripline_pending *made = NULL;
             ONE_OF(LIST(STRIPLINE_OK, STRIPLINE_NO_SERVER), stripline_operation_start(it->operation, &it->next, 4, NULL, &made, &error));
@@ -348,7 +348,7 @@ static void step_calls(stripline_node *node, stripline_service *service, struct 
         }
         break;
     case 7:
-        /* Without an answer, the call is refused. */
+        /* A call without an answer is refused. */
         stripline_responder_free(kept[place]);
         kept[place] = NULL;
         break;
@@ -373,7 +373,7 @@ static void end_calls(struct calls *it) {
     stripline_server_free(it->server);
 }
 
-/* A message as CBOR goes through unchanged, whichever end is made first. */
+/* A message as CBOR passes unchanged, whichever end is made first. */
 static void messages(stripline_node *node) {
     stripline_publisher *out = NULL;
     stripline_subscriber *in = NULL;
@@ -430,7 +430,7 @@ int main(int count, char **arguments) {
     stripline_component_free(component);
     stripline_service_free(service);
     stripline_node_free(node);
-    /* The last ones end on their threads. */
+    /* The last components end on their own threads. */
     struct timespec now, start;
     timespec_get(&start, TIME_UTC);
     while (atomic_load(&alive) > 0) {

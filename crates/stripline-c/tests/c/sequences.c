@@ -1,8 +1,8 @@
-/* Random sequences of calls against a model of what each must return:
- * `sequences DOMAIN TRANSPORT SEED COUNT [EVERY]`.
+/* Random sequences of calls, checked against a model of the result of each: `sequences DOMAIN
+ * TRANSPORT SEED COUNT [EVERY]`.
  *
- * The handles are made anew for each EVERY sequences (1), and end as seldom in between. To make them
- * takes a hundred times as long as the calls of a sequence, so that long runs set it. */
+ * The handles are made anew after every EVERY sequences (1), and ended as rarely. Making them takes
+ * a hundred times as long as the calls of a sequence, so long runs set EVERY. */
 #include "check.h"
 
 #define PUBLISHERS 2
@@ -10,19 +10,19 @@
 #define HELD_MAX 2
 #define CALLS 60
 
-/* A publisher as the model has it. */
+/* A publisher in the model. */
 struct publisher {
     stripline_publisher *handle; /* NULL: freed */
-    stripline_loan *loan;        /* the last one */
+    stripline_loan *loan;        /* the last loan */
     uint32_t *memory;
     int is_open, has_ended, is_freed_with_loan;
 };
 
-/* A subscriber: one at a time, with held packets, or windowed. */
+/* A subscriber: without held packets, with held packets, or windowed. */
 struct subscriber {
     stripline_subscriber *handle;
-    stripline_packet *packets[HELD_MAX]; /* NULL: not out */
-    stripline_packet *released;          /* one that may be released again: it is refused */
+    stripline_packet *packets[HELD_MAX]; /* NULL: not lent */
+    stripline_packet *released;          /* a packet that may be released again: this is refused */
     stripline_waker *waker;              /* it outlives the subscriber */
     int kind, is_woken;
 };
@@ -37,7 +37,7 @@ static uint32_t below(uint32_t limit) {
     return (uint32_t)(state >> 33) % limit;
 }
 
-/* Checks that a status is one of two. */
+/* Checks that the status is one of the two. */
 #define ONE_OF(first, second, call) \
     do { \
         stripline_error *error = NULL; \
@@ -181,7 +181,7 @@ static void step_subscriber(stripline_node *node, struct subscriber *it) {
         break;
     case 8:
         if (it->is_woken && free_place >= 0) {
-            /* A call that may wait takes the wake, and nothing else. */
+            /* A call that may wait consumes the wake, and nothing else. */
             it->released = NULL;
             IS(STRIPLINE_INTERRUPTED,
                it->kind == 2 ? stripline_subscriber_window(it->handle, 2, STRIPLINE_FOREVER, &packet, &error)
@@ -234,7 +234,7 @@ static void step_subscriber(stripline_node *node, struct subscriber *it) {
         break;
     default:
         if (it->handle == NULL) {
-            /* A waker of the one before stays with that one. */
+            /* A waker of the previous subscriber stays with that subscriber. */
             if (it->waker == NULL && free_place >= 0 && (places == 1 || (it->packets[0] == NULL && it->packets[1] == NULL))) {
                 it->handle = subscriber_of_kind(node, it->kind);
             }

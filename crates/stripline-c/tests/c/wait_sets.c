@@ -1,4 +1,4 @@
-/* Handles in a loop of the program's own, and wait sets: `wait_sets DOMAIN`. */
+/* Handles in a program's own loop, and wait sets: `wait_sets DOMAIN`. */
 #include <poll.h>
 #include <sys/wait.h>
 #include <threads.h>
@@ -20,7 +20,7 @@ static void take_all(stripline_subscriber *subscriber) {
     }
 }
 
-/* Sends without waiting until there is no room, and prepares for it. */
+/* Sends without waiting until there is no room, and arms the publisher. */
 static void fill(stripline_publisher *publisher) {
     stripline_loan *loan = NULL;
     void *memory = NULL;
@@ -55,7 +55,7 @@ static void descriptors(stripline_node *node) {
     FAILS(STRIPLINE_TOO_MANY_HELD, "release",
           stripline_subscriber_ready_descriptor(subscriber, &of_subscriber, &error));
     IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
-    /* Room. */
+    /* Now there is room. */
     size_t in_place = 0;
     IS(STRIPLINE_OK, stripline_publisher_samples_in_place(publisher, &in_place, &error));
     IS(STRIPLINE_TOO_LARGE, stripline_publisher_arm(publisher, in_place + 1, &error));
@@ -70,7 +70,7 @@ static void descriptors(stripline_node *node) {
     IS(STRIPLINE_OK, stripline_publisher_loan(publisher, 1, &memory, &loan, &error));
     FAILS(STRIPLINE_PORT, "loan", stripline_publisher_arm(publisher, 1, &error));
     IS(STRIPLINE_OK, stripline_loan_cancel(loan, &error));
-    /* Wrong pointers, and the end. */
+    /* Invalid pointers, and the end of the stream. */
     IS(STRIPLINE_INVALID_ARGUMENT, stripline_publisher_arm(NULL, 1, &error));
     IS(STRIPLINE_INVALID_ARGUMENT, stripline_publisher_arm_for_receivers(NULL, 1, &error));
     IS(STRIPLINE_INVALID_ARGUMENT, stripline_publisher_ready_descriptor(publisher, NULL, &error));
@@ -98,7 +98,7 @@ static stripline_wait_set *set_of(void) {
     return set;
 }
 
-/* Waits once, and returns how the key is ready; 0: not. */
+/* Waits once, and returns the way that the key is ready; 0: not ready. */
 static uint64_t wait_for(const stripline_wait_set *set, uint64_t key, int64_t timeout_ns) {
     stripline_wait_event events[8];
     size_t count = 99;
@@ -148,7 +148,7 @@ static void calls(stripline_node *node, const stripline_wait_set *set) {
     }
     while (stripline_client_arm(client, NULL) == STRIPLINE_OK) {
     }
-    /* Freed in the set: they are not ready any more. */
+    /* Handles that are freed in the set are not ready any more. */
     stripline_operation_free(operation);
     stripline_server_free(server);
     stripline_client_free(client);
@@ -174,13 +174,13 @@ static void ports(stripline_node *node, const stripline_wait_set *set) {
           stripline_wait_set_add_subscriber(set, SUBSCRIBER, subscriber, 4, &error));
     IS(STRIPLINE_OK, stripline_wait_set_add_subscriber(set, SUBSCRIBER, subscriber, 0, &error));
     IS(STRIPLINE_OK, stripline_wait_set_add_subscriber(set, WINDOW, windows, 4, &error));
-    /* The same once more, under another key. */
+    /* The same subscriber again, under another key. */
     IS(STRIPLINE_OK, stripline_wait_set_add_subscriber(set, OTHER, subscriber, 0, &error));
     send_u32(publisher, 1, 2);
     while (wait_for(set, SUBSCRIBER, PATIENCE_NS) == 0) {
     }
     CHECK(wait_for(set, OTHER, PATIENCE_NS) != 0 && wait_for(set, WINDOW, 0) == 0);
-    /* One event at a time: each in turn. */
+    /* With room for one event at a time, each member gets its turn. */
     uint64_t seen = 0;
     for (int round = 0; round < 8; round++) {
         stripline_wait_event event = {0, 0};
@@ -193,7 +193,7 @@ static void ports(stripline_node *node, const stripline_wait_set *set) {
     send_u32(publisher, 3, 2);
     while (wait_for(set, WINDOW, PATIENCE_NS) == 0) {
     }
-    /* A packet that is out ends the wait, and is named. */
+    /* A lent packet ends the wait, and the error names it. */
     stripline_packet *packet = receive(subscriber);
     stripline_wait_event event = {0, 0};
     size_t count = 0;
@@ -201,7 +201,7 @@ static void ports(stripline_node *node, const stripline_wait_set *set) {
           stripline_wait_set_wait(set, &event, 1, &count, PATIENCE_NS, &error));
     IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
     take_all(subscriber);
-    /* Freed without being removed, and a new one under the old key. */
+    /* A subscriber freed without being removed, and a new one under the old key. */
     stripline_subscriber_free(windows);
     stripline_wait_set_remove(set, WINDOW, NULL);
     IS(STRIPLINE_OK, stripline_wait_set_remove(set, OTHER, &error));
@@ -243,7 +243,7 @@ static void foreign(const stripline_wait_set *set) {
     CHECK(thrd_create(&thread, write_later, &ends[1]) == thrd_success);
     CHECK(wait_for(set, PIPE, PATIENCE_NS) == STRIPLINE_READY_READABLE);
     CHECK(thrd_join(thread, NULL) == thrd_success);
-    /* It is level-triggered, and closed ones are named. */
+    /* The descriptor is level-triggered, and closed ones are reported. */
     CHECK(wait_for(set, PIPE, PATIENCE_NS) == STRIPLINE_READY_READABLE);
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
     CHECK(wait_for(set, PIPE, PATIENCE_NS) == STRIPLINE_READY_CLOSED);
@@ -272,7 +272,7 @@ static void bad_input(const stripline_wait_set *set) {
     stripline_wait_set_free(NULL);
     IS(STRIPLINE_EMPTY, stripline_wait_set_wait(set, &event, 1, &count, 0, &error));
     CHECK(count == 0);
-    /* A waker, and a child. */
+    /* A waker, and a child process. */
     IS(STRIPLINE_OK, stripline_wait_set_waker(set, &waker, &error));
     thrd_t thread;
     CHECK(thrd_create(&thread, wake_later, waker) == thrd_success);
@@ -299,7 +299,7 @@ int main(void) {
     ports(node, set);
     foreign(set);
     bad_input(set);
-    /* A stop ends a wait, and a set ends with handles in it. */
+    /* A stop ends a wait, and a set may be freed with handles in it. */
     stripline_subscriber *subscriber = subscriber_of(node, "last", "u32", NULL);
     IS(STRIPLINE_OK, stripline_wait_set_add_subscriber(set, SUBSCRIBER, subscriber, 0, &error));
     IS(STRIPLINE_OK, stripline_node_stop(node, &error));

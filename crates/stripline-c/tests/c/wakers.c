@@ -1,4 +1,4 @@
-/* Waits that another thread or a signal handler ends, without a loss: `wakers DOMAIN`. */
+/* Waits that another thread or a signal handler ends, without losses: `wakers DOMAIN`. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <threads.h>
@@ -26,7 +26,7 @@ static int raise_to_process(void *context) {
     return 0;
 }
 
-/* Ends a call that waits without end, once by a thread and once before it begins. */
+/* Ends a call that waits without end: once from a thread, and once by a wake before it begins. */
 #define ENDS(waker, call) \
     do { \
         thrd_t thread; \
@@ -60,7 +60,7 @@ static void subscribers(stripline_node *node) {
             uint8_t ready = 0;
             ENDS(waker, stripline_wait_any(&subscriber, 1, STRIPLINE_FOREVER, &ready, &error));
         }
-        /* A wake in front of a packet, and a call that does not wait. */
+        /* A wake before a packet, and a call that does not wait. */
         send_u32(publisher, 7, 4);
         IS(STRIPLINE_OK, stripline_waker_wake(waker, &error));
         stripline_status (*take)(stripline_subscriber *, int64_t, stripline_packet **, stripline_error **) =
@@ -106,7 +106,7 @@ static void handlers(stripline_node *node) {
     stripline_subscriber_free(subscriber);
 }
 
-/* An acknowledgement that does not come: the error has whether the packet was sent. */
+/* An acknowledgement that does not arrive: the error states whether the packet was sent. */
 static void acknowledgements(
     stripline_publisher *publisher, stripline_subscriber *subscriber, stripline_waker *waker) {
     stripline_send_options options = {.size = sizeof options, .set = STRIPLINE_SEND_SET_SCOPE, .scope = 3};
@@ -134,7 +134,7 @@ static void publishers(stripline_node *node, int has_scopes) {
     ENDS(waker, stripline_publisher_wait_for_receivers(publisher, 1, STRIPLINE_FOREVER, &error));
     stripline_subscriber *subscriber = subscriber_of(node, "full", "u32", NULL);
     wait_for_receiver(publisher);
-    /* Until there is no room. */
+    /* Sends until there is no room. */
     uint32_t sent = 0, sample = 0;
     stripline_status status;
     while ((status = stripline_publisher_try_send(publisher, &sample, 1, NULL, NULL)) == STRIPLINE_OK) {
@@ -157,7 +157,7 @@ static void publishers(stripline_node *node, int has_scopes) {
         acknowledgements(publisher, subscriber, waker);
     }
 
-    /* An end goes on after a wake, if it has to wait at all. */
+    /* The end of a stream continues after a wake, if it must wait at all. */
     IS(STRIPLINE_OK, stripline_waker_wake(waker, &error));
     while ((status = stripline_publisher_finish(publisher, STRIPLINE_FOREVER, NULL)) == STRIPLINE_INTERRUPTED) {
     }
@@ -172,7 +172,7 @@ static void publishers(stripline_node *node, int has_scopes) {
     stripline_subscriber_free(subscriber);
 }
 
-/* A signal ends each of many waits, and no packet is lost by it. */
+/* A signal ends each of many waits, and no packet is lost. */
 static void signal_handlers(stripline_node *node) {
     stripline_publisher *publisher = publisher_of(node, "signals", "u32");
     stripline_subscriber *subscriber = subscriber_of(node, "signals", "u32", NULL);
@@ -188,7 +188,7 @@ static void signal_handlers(stripline_node *node) {
         CHECK(thrd_create(&thread, raise_to_process, NULL) == thrd_success);
         IS(STRIPLINE_INTERRUPTED, stripline_subscriber_receive(subscriber, STRIPLINE_FOREVER, &packet, &error));
         CHECK(thrd_join(thread, NULL) == thrd_success);
-        /* The handler may run on any thread, and still be at its end. */
+        /* The handler may run on any thread, and may still be in its last instructions. */
         while (atomic_load(&wakes) == (int)round) {
             thrd_yield();
         }
@@ -232,7 +232,7 @@ int main(int count, char **arguments) {
         bad_input(node);
         subscribers(node);
         handlers(node);
-        /* Over `uds`, a topic's connection has its scope from the start. */
+        /* Over `uds`, the scope of a topic's connection is fixed when it is made. */
         publishers(node, index < 2);
         signal_handlers(node);
         stripline_node_free(node);

@@ -1,4 +1,4 @@
-//! Many packets at a time: `send_many`, and `drain`.
+//! Many packets in one call: `send_many`, and `drain`.
 
 use crate::languages::Language;
 use crate::model::{Stream, line};
@@ -11,7 +11,7 @@ pub fn packets_sent_together_arrive_one_by_one(pair: &mut Pair) {
         pair.sender().expect(&format!("many out 30 {samples}"), &format!("ok {}", 30 * round));
         pair.receiver().expect("take in 30 60000", &line(&stream.send(30, &[samples]), "done"));
     }
-    // More than there is room for: the sender waits in between.
+    // There are more packets than room: the sender waits in between.
     if !pair.is_one() {
         pair.receiver().begin("take in 500 60000");
         pair.sender().expect("many out 500 40", "ok 560");
@@ -22,7 +22,7 @@ pub fn packets_sent_together_arrive_one_by_one(pair: &mut Pair) {
 }
 
 pub fn a_drain_takes_what_is_there_in_order(pair: &mut Pair) {
-    // In Python, what is drained is held.
+    // In Python, drained packets are held.
     let hold = if pair.receiver().language == Language::Python { 16 } else { 0 };
     pair.link("depth = 64", hold);
     let mut stream = Stream::default();
@@ -30,7 +30,7 @@ pub fn a_drain_takes_what_is_there_in_order(pair: &mut Pair) {
     let expected = stream.send(20, &[40, 7]);
     let mut found = Vec::new();
     while found.len() < expected.len() {
-        // At least one, and no more than the limit.
+        // At least one packet, and no more than the limit.
         let answer = pair.receiver().order("drain in 6");
         let tokens: Vec<String> = answer.split(' ').map(String::from).collect();
         let (last, tokens) = tokens.split_last().unwrap();

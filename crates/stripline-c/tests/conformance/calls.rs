@@ -1,10 +1,10 @@
-//! Calls: a client at the sender's place, a server at the receiver's.
+//! Calls: the sender's process has the client, and the receiver's process has the server.
 
 use crate::languages::Language;
 use crate::pair::Pair;
 use crate::support::await_that;
 
-/// Opens the nodes, and connects a client with that deadline.
+/// Opens the nodes, and connects a client with this deadline.
 fn connect(pair: &mut Pair, deadline_ms: u32) {
     pair.open("");
     pair.receiver().ok("server desk radio");
@@ -18,7 +18,7 @@ pub fn calls_have_replies_errors_and_refusals(pair: &mut Pair) {
     for number in [0, 7, 200, 70_000, 5_000_000_000_u64] {
         pair.sender().expect(&format!("call radio double {number}"), &format!("ok {}", 2 * number));
     }
-    // The operation's own error has its value.
+    // The operation's own error contains its value.
     let message = pair.sender().fails("call radio fail 77", "user-error");
     assert_eq!(message, "77");
     // A refusal in words. In Python, only an exception refuses.
@@ -29,7 +29,7 @@ pub fn calls_have_replies_errors_and_refusals(pair: &mut Pair) {
     let message = pair.sender().fails("call radio refuse 1", code);
     assert!(message.contains("the antenna is not plugged in"), "{message}");
     assert_eq!(pair.receiver().answer(), "ok");
-    // The server does not get it: it does not have to serve.
+    // The server does not get this call, so it need not serve.
     pair.receiver().begin("serve desk 1 60000");
     let message = pair.sender().fails("call radio nothing 1", "unknown-operation");
     assert!(message.contains("nothing"), "{message}");
@@ -44,7 +44,7 @@ pub fn a_call_without_a_server_or_a_reply_ends_in_time(pair: &mut Pair) {
     assert!(message.contains("radio"), "{message}");
     pair.receiver().ok("server desk radio");
     pair.sender().ok("servers radio 1");
-    // It does not serve.
+    // The server does not serve.
     let message = pair.sender().fails("call radio double 1", "call-unanswered");
     assert!(message.contains("radio"), "{message}");
 }
@@ -52,8 +52,8 @@ pub fn a_call_without_a_server_or_a_reply_ends_in_time(pair: &mut Pair) {
 pub fn a_handler_that_fails_refuses_its_call_and_the_server_goes_on(pair: &mut Pair) {
     connect(pair, 3_600_000);
     pair.receiver().begin("serve desk 3 60000");
-    // A panic in Rust, an exception in C++ and Python, and in C what a program does that finds its
-    // own mistake.
+    // The handler panics in Rust, and throws an exception in C++ and Python. In C, it reports a
+    // mistake of its own.
     for _ in 0..2 {
         let message = pair.sender().fails("call radio throw 1", "handler-panicked");
         assert!(message.contains("the antenna has fallen over"), "{message}");
@@ -64,8 +64,8 @@ pub fn a_handler_that_fails_refuses_its_call_and_the_server_goes_on(pair: &mut P
 
 pub fn a_call_of_another_type_is_refused(pair: &mut Pair) {
     // In C and C++ the types are texts, which are compared before the call is made. In Rust, the
-    // server finds that the request is of another one. Python has values only: there, and with a
-    // client in Python, the program checks them itself.
+    // server finds that the request has another type. Python has only values: the program checks
+    // them itself, and so does a server for a client in Python.
     let (client, server) = (pair.sender().language, pair.receiver().language);
     let served = match (client, server) {
         (Language::Rust | Language::Python, Language::Rust) => 2,
@@ -83,7 +83,7 @@ pub fn a_call_of_another_type_is_refused(pair: &mut Pair) {
 
 pub fn a_server_that_leaves_ends_its_call(pair: &mut Pair) {
     connect(pair, 3_600_000);
-    // It has the call, and does not serve.
+    // The server has the call, and does not serve it.
     pair.sender().begin("call radio double 4");
     pair.await_sender_waits();
     pair.receiver().ok("drop desk");
@@ -102,7 +102,7 @@ pub fn a_killed_server_ends_its_call(pair: &mut Pair) {
     let answer = pair.sender().answer();
     let message = pair.sender().is_failure(&answer, "server-gone");
     assert!(message.contains("radio"), "{message}");
-    // Another server takes the next.
+    // Another server takes the next call.
     pair.receiver().ok("server desk radio");
     await_that("the next server", || pair.sender().order("servers radio 1") == "ok");
     pair.receiver().begin("serve desk 1 60000");

@@ -3,19 +3,20 @@
 use crate::model::{Stream, behind, line};
 use crate::pair::Pair;
 
-/// A gap behind five packets of a sender that is gone: how many it never sent is unknown.
+/// A gap after five packets of a sender that has left: the number of packets that it never sent is
+/// unknown.
 const RESTART: &str = "peer-restart:5:0:0";
 
 pub fn an_abandoned_stream_resumes_with_a_gap(pair: &mut Pair) {
     pair.link("", 0);
     pair.sender().expect("send out 5 40", "ok 5");
     pair.sender().ok("abandon out");
-    // All that was sent arrives, and no end.
+    // All packets that were sent arrive, without an end of stream.
     pair.receiver().expect("take in 5 60000", &line(&Stream::default().send(5, &[40]), "done"));
     resumes(pair);
 }
 
-/// Checks that another sender comes in place of one that is gone.
+/// Checks that another sender replaces one that has left.
 fn resumes(pair: &mut Pair) {
     pair.await_sender_end();
     pair.sender().ok("publish out numbers u8");
@@ -44,16 +45,16 @@ pub fn a_loan_of_a_killed_sender_is_not_sent(pair: &mut Pair) {
 }
 
 pub fn a_killed_receiver_frees_its_sender(pair: &mut Pair) {
-    // More than any kernel takes for it.
+    // More than any kernel buffers for the receiver.
     pair.link("depth = 4;buffer = 65536", 4);
     pair.sender().begin("send out 2000 10000");
-    // It holds packets while the sender has no room.
+    // The receiver holds packets while the sender has no room.
     pair.receiver().expect("hold in a 60000", "0/0/10000");
     pair.receiver().expect("hold in b 60000", "1/10000/10000");
     pair.await_sender_waits();
     pair.kill_receiver();
     assert_eq!(pair.sender().answer(), "ok 2000");
-    // A successor gets a gap up to the first packet that it gets.
+    // A successor gets a gap up to the first packet that it receives.
     pair.receiver().ok("subscribe in numbers u8 0");
     pair.sender().ok("receivers out 1");
     pair.sender().expect("send out 1 10000", "ok 2001");
@@ -67,11 +68,11 @@ pub fn a_killed_receiver_frees_its_sender(pair: &mut Pair) {
 
 pub fn a_receiver_that_leaves_is_not_waited_for(pair: &mut Pair) {
     pair.link("depth = 4;buffer = 16384", 0);
-    // The connection may still be in the making when the port leaves.
+    // The connection may not be complete yet when the port leaves.
     pair.sender().order("fill out 1000");
     pair.receiver().ok("drop in");
     let sent = pair.sender().number("send out 100 1000");
-    // One that comes later is no successor: it has no gap.
+    // A receiver that connects later is not a successor: it has no gap.
     Pair::await_peers(pair.sender(), "out", 0);
     pair.receiver().ok("subscribe in numbers u8 0");
     pair.sender().ok("receivers out 1");

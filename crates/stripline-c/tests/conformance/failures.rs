@@ -1,11 +1,11 @@
-//! What is refused: with the same code in each language, and words that name it.
+//! Refusals: with the same code in each language, and words that name the cause.
 
 use crate::languages::Language;
 use crate::pair::Pair;
 use crate::support::await_that;
 
 pub fn another_type_is_refused_naming_both(pair: &mut Pair) {
-    // Where the topic wants an error, the wait for a packet has it, once for each sender.
+    // If the topic asks for an error, the wait for a packet returns it, once for each sender.
     pair.open("refusal-is-error = true");
     pair.receiver().ok("subscribe in numbers s16 0");
     pair.sender().ok("publish out numbers cf32");
@@ -14,13 +14,13 @@ pub fn another_type_is_refused_naming_both(pair: &mut Pair) {
     pair.receiver().expect("take in 1 0", "empty");
     let refusals = pair.receiver().order("refusals in");
     assert!(refusals.starts_with("ok numbers@") && refusals.contains("type cf32, not s16"), "{refusals}");
-    // What fits is connected, and gets all.
+    // A port with a matching type is connected, and gets all packets.
     pair.receiver().ok("subscribe fits numbers cf32 0");
     pair.sender().ok("receivers out 1");
     pair.sender().expect("send out 1 6", "ok 1");
     pair.receiver().expect("take fits 1 60000", "0/0/6 done");
     pair.close();
-    // Otherwise it is listed only. Two layouts of one name are two types.
+    // Otherwise the refusal is only listed. Two layouts of one name are two types.
     pair.open("");
     pair.sender().ok("publish out structures det{range_bin:u32,doppler_bin:s32,level_db:f32}");
     pair.receiver().ok("subscribe in structures u64 0");
@@ -28,7 +28,7 @@ pub fn another_type_is_refused_naming_both(pair: &mut Pair) {
     let receiver = pair.receiver();
     await_that("the refusal is listed", || receiver.order("refusals in").contains(both));
     receiver.expect("take in 1 0", "empty");
-    // The list is as long as the sender is there.
+    // The list has the sender for as long as it exists.
     pair.sender().ok("drop out");
     let receiver = pair.receiver();
     await_that("no refusal is left", || receiver.order("refusals in").trim() == "ok");
@@ -50,7 +50,7 @@ pub fn failures_have_the_same_code(pair: &mut Pair) {
         }
     }
     pair.link("buffer = 16384;depth = 4", 0);
-    // A text that is no type. In C++, the compiler checks types.
+    // A text that is not a type. In C++, the compiler checks types.
     for (end, command) in [(0, "publish bad numbers"), (1, "subscribe bad numbers")] {
         let end = if end == 0 { pair.sender() } else { pair.receiver() };
         if end.language == Language::Cpp {
@@ -60,7 +60,7 @@ pub fn failures_have_the_same_code(pair: &mut Pair) {
         let message = end.fails(&format!("{command} det{{x:u7}}{hold}"), "invalid-argument");
         assert!(message.contains("u7"), "{message}");
     }
-    // More than goes in one frame needs a wait.
+    // A packet that does not fit one frame needs a wait.
     let message = pair.sender().fails("send out 1 1000000 way=try", "too-large");
     assert!(message.contains("do not fit one frame"), "{message}");
     // A scope that is fixed when the connection is made.

@@ -1,4 +1,4 @@
-//! Section 3: a function that handles each packet. In Python, that is the body of a loop.
+//! Section 3: a function that handles each packet. In Python, this is the body of a loop.
 
 use crate::model::{Stream, line};
 use crate::pair::Pair;
@@ -22,7 +22,7 @@ pub fn a_failing_handler_fails_its_sender_and_loses_nothing(pair: &mut Pair) {
     assert!(message.contains("-> numbers"), "{message}");
     let answer = pair.receiver().answer();
     assert!(answer.starts_with("0/0/40 1/40/40 error handler "), "{answer}");
-    // The port goes on behind that packet.
+    // The port continues after that packet.
     pair.receiver().begin("handle in -");
     pair.sender().expect("send out 2 40", "ok 4");
     pair.sender().ok("finish out 60000");

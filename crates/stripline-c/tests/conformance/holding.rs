@@ -6,7 +6,7 @@ use crate::pair::Pair;
 pub fn held_packets_are_released_in_any_order(pair: &mut Pair) {
     pair.link("depth = 8;buffer = 65536", 4);
     let (mut stream, keys) = (Stream::default(), ["a", "b", "c"]);
-    // Some are too large to stay where the sender wrote them.
+    // Some packets are too large to stay where the sender wrote them.
     let sizes = [10, 0, 20_000, 700];
     let mut sent = 0;
     let mut send = |pair: &mut Pair, count: usize| {
@@ -19,7 +19,7 @@ pub fn held_packets_are_released_in_any_order(pair: &mut Pair) {
         pair.receiver().expect(&format!("hold in {key} 60000"), token);
     }
     for round in 0..20 {
-        // The sender goes on, round after round through its buffer.
+        // The sender continues, round after round through its buffer.
         let others = send(pair, 4);
         pair.receiver().expect("take in 4 60000", &line(&others, "done"));
         if round == 10 {
@@ -29,7 +29,7 @@ pub fn held_packets_are_released_in_any_order(pair: &mut Pair) {
     for (key, token) in [("a", &tokens[0]), ("c", &tokens[2])] {
         pair.receiver().expect(&format!("check {key}"), token);
     }
-    // They outlive their subscriber.
+    // Held packets outlive their subscriber.
     pair.sender().ok("finish out 60000");
     pair.receiver().expect("take in 1 60000", "ended");
     pair.receiver().ok("drop in");

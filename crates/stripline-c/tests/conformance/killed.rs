@@ -1,6 +1,6 @@
-//! Section 5: an end that is killed at every step, while the other holds packets or a loan.
+//! Section 5: an end that is killed at every step, while the other end holds packets or a loan.
 //!
-//! What was sent arrives, the next one resumes, and nothing is left behind.
+//! Packets that were sent arrive, the next end resumes, and nothing is left behind.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,20 @@ use crate::model::{Stream, behind, line};
 use crate::pair::Pair;
 use crate::support::await_that;
 
-/// Moments at which the end is killed: behind the answer to its last command, or right behind the
-/// command.
+/// The moments at which the end is killed: after the answer to its last command, or right after it
+/// got the command.
 const MOMENTS: [bool; 2] = [true, false];
 
-/// Returns after which of so many steps, and at which moments, the end is killed. Over memory, that
-/// is each. Over sockets, each takes as long, and the system does what is left: there it is once,
-/// while the end holds the most.
+/// Returns the steps, and the moments at each, at which the end is killed. Over memory, these are
+/// all. Over sockets, each kill takes as long and leaves the rest to the system: there, the end is
+/// killed once, while it holds the most.
 fn kills(pair: &Pair, steps: usize) -> Vec<(usize, bool)> {
     let all = (1..=steps).flat_map(|step| MOMENTS.map(|moment| (step, moment)));
     all.filter(|kill| !pair.is_stream() || *kill == (steps, true)).collect()
 }
 
-/// The commands of a sender, with the packets of each command. The last one leaves a loan open.
+/// The commands of a sender, with the number of packets of each. The last command leaves a loan
+/// open.
 const SENDER: [(&str, usize); 6] = [
     ("publish out numbers u8", 0),
     ("receivers out 1", 0),
@@ -63,11 +64,11 @@ pub fn a_sender_killed_at_every_step(pair: &mut Pair) {
         pair.kill_sender();
         let most: usize = SENDER[..steps].iter().map(|step| step.1).sum();
         let least = if is_answered { most } else { SENDER[..steps - 1].iter().map(|step| step.1).sum() };
-        // It holds the first ones while the rest arrives.
+        // The receiver holds the first packets while the rest arrives.
         let tokens = Stream::default().send(most, &[40]);
         let mut held = Vec::new();
         for key in ["a", "b"] {
-            // Those that were sent come at once; of one under way, perhaps none.
+            // Packets that were sent arrive at once; of a send under way, perhaps none.
             let wait = if held.len() < least { "60000" } else { "0" };
             let token = pair.receiver().order(&format!("hold in {key} {wait}"));
             if token == "empty" {
@@ -92,7 +93,7 @@ pub fn a_sender_killed_at_every_step(pair: &mut Pair) {
         for (key, token) in &held {
             pair.receiver().expect(&format!("check {key}"), token);
         }
-        // The next one goes on where it has ended.
+        // The next sender continues where the first one ended.
         pair.sender().ok("publish out numbers u8");
         pair.sender().ok("receivers out 1");
         pair.sender().expect("send out 2 40", "ok 2");
@@ -126,7 +127,7 @@ pub fn a_receiver_killed_at_every_step(pair: &mut Pair) {
         perform(pair.receiver(), rest.iter().copied(), is_answered);
         let names = pair.names();
         pair.kill_receiver();
-        // The loan is still the sender's, and its send waits for nothing.
+        // The loan still belongs to the sender, and its send waits for nothing.
         pair.sender().expect("commit", "ok 9");
         Pair::await_peers(pair.sender(), "out", 0);
         pair.sender().expect("send out 2000 40", "ok 2009");
@@ -138,10 +139,11 @@ pub fn a_receiver_killed_at_every_step(pair: &mut Pair) {
         let gap = answer.strip_suffix(" 2010/80400/40 ended").and_then(|it| it.strip_prefix("2009/80360/40"));
         let gap = gap.unwrap_or_else(|| panic!("{steps} {is_answered}: {answer}"));
         if is_answered || steps > 1 {
-            // From the first packet that was not finished, up to the first that comes.
+            // The gap reaches from the first packet that was not finished to the first one that
+            // arrives.
             let numbers = gap.strip_prefix("/peer-restart:").unwrap_or_else(|| panic!("{steps}: {answer}"));
             let numbers: Vec<u64> = numbers.split(':').map(|number| number.parse().unwrap()).collect();
-            // What the kernel had accepted for it died with it.
+            // Packets that the kernel had accepted for the receiver were lost with it.
             let first_max = if pair.is_stream() { 9 } else { 6 };
             let counts = (numbers[0] + numbers[1], numbers[2]);
             assert!(numbers[0] <= first_max, "{steps}: {answer}");
@@ -159,8 +161,8 @@ struct Inventory {
 }
 
 impl Inventory {
-    /// Takes that of an end which has waited for a packet before, and ended all. What its language
-    /// keeps for all its waits is there then.
+    /// Counts for an end which has waited for a packet before, and has ended everything. The
+    /// descriptors and threads that the language keeps for all waits then exist.
     fn of_warm(pair: &mut Pair, name: &str) -> Self {
         pair.link("", 4);
         pair.receiver().begin("take in 2 60000");
@@ -173,7 +175,8 @@ impl Inventory {
         Self { descriptors: count(end, "fd"), threads: count(end, "task") }
     }
 
-    /// Checks that the sockets are gone, and that the end has no more open than then.
+    /// Checks that the sockets are gone, and that the end has no more descriptors and threads than
+    /// before.
     fn is_all(&self, names: &BTreeSet<String>, end: &End) {
         await_that("no socket is left", || abstract_names().is_disjoint(names));
         await_that("no thread is left", || count(end, "task") <= self.threads);

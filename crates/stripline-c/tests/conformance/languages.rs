@@ -1,4 +1,4 @@
-//! The programs of the ends, and those that are running and free.
+//! The programs of the ends, and those that run and are free.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub enum Language {
 use Language::{C, Cpp, Python, Rust};
 
 impl Language {
-    /// Returns all languages with a program here. The others are printed.
+    /// Returns all languages that have a program here. The missing ones are printed.
     pub fn all() -> Vec<Self> {
         [Rust, C, Cpp, Python].into_iter().filter(|language| language.is_here()).collect()
     }
@@ -40,7 +40,7 @@ impl Language {
         is_here
     }
 
-    /// Returns the variable that names the program, where it is not built here.
+    /// Returns the variable that names the program, for languages that are not built here.
     fn variable(self) -> Option<&'static str> {
         match self {
             Rust | C => None,
@@ -63,7 +63,7 @@ impl Language {
                 Command::new(C_PROGRAM.get_or_init(|| program(source, Kind::Plain)))
             }
             Cpp | Python => {
-                // The program, and its arguments.
+                // The program, and the arguments.
                 let words = std::env::var(self.variable().unwrap()).unwrap();
                 let mut words = words.split(':');
                 let mut command = Command::new(words.next().unwrap());
@@ -80,10 +80,10 @@ impl fmt::Display for Language {
     }
 }
 
-/// The programs that are running and free. They end with this process, which closes their input.
+/// The programs that run and are free. They end with this process, which closes their input.
 static FREE: Mutex<Vec<End>> = Mutex::new(Vec::new());
 
-/// A program at one end, or at both.
+/// A program for one end, or for both.
 pub struct End {
     pub language: Language,
     process: TestProcess,
@@ -91,7 +91,7 @@ pub struct End {
 }
 
 impl End {
-    /// Takes a free program, or starts one.
+    /// Takes a free program, or starts a new one.
     pub fn of(language: Language) -> Self {
         let mut free = FREE.lock().unwrap();
         if let Some(place) = free.iter().position(|end| end.language == language) {
@@ -119,7 +119,7 @@ impl End {
         self.answer()
     }
 
-    /// Sends a command that must be done without a failure.
+    /// Sends a command that must succeed with `ok`.
     #[track_caller]
     pub fn ok(&mut self, command: &str) {
         self.expect(command, "ok");
@@ -132,14 +132,14 @@ impl End {
         assert_eq!(found, answer, "{} answers `{command}`", self.language);
     }
 
-    /// Sends a command that must fail with a code; returns the message.
+    /// Sends a command that must fail with this code; returns the message.
     #[track_caller]
     pub fn fails(&mut self, command: &str, code: &str) -> String {
         let found = self.order(command);
         self.is_failure(&found, code)
     }
 
-    /// Checks an answer that must be a failure with a code; returns the message.
+    /// Checks that an answer is a failure with this code; returns the message.
     #[track_caller]
     pub fn is_failure(&self, answer: &str, code: &str) -> String {
         let message = answer.strip_prefix(&format!("error {code} "));
@@ -178,8 +178,8 @@ impl End {
         self.process.answer(std::time::Duration::ZERO).is_err()
     }
 
-    /// Ends the wait under way, as its language does: Python by Ctrl-C, C and C++ by a waker that a
-    /// signal's handler wakes, Rust by one that another thread wakes.
+    /// Ends the wait under way, in the way of the language: Python by Ctrl-C, C and C++ by a waker
+    /// in a signal handler, Rust by a waker on another thread.
     pub fn interrupt(&mut self) {
         match self.language {
             Rust => self.process.order("wake"),
@@ -189,7 +189,7 @@ impl End {
         }
     }
 
-    /// Kills it without warning.
+    /// Kills the program without warning.
     pub fn kill(mut self) {
         self.process.kill();
     }

@@ -1,9 +1,9 @@
 //! The link contract between programs in C, C++, Python and Rust, in every combination.
 //!
-//! Each rule runs for every pair of languages over each transport; over `inproc`, for each language
-//! with both ends in one process. `bindings/conformance/README.md` has the commands of the ends.
-//! Those in C++ and Python run where `STRIPLINE_END_CPP` and `STRIPLINE_END_PYTHON` name their
-//! programs, as `bindings/conformance/check` does.
+//! Each rule runs for every pair of languages over each transport. Over `inproc`, it runs for each
+//! language with both ends in one process. `bindings/conformance/README.md` describes the commands
+//! of the ends. The ends in C++ and Python run if `STRIPLINE_END_CPP` and `STRIPLINE_END_PYTHON`
+//! name their programs, as `bindings/conformance/check` does.
 
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
 
@@ -38,7 +38,8 @@ mod test_process;
 mod waits;
 mod windows;
 
-/// Generates one test for each rule: those that one process can keep, too, and the others.
+/// Generates one test for each rule: for the rules that also run within one process, and for the
+/// others.
 macro_rules! rules_of {
     ($transport:ident, $($file:ident: [$($rule:ident),* $(,)?])*) => {
         mod $transport {
@@ -124,7 +125,8 @@ macro_rules! rules_of {
 
 rules_of! { shm, uds, tcp, udp, mqueue }
 
-/// Generates the rules of ends that are killed: at every step over memory, at one over sockets.
+/// Generates the rules for ends that are killed: at every step over memory, at one step over
+/// sockets.
 macro_rules! kills_of {
     ($($name:ident: $transport:literal),*) => {$(
         mod $name {
@@ -196,7 +198,7 @@ rules_of! { inproc,
     ]
 }
 
-/// Executes commands as the end in Rust, where this binary is started for that.
+/// Executes commands as the end in Rust, if this binary is started for that.
 #[test]
 fn child_entry() {
     if std::env::var_os(languages::IS_END).is_some() {

@@ -4,9 +4,9 @@ use crate::languages::Language;
 use crate::pair::Pair;
 use crate::support::await_that;
 
-/// Values of every kind, as the shortest CBOR of them in hexadecimal.
+/// Values of every kind, each as the shortest CBOR in hexadecimal.
 const VALUES: [&str; 22] = [
-    // Whole numbers, at the ends of each width.
+    // Whole numbers, at the limits of each width.
     "00",
     "17",
     "1818",
@@ -24,18 +24,18 @@ const VALUES: [&str; 22] = [
     "f4",
     "f5",
     "f6",
-    // Texts, one not of ASCII, and bytes.
+    // Texts (one is not ASCII), and bytes.
     "60",
     "66c3b87dc3a962",
     "40",
     "4400ff7f80",
-    // Lists and maps, within each other.
+    // Lists and maps, nested.
     "80",
     "a0",
     "a261618301a16162f6824100206163fb3fb999999999999a",
 ];
 
-/// The bytes of a large message's payload: more than one frame takes.
+/// The payload of a large message, in bytes: more than fits one frame.
 const LARGE: usize = 3_000_000;
 
 pub fn messages_of_every_kind_travel(pair: &mut Pair) {
@@ -48,7 +48,8 @@ pub fn messages_of_every_kind_travel(pair: &mut Pair) {
         VALUES.iter().enumerate().map(|(number, value)| format!("{number}/{value}")).collect();
     let expected = format!("{} done", tokens.join(" "));
     pair.receiver().expect(&format!("take-messages in {} 60000", VALUES.len()), &expected);
-    // A message is whole, however large it is. One process has to wait in between.
+    // A message is not divided, however large it is. With both ends in one process, the sender
+    // would have to wait.
     if !pair.is_one() {
         pair.receiver().begin("take-messages in 1 60000");
         pair.sender()
@@ -67,9 +68,9 @@ pub fn what_is_no_message_is_refused_by_those_that_read_it(pair: &mut Pair) {
     pair.receiver().ok("subscribe-messages in news message/cbor");
     pair.sender().ok("publish-messages out news message/cbor");
     pair.sender().ok("receivers out 1");
-    // Python sends values: none of its messages is malformed.
+    // Python sends values, so none of its messages is malformed.
     if pair.sender().language != Language::Python {
-        // A text that ends early, and bytes behind a value.
+        // A text that is cut off, and bytes after a value.
         for (place, malformed) in ["6361", "0000"].into_iter().enumerate() {
             pair.sender().expect(&format!("send-messages out {malformed}"), &format!("ok {}", place + 1));
             if pair.receiver().language == Language::Python {
@@ -79,7 +80,7 @@ pub fn what_is_no_message_is_refused_by_those_that_read_it(pair: &mut Pair) {
             }
         }
     }
-    // The next one is as good as any.
+    // The next message is not affected.
     pair.sender().number("send-messages out 182a");
     let answer = pair.receiver().order("take-messages in 1 60000");
     assert!(answer.ends_with("/182a done"), "{answer}");
@@ -95,7 +96,7 @@ pub fn schemas_are_compared(pair: &mut Pair) {
         refusals.contains("tune{hz:f64}") && refusals.contains("tune{hz:u32}")
     });
     receiver.expect("take-messages other 1 0", "empty");
-    // The same schema, and none at all, fit.
+    // An equal schema fits, and so does no schema.
     pair.receiver().ok("subscribe-messages same tuning message/tune{hz:f64}");
     pair.receiver().ok("subscribe-messages any tuning message/cbor");
     pair.sender().ok("receivers out 2");
@@ -104,7 +105,7 @@ pub fn schemas_are_compared(pair: &mut Pair) {
     for name in ["same", "any"] {
         pair.receiver().expect(&format!("take-messages {name} 1 60000"), &format!("0/{value} done"));
     }
-    // Samples are no messages.
+    // Samples are not messages.
     pair.receiver().ok("subscribe samples tuning u8 0");
     let receiver = pair.receiver();
     await_that("the refusal is listed", || receiver.order("refusals samples").contains("not u8"));

@@ -1,4 +1,4 @@
-//! What a receiver must print of a stream: the simplest model, which counts.
+//! The output that a receiver must print for a stream: the simplest model, which counts.
 
 /// A stream under way.
 #[derive(Default)]
@@ -8,7 +8,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Returns the tokens of packets that are sent next, of these numbers of samples in turn.
+    /// Returns the tokens of the next `count` packets. The sizes are taken in turn.
     pub fn send(&mut self, count: usize, sizes: &[u64]) -> Vec<String> {
         let packet = |number: usize| {
             let samples = sizes[number % sizes.len()];
@@ -21,7 +21,7 @@ impl Stream {
     }
 }
 
-/// Returns the tokens with a gap before the first.
+/// Returns the tokens with a gap before the first one.
 pub fn behind(gap: &str, mut tokens: Vec<String>) -> Vec<String> {
     if let Some(first) = tokens.first_mut() {
         first.push_str(&format!("/{gap}"));
@@ -29,12 +29,12 @@ pub fn behind(gap: &str, mut tokens: Vec<String>) -> Vec<String> {
     tokens
 }
 
-/// Returns what is printed of tokens with an outcome behind them.
+/// Returns the line for these tokens, followed by an outcome.
 pub fn line(tokens: &[String], outcome: &str) -> String {
     [tokens, &[outcome.to_string()]].concat().join(" ")
 }
 
-/// Returns numbers of samples as a command has them.
+/// Returns the numbers of samples in the form of a command.
 pub fn list(sizes: &[u64]) -> String {
     sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }

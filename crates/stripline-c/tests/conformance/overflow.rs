@@ -3,7 +3,7 @@
 use crate::model::{Stream, behind, line};
 use crate::pair::Pair;
 
-/// Packets that are sent to a receiver that takes none.
+/// The number of packets sent to a receiver that takes none.
 const PACKETS: usize = 100;
 const DEPTH: usize = 8;
 const SAMPLES: usize = 30;
@@ -13,7 +13,7 @@ pub fn a_full_receiver_holds_its_sender_up(pair: &mut Pair) {
     let mut sent = pair.sender().number("fill out 1000");
     assert!(sent >= 8, "so many may wait: {sent}");
     let message = loop {
-        // What is on its way to the receiver may still make room.
+        // Packets that are still on the way to the receiver may make room.
         let answer = pair.sender().order("send out 1 1000");
         match answer.strip_prefix("error stalled ") {
             Some(message) => break message.to_string(),
@@ -32,10 +32,11 @@ pub fn a_full_receiver_holds_its_sender_up(pair: &mut Pair) {
     pair.receiver().expect("take in 1 60000", "ended");
 }
 
-/// Connects both ends by these rules, and sends more packets than wait, and the end.
+/// Connects both ends by these rules, and sends more packets than fit, and the end of stream.
 fn flood(pair: &mut Pair, rules: &str) {
     let pump = pair.link_with_pump(rules);
-    // What finds no room among the ten messages of a queue is lost under every policy that drops.
+    // Under every policy that drops, packets that find no room among the ten messages of a queue
+    // are lost.
     let at_once = if pair.transport == "mqueue" { 5 } else { PACKETS };
     for _ in 0..PACKETS / at_once {
         pair.sender().order(&format!("send out {at_once} {SAMPLES}"));
@@ -76,7 +77,7 @@ pub fn eject_ends_the_connection(pair: &mut Pair) {
     let message = answer.strip_prefix(&line(&tokens, "error ejected ")).unwrap_or_else(|| panic!("{answer}"));
     assert!(message.contains("numbers") && message.contains("eject"), "{message}");
     pair.receiver().expect("take in 1 60000", "ended");
-    // The sender goes on without it.
+    // The sender continues without this receiver.
     Pair::await_peers(pair.sender(), "out", 0);
     pair.sender().order("send out 1 1");
 }

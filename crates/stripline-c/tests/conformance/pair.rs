@@ -14,7 +14,7 @@ pub fn run(transport: &'static str, rule: fn(&mut Pair)) {
             if is_one && from != to {
                 continue;
             }
-            // Shown where the rule fails.
+            // This is shown if the rule fails.
             println!("{transport}: {from} to {to}");
             let receiver = (!is_one).then(|| End::of(*to));
             let mut pair = Pair {
@@ -37,7 +37,7 @@ pub struct Pair {
     /// All languages that have a program.
     pub languages: Vec<Language>,
     sender: Option<End>,
-    /// `None`: that of the sender, over a transport within one process.
+    /// `None`: the sender's program has both ends, over a transport within one process.
     receiver: Option<End>,
     domain: String,
     topics: String,
@@ -64,8 +64,8 @@ impl Pair {
 
     /// Makes the nodes of both ends in a new domain, with the rules of all topics.
     ///
-    /// A message queue holds ten messages, fewer than most rules leave unread. There the port's
-    /// queue takes them, by credits.
+    /// A message queue holds ten messages, but most rules leave more unread. In this case the
+    /// port's queue takes them, by credits.
     pub fn open(&mut self, rules: &str) {
         let small = self.transport == "mqueue" && !rules.contains("flow");
         let credits = if small { "flow = 'credit';" } else { "" };
@@ -86,7 +86,7 @@ impl Pair {
         }
     }
 
-    /// Opens the nodes, and connects `out` to `in`, which holds so many packets.
+    /// Opens the nodes, and connects `out` to `in`, which may hold `hold` packets.
     pub fn link(&mut self, rules: &str, hold: u32) {
         self.open(rules);
         self.receiver().ok(&format!("subscribe in numbers u8 {hold}"));
@@ -125,12 +125,12 @@ impl Pair {
         self.receiver = Some(self.another(language));
     }
 
-    /// Waits until an end of this process has so many peers.
+    /// Waits until an end of this process has `count` peers.
     pub fn await_peers(end: &mut End, name: &str, count: u64) {
         await_that("the peers are as many", || end.number(&format!("peers {name}")) == count);
     }
 
-    /// Waits until `in` has noticed that its sender is gone. No packet is left there.
+    /// Waits until `in` has noticed that its sender is gone. No packet is left in the queue then.
     pub fn await_sender_end(&mut self) {
         let receiver = self.receiver();
         await_that("the end is noticed", || {
@@ -139,14 +139,14 @@ impl Pair {
         });
     }
 
-    /// Opens the nodes, and connects `out` to `in`, where a thread fills the receive queue. Waits
-    /// until that runs under its name, and returns its number. Earlier, it is no more to be found
-    /// than one that has ended.
+    /// Opens the nodes, and connects `out` to `in`, which has a thread that fills the receive
+    /// queue. Waits until the thread runs under its name, and returns the thread's number. Before
+    /// that, it cannot be distinguished from a thread that has ended.
     pub fn link_with_pump(&mut self, rules: &str) -> u32 {
         let process = self.receiver().id();
         let pumps =
             || threads(process).into_iter().filter(|thread| is_pump(&thread.name)).map(|pump| pump.id);
-        // One that is about to end, of a rule before.
+        // Threads of an earlier rule that are about to end.
         let others: Vec<u32> = pumps().collect();
         self.link(rules, 0);
         Self::await_peers(self.receiver(), "in", 1);
@@ -168,7 +168,7 @@ impl Pair {
         await_thread_asleep(self.receiver().id(), pump);
     }
 
-    /// Waits until the sender sleeps in a command, which must not have been answered then.
+    /// Waits until the sender sleeps in a command. The command must not have been answered.
     pub fn await_sender_waits(&mut self) {
         let sender = self.sender();
         await_asleep(sender.id());
@@ -176,7 +176,7 @@ impl Pair {
     }
 }
 
-/// Returns whether a thread of that name fills a receive queue.
+/// Returns whether a thread of this name fills a receive queue.
 fn is_pump(name: &str) -> bool {
     name == "stripline-pump"
 }

@@ -1,7 +1,7 @@
-//! The payload that shows its place: each byte is a function of its number in its stream, and of
-//! the topic.
+//! A payload that shows its place: each byte is a function of its index in the stream, and of the
+//! topic.
 
-/// Returns what the topic adds to each byte.
+/// Returns the number that the topic adds to each byte.
 pub fn seed(topic: &str) -> u64 {
     topic.bytes().map(u64::from).sum()
 }
@@ -10,12 +10,12 @@ fn byte(number: u64, seed: u64) -> u8 {
     (number.wrapping_mul(167).wrapping_add((number >> 8).wrapping_mul(13)).wrapping_add(seed)) as u8
 }
 
-/// Writes bytes from that number on.
+/// Writes the bytes of the stream from index `first` on.
 pub fn fill(bytes: &mut [u8], first: u64, seed: u64) {
     bytes.iter_mut().zip(first..).for_each(|(place, number)| *place = byte(number, seed));
 }
 
-/// Returns whether bytes are those from that number on.
+/// Returns whether the bytes are those of the stream from index `first` on.
 pub fn is_sound(bytes: &[u8], first: u64, seed: u64) -> bool {
     bytes.iter().zip(first..).all(|(found, number)| *found == byte(number, seed))
 }

@@ -1,4 +1,4 @@
-//! Section 2: when a send returns.
+//! Section 2: the event after which a send returns.
 
 use crate::model::{Stream, line};
 use crate::pair::Pair;
@@ -9,7 +9,7 @@ const TARGET: &str = "scope = 'target';deadline-ms = 3600000";
 pub fn none_delivers_everything(pair: &mut Pair) {
     pair.link("scope = 'none';depth = 4", 0);
     let mut stream = Stream::default();
-    // In one process, only as many as may wait.
+    // In one process, send only as many packets as may wait.
     let (rounds, count) = if pair.is_one() { (50, 4) } else { (1, 200) };
     for round in 1..=rounds {
         if !pair.is_one() {
@@ -31,11 +31,12 @@ pub fn server_returns_when_the_packet_is_in_the_queue(pair: &mut Pair) {
     for policy in ["block", "drop-oldest", "drop-newest", "eject"] {
         pair.link(&format!("scope = 'server';deadline-ms = 3600000;depth = 8;overflow = '{policy}'"), 0);
         let mut stream = Stream::default();
-        // The port has the connection, too: what is sent from now on is in its queue.
+        // The receiving port has the connection, too: packets that are sent from now on go to its
+        // queue.
         Pair::await_peers(pair.receiver(), "in", 1);
         for round in 1..=5 {
             pair.sender().expect("send out 4 12,100", &format!("ok {}", 4 * round));
-            // They are in the queue already.
+            // The packets are in the queue already.
             pair.receiver().expect("take in 4 0", &line(&stream.send(4, &[12, 100]), "done"));
         }
         pair.close();
@@ -52,7 +53,7 @@ pub fn target_returns_when_the_packet_is_finished(pair: &mut Pair) {
         pair.receiver().ok("release a");
         assert_eq!(pair.sender().answer(), format!("ok {round}"));
     }
-    // Those that are released at once, in a row, and larger than the buffer.
+    // Packets that are released at once, several in a row, and larger than the buffer.
     pair.receiver().begin("take in 1000 60000");
     pair.sender().expect("send out 20 5,300000", "ok 23");
     pair.sender().ok("finish out 60000");
@@ -67,7 +68,7 @@ pub fn a_refused_packet_is_an_error_of_its_sender(pair: &mut Pair) {
     let answer = pair.sender().answer();
     let message = pair.sender().is_failure(&answer, "packet-refused");
     assert!(message.contains("it is of no use") && message.contains("-> numbers"), "{message}");
-    // It stays sent, and the next is another one.
+    // The packet stays sent, and the next send is another packet.
     pair.receiver().begin("take in 1 60000");
     pair.sender().expect("send out 1 50", "ok 2");
     assert_eq!(pair.receiver().answer(), "1/50/50 done");
@@ -77,7 +78,7 @@ pub fn a_deadline_passes_and_the_packet_arrives(pair: &mut Pair) {
     pair.link("scope = 'target';deadline-ms = 20", 0);
     let message = pair.sender().fails("send out 1 50", "unanswered");
     assert!(message.contains("-> numbers"), "{message}");
-    // A packet may have its own.
+    // A packet may have a deadline and a scope of its own.
     pair.sender().fails("send out 1 50 deadline=1", "unanswered");
     pair.sender().expect("send out 1 50 scope=transport", "ok 3");
     pair.sender().expect("send out 1 50 scope=none", "ok 4");

@@ -27,7 +27,7 @@ pub fn packets_arrive_in_order_and_complete(pair: &mut Pair) {
     assert_eq!(pair.receiver().answer(), line(&stream.send(300, &sizes), "ended"));
 }
 
-/// Sends numbers, complex numbers, and a structure that each language has.
+/// Sends numbers, complex numbers, and a structure that each language defines.
 pub fn every_type_of_samples_travels(pair: &mut Pair) {
     pair.open("");
     let types = ["s16", "u64", "f32", "cf64", "cs16", "det{range_bin:u32,doppler_bin:s32,level_db:f32}"];
@@ -61,7 +61,7 @@ pub fn stamps_and_descriptions_are_whole(pair: &mut Pair) {
     for part in ["axes", "channels", "keywords"] {
         assert_eq!(found[part], expected[part], "{answer}");
     }
-    // The next packet continues it, and a new stream begins with its next packet.
+    // The next packet continues the index, and a new stream begins with its next packet.
     pair.sender().expect("send out 1 3", "ok 2");
     pair.receiver().expect("take in 1 60000", "1/4000000000008/3 done");
     pair.sender().ok("stream out other - - - {}");
@@ -78,7 +78,7 @@ pub fn a_sender_without_receivers_goes_on(pair: &mut Pair) {
         pair.sender().ok("publish out numbers u8");
         pair.sender().expect("send out 100 10", "ok 100");
         stream.send(100, &[10]);
-        // One that comes late gets what follows, without a gap.
+        // A receiver that connects late gets the later packets, without a gap.
         pair.receiver().ok("subscribe in numbers u8 0");
         pair.sender().ok("receivers out 1");
         // Without a wait for the receiver, which may have both ends.
@@ -88,7 +88,8 @@ pub fn a_sender_without_receivers_goes_on(pair: &mut Pair) {
     }
 }
 
-/// Sends on several topics. Each has payload of its own: a packet of another one is a bad one.
+/// Sends on several topics. Each has a payload of its own, so a packet of another topic counts as
+/// bad.
 pub fn topics_do_not_mix(pair: &mut Pair) {
     pair.open("");
     let topics = ["left", "right", "up"];
@@ -97,7 +98,7 @@ pub fn topics_do_not_mix(pair: &mut Pair) {
         pair.sender().ok(&format!("publish out-{topic} {topic} u8"));
         pair.sender().ok(&format!("receivers out-{topic} 1"));
     }
-    // And one in the other direction.
+    // And one topic in the other direction.
     pair.sender().ok("subscribe back back u8 0");
     pair.receiver().ok("publish back-out back u8");
     pair.receiver().ok("receivers back-out 1");
@@ -113,7 +114,7 @@ pub fn topics_do_not_mix(pair: &mut Pair) {
     }
 }
 
-/// Besides the receiver of the pair, one in each language.
+/// Besides the receiver of the pair, there is one in each language.
 pub fn a_sender_reaches_receivers_in_all_languages(pair: &mut Pair) {
     pair.link("depth = 16", 0);
     let mut others: Vec<End> = pair.languages.clone().into_iter().map(|one| pair.another(one)).collect();
@@ -128,7 +129,7 @@ pub fn a_sender_reaches_receivers_in_all_languages(pair: &mut Pair) {
     others.into_iter().for_each(End::free);
 }
 
-/// Besides the sender of the pair, one in each language.
+/// Besides the sender of the pair, there is one in each language.
 pub fn senders_in_all_languages_reach_a_receiver(pair: &mut Pair) {
     pair.link("depth = 16", 0);
     let mut others: Vec<End> = pair.languages.clone().into_iter().map(|one| pair.another(one)).collect();
@@ -145,8 +146,8 @@ pub fn senders_in_all_languages_reach_a_receiver(pair: &mut Pair) {
     let answer = pair.receiver().answer();
     let mut tokens: Vec<&str> = answer.split(' ').collect();
     assert_eq!(tokens.pop(), Some("ended"), "once, behind all");
-    // The packets of each are in order, so the first of a number comes before the first of the
-    // next, and so on.
+    // The packets of each sender are in order. So the first packet with a number comes before the
+    // first packet with the next number, and so on.
     let places = |token: &String| -> Vec<usize> {
         let found = tokens.iter().enumerate().filter(|(_, found)| *found == token);
         found.map(|(place, _)| place).collect()

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longer than any step takes on a busy machine: it only ends a hang.
+/// Longer than any step takes on a busy machine, so it only ends a hang.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Returns a domain of its own.
+/// Returns a domain that no other test uses.
 pub fn domain() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // Relaxed: the numbers need only differ.
@@ -24,10 +24,10 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A thread of a process, as it was found.
+/// A thread of a process, as read from `/proc`.
 pub struct Thread {
     pub id: u32,
-    /// The kernel cuts names.
+    /// The name, which the kernel cuts.
     pub name: String,
     state: char,
 }
@@ -42,15 +42,15 @@ impl Thread {
     }
 }
 
-/// Returns a process's threads. One may be missing while another one ends.
+/// Returns a process's threads. A thread may be missing while another one ends.
 pub fn threads(process: u32) -> Vec<Thread> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
     ids.filter_map(|id| Thread::read(process, id)).collect()
 }
 
-/// Waits until a process sleeps: all its threads. One may still have to bring a command to the one
-/// that executes it.
+/// Waits until all threads of a process sleep. A thread may still have to pass a command to the
+/// thread that executes it.
 pub fn await_asleep(process: u32) {
     await_lasting("the process sleeps", || threads(process).iter().all(|thread| thread.state == 'S'));
 }

@@ -29,7 +29,7 @@ pub fn a_wait_for_a_packet_is_interrupted(pair: &mut Pair) {
 }
 
 pub fn a_wait_for_room_is_interrupted(pair: &mut Pair) {
-    // More than any kernel takes for the receiver.
+    // More than any kernel buffers for the receiver.
     pair.link("depth = 4;buffer = 65536", 0);
     pair.sender().ok("watch out");
     pair.sender().begin("send out 2000 10000");
@@ -37,7 +37,7 @@ pub fn a_wait_for_room_is_interrupted(pair: &mut Pair) {
     pair.sender().interrupt();
     let answer = pair.sender().answer();
     pair.sender().is_failure(&answer, "interrupted");
-    // What was sent arrives, and what was not has no number.
+    // Packets that were sent arrive, and packets that were not sent have no number.
     let sent = pair.sender().number("fill out 10000");
     let tokens = Stream::default().send(sent as usize, &[10_000]);
     pair.receiver().expect(&format!("take in {sent} 60000"), &line(&tokens, "done"));
@@ -53,7 +53,7 @@ pub fn a_wait_for_a_reply_is_interrupted(pair: &mut Pair) {
     pair.sender().ok("servers radio 1");
     pair.sender().ok("watch radio");
     interrupted(pair.sender(), "call radio double 1");
-    // The call is cancelled: the server, which has not begun it, serves the next.
+    // The call is cancelled: the server, which has not started it, serves the next call.
     pair.receiver().begin("serve desk 1 60000");
     pair.sender().expect("call radio double 8", "ok 16");
     assert_eq!(pair.receiver().answer(), "ok");

@@ -1,4 +1,4 @@
-//! Windows: so many samples in a row, across packets.
+//! Windows: a number of samples in a row, across packets.
 
 use crate::pair::Pair;
 
@@ -20,8 +20,8 @@ pub fn windows_with_a_hop_cross_packets(pair: &mut Pair) {
     }
 }
 
-/// Returns the tokens of windows of that many samples and that hop. The sequence is that of the
-/// packet with the first sample.
+/// Returns the tokens of windows of `samples` samples and hop `hop`. The sequence is the number of
+/// the packet with the first sample.
 fn expected(samples: u64, hop: u64) -> Vec<String> {
     let all: u64 = SIZES.iter().sum();
     let (mut tokens, mut at) = (Vec::new(), 0);

@@ -1,5 +1,5 @@
-//! The binary interface: what a program that was built before relies on. The committed baseline is
-//! that of the last release, written by `packaging/abi-baseline`. What it has must stay.
+//! The binary interface, on which compiled programs rely. `packaging/abi-baseline` writes the
+//! committed baseline for each release. Every item in it must stay.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use crate::source::{Function, Source, snake};
 /// The version of the symbols.
 pub const SYMBOLS: &str = "STRIPLINE_0";
 
-/// Returns the interface as lines: a kind, a name, and what a program relies on.
+/// Returns the interface as lines: a kind, a name, and the facts on which programs rely.
 pub fn text(source: &Source, layouts: &[LayoutOf]) -> String {
     let mut out =
         String::from("# What programs rely on. Only packaging/abi-baseline writes it, for a release.\n");
@@ -47,7 +47,7 @@ fn types(function: &Function) -> String {
     format!("{}({})", function.returns, of.join(", "))
 }
 
-/// Returns what a program that was built against the baseline no longer finds, in words.
+/// Returns, in words, the items of the baseline that a program no longer finds.
 pub fn broken(baseline: &str, now: &str) -> Vec<String> {
     let now: BTreeMap<_, _> = lines(now).collect();
     let mut broken = Vec::new();
@@ -71,7 +71,7 @@ fn lines(text: &str) -> impl Iterator<Item = ((&str, &str), &str)> {
     })
 }
 
-/// Returns whether a structure has only grown at its end, which one with `size` may.
+/// Returns whether a structure has only grown at its end. A structure with `size` may grow.
 fn has_grown(name: &str, before: &str, after: &str, now: &BTreeMap<(&str, &str), &str>) -> bool {
     let parse = |text: &str| -> Option<(usize, String)> {
         let (size, align) = text.split_once(' ')?;

@@ -25,7 +25,7 @@ pub fn header(source: &Source) -> String {
     out
 }
 
-/// Returns the linker's version script: what the library exports, and nothing else.
+/// Returns the linker's version script: the exported functions, and nothing else.
 pub fn version_script(source: &Source) -> String {
     let mut out = String::from("STRIPLINE_0 {\n    global:\n");
     for function in source.modules.iter().flat_map(|module| &module.functions) {
@@ -52,7 +52,7 @@ fn section(out: &mut String, module: &Module) {
         _ = writeln!(out, "typedef struct {name} {name};");
     }
     module.enums.iter().for_each(|it| enumeration(out, it));
-    // Before the structures that have them as members.
+    // Callbacks come before the structures that have them as members.
     for callback in &module.callbacks {
         comment(out, "", &callback.docs);
         let head = format!("typedef {} (*{})(", callback.returns, c_name(&callback.name));
@@ -79,7 +79,7 @@ fn section(out: &mut String, module: &Module) {
 fn enumeration(out: &mut String, it: &Enumeration) {
     comment(out, "", &it.docs);
     let name = c_name(&it.name);
-    // Functions return a status: its size must not depend on the compiler.
+    // Functions return a status, so its size must not depend on the compiler.
     let is_returned = it.of == "i32";
     let prefix = if is_returned { "stripline".into() } else { name.clone() };
     _ = writeln!(out, "enum {name}{} {{", if is_returned { "_number" } else { "" });
@@ -87,14 +87,14 @@ fn enumeration(out: &mut String, it: &Enumeration) {
         comment_within(out, docs);
         _ = writeln!(out, "    {}_{} = {number},", prefix.to_uppercase(), snake(variant).to_uppercase());
     }
-    // C++ before 11 has no comma at the end, which none of these compilers is.
+    // A comma after the last enumerator needs C++11, which all of these compilers support.
     out.push_str("};\n");
     if is_returned {
         _ = writeln!(out, "typedef int32_t {name};");
     }
 }
 
-/// Writes a function's declaration, with its parameters on lines of their own if they are wide.
+/// Writes a function's declaration. If it is wide, each parameter is on a line of its own.
 fn declaration(out: &mut String, head: &str, function: &Function) {
     let parameters: Vec<String> = function.parameters.iter().map(parameter).collect();
     let parameters = if parameters.is_empty() { vec!["void".into()] } else { parameters };

@@ -1,4 +1,4 @@
-//! The layouts of the structures as Rust has them.
+//! The layouts of the structures in Rust.
 
 use std::mem::offset_of;
 
@@ -27,7 +27,7 @@ macro_rules! layouts {
     };
 }
 
-/// Returns that of every structure in the header.
+/// Returns the layout of every structure in the header.
 pub fn all() -> Vec<LayoutOf> {
     layouts! {
         Text { data, length }

@@ -1,5 +1,5 @@
-//! The header and the linker's version script, made of the source of this crate and compared with
-//! the committed ones. `STRIPLINE_BLESS=1` writes them instead.
+//! Generates the header and the linker's version script from the source of this crate, and compares
+//! them with the committed files. `STRIPLINE_BLESS=1` writes the files instead.
 
 #![allow(clippy::unwrap_used, reason = "a panic is the failure of the test")]
 
@@ -15,8 +15,8 @@ use std::process::Command;
 const HEADER: &str = "include/stripline.h";
 const SCRIPT: &str = "include/stripline.map";
 const ABI: &str = "tests/abi.txt";
-/// A function of the logger of iceoryx2, which Rust exports from the library of Cargo. The version
-/// script hides it in the installed library (`tests/programs`).
+/// A function of iceoryx2's logger, which Rust exports from Cargo's library. The version script
+/// hides it in the installed library (`tests/programs`).
 const ICEORYX2_LOGGER: &str = "__internal_default_logger";
 
 fn package() -> &'static Path {
@@ -48,7 +48,7 @@ fn the_version_script_has_all_functions() {
     check(SCRIPT, &emit::version_script(&source::read(package())));
 }
 
-/// Checks that every function has a line for each of the three rules.
+/// Checks that every function documents ownership, blocking and threads.
 #[test]
 fn every_function_documents_ownership_blocking_and_threads() {
     for function in source::read(package()).modules.iter().flat_map(|module| &module.functions) {
@@ -112,7 +112,7 @@ fn the_header_compiles_as_c_and_as_cpp() {
     }
 }
 
-/// Compares the sizes and offsets that the library uses with those of a C compiler.
+/// Compares the sizes and offsets in the library with the numbers of a C compiler.
 #[test]
 fn structures_have_the_same_layout_on_both_sides() {
     let mut text = String::from("#include <stddef.h>\n#include <stripline.h>\n");
@@ -131,8 +131,8 @@ fn structures_have_the_same_layout_on_both_sides() {
     assert_eq!(layouts::all().iter().map(|it| it.name).collect::<BTreeSet<_>>(), declared);
 }
 
-/// Compares the statuses with the committed table. No test writes it: a line is added with a new
-/// status, and none ever changes.
+/// Compares the statuses with the committed table. No test writes the table: a new status adds a
+/// line, and existing lines never change.
 #[test]
 fn statuses_keep_their_numbers() {
     let table = std::fs::read_to_string(package().join("tests/statuses.txt")).unwrap();
@@ -147,8 +147,8 @@ fn statuses_keep_their_numbers() {
     assert_eq!(declared, table.lines().collect::<Vec<_>>(), "left: the header; right: tests/statuses.txt");
 }
 
-/// Compares the binary interface with that of the last release. `packaging/abi-baseline` writes it,
-/// by the variable.
+/// Compares the binary interface with the one of the last release. `packaging/abi-baseline` sets
+/// the variable to write it.
 #[test]
 fn what_programs_rely_on_stays() {
     let now = abi::text(&source::read(package()), &layouts::all());
@@ -165,7 +165,7 @@ fn what_programs_rely_on_stays() {
     );
 }
 
-/// Compares the numbers up to 999 with those of `docs/errors.md`.
+/// Compares the numbers up to 999 with the numbers in `docs/errors.md`.
 #[test]
 fn errors_have_the_numbers_of_the_page() {
     let page = std::fs::read_to_string(package().join("../../docs/errors.md")).unwrap();

@@ -1,10 +1,10 @@
-//! What the source of this crate exports: the items behind the header.
+//! Reads the items that the source of this crate exports, for the header.
 
 use std::path::Path;
 
 use syn::{Expr, ExprLit, Fields, FnArg, Item, Lit, Meta, Pat, ReturnType, Type, Visibility};
 
-/// The modules in the order of the header: each uses only types of those before it.
+/// The modules in the order of the header: each uses only types of the modules before it.
 const MODULES: [&str; 35] = [
     "text",
     "version",
@@ -43,7 +43,7 @@ const MODULES: [&str; 35] = [
     "component/harness",
 ];
 
-/// Everything that the header has.
+/// The content of the header.
 pub struct Source {
     /// The documentation of the crate.
     pub docs: Vec<String>,
@@ -85,14 +85,14 @@ pub struct Enumeration {
     pub variants: Vec<(String, Vec<String>, String)>,
 }
 
-/// A structure that both sides lay out.
+/// A structure with the same layout in Rust and C.
 pub struct Structure {
     pub name: String,
     pub docs: Vec<String>,
     pub members: Vec<Parameter>,
 }
 
-/// A function, or the type of one.
+/// A function, or a function type.
 pub struct Function {
     pub name: String,
     pub docs: Vec<String>,
@@ -233,7 +233,7 @@ fn returned(output: &ReturnType) -> String {
     }
 }
 
-/// Returns a Rust type as C writes it.
+/// Returns a Rust type in C syntax.
 fn c_type(of: &Type) -> String {
     match of {
         Type::Ptr(pointer) => {
@@ -259,7 +259,7 @@ fn c_type(of: &Type) -> String {
                 "f64" => "double".into(),
                 "c_char" => "char".into(),
                 "c_void" => "void".into(),
-                // A function that may be NULL.
+                // A function pointer that may be NULL.
                 "Option" => {
                     let syn::PathArguments::AngleBracketed(inner) = &last.arguments else {
                         panic!("of what?")

@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 /// The way in which a program is built.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing but the warnings as errors.
+    /// With warnings as errors, and no other option.
     Plain,
-    /// AddressSanitizer and UndefinedBehaviorSanitizer.
+    /// With AddressSanitizer and UndefinedBehaviorSanitizer.
     Sanitized,
-    /// The static library.
+    /// With the static library.
     Static,
 }
 
@@ -29,20 +29,20 @@ pub fn archive() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("libstripline_c.a")
 }
 
-/// Returns the features of this build with other middleware. Another package of the same build may
-/// have brought them in.
+/// Returns the features of this build for other middleware. Another package of the same build may
+/// have enabled them.
 pub fn features() -> String {
     let middleware = stripline::transport::all().filter(|transport| transport.library.is_some());
     middleware.map(|transport| transport.name).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the options of the linker for the native libraries that the static library needs.
+/// Returns the linker options for the native libraries that the static library needs.
 fn native_libraries() -> Vec<String> {
     let script = repository().join("packaging/native-libraries");
     run(Command::new(script).arg(features())).split_whitespace().map(String::from).collect()
 }
 
-/// Runs a command that must succeed; returns what it prints.
+/// Runs a command that must succeed, and returns its output.
 #[track_caller]
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -67,7 +67,7 @@ pub fn installed() -> &'static Path {
     })
 }
 
-/// Builds the programs of a folder of this package; returns the executable.
+/// Builds a program of a folder of this package, and returns the executable.
 #[track_caller]
 pub fn program(source: &str, kind: Kind) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-programs");
@@ -78,13 +78,13 @@ pub fn program(source: &str, kind: Kind) -> PathBuf {
         Kind::Static => "-static",
     };
     let name = format!("{}{suffix}", Path::new(source).file_stem().unwrap().to_str().unwrap());
-    // Tests run at the same time: each has an executable of its own.
+    // Tests run at the same time, so each has an executable of its own.
     let path = folder.join(format!("{name}-{:?}", std::thread::current().id()).replace(['(', ')'], ""));
     let lib = installed().join("lib");
     let is_cpp = source.ends_with(".cpp");
     let mut compiler = Command::new(if is_cpp { "c++" } else { "cc" });
     compiler.args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-g"]);
-    // POSIX functions beside those of C11.
+    // POSIX functions in addition to C11.
     compiler.args(if is_cpp {
         ["-std=c++17"].as_slice()
     } else {
@@ -105,7 +105,7 @@ pub fn program(source: &str, kind: Kind) -> PathBuf {
 
 const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-/// Returns whether the compiler has the sanitizers; prints so if not.
+/// Returns whether the compiler has the sanitizers. Prints a message if not.
 pub fn has_sanitizers() -> bool {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("program.c");

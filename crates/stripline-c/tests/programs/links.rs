@@ -1,4 +1,4 @@
-//! Programs in C and this one, in Rust, as the two ends of a link.
+//! A link between a program in C and this program in Rust.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -16,11 +16,11 @@ use crate::domain;
 const TRANSPORTS: [&str; 3] = ["shm", "uds", "tcp"];
 /// A time limit that only ends a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Packets, and samples of each: several times round a ring.
+/// The number of packets, and of samples in each: several laps of a ring.
 const PACKETS: u32 = 2000;
 const SAMPLES: u32 = 600;
 
-/// A program under way. Killed and waited for when dropped.
+/// A running program. Killed and waited for when dropped.
 struct Running(Child);
 
 impl Running {
@@ -30,14 +30,14 @@ impl Running {
         Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
-    /// Returns the next line that it prints.
+    /// Returns the next line of output.
     fn line(&mut self) -> String {
         let mut line = String::new();
         BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         line
     }
 
-    /// Waits for its end, which must be success.
+    /// Waits until the program ends, which must be a success.
     fn end(mut self) {
         let status = self.0.wait().unwrap();
         assert!(status.success(), "{status}");
@@ -119,7 +119,7 @@ fn a_receiver_in_c_that_is_killed_with_a_packet_does_not_stop_its_sender() {
         send(&mut publisher, 1);
         assert_eq!(running.line(), "holds a packet\n");
         drop(running);
-        // More than there is room for: only the end of the receiver lets this go on.
+        // There are more packets than room: this can return only because the receiver ends.
         send(&mut publisher, PACKETS);
         publisher.finish().unwrap();
     }

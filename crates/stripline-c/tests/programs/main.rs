@@ -10,12 +10,12 @@ use std::process::Command;
 
 use build::{Kind, has_sanitizers, installed, package, program, repository, run};
 
-/// Returns a domain of this test's own.
+/// Returns a domain for this test alone.
 fn domain(of: &str) -> String {
     format!("c-{of}-{}", std::process::id())
 }
 
-/// Builds and runs a program that checks by itself.
+/// Builds and runs a program that checks its results itself.
 #[track_caller]
 fn check(name: &str, kind: Kind) {
     let path = program(&format!("tests/c/{name}.c"), kind);
@@ -72,8 +72,8 @@ fn bad_components_are_named() {
     check("bad_components", Kind::Plain);
 }
 
-/// Runs them with the instrumented `malloc`, which the library uses, too. It finds a use after free
-/// by the program, a second free and a leak.
+/// Runs the programs with the instrumented `malloc`, which the library also uses. It detects use
+/// after free, double free and leaks.
 #[test]
 fn programs_run_under_sanitizers() {
     if has_sanitizers() {
@@ -84,7 +84,7 @@ fn programs_run_under_sanitizers() {
 }
 
 /// Runs random calls against a model: loans, sends, ends, packets, windows and frees. A failure
-/// prints the command, with its seed.
+/// prints the command, with the seed.
 #[test]
 fn random_calls_return_what_the_model_has() {
     let kind = if has_sanitizers() { Kind::Sanitized } else { Kind::Plain };
@@ -96,8 +96,9 @@ fn random_calls_return_what_the_model_has() {
     }
 }
 
-/// Runs the same with handles that stay for a thousand sequences, so that many run in a second.
-/// `STRIPLINE_C_SEQUENCES` is their number over each transport, for a long run.
+/// Runs the same test with handles that stay for a thousand sequences, so that many sequences run
+/// in a second. For a long run, `STRIPLINE_C_SEQUENCES` sets the number of sequences over each
+/// transport.
 #[test]
 fn many_random_calls_return_what_the_model_has() {
     let kind = if has_sanitizers() { Kind::Sanitized } else { Kind::Plain };
@@ -114,7 +115,7 @@ fn many_random_calls_return_what_the_model_has() {
     }
 }
 
-/// Runs random calls of components, calls and messages against a model, as above.
+/// Runs random calls of components, calls and messages against a model, like the test above.
 #[test]
 fn random_calls_of_components_and_calls_return_what_the_model_has() {
     let kind = if has_sanitizers() { Kind::Sanitized } else { Kind::Plain };
@@ -166,7 +167,7 @@ fn a_program_in_cpp_links_and_runs() {
     assert_eq!(run(&mut Command::new(path)), "loopback: done\n");
 }
 
-/// Checks that every function of the header is called by a program.
+/// Checks that a program calls every function of the header.
 #[test]
 fn every_function_is_called_by_a_test() {
     let folder = package().join("tests/c");

@@ -1,4 +1,4 @@
-//! The examples of `docs/c.md`, which must print what it shows.
+//! Checks that the examples of `docs/c.md` print the output shown there.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -32,7 +32,7 @@ impl Running {
         Self { child, lines, page }
     }
 
-    /// Waits for a line with these words, which the page must have, too.
+    /// Waits for a line with these words. The page must contain them, too.
     #[track_caller]
     fn prints(&self, words: &str) -> String {
         assert!(self.page.contains(words), "docs/c.md does not have `{words}`");

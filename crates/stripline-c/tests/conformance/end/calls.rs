@@ -13,7 +13,7 @@ pub fn client(node: &Node, service: &str, deadline: Duration) -> Result<ServiceC
     node.service_client(service, ClientOptions { deadline, ..ClientOptions::default() })
 }
 
-/// Calls with a whole number, or with a text.
+/// Makes a call with a whole number, or with a text.
 pub fn call(client: &ServiceClient, operation: &str, argument: u64, is_text: bool) -> Answer {
     let outcome = if is_text {
         client.operation::<String, u64, u64>(operation)?.call(&argument.to_string())

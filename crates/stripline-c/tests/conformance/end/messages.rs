@@ -1,6 +1,6 @@
 //! Messages of the end in Rust, as bytes of CBOR.
 
-/// Returns the bytes of a message of a command: in hexadecimal, or `bytes:` and the length of a
+/// Returns the bytes of a message from a command: in hexadecimal, or `bytes:` and the length of a
 /// byte string.
 pub fn encoded(word: &str) -> Vec<u8> {
     match word.strip_prefix("bytes:") {
@@ -16,7 +16,7 @@ pub fn encoded(word: &str) -> Vec<u8> {
     }
 }
 
-/// Returns how a message is printed: in hexadecimal, or its length and the sum of its bytes.
+/// Returns the printed form of a message: in hexadecimal, or the length and the sum of the bytes.
 pub fn printed(bytes: &[u8]) -> String {
     if bytes.len() > 64 {
         let sum: u64 = bytes.iter().map(|byte| u64::from(*byte)).sum();

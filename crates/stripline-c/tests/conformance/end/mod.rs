@@ -1,4 +1,5 @@
-//! The end in Rust: executes commands line by line. `bindings/conformance/README.md` has them.
+//! The end in Rust: executes commands line by line. `bindings/conformance/README.md` describes
+//! them.
 
 mod calls;
 mod messages;
@@ -21,21 +22,21 @@ use ports::{Held, Input, Output, Sending};
 /// A time limit that only ends a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Executes the commands of standard input, until its end.
+/// Executes the commands of standard input, until the input ends.
 pub fn run() {
     let (forward, commands) = channel();
     let waker: Arc<Mutex<Option<Waker>>> = Arc::default();
     let its = Arc::clone(&waker);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            // Beside the command that waits.
+            // `wake` is executed while another command waits.
             if line == "wake" {
                 its.lock().unwrap().as_ref().unwrap().wake();
             } else if forward.send(line).is_err() {
                 return;
             }
         }
-        // Also while a command waits: the driver has ended.
+        // The driver has ended, perhaps while a command waits.
         std::process::exit(0);
     });
     let mut end = End { waker, ..End::default() };
@@ -47,7 +48,7 @@ pub fn run() {
     }
 }
 
-/// A failure as it is printed: the word of its code, and the message.
+/// A failure in printed form: the word of its code, and the message.
 #[derive(Debug)]
 pub struct Failure {
     code: &'static str,
@@ -87,7 +88,7 @@ struct End {
 }
 
 impl End {
-    /// Executes a command. The next line is for one that waits for it.
+    /// Executes a command. `next` is for commands that wait for the next line.
     fn perform(&mut self, words: &[&str], next: &Receiver<String>) -> Answer {
         let ok = Ok("ok".to_string());
         match *words {
@@ -298,7 +299,7 @@ fn milliseconds(word: &str) -> Duration {
     Duration::from_millis(number(word))
 }
 
-/// Puts the name of a stream in front of the other members.
+/// Puts the name of a stream before the other members.
 fn with_id(id: &str, more: &str) -> String {
     let separator = if more == "{}" { "" } else { "," };
     format!("{{\"id\":\"{id}\"{separator}{}", &more[1..])

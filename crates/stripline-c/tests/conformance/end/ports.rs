@@ -1,4 +1,4 @@
-//! The ports of the end in Rust: those of `u8`, and those of a type by value.
+//! The ports of the end in Rust: with type `u8`, and with a type named at run time.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -58,11 +58,11 @@ pub trait Output {
     fn sequence(&self) -> u64;
     fn set_stream(&mut self, stream: StreamInfo);
     fn send(&mut self, samples: usize, sending: &Sending<'_>) -> Result<()>;
-    /// Sends packets together.
+    /// Sends several packets in one call.
     fn send_many(&mut self, packets: usize, samples: usize) -> Result<()>;
     /// Sends a message.
     fn send_message(&mut self, message: &[u8]) -> Result<()>;
-    /// Opens a loan, and sends it after the call of a function.
+    /// Opens a loan, and sends it after the function has returned.
     fn lend(&mut self, samples: usize, until: &mut dyn FnMut()) -> Result<()>;
     fn end(&mut self, timeout: Duration) -> Result<()>;
     fn abandon(self: Box<Self>);
@@ -77,9 +77,9 @@ pub trait Input {
     fn hold(&mut self, timeout: Duration) -> (String, Option<Box<dyn Held>>);
     /// Takes messages.
     fn take_messages(&mut self, count: usize, timeout: Duration) -> String;
-    /// Takes the packets that are there, but so many at most.
+    /// Takes the packets that have arrived, at most `limit`.
     fn drain(&mut self, limit: usize) -> String;
-    /// Handles packets until the end, or until the handler fails at that one.
+    /// Handles packets until the end, or until the handler fails at packet `fails_at`.
     fn handle(&mut self, fails_at: Option<u64>) -> String;
     fn describe(&mut self, timeout: Duration) -> String;
     fn windows(&mut self, count: usize, samples: usize, hop: usize, timeout: Duration) -> String;
@@ -169,7 +169,7 @@ impl<T: Sendable<Item = u8, Value = [u8]>> Output for Sender<T> {
                 self.publisher.send(&payload)
             }
         };
-        // Also one without an acknowledgement is sent.
+        // A packet without an acknowledgement is sent, too.
         if self.publisher.sequence() > before {
             self.next = index + samples as u64;
         }
@@ -225,7 +225,7 @@ enum Kind<T: Content> {
     Windowed(Windowed<T>),
 }
 
-/// Returns the token of a packet, and of a window without its last part.
+/// Returns the token of a packet, or of a window without its last part.
 macro_rules! token {
     ($packet:expr, $seed:expr) => {{
         let packet = $packet;
@@ -238,7 +238,7 @@ macro_rules! token {
 }
 
 impl<T: Content<Item = u8>> Receiver<T> {
-    /// Receives one packet, and returns what a function makes of it, or the outcome.
+    /// Receives one packet, and returns the result of a function for it, or the outcome.
     fn receive<R>(
         &mut self,
         timeout: Duration,
@@ -308,7 +308,7 @@ impl<T: Content<Item = u8>> Input for Receiver<T> {
 
     fn drain(&mut self, limit: usize) -> String {
         let (mut tokens, seed) = (String::new(), self.seed);
-        // In Rust it is the port without held packets that has it.
+        // In Rust, only ports without held packets have `drain`.
         let Kind::Lent(subscriber) = &mut self.kind else { panic!("it drains without holding") };
         match subscriber.drain(limit, |packet| tokens.push_str(&(token!(&packet, seed) + " "))) {
             Ok(_) => tokens + "done",
@@ -408,7 +408,7 @@ fn gap_text(gap: &Gap) -> String {
     format!("/{reason}:{}:{}:{}", gap.first, gap.packets, gap.samples)
 }
 
-/// Returns a packet, or what is printed in its place: `None` for the end of stream.
+/// Returns a packet, or the text to print instead: `None` for the end of stream.
 fn sort<P>(received: Result<Received<P>>) -> std::result::Result<P, Option<String>> {
     match received {
         Ok(Received::Packet(packet)) => Ok(packet),
