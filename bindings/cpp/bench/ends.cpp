@@ -1,7 +1,9 @@
-// An end in C++ for `stripline bench bindings`, which builds it and starts it: `ends ping|pong BYTES DOMAIN`.
+// An end in C++ for `stripline bench bindings`, which builds and starts it: `ends ping|pong BYTES
+// DOMAIN`.
 //
-// It prints `ready`, and then for each line `WARM COUNT` the nanoseconds of COUNT round trips, after WARM that are not
-// timed. The other end returns each packet over `shm`, and both ends spin. Each payload is written and read.
+// It prints `ready`. Then it reads lines `WARM COUNT`, and prints for each the nanoseconds of COUNT
+// round trips, after WARM round trips that are not timed. The other end returns each packet over
+// `shm`, and both ends spin. Each payload is written and read.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -26,8 +28,9 @@ struct ends {
         loan.send();
     }
 
-    // Reads one byte of each cache line. Four at a time, as the compiler of the end in Rust does by itself. The sum is
-    // local: a byte may be any object's, so the compiler would store a member after each.
+    // Reads one byte of each cache line. The loop takes four at a time, because the compiler of the
+    // end in Rust does that by itself. The sum is a local variable: a byte may alias any object, so
+    // the compiler would store a member after each addition.
     void receive() {
         const auto packet = *in.receive();
         const auto samples = packet.samples();

@@ -1,8 +1,9 @@
-// Measures a packet through these headers beside the C functions, in one program: `cost BYTES`.
+// Measures a packet through these headers and through the C functions, in one program: `cost
+// BYTES`.
 //
-// Blocks of packets alternate: C, C++, C++ without exceptions, and C again as the null. A packet
+// Blocks of packets alternate: C, C++, C++ without exceptions, and C again for comparison. A packet
 // goes from loan to release, on one thread over `inproc`. Prints the median of the blocks in
-// nanoseconds, and each ratio as the median of those within a round.
+// nanoseconds, and each ratio as the median of the ratios within a round.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -29,7 +30,7 @@ void check(stripline_status status, stripline_error *error) {
     }
 }
 
-// What a reader does with the samples must not be left out.
+// Keeps the compiler from removing the reader's use of the samples.
 void use(const void *memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
 
 void pass_c(ends &with, const std::vector<std::uint8_t> &source, std::uint8_t *sink) {
@@ -112,7 +113,7 @@ int main(int count, char **arguments) {
     std::vector<double> times[4], ratios[3];
     for (int round = -5; round < rounds; round++) {
         double took[4];
-        // Each of the four is first in turn.
+        // Each of the four kinds comes first in turn.
         for (int step = 0; step < 4; step++) {
             const int which = (step + round + 8) % 4;
             took[which] = which == 1   ? block(pass_cpp, packets, with, source, sink.data())

@@ -17,20 +17,20 @@ namespace {
 
 constexpr double sample_rate_hz = 100e3;
 constexpr double tone_hz = 1e3;
-// Samples of a packet: a hundredth of a second.
+// The number of samples in a packet: a hundredth of a second.
 constexpr std::size_t packet_samples = 1000;
 
 }  // namespace
 
 int main(int count, char **arguments) try {
-    // Before any thread is started: all of them leave the signals to one.
+    // This comes before any thread is started: all threads leave the signals to one.
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-    // Without options, domain and topics are those of the environment.
+    // Without options, the environment sets the domain and the topics.
     stripline::node_options options;
     if (count > 1) {
         options.topics = "[topic.iq]\ntransport = '" + std::string(arguments[1]) + "'";
@@ -53,7 +53,8 @@ int main(int count, char **arguments) try {
     const double turn = 2 * 3.14159265358979 * tone_hz / sample_rate_hz;
     try {
         for (std::uint64_t sample = 0;;) {
-            // The samples are written where the subscribers will read them. None need be connected.
+            // The samples are written where the subscribers will read them. No subscriber need be
+            // connected.
             auto loan = out.loan(packet_samples);
             for (auto &value : loan) {
                 value = std::complex<float>(std::polar(1.0, turn * static_cast<double>(sample)));
@@ -65,7 +66,7 @@ int main(int count, char **arguments) try {
     } catch (const stripline::stopped_error &) {
     }
     std::cout << "published " << out.sequence() << " packets" << std::endl;
-    // The end of the stream: it lets a subscriber distinguish the end from a crash.
+    // The end of the stream. By it, a subscriber distinguishes the end from a crash.
     out.finish();
 } catch (const stripline::error &error) {
     std::cerr << "error: " << error.what() << std::endl;

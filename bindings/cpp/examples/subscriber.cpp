@@ -16,13 +16,13 @@
 namespace {
 
 using sample = std::complex<float>;
-// Packets between two lines of output.
+// The number of packets between two lines of output.
 constexpr unsigned every = 100;
 
-// Prints what a packet has.
+// Prints the content of a packet.
 void print(const stripline::packet<sample> &packet) {
     const auto info = packet.info();
-    // A loss is reported in its place: with the next packet.
+    // A loss is reported with the next packet, at its place in the stream.
     if (const auto &gap = info.gap) {
         if (gap->reason == stripline::gap_reason::peer_restart && gap->packets == 0) {
             std::cout << "the publisher before this one died; its unsent packets are unknown" << std::endl;
@@ -32,7 +32,7 @@ void print(const stripline::packet<sample> &packet) {
         }
     }
     if (info.sequence % every == 0) {
-        // They stay in the publisher's memory until the packet is released.
+        // The samples stay in the publisher's memory until the packet is released.
         double power = 0;
         for (const sample value : packet) {
             power += static_cast<double>(std::norm(value));

@@ -1,11 +1,12 @@
-// A service of two operations, and its client: in two processes or more. docs/languages.md has it beside those in
-// other languages.
+// A service of two operations, and its client, in two or more processes. docs/languages.md shows it
+// beside the same program in other languages.
 //
 //     ./tuner serve          in one terminal: Ctrl-C ends it
 //     ./tuner tune 433.92    in another
 //     ./tuner status
 //
-// Requests and replies are CBOR. The few forms that these need are written and read here; stripline/json.hpp has all.
+// Requests and replies are CBOR. This program writes and reads only the few forms that it needs;
+// stripline/json.hpp supports all.
 #include <cmath>
 #include <csignal>
 #include <cstdint>
@@ -25,7 +26,7 @@ using bytes = std::vector<std::uint8_t>;
 using view = stripline::span<const std::uint8_t>;
 
 void put_text(bytes &out, const std::string &text) {
-    // Shorter than 24 bytes.
+    // The text is shorter than 24 bytes.
     out.push_back(static_cast<std::uint8_t>(0x60 + text.size()));
     out.insert(out.end(), text.begin(), text.end());
 }

@@ -1,8 +1,8 @@
 /// @file
 /// Stripline for C++17 and later: low-loss links between radio components. Includes all headers
-/// but `stripline/json.hpp`, which needs nlohmann-json.
+/// except `stripline/json.hpp`, which needs nlohmann-json.
 ///
-/// They need only `stripline.h` and its library. docs/cpp.md has two programs and the rules.
+/// The headers need only `stripline.h` and the library. docs/cpp.md has two programs and the rules.
 #ifndef STRIPLINE_HPP
 #define STRIPLINE_HPP
 

@@ -1,4 +1,4 @@
-// What the forms without exceptions do: this is compiled with and without them.
+// Tests of the forms without exceptions. This file is compiled with and without exceptions.
 #include <array>
 #include <atomic>
 #include <complex>
@@ -58,7 +58,7 @@ static void types() {
     is(stripline::sample<radar::track>::name(), "track{id:u32,at:point{x:f32,y:f32}[2]}");
     is(stripline::sample<radar::map>::name(), "map{gain:f32[2][2],flags:u8[2][4],first:cf32,at:u64}");
     is(stripline::sample<radar::handle>::name(), "handle");
-    // The library makes the same sizes of the texts: it accepts each.
+    // The library computes the same sizes from the texts, so it accepts each type.
     const node of = isolated_node();
     TAKE(of.publisher<detection>("a", nt));
     TAKE(of.publisher<radar::track>("b", nt));
@@ -123,7 +123,7 @@ static void packets() {
     CHECK(json.find(std::string(600, 'x')) != std::string::npos && json.back() == '}');
     CHECK(packet.connection().find("->") != std::string_view::npos);
 
-    // What was received goes on with its place in the stream.
+    // A received packet is forwarded with its place in the stream.
     auto forward = TAKE(of.publisher<std::uint32_t>("y", nt));
     auto further = TAKE(of.subscriber<std::uint32_t>("y", nt));
     CHECK(TAKE(forward.wait_for_receivers(1, patience, nt)));
@@ -189,7 +189,7 @@ static void held_packets() {
         for (std::uint32_t number = 0; number < 4; number++) {
             CHECK(held[number][0] == number);
         }
-        // In any order, and on another thread.
+        // Packets are released in any order, and on another thread.
         held.erase(held.begin() + 2);
         std::thread([last = std::move(held.back())]() mutable { last.release(); }).join();
         held.pop_back();
@@ -247,7 +247,7 @@ static void handlers() {
     CHECK(TAKE(stripline::serve(ports, nt)) == stripline::served::ended);
     CHECK(stops == 2);
 
-    // A handler that fails in its own words.
+    // A handler that fails with its own message.
     auto out = TAKE(of.publisher<float>("c", nt));
     auto in = TAKE(of.subscriber<float>("c", nt));
     CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
@@ -329,7 +329,7 @@ static void ends() {
     TAKE(out.send(std::vector<std::uint8_t>{1}, nt));
     TAKE(out.abandon(nt));
     CHECK(TAKE(in.receive(nt)));
-    // Abandoned: no end of stream.
+    // Abandoned: the stream has no end.
     CHECK(TAKE(in.receive_for(std::chrono::milliseconds(20), nt)).empty());
     TAKE(stripline::set_log(stripline::log_level::info, nullptr, nt));
     FAILS(invalid_argument, "from 1 to 5", stripline::set_log(stripline::log_level(9), [](auto, auto, auto) {}, nt));
@@ -360,7 +360,7 @@ static void wait_sets() {
     wait_until([&] { return TAKE(set.wait(patience, nt)).size() == 2; });
     CHECK(!TAKE(in.arm(nt)) && !TAKE(out.arm(2, nt)) && TAKE(in.ready_descriptor(nt)) >= 0);
     FAILS(invalid_argument, "windowed", in.arm(2, nt));
-    // What is in the set may be moved, and may end first.
+    // A member of the set may be moved, and may end first.
     auto moved = std::move(in);
     FAILS(invalid_argument, "moved", in.arm(nt));
     FAILS(invalid_argument, "moved", set.add(5, in, nt));

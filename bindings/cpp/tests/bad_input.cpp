@@ -1,5 +1,5 @@
-// Misuse is a failure with a message, or harmless: compiled with and without exceptions, and run
-// under AddressSanitizer.
+// Misuse is a failure with a message, or harmless. This file is compiled with and without
+// exceptions, and run under AddressSanitizer.
 #include <array>
 #include <optional>
 #include <string>
@@ -102,7 +102,7 @@ static void packets_outlive_what_they_came_from() {
         out.reset();
         CHECK(packet[0] == 42 && TAKE(packet.info(nt)).sequence == 0 && !packet.connection().empty());
     }
-    // A loan, too: it then sends nothing.
+    // A loan may be kept as well. It then sends nothing.
     std::optional<node> of(isolated_node());
     std::optional<stripline::publisher<std::uint8_t>> out(TAKE(of->publisher<std::uint8_t>("x", nt)));
     auto loan = TAKE(out->loan(3, nt));
@@ -139,7 +139,7 @@ static void loans() {
         }
     }
     CHECK(is_full);
-    // One packet at a time.
+    // Only one packet at a time.
     auto packet = *TAKE(in.receive(nt));
     FAILS(too_many_held, "hold", in.receive(nt));
     packet.release();
@@ -207,7 +207,7 @@ static void arguments() {
     auto nothing = TAKE(in.try_receive(nt));
     CHECK(!nothing && nothing.empty());
 
-    // Not for handlers or waits.
+    // A windowed subscriber supports neither handlers nor waits.
     auto windowed = TAKE(of.windowed_subscriber<float>("x", nt));
     options = stripline::subscriber_options();
     options.hold = 2;
@@ -238,7 +238,7 @@ static void handlers_and_their_own_subscriber() {
                 in.reset();
             }
             CHECK(packet.size() == 1);
-            // Nor may it run itself.
+            // A handler may not run `serve` with its own subscriber.
             FAILS(in_use, "own", stripline::serve(ports, nt));
         })};
     CHECK(TAKE(stripline::serve(ports, nt)) == stripline::served::ended);

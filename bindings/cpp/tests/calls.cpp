@@ -1,4 +1,5 @@
-// Messages, wakers and calls, by the forms without exceptions: compiled with and without them.
+// Messages, wakers and calls, by the forms without exceptions. This file is compiled with and
+// without exceptions.
 #include <array>
 #include <mutex>
 #include <optional>
@@ -46,7 +47,7 @@ static void wakers() {
     const auto of_windows = TAKE(windows.waker(nt));
     of_windows.wake();
     FAILS(interrupted, "", windows.receive(3, nt));
-    // The wait that is under way, from another thread.
+    // Ends the wait that is under way, from another thread.
     const auto of_out = TAKE(out.waker(nt));
     std::thread other([&] { of_out.wake(); });
     const auto outcome = out.wait_for_receivers(1, nt);
@@ -107,7 +108,7 @@ static void calls(std::size_t threads) {
     std::optional<stripline::responder> kept;
     std::optional<service> from = service_of(kept);
     auto serving = TAKE(server::make(of, *from, nt));
-    // Its server has what it needs.
+    // The server keeps the parts of the service that it needs.
     from.reset();
     const auto caller = TAKE(client::make(of, "text", nt));
     CHECK(TAKE(caller.wait_for_servers(1, patience, nt)));
@@ -128,7 +129,7 @@ static void calls(std::size_t threads) {
 
     auto outstanding = TAKE(operation_of(caller, "keep").start(request, nt));
     CHECK(!TAKE(outstanding.wait_for(std::chrono::nanoseconds(0), nt)));
-    // One call is served after the other here: the answer of this one comes after that of `keep`.
+    // One call is served after the other here, so the answer of this call comes after `keep`.
     CHECK(copy(TAKE(operation_of(caller, "echo").call(request, nt)).bytes()) == request);
     if (threads == 0) {
         CHECK(kept.has_value());
@@ -187,7 +188,7 @@ static void bad_input() {
     FAILS(stopped, "", other.serve(0, nt));
 }
 
-// A handler destroys the object that has its own server, and goes on.
+// A handler destroys the object that contains its own server, and continues.
 static void ends_its_server() {
     const node of = isolated_node();
     std::optional<server> serving;

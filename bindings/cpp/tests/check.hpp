@@ -1,4 +1,4 @@
-// Checks of the test programs: one that fails prints its place, and ends the program with 1.
+// Checks of the test programs. A check that fails prints the place, and ends the program with 1.
 #ifndef CHECK_HPP
 #define CHECK_HPP
 
@@ -24,7 +24,7 @@ constexpr std::chrono::seconds patience(600);
         } \
     } while (0)
 
-// Checks that a form without exceptions fails so, with these words in its message.
+// Checks that a form without exceptions fails with this code, and with these words in the message.
 template <class T>
 void check_failure(
     const stripline::result<T> &found, stripline::status code, const char *words, const char *file, int line) {
@@ -37,7 +37,7 @@ void check_failure(
 }
 #define FAILS(code, words, ...) check_failure((__VA_ARGS__), stripline::status::code, words, __FILE__, __LINE__)
 
-// Takes the value of a form without exceptions, which must be there.
+// Takes the value of a form without exceptions. The value must be present.
 template <class T>
 T take(stripline::result<T> found, int line) {
     if (!found.has_value()) {
@@ -54,7 +54,7 @@ inline void take(const stripline::result<void> &found, int line) {
 }
 #define TAKE(...) take((__VA_ARGS__), __LINE__)
 
-// Waits for what another thread does.
+// Waits for a condition that another thread makes true.
 template <class Condition>
 void wait_until(Condition condition) {
     const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -64,7 +64,7 @@ void wait_until(Condition condition) {
     }
 }
 
-// A node that nothing outside this program finds.
+// Makes a node that nothing outside this program finds.
 inline stripline::node isolated_node(const char *topics = nullptr) {
     stripline::node_options options;
     if (topics == nullptr) {

@@ -1,4 +1,5 @@
-// Components in a harness, by the forms without exceptions: compiled with and without them.
+// Components in a harness, by the forms without exceptions. This file is compiled with and without
+// exceptions.
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,4 +1,5 @@
-// What the forms with exceptions add: classes, handlers that throw, and streams that unwind.
+// Tests of the forms with exceptions: exception classes, handlers that throw, and streams that
+// unwind.
 #include <array>
 #include <optional>
 #include <stdexcept>
@@ -91,7 +92,8 @@ static void handlers_that_throw() {
         out.send(bytes{number});
     }
     out.finish();
-    // The program's own class comes back, from the call that runs the handler.
+    // The exception has the program's own class when the call that runs the handler throws it
+    // again.
     int seen = 0;
     const auto handler = [&](const view &packet) {
         seen += 1;
@@ -111,7 +113,7 @@ static void handlers_that_throw() {
         is_thrown = std::string(error.what()) == "out of taps";
     }
     CHECK(is_thrown && seen == 2);
-    // Without exceptions: a failure that has it.
+    // Without exceptions, the failure contains it.
     std::vector<stripline::served_port> ports;
     ports.push_back(stripline::on(in, handler));
     const auto failed = stripline::serve(ports, std::nothrow);
@@ -119,7 +121,7 @@ static void handlers_that_throw() {
     CHECK(failed.error().thrown() != nullptr && seen == 3);
     CHECK(serve() == stripline::served::stopped && serve() == stripline::served::ended && seen == 5);
 
-    // It throws after it has destroyed its own subscriber.
+    // The handler throws after it has destroyed its own subscriber.
     auto second = of.publisher<std::uint8_t>("y");
     std::optional<stripline::subscriber<std::uint8_t>> own(of.subscriber<std::uint8_t>("y"));
     CHECK(second.wait_for_receivers(1, patience));
@@ -134,7 +136,7 @@ static void handlers_that_throw() {
         is_thrown = true;
     }
     CHECK(is_thrown && !own);
-    // Of a batch: what its writer throws is not sent.
+    // In a batch, the packet of a writer that throws is not sent.
     const auto write = [](std::size_t index, stripline::span<std::uint8_t> place) {
         if (index == 2) {
             throw of_the_program("out of ink");
@@ -157,14 +159,14 @@ static void handlers_that_throw() {
         CHECK(is_thrown);
     }
     CHECK(second.sequence() == 3 && batched.drain(5, [](const view &) {}) == 1);
-    // Of two subscribers, and from a log function, whose exceptions end there.
+    // Exceptions with two subscribers, and in a log function, which drops them.
     stripline::set_log(stripline::log_level::trace, [](auto, auto, auto) { throw 1; });
     auto mistyped = of.subscriber<float>("y");
     wait_until([&] { return !of.report().refused.empty(); });
     stripline::set_log(stripline::log_level::info, nullptr);
 }
 
-// Whether a stream has its end after its publisher is gone.
+// Returns whether a stream has an end after the publisher is gone.
 template <class Scope>
 static bool ends_after(Scope scope) {
     const node of = isolated();
@@ -196,14 +198,14 @@ static void unwinding() {
         auto loan = out.loan(1);
         throw of_the_program("half way");
     }));
-    // Of a container, and moved.
+    // In a container, and moved.
     CHECK(!ends_after([](const node &of) {
         std::vector<stripline::publisher<std::uint8_t>> all;
         all.push_back(of.publisher<std::uint8_t>("x"));
         all[0].send(bytes{1});
         throw of_the_program("half way");
     }));
-    // A publisher of a destructor that runs while another exception unwinds: its own stream is
+    // A publisher in a destructor that runs while another exception unwinds: its own stream is
     // complete.
     struct at_end {
         const node &of;
@@ -216,7 +218,7 @@ static void unwinding() {
         const at_end late{of};
         throw of_the_program("another one");
     }));
-    // Caught within: nothing unwinds when the publisher ends.
+    // The exception is caught within, so nothing unwinds when the publisher ends.
     CHECK(ends_after([](const node &of) {
         auto out = of.publisher<std::uint8_t>("x");
         try {

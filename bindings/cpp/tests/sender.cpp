@@ -1,6 +1,6 @@
 // Sends to a receiver in another process: `sender DOMAIN TOPICS PACKETS SAMPLES`. Each sample is
 // its own index in the stream. With `hold` as the fifth argument, it keeps a loan until killed.
-// With `throw`, an exception unwinds behind the last packet.
+// With `throw`, an exception unwinds after the last packet.
 #include "check.hpp"
 
 int main(int count, char **arguments) try {

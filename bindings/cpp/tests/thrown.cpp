@@ -1,4 +1,4 @@
-// Components, calls, messages and wakers by the forms that throw, and what their functions throw.
+// Components, calls, messages and wakers by the forms that throw, with functions that throw.
 #include <array>
 #include <optional>
 #include <stdexcept>
@@ -30,7 +30,7 @@ void throws(const char *words, Call call, int line) {
 }
 #define THROWS(type, words, ...) throws<stripline::type>(words, [&] { __VA_ARGS__; }, __LINE__)
 
-// Throws where its properties have it.
+// Throws in the function that the properties select.
 class thrower {
 public:
     static component_spec describe() {

@@ -1,4 +1,5 @@
-// One file of a program whose files are compiled differently; VARIANT is the name of its function.
+// One file of a program with files that are compiled differently. VARIANT is the name of the
+// function.
 #include <array>
 
 #include <stripline.hpp>

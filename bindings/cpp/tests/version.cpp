@@ -1,4 +1,4 @@
-// Makes a node with headers of another version than the library: prints the refusal, or `served`.
+// Makes a node with headers of another version than the library. Prints the refusal, or `served`.
 #include <cstdio>
 
 #include <stripline.hpp>

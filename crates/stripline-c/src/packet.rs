@@ -34,13 +34,13 @@ pub enum GapReason {
     Late = 4,
 }
 
-/// The place of a packet in its stream, and the gap before it.
+/// The place of a packet in the stream, and the gap before it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct PacketInfo {
     /// `sizeof(stripline_packet_info)`, set by the caller.
     pub size: usize,
-    /// The number of the packet among all packets of its sender, from 0.
+    /// The number of the packet among all packets of the sender, from 0.
     pub sequence: u64,
     /// The number of the first sample within the stream.
     pub sample_index: u64,

@@ -26,7 +26,7 @@ use crate::time::timeout;
 /// The subscriber is then freed at the end of the call.
 pub type PacketHandler = unsafe extern "C" fn(context: *mut c_void, packet: *mut Packet) -> i32;
 
-/// A subscriber and the handler of its packets.
+/// A subscriber and a handler for the packets.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Served {

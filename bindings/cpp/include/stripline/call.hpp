@@ -1,7 +1,7 @@
 /// @file
 /// Calls: clients, operations, replies, services and servers. Requests and replies are bytes.
 ///
-/// `stripline/json.hpp` has them as values of nlohmann-json.
+/// `stripline/json.hpp` offers them as values of nlohmann-json.
 #ifndef STRIPLINE_CALL_HPP
 #define STRIPLINE_CALL_HPP
 
@@ -20,12 +20,12 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// An operation of a service: its name, and the types that client and server compare.
+/// An operation of a service: the name, and the types that client and server compare.
 struct operation_type {
-    /// Its name: 1 to 64 letters, digits, `-`, `_`, `.`.
+    /// The name of the operation: 1 to 64 letters, digits, `-`, `_`, `.`.
     std::string name;
-    /// The types of requests, replies and its own errors: `message/cbor` for any value in CBOR,
-    /// `message/` and a schema, or a type of samples.
+    /// The types of requests, replies and the operation's own errors: `message/cbor` for any value
+    /// in CBOR, `message/` and a schema, or a type of samples.
     std::string request = "message/cbor";
     std::string reply = "message/cbor";
     std::string error = "message/cbor";
@@ -33,33 +33,34 @@ struct operation_type {
 
 /// Options of a client.
 struct client_options {
-    /// How long a call may take, with the wait for a server: at most an hour.
+    /// The time limit of a call, which includes the wait for a server: at most an hour.
     std::chrono::nanoseconds deadline = std::chrono::seconds(5);
-    /// Calls that may be outstanding at each server: 1 to 16384; 0: 1024.
+    /// The number of calls that may be outstanding at each server: 1 to 16384; 0: 1024.
     std::uint32_t outstanding = 0;
-    /// Bytes of the buffer for requests; 0: 256 KiB.
+    /// The size of the buffer for requests, in bytes; 0: 256 KiB.
     std::uint32_t buffer = 0;
 };
 
 /// Options of one call.
 struct call_options {
-    /// How long the call may take; not set: that of the client.
+    /// The time limit of the call; not set: the client's limit.
     std::optional<std::chrono::nanoseconds> deadline;
-    /// Selects the server, the same one each time; not set: the servers take turns.
+    /// Selects the server: the same key selects the same server each time. Not set: the servers
+    /// take turns.
     std::optional<std::uint64_t> key;
 };
 
 /// Options of a server.
 struct server_options {
-    /// The transport's name; empty: as the domain's topics have it.
+    /// The name of the transport; empty: the transport that the domain's topics set.
     std::string transport;
-    /// The server's own name; empty: a unique one.
+    /// The name of the server; empty: a unique name.
     std::string name;
-    /// Bytes of the buffer for the replies to each client; 0: 256 KiB.
+    /// The size of the buffer for the replies to each client, in bytes; 0: 256 KiB.
     std::uint32_t buffer = 0;
-    /// Clients at a time: 1 to 4096; 0: 256.
+    /// The number of clients at a time: 1 to 4096; 0: 256.
     std::uint32_t clients = 0;
-    /// Calls that may wait behind the next one, at most 4096; 0: all wait.
+    /// The number of calls that may wait behind the next one, at most 4096; 0: no limit.
     std::uint32_t waiting = 0;
 };
 
@@ -73,16 +74,16 @@ struct server_counts {
     std::uint64_t cancelled;
     /// Clients that were disconnected because they broke the protocol.
     std::uint64_t evicted;
-    /// Replies that a client did not take in time, or that had no client any more.
+    /// Replies that a client did not take in time, and replies to clients that had left.
     std::uint64_t replies_dropped;
-    /// Clients connected now.
+    /// Clients that are connected now.
     std::uint64_t clients;
 };
 
 /// @cond
 namespace detail {
 
-/// A handle of C that is freed with this.
+/// A C handle that is freed with this object.
 template <class Handle, void (*Free)(Handle *)>
 class owned {
 public:
@@ -103,7 +104,7 @@ private:
 };
 
 inline std::uint64_t positive_ns(std::chrono::nanoseconds time) noexcept {
-    // 0 is the default in C: the shortest time is above it.
+    // 0 means the default in C, so the shortest time is 1.
     return time.count() > 0 ? static_cast<std::uint64_t>(time.count()) : 1;
 }
 
@@ -145,7 +146,7 @@ inline stripline_operation_type c_type(const operation_type &from) noexcept {
 /// The bytes of a reply. Move-only.
 class reply {
 public:
-    /// The bytes, read only, valid until the object ends.
+    /// Returns the bytes, read only, valid until the object ends.
     span<const std::uint8_t> bytes() const noexcept {
         const auto *data = static_cast<const std::uint8_t *>(stripline_reply_data(handle_.get()));
         return span<const std::uint8_t>(data, stripline_reply_length(handle_.get()));
@@ -162,7 +163,7 @@ private:
 /// @cond
 namespace detail {
 
-/// Runs a C call that gives a reply. The bytes of the operation's own error go into the failure.
+/// Runs a C call that returns a reply. The bytes of the operation's own error go into the failure.
 template <class Call>
 result<reply> replied(const void *handle, Call &&run, stripline_status &code) {
     stripline_error *error = nullptr;
@@ -182,18 +183,18 @@ result<reply> replied(const void *handle, Call &&run, stripline_status &code) {
 }  // namespace detail
 /// @endcond
 
-/// A call that was made and whose reply is waited for later. Its end cancels a call that is
-/// outstanding. Move-only; one thread at a time may use it.
+/// A call that was started, to wait for the reply later. The destructor cancels an outstanding
+/// call. Move-only; only one thread at a time may use it.
 class pending {
 public:
-    /// Waits for the reply. Fails as operation::call.
+    /// Waits for the reply. Fails like operation::call.
     result<reply> wait(const std::nothrow_t &) {
         stripline_status code = STRIPLINE_OK;
         return wait_ns(STRIPLINE_FOREVER, code);
     }
 
-    /// Waits for the reply, but no longer than the timeout: no value if it is not there in time,
-    /// and the call stays outstanding.
+    /// Waits for the reply, but no longer than the timeout. Without a value, the reply did not
+    /// arrive in time, and the call stays outstanding.
     template <class Rep, class Period>
     result<std::optional<reply>> wait_for(std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {
         stripline_status code = STRIPLINE_OK;
@@ -230,13 +231,13 @@ private:
     detail::owned<stripline_pending, stripline_pending_free> handle_;
 };
 
-/// An operation of a client's service, to be called. Move-only; several threads may call at once.
+/// An operation of a client's service, for calls. Move-only; several threads may call it at once.
 class operation {
 public:
-    /// Calls the operation, and waits for its reply.
+    /// Calls the operation, and waits for the reply.
     ///
-    /// Fails with status::user_error and its bytes for the operation's own error, and with
-    /// status::no_server and those behind it if there is no reply.
+    /// Fails with status::user_error for the operation's own error, which has its bytes. Fails with
+    /// status::no_server and the statuses that follow it if there is no reply.
     result<reply> call(span<const std::uint8_t> request, const call_options &options, const std::nothrow_t &) const {
         const stripline_call_options from = detail::c_options(options);
         return call_with(request, &from);
@@ -245,7 +246,8 @@ public:
         return call_with(request, nullptr);
     }
 
-    /// Makes a call without waiting for its reply. Blocks while there is no server or no room.
+    /// Starts a call without waiting for the reply. Blocks while no server is connected or there is
+    /// no room.
     result<pending> start(
         span<const std::uint8_t> request, const call_options &options, const std::nothrow_t &) const {
         const stripline_call_options from = detail::c_options(options);
@@ -293,12 +295,12 @@ private:
     detail::owned<stripline_operation, stripline_operation_free> handle_;
 };
 
-/// A client of a service, which calls all its servers in turn. Move-only; several threads may use
-/// it at once.
+/// A client of a service. It calls the servers of the service in turn. Move-only; several threads
+/// may use it at once.
 class client {
 public:
-    /// Makes a client, which is connected to every present and future server of the service.
-    /// Blocks until the servers that are there have answered, or for a few seconds.
+    /// Makes a client. It connects to every present and future server of the service. Blocks until
+    /// the servers that are present have answered, or for a few seconds.
     static result<client> make(
         const node &of, const std::string &service, const client_options &options, const std::nothrow_t &) {
         if (auto failed = detail::check_text(service, "the service")) {
@@ -321,7 +323,7 @@ public:
         return make(of, service, client_options(), std::nothrow);
     }
 
-    /// Waits until at least `count` servers are connected: false if they are not there in time.
+    /// Waits until at least `count` servers are connected; false if they are not connected in time.
     template <class Rep, class Period>
     result<bool> wait_for_servers(
         std::size_t count, std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) const {
@@ -337,8 +339,8 @@ public:
         return is_there;
     }
 
-    /// Makes a handle for an operation. The first call checks that the server has it with these
-    /// types. Fails for a name or type with a mistake.
+    /// Makes a handle for an operation. The first call checks that the server has the operation
+    /// with these types. Fails for an invalid name or type.
     result<stripline::operation> operation(const operation_type &type, const std::nothrow_t &) const {
         if (auto failed = detail::check_operation(type)) {
             return std::move(*failed);
@@ -353,26 +355,26 @@ public:
         return stripline::operation(made);
     }
 
-    /// Makes a waker, which ends waits of the client and its calls. An interrupted call is
-    /// cancelled; failure::is_sent is true if it was made.
+    /// Makes a waker, which ends waits of the client and the calls. An interrupted call is
+    /// cancelled; failure::is_sent is true if the call had been sent.
     result<stripline::waker> waker(const std::nothrow_t &) const {
         return stripline::waker::of<const stripline_client>(handle_.get(), stripline_client_waker);
     }
 
-    /// A descriptor for `poll`, epoll or a toolkit, as that of a subscriber: for pending calls.
+    /// Returns a descriptor for `poll`, epoll or a toolkit, like a subscriber's: for pending calls.
     result<int> ready_descriptor(const std::nothrow_t &) const {
         return detail::ready_descriptor<const stripline_client>(
             handle_.get(), stripline_client_ready_descriptor);
     }
 
-    /// Makes the descriptor ready once a reply may have arrived, or a server has come or gone.
-    /// False: something has come already. Deadlines do not make it ready.
+    /// Makes the descriptor ready once a reply may have arrived, or a server has connected or left.
+    /// False: something has arrived already. Deadlines do not make it ready.
     result<bool> arm(const std::nothrow_t &) const {
         return detail::arm(
             handle_.get(), [&](auto error) { return stripline_client_arm(handle_.get(), error); });
     }
 
-    /// The handle of the C functions. It stays the client's.
+    /// Returns the handle for the C functions. The client keeps ownership.
     stripline_client *c_handle() const noexcept { return handle_.get(); }
 
 #if STRIPLINE_EXCEPTIONS
@@ -397,7 +399,7 @@ private:
 };
 
 /// The right and the duty to answer one call, at any time and on any thread. An answer never
-/// blocks. A call whose responder ends without one is refused. Move-only.
+/// blocks. If a responder ends without an answer, the call is refused. Move-only.
 class responder {
 public:
     /// Sends the reply. Fails with status::port if the call was answered before.
@@ -414,7 +416,7 @@ public:
         });
     }
 
-    /// Refuses the call with a reason in words.
+    /// Refuses the call, with a reason for people to read.
     result<void> refuse(const std::string &reason, const std::nothrow_t &) {
         if (auto failed = detail::check_text(reason, "the reason")) {
             return std::move(*failed);
@@ -424,8 +426,8 @@ public:
         });
     }
 
-    /// Refuses the call with a reason in words, and what the client gets as its code:
-    /// status::wrong_type, status::handler_panicked, or status::reply_failed as of `refuse`.
+    /// Refuses the call, with a reason for people to read and a code for the client:
+    /// status::wrong_type, status::handler_panicked, or status::reply_failed, which `refuse` uses.
     result<void> refuse_as(status kind, const std::string &reason, const std::nothrow_t &) {
         if (auto failed = detail::check_text(reason, "the reason")) {
             return std::move(*failed);
@@ -436,13 +438,13 @@ public:
         });
     }
 
-    /// How long the client waits, counted from the call; 0 after the answer.
+    /// Returns the time that the client waits, from the start of the call; 0 after the answer.
     std::chrono::nanoseconds deadline() const noexcept {
         const auto ns = stripline_responder_deadline_ns(handle_.get());
         return std::chrono::nanoseconds(static_cast<std::int64_t>(ns));
     }
 
-    /// Whether there is a call to answer: it was not moved from.
+    /// Returns whether there is a call to answer; false after a move.
     explicit operator bool() const noexcept { return handle_.get() != nullptr; }
 
 #if STRIPLINE_EXCEPTIONS
@@ -460,19 +462,19 @@ private:
     detail::owned<stripline_responder, stripline_responder_free> handle_;
 };
 
-/// A handler of calls: gets the bytes of the request, and what answers the call. It answers there,
-/// or moves the responder out and answers later. An exception of it refuses the call in its words,
-/// with status::handler_panicked.
-/// It may destroy its own server, which then happens when the call that serves returns.
+/// A handler of calls: gets the bytes of the request, and the responder. It answers at once, or
+/// moves the responder out and answers later. An exception refuses the call with
+/// status::handler_panicked, and its words are the reason. The handler may destroy the server that
+/// called it. The server then ends when the serving call returns.
 using call_handler = std::function<void(span<const std::uint8_t>, responder &)>;
 
 /// @cond
 namespace detail {
 
-/// The handlers of a service. Its servers share them.
+/// The handlers of a service. The servers of the service share them.
 using call_handlers = std::vector<std::unique_ptr<call_handler>>;
 
-// C calls it: no exception may leave it.
+// C calls this function, so no exception may leave it.
 inline void handle_call(
     void *context, const void *request, std::size_t bytes, stripline_responder *handle) noexcept {
     const auto &handler = *static_cast<const call_handler *>(context);
@@ -499,7 +501,7 @@ inline void handle_call(
 }  // namespace detail
 /// @endcond
 
-/// A service: its name, its operations and their handlers. Any number of servers are made of it.
+/// A service: a name, operations and their handlers. Any number of servers can be made from it.
 /// Move-only.
 class service {
 public:
@@ -517,8 +519,8 @@ public:
         return service(made);
     }
 
-    /// Adds an operation and its handler, for servers that are made later. `doc` is what clients
-    /// can show of it. Not while another thread makes a server of it.
+    /// Adds an operation and a handler, for servers that are made later. `doc` is a description
+    /// that clients can show. Not while another thread makes a server from the service.
     result<void> add(
         const operation_type &type, call_handler handler, const std::string &doc, const std::nothrow_t &) {
         if (auto failed = detail::check_operation(type)) {
@@ -564,11 +566,12 @@ private:
     friend class server;
 };
 
-/// A server, which answers the calls of any number of clients. Its clients get status::server_gone
-/// when it ends. Move-only; one thread at a time may use it.
+/// A server. It answers the calls of any number of clients. When it ends, its clients get
+/// status::server_gone. Move-only; only one thread at a time may use it.
 class server {
 public:
-    /// Makes a server of a service. Clients find it from now on; their calls wait until it serves.
+    /// Makes a server of a service. Clients find it from now on. Their calls wait until the server
+    /// serves.
     static result<server> make(
         const node &of, const service &from, const server_options &options, const std::nothrow_t &) {
         for (const std::string *text : {&options.transport, &options.name}) {
@@ -596,13 +599,14 @@ public:
         return make(of, from, server_options(), std::nothrow);
     }
 
-    /// Answers calls until the node is stopped, which is status::stopped, or until a waker ends it,
-    /// status::interrupted. `threads` is how many run handlers at once; 0 is this thread alone.
+    /// Answers calls until the node is stopped (status::stopped), or until a waker ends the wait
+    /// (status::interrupted). `threads` is the number of threads that run handlers at once; 0 is
+    /// this thread alone.
     result<void> serve(std::size_t threads, const std::nothrow_t &) {
         return run([&](auto handle, auto error) { return stripline_server_serve(handle, threads, error); });
     }
 
-    /// Answers one call on this thread: false if none arrives in time.
+    /// Answers one call on this thread; false if no call arrives in time.
     template <class Rep, class Period>
     result<bool> serve_one(std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {
         bool is_served = false;
@@ -622,21 +626,21 @@ public:
         return stripline::waker::of(handle_.get(), stripline_server_waker);
     }
 
-    /// A descriptor for `poll`, epoll or a toolkit, as that of a subscriber: for `serve_one`.
+    /// Returns a descriptor for `poll`, epoll or a toolkit, like a subscriber's: for `serve_one`.
     result<int> ready_descriptor(const std::nothrow_t &) {
         return detail::ready_descriptor(handle_.get(), stripline_server_ready_descriptor);
     }
 
-    /// Makes the descriptor ready once there may be a call. False: there is one already.
+    /// Makes the descriptor ready once there may be a call. False: a call has arrived already.
     result<bool> arm(const std::nothrow_t &) {
         return detail::arm(
             handle_.get(), [&](auto error) { return stripline_server_arm(handle_.get(), error); });
     }
 
-    /// The handle of the C functions. It stays the server's.
+    /// Returns the handle for the C functions. The server keeps ownership.
     stripline_server *c_handle() const noexcept { return handle_.get(); }
 
-    /// The counters of the server.
+    /// Returns the counters of the server.
     result<server_counts> counts(const std::nothrow_t &) {
         stripline_server_counts found{};
         found.size = sizeof found;
@@ -669,13 +673,13 @@ private:
 
     template <class Call>
     result<void> run(Call &&call) {
-        // A handler may destroy this object: what is used stays until the call returns.
+        // A handler may destroy this object, so these copies stay until the call returns.
         const auto handlers = handlers_;
         stripline_server *handle = handle_.get();
         return detail::outcome(handle, [&](auto error) { return call(handle, error); });
     }
 
-    // Behind the handle, which ends first.
+    // Declared before the handle, which is destroyed first.
     std::shared_ptr<detail::call_handlers> handlers_;
     detail::owned<stripline_server, stripline_server_free> handle_;
 };

@@ -14,13 +14,14 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// What a handler returns to go on, or to end the call that runs it.
+/// The result of a handler: continue, or end the call that runs it.
 enum class next { go_on, stop };
 
 /// @cond
 namespace detail {
 
-/// How the functions of a call have ended it; nothing of both: they have not.
+/// The way in which functions of the program have ended a call. If nothing is set, they have not
+/// ended it.
 struct callback_outcome {
     bool is_stopped = false;
     failure reason;
@@ -49,7 +50,7 @@ int32_t call_back(callback_outcome &into, Function &function, Argument &&...argu
     return STRIPLINE_OK;
 }
 
-/// Runs a function of the program, and returns what C is to get. No exception leaves it.
+/// Runs a function of the program, and returns the number for C. No exception leaves it.
 template <class Function, class... Argument>
 int32_t run_callback(callback_outcome &into, Function &function, Argument &&...argument) noexcept {
 #if STRIPLINE_EXCEPTIONS

@@ -16,21 +16,21 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// A property of a component, made by `float_property` and its like.
+/// A property of a component, made by `float_property` and similar functions.
 class property {
 public:
-    /// Sets the range of a number, both ends included.
+    /// Sets the range of a number, including both limits.
     property range(double min, double max) && {
         of_.has_range = 1;
         of_.float_min = min;
         of_.float_max = max;
-        // Both in the range of the type, as a cast must be.
+        // Clamps both limits to the range of the type, because the cast requires it.
         constexpr double limit = 9.2e18;
         of_.integer_min = min < -limit ? INT64_MIN : min > limit ? INT64_MAX : static_cast<std::int64_t>(min);
         of_.integer_max = max > limit ? INT64_MAX : max < -limit ? INT64_MIN : static_cast<std::int64_t>(max);
         return std::move(*this);
     }
-    /// Sets the unit for users, as `Hz`.
+    /// Sets the unit for users, such as `Hz`.
     property unit(std::string unit) && {
         unit_ = std::move(unit);
         return std::move(*this);
@@ -40,12 +40,13 @@ public:
         of_.required = 1;
         return std::move(*this);
     }
-    /// Lets users change it while the component runs. The component has a function `change`.
+    /// Lets users change the property while the component runs. The component must have a function
+    /// `change`.
     property changeable() && {
         of_.access = STRIPLINE_PROPERTY_ACCESS_CHANGEABLE;
         return std::move(*this);
     }
-    /// Lets the component alone set it, while it runs (ports::readout).
+    /// Lets only the component set the property, while it runs (ports::readout).
     property read_only() && {
         of_.access = STRIPLINE_PROPERTY_ACCESS_READ_ONLY;
         return std::move(*this);
@@ -77,37 +78,39 @@ public:
     /// @endcond
 };
 
-/// A real number.
+/// Makes a property with a real number.
 inline property float_property(std::string name, double value, std::string summary) {
     property made(STRIPLINE_PROPERTY_KIND_FLOAT, std::move(name), std::move(summary));
     made.of_.float_default = value;
     return made;
 }
-/// A whole number.
+/// Makes a property with a whole number.
 inline property integer_property(std::string name, std::int64_t value, std::string summary) {
     property made(STRIPLINE_PROPERTY_KIND_INTEGER, std::move(name), std::move(summary));
     made.of_.integer_default = value;
     return made;
 }
-/// A boolean.
+/// Makes a boolean property.
 inline property boolean_property(std::string name, bool value, std::string summary) {
     property made(STRIPLINE_PROPERTY_KIND_BOOLEAN, std::move(name), std::move(summary));
     made.of_.integer_default = value ? 1 : 0;
     return made;
 }
-/// A text.
+/// Makes a property with a text.
 inline property text_property(std::string name, std::string value, std::string summary) {
     property made(STRIPLINE_PROPERTY_KIND_TEXT, std::move(name), std::move(summary));
     made.text_ = std::move(value);
     return made;
 }
-/// One of several words, with `|` between them: `low | high`. The first is the default.
+/// Makes a property with one of several words, with `|` between them: `low | high`. The first word
+/// is the default.
 inline property choice_property(std::string name, std::string choices, std::string summary) {
     property made(STRIPLINE_PROPERTY_KIND_CHOICE, std::move(name), std::move(summary));
     made.choices_ = std::move(choices);
     return made;
 }
-/// A path, relative to the waveform file; empty by default, which names no file.
+/// Makes a property with a path, relative to the waveform file. The default is empty and names no
+/// file.
 inline property path_property(std::string name, std::string summary) {
     return property(STRIPLINE_PROPERTY_KIND_PATH, std::move(name), std::move(summary));
 }
@@ -115,15 +118,15 @@ inline property path_property(std::string name, std::string summary) {
 /// A port of a component.
 struct port {
     std::string name;
-    /// The types that it takes, as `cf32 | cs16`; empty: any type.
+    /// The types that the port takes, such as `cf32 | cs16`; empty: any type.
     std::string types{};
-    /// One line for users.
+    /// A line for users.
     std::string summary{};
     /// Not empty: the input that has the same type, in place of `types`.
     std::string same_as{};
-    /// Not empty: the property that names its type, in place of `types`.
+    /// Not empty: the property that contains the name of the type, in place of `types`.
     std::string type_property{};
-    /// Whether a waveform need not connect it.
+    /// Whether a waveform may leave the port unconnected.
     bool optional = false;
     /// Whether an input takes packets of any number of senders.
     bool many_writers = false;
@@ -146,7 +149,7 @@ public:
         properties_.push_back(std::move(property));
         return std::move(*this);
     }
-    /// Adds a self-test, which users run by `stripline test`.
+    /// Adds a self-test. Users run it by `stripline test`.
     component_spec test(std::string name, std::string summary) && {
         tests_.emplace_back(std::move(name), std::move(summary));
         return std::move(*this);
@@ -167,9 +170,9 @@ public:
 /// The result of a self-test.
 struct test_result {
     bool passed = false;
-    /// One line for users.
+    /// A line for users.
     std::string text;
-    /// What was measured.
+    /// The measured value.
     std::optional<double> value;
 };
 
@@ -177,7 +180,8 @@ struct test_result {
 template <class T>
 class made {
 public:
-    /// Sets the number of samples, and gives their place. Empty where there is no output.
+    /// Sets the number of samples, and returns their memory. The memory is empty if there is no
+    /// output.
     result<span<T>> resize(std::size_t samples, const std::nothrow_t &) {
         void *memory = nullptr;
         if (auto failed = detail::call(this, [&](auto error) {
@@ -207,7 +211,7 @@ struct component_free {
 };
 using component_type = std::unique_ptr<stripline_component, component_free>;
 
-// Which functions a class has.
+// Detects the functions that a class has.
 template <class C, class = void>
 struct has_change : std::false_type {};
 template <class C>
@@ -231,13 +235,13 @@ struct has_make : std::false_type {};
 template <class C>
 struct has_make<C, std::void_t<decltype(C::make(std::declval<const properties &>()))>> : std::true_type {};
 
-/// Returns the status of a failure, and passes its words on.
+/// Returns the status of a failure, and copies the message to the reason.
 inline std::int32_t failed_with(stripline_reason *reason, const failure &why) noexcept {
     stripline_reason_set(reason, why.message());
     return static_cast<std::int32_t>(why.code());
 }
 
-/// Runs a function of a component for C: no exception may leave it.
+/// Runs a function of a component for C, so no exception may leave it.
 template <class Call>
 std::int32_t guarded(stripline_reason *reason, Call &&call) noexcept {
     const auto run = [&]() -> std::int32_t {
@@ -430,21 +434,21 @@ bool add_component(std::vector<component_type> &into) {
 }  // namespace detail
 /// @endcond
 
-/// Runs components as the `main` of a program, which a waveform names by `exec`. To be called before
-/// the program starts threads. Returns the exit code for `main`; failures go to standard error.
+/// Runs components as the `main` of a program that a waveform names by `exec`. Call it before the
+/// program starts threads. Returns the exit code for `main`. Failures go to standard error.
 ///
-/// A component is a class. It has a static function `describe`, which returns a component_spec. It
-/// is made of `const properties &`: by its constructor, or without exceptions by a static function
-/// `make`, which returns a result<std::unique_ptr<C>>. It has one of these:
+/// A component is a class with a static function `describe`, which returns a component_spec. It is
+/// made from `const properties &`: by the constructor, or without exceptions by a static function
+/// `make`, which returns a result<std::unique_ptr<C>>. It must have one of these functions:
 ///
-/// - `run(ports &)`: runs until the end of its input or its own work.
-/// - `handle(const packet_view<input_type> &, made<output_type> &)`: makes one packet of each, on
+/// - `run(ports &)`: runs until the end of the input, or until the component has finished.
+/// - `handle(const packet_view<input_type> &, made<output_type> &)`: makes one packet from each, on
 ///   the threads that the waveform selects. `input_type` and `output_type` are types of the class.
 ///
 /// It may have `change(const properties &)`, which takes new values while it runs,
-/// `test(std::string_view)`, which returns a test_result, and a static `validate(const properties &)`.
-/// Each returns nothing, or a result<void>. What it throws, or the failure that it returns, goes to
-/// the user in its words. status::stopped is a clean end.
+/// `test(std::string_view)`, which returns a test_result, and a static `validate(const properties
+/// &)`. Each returns nothing, or a result<void>. The message of an exception, or of a failure that
+/// they return, goes to the user. status::stopped is a clean end.
 template <class... Components>
 int component_main(int argc, char **argv) {
     std::vector<detail::component_type> types;

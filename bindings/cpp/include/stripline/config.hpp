@@ -1,5 +1,5 @@
 /// @file
-/// The language version, and whether there are exceptions: what all other headers need.
+/// The language version and the support for exceptions: settings that all other headers need.
 #ifndef STRIPLINE_CONFIG_HPP
 #define STRIPLINE_CONFIG_HPP
 
@@ -15,16 +15,16 @@
 #include <span>
 #endif
 
-/// 1 where the program is compiled with exceptions. Without them, only the functions with
-/// `std::nothrow` are there.
+/// 1 if the program is compiled with exceptions. Without them, only the functions with
+/// `std::nothrow` exist.
 #if defined(__cpp_exceptions)
 #define STRIPLINE_EXCEPTIONS 1
 #else
 #define STRIPLINE_EXCEPTIONS 0
 #endif
 
-// Files of one program may differ in both. Each combination has a namespace of its own, so that
-// the linker never takes a function of one for that of another.
+// Files of one program may differ in both. Each combination has its own namespace, so that the
+// linker never mixes up the functions of two combinations.
 #if defined(__cpp_lib_span)
 #if STRIPLINE_EXCEPTIONS
 #define STRIPLINE_VARIANT cpp20
@@ -41,9 +41,9 @@
 
 /// Stripline in C++17 and later, over the functions of `stripline.h`.
 ///
-/// Every function that can fail has two forms. One throws a stripline::error. The other has
-/// `std::nothrow` as its last argument, and returns a stripline::result. Functions that cannot
-/// fail are `noexcept`.
+/// Every function that can fail has two forms. One form throws a stripline::error. The other has
+/// `std::nothrow` as the last argument, and returns a stripline::result. Functions that cannot fail
+/// are `noexcept`.
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
@@ -53,7 +53,7 @@ inline std::string_view view(stripline_text text) noexcept {
     return std::string_view(text.data, text.length);
 }
 
-/// The error object of a failed C call, which ends with this.
+/// The error object of a failed C call. It is freed with this object.
 class c_error {
 public:
     c_error() noexcept = default;
@@ -74,7 +74,7 @@ private:
 
 }  // namespace detail
 
-/// Returns the version of the library that runs, as `0.1.0` or `0.1.0-alpha.1`.
+/// Returns the version of the running library, such as `0.1.0` or `0.1.0-alpha.1`.
 inline std::string_view library_version() noexcept { return detail::view(stripline_version()); }
 
 }  // namespace STRIPLINE_VARIANT

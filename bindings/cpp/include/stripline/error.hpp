@@ -21,8 +21,8 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// The outcome of a call, with the numbers and meanings of `stripline.h`. 0 is success, a negative
-/// number is no error. A later library may return a number that is not here.
+/// The outcome of a call, with the numbers and meanings of `stripline.h`. 0 is success, and a
+/// negative number is not an error. A later library may return a number that is not listed here.
 enum class status : std::int32_t {
     ok = STRIPLINE_OK,
     empty = STRIPLINE_EMPTY,
@@ -69,48 +69,50 @@ enum class status : std::int32_t {
     in_use = STRIPLINE_IN_USE,
 };
 
-/// Returns the word of a status in lower case, as `too-large`.
+/// Returns the word of a status in lower case, such as `too-large`.
 inline std::string_view word(status code) noexcept {
     return detail::view(stripline_status_word(static_cast<std::int32_t>(code)));
 }
 
-/// Returns what usually mends a status, in one sentence; empty where there is nothing to mend.
+/// Returns the usual remedy for a status, in one sentence; empty if nothing needs a remedy.
 inline std::string_view remedy(status code) noexcept {
     return detail::view(stripline_status_remedy(static_cast<std::int32_t>(code)));
 }
 
-/// The description of a failed call: what failed, where, and the remedy. Copies share it.
+/// The description of a failed call: what failed, where, and the remedy. Copies share the
+/// description.
 class failure {
 public:
-    /// No failure: its code is status::ok.
+    /// Makes an empty failure, with the code status::ok.
     failure() noexcept = default;
 
-    /// A failure in the program's own words, for example of a handler.
+    /// Makes a failure with a message of the program, for example in a handler.
     failure(status code, std::string message) : code_(code), about_(std::make_shared<about>()) {
         about_->message = std::move(message);
     }
 
-    /// The status that the call returned.
+    /// Returns the status of the call.
     status code() const noexcept { return code_; }
 
-    /// One sentence that names what failed, where, and the remedy.
+    /// Returns one sentence that names what failed, where, and the remedy.
     const char *message() const noexcept { return about_ == nullptr ? "" : about_->message.c_str(); }
 
-    /// What usually mends a failure of this code.
+    /// Returns the usual remedy for a failure with this code.
     std::string_view remedy() const noexcept { return STRIPLINE_VARIANT::remedy(code_); }
 
-    /// The connection, or the other end, that the failure is about, as `from -> to`; or empty.
+    /// Returns the connection, or the peer, that the failure is about, as `from -> to`; or an empty
+    /// text.
     const char *connection() const noexcept {
         return about_ == nullptr ? "" : about_->connection.c_str();
     }
 
-    /// The number that the operating system gave (`errno`), or 0.
+    /// Returns the error number of the operating system (`errno`), or 0.
     int os_code() const noexcept { return about_ == nullptr ? 0 : about_->os_code; }
 
-    /// Whether the packet or the call of an interrupted wait was sent.
+    /// Returns whether the packet or the call of an interrupted wait was sent.
     bool is_sent() const noexcept { return about_ != nullptr && about_->is_sent; }
 
-    /// The bytes of an operation's own error (status::user_error); otherwise empty.
+    /// Returns the bytes of an operation's own error (status::user_error); otherwise empty.
     span<const std::uint8_t> user_error() const noexcept {
         if (about_ == nullptr) {
             return {};
@@ -119,7 +121,7 @@ public:
     }
 
 #if STRIPLINE_EXCEPTIONS
-    /// The exception of a handler that ended the call, or null.
+    /// Returns the exception of a handler that ended the call, or null.
     std::exception_ptr thrown() const noexcept { return about_ == nullptr ? nullptr : about_->thrown; }
 #endif
 
@@ -143,7 +145,8 @@ private:
 
 #if STRIPLINE_EXCEPTIONS
 
-/// What all functions without `std::nothrow` throw. `what` has the remedy, too.
+/// The base class of the exceptions that all functions without `std::nothrow` throw. `what` also
+/// contains the remedy.
 class error : public std::exception {
 public:
     explicit error(failure of) noexcept : failure_(std::move(of)) {}
@@ -153,7 +156,7 @@ public:
     const char *connection() const noexcept { return failure_.connection(); }
     std::string_view remedy() const noexcept { return failure_.remedy(); }
     int os_code() const noexcept { return failure_.os_code(); }
-    /// The same as a value.
+    /// Returns the failure as a value.
     const failure &reason() const noexcept { return failure_; }
 
 private:
@@ -173,7 +176,7 @@ class no_room_error : public error {
 class not_acknowledged_error : public error {
     using error::error;
 };
-/// All packets that may be out are out (status::too_many_held). Nothing is lost.
+/// All packets that may be held are in use (status::too_many_held). Nothing is lost.
 class too_many_held_error : public error {
     using error::error;
 };
@@ -181,7 +184,7 @@ class too_many_held_error : public error {
 class ejected_error : public error {
     using error::error;
 };
-/// The other end broke the protocol (status::peer_misbehaved). Receiving may go on.
+/// The other end broke the protocol (status::peer_misbehaved). The program may continue to receive.
 class peer_error : public error {
     using error::error;
 };
@@ -194,15 +197,15 @@ class usage_error : public error {
 class interrupted_error : public error {
     using error::error;
 };
-/// An operation has failed with its own error (status::user_error). Its bytes are in `reason`.
+/// An operation has failed with its own error (status::user_error). `reason` contains its bytes.
 class user_error : public error {
     using error::error;
 };
-/// A call was not carried out, or its reply did not arrive (status::no_server up to reply_failed).
+/// A call was not run, or its reply did not arrive (status::no_server up to reply_failed).
 class call_error : public error {
     using error::error;
 };
-/// The operating system reported an error (status::system); `os_code` has its number.
+/// The operating system reported an error (status::system); `os_code` returns the number.
 class system_error : public error {
     using error::error;
 };
@@ -216,7 +219,8 @@ constexpr const char *is_empty =
 }
 
 struct failure_maker {
-    /// Makes the failure of a C call. `handle` is what it was called with: null if it was moved.
+    /// Makes the failure of a C call. `handle` is the handle of the call: null if it was moved
+    /// from.
     [[gnu::cold, gnu::noinline]] static failure of(
         stripline_status code, const detail::c_error &from, const void *handle) {
         failure made;
@@ -240,7 +244,7 @@ struct failure_maker {
     static void put_user_error(failure &into, const std::uint8_t *bytes, std::size_t count) {
         into.about_->user_error.assign(bytes, bytes + count);
     }
-    /// The same, and frees the error.
+    /// Makes the same failure, and frees the error.
     [[gnu::cold, gnu::noinline]] static failure taking(
         stripline_status code, stripline_error *error, const void *handle) {
         return of(code, detail::c_error(error), handle);
@@ -258,7 +262,8 @@ struct failure_maker {
 namespace detail {
 
 #if STRIPLINE_EXCEPTIONS
-/// Throws a failure as its class; the exception of a handler as itself.
+/// Throws a failure as an exception of its class. If the failure has the exception of a handler,
+/// throws that exception.
 [[noreturn, gnu::cold, gnu::noinline]] inline void raise(const failure &reason) {
     if (reason.thrown() != nullptr) {
         std::rethrow_exception(reason.thrown());
@@ -299,14 +304,14 @@ namespace detail {
     }
 }
 #else
-/// Ends the program: a result without a value was used as if it had one.
+/// Ends the program, because a result without a value was used as if it had one.
 [[noreturn, gnu::cold, gnu::noinline]] inline void raise(const failure &reason) {
     std::fprintf(stderr, "stripline: a result without a value was used: %s\n", reason.message());
     std::abort();
 }
 #endif
 
-/// Runs a C call; returns the failure if its status is one. `handle` is what it is called with.
+/// Runs a C call, and returns a failure if the call fails. `handle` is the handle of the call.
 template <class Call>
 std::optional<failure> call(const void *handle, Call &&run) {
     stripline_error *error = nullptr;
@@ -323,7 +328,8 @@ std::optional<failure> call(const void *handle, Call &&run) {
     raise(failure_maker::taking(code, error, handle));
 }
 
-/// Runs a C call on the way of a packet, and throws its failure. There is no result in between.
+/// Runs a C call on the path of a packet, and throws an exception if it fails. It needs no result
+/// object.
 template <class Call>
 stripline_status require(const void *handle, Call &&run) {
     stripline_error *error = nullptr;
@@ -339,7 +345,7 @@ stripline_status require(const void *handle, Call &&run) {
     return failure(status::invalid_argument, is_empty);
 }
 
-/// Checks that a text for C has no NUL, behind which C would not read.
+/// Checks that a text for C has no NUL, because C would not read beyond it.
 inline std::optional<failure> check_text(const std::string &text, const char *what) {
     if (text.find('\0') == std::string::npos) {
         return std::nullopt;
@@ -350,10 +356,10 @@ inline std::optional<failure> check_text(const std::string &text, const char *wh
 }  // namespace detail
 /// @endcond
 
-/// The value of a call, or its failure.
+/// The value of a call, or the failure.
 ///
-/// A value that is not there is never given out: that throws the failure, and in a program without
-/// exceptions it prints the failure and aborts.
+/// A missing value is never returned: to read it throws the failure. In a program without
+/// exceptions, it prints the failure and aborts.
 template <class T>
 class [[nodiscard]] result {
 public:
@@ -372,9 +378,9 @@ public:
     T *operator->() { return &value(); }
     const T *operator->() const { return &value(); }
 
-    /// The failure; its code is status::ok where there is a value.
+    /// Returns the failure. If there is a value, its code is status::ok.
     const failure &error() const noexcept { return failure_; }
-    /// The code of the failure, or status::ok.
+    /// Returns the code of the failure, or status::ok.
     status code() const noexcept { return failure_.code(); }
 
 private:
@@ -388,7 +394,7 @@ private:
     failure failure_;
 };
 
-/// The outcome of a call without a value: done, or its failure.
+/// The outcome of a call without a value: success, or a failure.
 template <>
 class [[nodiscard]] result<void> {
 public:
@@ -397,7 +403,7 @@ public:
 
     bool has_value() const noexcept { return failure_.code() == status::ok; }
     explicit operator bool() const noexcept { return has_value(); }
-    /// Throws the failure, if there is one; without exceptions, prints it and aborts.
+    /// Throws the failure, if there is one. Without exceptions, prints it and aborts.
     void value() const {
         if (!has_value()) {
             detail::raise(failure_);
@@ -413,7 +419,7 @@ private:
 /// @cond
 namespace detail {
 
-/// Runs a C call that gives no value.
+/// Runs a C call that returns no value.
 template <class Call>
 result<void> outcome(const void *handle, Call &&run) {
     if (auto failed = call(handle, run)) {

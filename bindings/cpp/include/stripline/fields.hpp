@@ -7,7 +7,7 @@
 #define STRIPLINE_JOIN_(a, b) a##b
 #define STRIPLINE_JOIN(a, b) STRIPLINE_JOIN_(a, b)
 
-// The 65th argument behind the fields is their number.
+// The 65th argument, after the fields, is their number.
 #define STRIPLINE_PICK( \
     a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, \
     a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, \

@@ -16,11 +16,12 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// Runs one component in this process: a test feeds its inputs, reads its outputs, and changes its
-/// properties. Its end stops the component. Move-only; one thread at a time may use it.
+/// Runs one component in this process, for a test that feeds the inputs, reads the outputs, and
+/// changes the properties. The destructor stops the component. Move-only; only one thread at a time
+/// may use it.
 class harness {
 public:
-    /// Makes a harness of a component class. Fails for a mistake in its description.
+    /// Makes a harness of a component class. Fails for a mistake in the description.
     template <class Component>
     static result<harness> of(const std::nothrow_t &) {
         auto type = detail::type_of_component<Component>();
@@ -36,16 +37,17 @@ public:
         return harness(made);
     }
 
-    /// Sets a property to the value in a text, as `stripline set` takes it: before the start its
-    /// first value, later a change. Blocks until the component has taken or refused that, ten
-    /// seconds at most. Fails in the words of the component.
+    /// Sets a property to the value in a text, in the format of `stripline set`. Before the start,
+    /// this is the initial value; later it is a change. Blocks until the component has taken or
+    /// refused the value, ten seconds at most. If the component refuses it, the message contains
+    /// the reason.
     result<void> set(const std::string &property, const std::string &value, const std::nothrow_t &) {
         return texts(stripline_harness_set, property, value);
     }
     result<void> set(const std::string &property, const char *value, const std::nothrow_t &) {
         return set(property, std::string(value), std::nothrow);
     }
-    /// The same with a number or a boolean.
+    /// Sets a property to a number or a boolean.
     template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
     result<void> set(const std::string &property, T value, const std::nothrow_t &) {
         if constexpr (std::is_same_v<T, bool>) {
@@ -54,35 +56,36 @@ public:
             return set(property, std::to_string(value), std::nothrow);
         } else {
             char text[40];
-            // As many digits as give the same number back.
+            // This many digits give the same number back.
             std::snprintf(text, sizeof text, "%.17g", static_cast<double>(value));
             return set(property, std::string(text), std::nothrow);
         }
     }
 
-    /// Sets the type of a port that takes several. Before the start.
+    /// Sets the type of a port that takes several. Only before the start.
     result<void> set_type(const std::string &port, const std::string &type, const std::nothrow_t &) {
         return texts(stripline_harness_set_type, port, type);
     }
 
-    /// Leaves an optional port unconnected. Before the start.
+    /// Leaves an optional port unconnected. Only before the start.
     result<void> leave_unconnected(const std::string &port, const std::nothrow_t &) {
         return one_text(stripline_harness_leave_unconnected, port);
     }
 
     /// Sets the options of all connections and the threads of a handler, as the text of a topics
-    /// file with its table `[default]`. Before the start.
+    /// file with the table `[default]`. Only before the start.
     result<void> set_options(const std::string &topics, const std::nothrow_t &) {
         return one_text(stripline_harness_set_options, topics);
     }
 
-    /// Creates the component, connects its ports, and runs it on a thread of its own.
+    /// Creates the component, connects the ports, and runs it on a thread of its own.
     result<void> start(const std::nothrow_t &) {
         return detail::outcome(
             handle_.get(), [&](auto error) { return stripline_harness_start(handle_.get(), error); });
     }
 
-    /// Takes the sending end of an input, whose end is that of the input's stream.
+    /// Takes the sending end of an input. The end of this publisher is the end of the input's
+    /// stream.
     template <class T>
     result<publisher<T>> input(const std::string &port, const std::nothrow_t &) {
         const stripline_sample_type type = detail::type_of<T>();
@@ -133,7 +136,7 @@ public:
         return detail::access::make<subscriber<std::uint8_t>>(made);
     }
 
-    /// Runs a self-test. One that fails is a result, and no failure of this.
+    /// Runs a self-test. A failed test is a result, not a failure of this function.
     result<test_result> test(const std::string &name, const std::nothrow_t &) {
         stripline_test_outcome found{};
         found.size = sizeof found;
@@ -149,7 +152,7 @@ public:
         return made;
     }
 
-    /// The value of a read-only property as a text, as `stripline get` prints it.
+    /// Returns the value of a read-only property as a text, in the format of `stripline get`.
     result<std::string> get(const std::string &property, const std::nothrow_t &) {
         auto found = detail::number<stripline_text>(handle_.get(), [&](stripline_text *text, auto error) {
             return stripline_harness_get(handle_.get(), property.c_str(), text, error);
@@ -157,14 +160,15 @@ public:
         return found ? result<std::string>(std::string(detail::view(*found))) : result<std::string>(found.error());
     }
 
-    /// Stops the component: its ports fail with status::stopped from now on.
+    /// Stops the component: from now on the ports fail with status::stopped.
     result<void> stop(const std::nothrow_t &) {
         return detail::outcome(
             handle_.get(), [&](auto error) { return stripline_harness_stop(handle_.get(), error); });
     }
 
     /// Ends the ports that were not taken, and waits for the end of the component, a minute at
-    /// most. Fails with the component's failure. The inputs that were taken end before.
+    /// most. Fails with the component's failure. The program must first end the inputs that it has
+    /// taken.
     result<void> finish(const std::nothrow_t &) { return finish_ns(0); }
     template <class Rep, class Period>
     result<void> finish(std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {

@@ -20,10 +20,10 @@ inline namespace STRIPLINE_VARIANT {
 /// A value of a message, a request or a reply.
 using json = nlohmann::json;
 
-/// Returns a value as bytes of CBOR.
+/// Encodes a value as CBOR.
 inline std::vector<std::uint8_t> to_cbor(const json &value) { return json::to_cbor(value); }
 
-/// Returns the value of bytes of CBOR. Fails with status::decode for other bytes.
+/// Decodes a value from CBOR. Fails with status::decode for other bytes.
 inline result<json> from_cbor(span<const std::uint8_t> bytes, const std::nothrow_t &) {
     json found = json::from_cbor(bytes.data(), bytes.data() + bytes.size(), true, false);
     if (found.is_discarded()) {
@@ -32,7 +32,7 @@ inline result<json> from_cbor(span<const std::uint8_t> bytes, const std::nothrow
     return found;
 }
 
-/// Sends a value as a message. Fails as publisher::send.
+/// Sends a value as a message. Fails like publisher::send.
 inline result<void> send_json(publisher<std::uint8_t> &to, const json &value, const std::nothrow_t &) {
     return to.send(to_cbor(value), std::nothrow);
 }
@@ -42,8 +42,8 @@ inline result<json> json_of(const packet_base<std::uint8_t> &message, const std:
     return from_cbor(message.samples(), std::nothrow);
 }
 
-/// Calls an operation with a value, and returns that of its reply. Fails as operation::call; the
-/// value of the operation's own error is `user_error_of` the failure.
+/// Calls an operation with a value, and returns the value of the reply. Fails like operation::call.
+/// For the operation's own error, `user_error_of` returns the value from the failure.
 inline result<json> call_json(
     const operation &of, const json &request, const call_options &options, const std::nothrow_t &) {
     auto found = of.call(to_cbor(request), options, std::nothrow);
@@ -60,7 +60,7 @@ inline result<json> call_json(const operation &of, const json &request, const st
     return call_json(of, request, call_options(), std::nothrow);
 }
 
-/// Returns the value of an operation's own error; null where there is none.
+/// Returns the value of an operation's own error; null if the failure has no value.
 inline json user_error_of(const failure &reason) {
     if (reason.user_error().empty()) {
         return nullptr;
@@ -69,12 +69,12 @@ inline json user_error_of(const failure &reason) {
     return found ? std::move(found).value() : json(nullptr);
 }
 
-/// The outcome of a handler of values: a reply, or the operation's own error.
+/// The answer of a handler that works with values: a reply, or the operation's own error.
 class json_answer {
 public:
-    /// The reply.
+    /// Makes a reply.
     json_answer(json reply) : value_(std::move(reply)) {}
-    /// The operation's own error.
+    /// Makes the operation's own error.
     static json_answer error(json value) {
         json_answer made(std::move(value));
         made.is_error_ = true;
@@ -89,9 +89,9 @@ private:
     bool is_error_ = false;
 };
 
-/// Adds an operation of values to a service. The handler gets the request and returns the reply,
-/// or json_answer::error. A request that is no CBOR is refused with status::wrong_type, and one whose
-/// handler throws with status::handler_panicked.
+/// Adds an operation with JSON values to a service. The handler gets the request and returns the
+/// reply, or json_answer::error. A request that is not CBOR is refused with status::wrong_type. If
+/// the handler throws, the request is refused with status::handler_panicked.
 inline result<void> add_json(
     service &to, const operation_type &type, std::function<json_answer(const json &)> handler,
     const std::string &doc, const std::nothrow_t &) {
@@ -100,7 +100,7 @@ inline result<void> add_json(
     }
     const auto handle = [handler = std::move(handler)](span<const std::uint8_t> bytes, responder &answer) {
         const auto request = from_cbor(bytes, std::nothrow);
-        // What has no client any more is no failure of the handler.
+        // If the client has left, this is not a failure of the handler.
         if (!request) {
             (void)answer.refuse_as(status::wrong_type, "the request is not one value in CBOR", std::nothrow);
             return;

@@ -25,9 +25,10 @@ enum class log_level : std::int32_t {
     trace = 5,
 };
 
-/// A function that gets the records of the log: level, part of the library, and text, both valid
-/// until it returns. Called on any thread, on several at once, sometimes with a lock of the library
-/// held: it calls no function of this library. An exception of it ends there, and is dropped.
+/// A function that gets the records of the log: level, part of the library, and text. Both texts
+/// are valid until it returns. The library calls it on any thread, on several at once, and
+/// sometimes with a lock of the library held. The function must not call this library. Its
+/// exceptions are caught and dropped.
 using log_function = std::function<void(log_level, std::string_view, std::string_view)>;
 
 /// @cond
@@ -38,7 +39,7 @@ struct log_state {
     std::unique_ptr<log_function> function;
 
     static log_state &get() {
-        // Never destroyed: other threads write to the log while the program ends.
+        // This is never destroyed: other threads write to the log while the program ends.
         static log_state &state = *new log_state;
         return state;
     }
@@ -48,7 +49,7 @@ struct log_state {
     }
 };
 
-// C calls it: no exception may leave it.
+// C calls this function, so no exception may leave it.
 inline void log_record(void *context, int32_t level, stripline_text target, stripline_text text) noexcept {
     const auto &function = *static_cast<const log_function *>(context);
     log_state::is_inside() = true;
@@ -66,11 +67,11 @@ inline void log_record(void *context, int32_t level, stripline_text target, stri
 }  // namespace detail
 /// @endcond
 
-/// Sets the function that gets the records of the log, up to a level. There is one for the process;
-/// a second call replaces it, and an empty function removes it. Errors that no call can return go
-/// to the log only.
+/// Sets the function that gets the records of the log, up to a level. The process has one such
+/// function. A second call replaces it, and an empty function removes it. Errors that no call can
+/// return go only to the log.
 ///
-/// Blocks until the function before has returned, and is then not called again. Fails with
+/// Blocks until the previous function has returned; it is not called again. Fails with
 /// status::in_use within the function.
 inline result<void> set_log(log_level level, log_function function, const std::nothrow_t &) {
     if (detail::log_state::is_inside()) {

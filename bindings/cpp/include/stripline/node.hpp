@@ -14,22 +14,22 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// Options of a node. Without any, it is that of the environment (`STRIPLINE_DOMAIN`,
-/// `STRIPLINE_TOPICS`).
+/// Options of a node. Without options, the environment sets the domain and the topics
+/// (`STRIPLINE_DOMAIN`, `STRIPLINE_TOPICS`).
 struct node_options {
-    /// The domain: 1 to 64 letters, digits, `-` and `_`. Not set: that of the environment.
+    /// The domain: 1 to 64 letters, digits, `-` and `_`. Not set: the domain of the environment.
     std::optional<std::string> domain;
-    /// Options of topics, as the text of a topics file. Not set: those of the environment, or none
-    /// if `domain` is set.
+    /// Options of topics, as the text of a topics file. Not set: the topics of the environment, or
+    /// none if `domain` is set.
     std::optional<std::string> topics;
-    /// A domain of its own, so that nothing outside this node is connected. For tests. The other
-    /// members must not be set.
+    /// Gives the node a domain of its own, so that nothing outside this node is connected. For
+    /// tests. The other members must not be set.
     bool isolated = false;
 };
 
 /// The counters of one connection.
 struct connection_report {
-    /// `from -> to`.
+    /// The connection, as `from -> to`.
     std::string connection;
     /// Packets that the receiver has taken, and their payload.
     std::uint64_t packets;
@@ -41,11 +41,11 @@ struct connection_report {
     std::uint64_t gaps;
     /// Packets that arrived after a later one.
     std::uint64_t reordered;
-    /// How often the sender vanished without an end of stream.
+    /// The number of times that the sender vanished without an end of stream.
     std::uint64_t peer_deaths;
 };
 
-/// A connection that was refused, and why.
+/// A refused connection, and the reason.
 struct refused_connection {
     std::string connection;
     std::string reason;
@@ -60,7 +60,7 @@ struct report {
 /// @cond
 namespace detail {
 
-/// Checks that the library that runs is not older than the headers, and has their major version.
+/// Checks that the running library is not older than the headers, and has their major version.
 inline std::optional<failure> check_version() {
     const std::string_view found = library_version();
     unsigned part[3] = {0, 0, 0};
@@ -90,17 +90,17 @@ inline std::optional<failure> check_version() {
 }  // namespace detail
 /// @endcond
 
-/// A node: what a program's publishers and subscribers belong to. Nodes of the same domain find
-/// each other without a daemon. Move-only; several threads may use it at once.
+/// A node: a program's publishers and subscribers belong to it. Nodes of the same domain find each
+/// other without a daemon. Move-only; several threads may use it at once.
 ///
-/// Its end waits for the node's thread. Its publishers and subscribers stay connected, and end
-/// before or after it.
+/// The destructor waits for the node's thread. The publishers and subscribers of the node stay
+/// connected. They may end before or after the node.
 class node {
 public:
-    /// Makes a node, which joins its domain.
+    /// Makes a node, which joins the domain.
     ///
-    /// Fails for a domain or topics with a mistake, with status::system for a lack of descriptors
-    /// or threads, and with unsupported for a library that is older than the headers.
+    /// Fails for an invalid domain or topics, with status::system if descriptors or threads run
+    /// out, and with status::unsupported if the library is older than the headers.
     static result<node> make(const node_options &options, const std::nothrow_t &) {
         if (auto failed = detail::check_version()) {
             return std::move(*failed);
@@ -137,17 +137,19 @@ public:
     }
     ~node() { stripline_node_free(handle_); }
 
-    /// Whether there is a node: it was not moved from.
+    /// Returns whether the object has a node; false after a move.
     explicit operator bool() const noexcept { return handle_ != nullptr; }
 
-    /// Stops the node: calls of its publishers and subscribers that wait, and all later ones, fail
-    /// with status::stopped. Never blocks. From any thread, but not in a signal handler.
+    /// Stops the node: all calls of its publishers and subscribers fail with status::stopped, those
+    /// that wait now and all later ones. Never blocks. Works from any thread, but not in a signal
+    /// handler.
     result<void> stop(const std::nothrow_t &) const {
         return detail::outcome(handle_, [&](auto error) { return stripline_node_stop(handle_, error); });
     }
 
     /// Makes a publisher of samples of type T on a topic. Blocks until the node's own subscribers
-    /// are connected. Fails with status::system or unsupported if its transport cannot be opened.
+    /// are connected. Fails with status::system or status::unsupported if the transport cannot be
+    /// opened.
     template <class T>
     result<stripline::publisher<T>> publisher(const std::string &topic, const std::nothrow_t &) const {
         const stripline_sample_type type = detail::type_of<T>();
@@ -164,10 +166,11 @@ public:
     }
 
     /// Makes a subscriber to samples of type T on a topic. Blocks until the publishers that are
-    /// there have answered, or for a few seconds.
+    /// present have answered, or for a few seconds.
     ///
-    /// Fails with status::invalid_argument for an option with a mistake, and with system or
-    /// unsupported if it cannot be connected. A publisher of another type is in the report.
+    /// Fails with status::invalid_argument for an invalid option, and with status::system or
+    /// status::unsupported if it cannot be connected. A publisher of another type is listed in the
+    /// report.
     template <class T>
     result<stripline::subscriber<T>> subscriber(
         const std::string &topic, const subscriber_options &options, const std::nothrow_t &) const {
@@ -178,7 +181,8 @@ public:
         return subscriber<T>(topic, subscriber_options(), std::nothrow);
     }
 
-    /// Makes a subscriber that receives windows of any length; otherwise as `subscriber`.
+    /// Makes a subscriber that receives windows of any length. In all other respects, it is like
+    /// `subscriber`.
     template <class T>
     result<stripline::windowed_subscriber<T>> windowed_subscriber(
         const std::string &topic, const std::nothrow_t &) const {
@@ -186,8 +190,8 @@ public:
     }
 
     /// Makes a publisher of messages on a topic. Each packet is one message, as bytes of CBOR. The
-    /// type is `message/cbor`, or one with a schema, as `message/tune{hz:f64}`; both ends compare
-    /// it. Otherwise as `publisher`.
+    /// type is `message/cbor`, or a type with a schema such as `message/tune{hz:f64}`; both ends
+    /// compare it. In all other respects, it is like `publisher`.
     result<stripline::publisher<std::uint8_t>> message_publisher(
         const std::string &topic, const std::string &type, const std::nothrow_t &) const {
         for (const std::string *text : {&topic, &type}) {
@@ -204,8 +208,8 @@ public:
         return stripline::publisher<std::uint8_t>(made);
     }
 
-    /// Makes a subscriber to messages on a topic, each as the bytes of one packet. Otherwise as
-    /// `subscriber`.
+    /// Makes a subscriber to messages on a topic, each as the bytes of one packet. In all other
+    /// respects, it is like `subscriber`.
     result<stripline::subscriber<std::uint8_t>> message_subscriber(
         const std::string &topic, const std::string &type, const subscriber_options &options,
         const std::nothrow_t &) const {
@@ -232,8 +236,8 @@ public:
         return message_subscriber(topic, type, subscriber_options(), std::nothrow);
     }
 
-    /// Takes the counters of every connection to the node's subscribers now, and of those that
-    /// ended last. Blocks no longer than for a lock.
+    /// Reads the counters of every connection to the node's subscribers, and of the last
+    /// connections that ended. Blocks only for a lock.
     result<stripline::report> report(const std::nothrow_t &) const {
         struct taken {
             stripline_report *handle = nullptr;
@@ -298,7 +302,7 @@ public:
     stripline::report report() const { return report(std::nothrow).value(); }
 #endif
 
-    /// The handle of the C functions. It stays the node's.
+    /// Returns the handle for the C functions. The node keeps ownership.
     stripline_node *c_handle() const noexcept { return handle_; }
 
 private:

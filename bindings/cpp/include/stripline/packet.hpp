@@ -1,5 +1,5 @@
 /// @file
-/// Packets that were received, and what comes with their samples.
+/// Received packets, and the data that comes with their samples.
 #ifndef STRIPLINE_PACKET_HPP
 #define STRIPLINE_PACKET_HPP
 
@@ -29,36 +29,36 @@ enum class gap_reason : std::uint32_t {
     overflow = STRIPLINE_GAP_REASON_OVERFLOW,
     /// The sender or the receiver was restarted.
     peer_restart = STRIPLINE_GAP_REASON_PEER_RESTART,
-    /// The transport lost them.
+    /// The transport lost packets.
     transport = STRIPLINE_GAP_REASON_TRANSPORT,
-    /// They did not arrive in the time that a resequencing subscriber waits.
+    /// Packets did not arrive within the time that a resequencing subscriber waits.
     late = STRIPLINE_GAP_REASON_LATE,
 };
 
-/// Packets that are missing just before another one.
+/// Packets that are missing just before another packet.
 struct gap {
     gap_reason reason;
-    /// The number of the first packet that is missing.
+    /// The number of the first missing packet.
     std::uint64_t first;
-    /// How many packets are missing; 0 after a restart, where the number is unknown.
+    /// The number of missing packets; 0 after a restart, because the number is unknown then.
     std::uint64_t packets;
-    /// How many samples are missing; 0 where that is unknown. Messages count as one each.
+    /// The number of missing samples; 0 if it is unknown. A message counts as one sample.
     std::uint64_t samples;
 };
 
-/// The place of a packet in its stream, and the gap before it.
+/// The place of a packet in the stream, and the gap before it.
 struct packet_info {
-    /// The number of the packet among those of its sender, from 0.
+    /// The number of the packet among all packets of the sender, from 0.
     std::uint64_t sequence;
-    /// The number of its first sample within its stream.
+    /// The number of the first sample within the stream.
     std::uint64_t sample_index;
-    /// When its first sample was taken.
+    /// The time when the first sample was taken.
     std::optional<time_point> time;
-    /// When it should have been sent, if its sender has a schedule.
+    /// The time when the packet should have been sent, if the sender has a schedule.
     std::optional<monotonic_point> intended;
-    /// When it was sent, if that was measured.
+    /// The time when the packet was sent, if that was measured.
     std::optional<monotonic_point> sent;
-    /// What is missing just before it.
+    /// The gap just before the packet.
     std::optional<stripline::gap> gap;
 };
 
@@ -70,12 +70,12 @@ struct stream_view {
     std::optional<double> sample_rate_hz;
     /// The frequency that 0 Hz of the samples corresponds to.
     std::optional<double> center_frequency_hz;
-    /// Samples of a row, if the samples are rows of a table.
+    /// The number of samples in a row, if the samples are rows of a table.
     std::optional<std::uint32_t> row_length;
 };
 
-/// What packets, windows and the packets of handlers have in common. Its functions belong to the
-/// thread of the subscriber; those of a held packet to any, several at once.
+/// The common base of packets, windows and the packets of handlers. The functions may be called on
+/// the thread of the subscriber. For a held packet, any thread may call them, several at once.
 template <class T>
 class packet_base {
 public:
@@ -84,8 +84,8 @@ public:
     packet_base(const packet_base &) = delete;
     packet_base &operator=(const packet_base &) = delete;
 
-    /// The samples, in place and read only, valid until the packet is released. Empty for a packet
-    /// that was moved from or released.
+    /// Returns the samples, in place and read only, valid until the packet is released. Empty for a
+    /// packet that was moved from or released.
     span<const T> samples() const noexcept { return span<const T>(data(), size()); }
     const T *data() const noexcept { return static_cast<const T *>(stripline_packet_samples(handle_)); }
     std::size_t size() const noexcept { return stripline_packet_length(handle_); }
@@ -95,13 +95,14 @@ public:
         const T *first = data();
         return first == nullptr ? first : first + size();
     }
-    /// A sample by its index, which is below `size()`.
+    /// Returns a sample by index. The index must be below `size()`.
     const T &operator[](std::size_t index) const noexcept { return data()[index]; }
 
-    /// Whether there is a packet: it was not moved from, nor released.
+    /// Returns whether there is a packet; false after a move or a release.
     explicit operator bool() const noexcept { return handle_ != nullptr; }
 
-    /// The place of the packet in its stream. Fails if the packet was moved from or released.
+    /// Returns the place of the packet in its stream. Fails if the packet was moved from or
+    /// released.
     result<packet_info> info(const std::nothrow_t &) const {
         stripline_packet_info found{};
         found.size = sizeof found;
@@ -123,7 +124,8 @@ public:
         return info;
     }
 
-    /// The description of the packet's stream. Fails if the packet was moved from or released.
+    /// Returns the description of the packet's stream. Fails if the packet was moved from or
+    /// released.
     result<stream_view> stream(const std::nothrow_t &) const {
         stripline_stream_view found{};
         found.size = sizeof found;
@@ -145,14 +147,14 @@ public:
         return stream;
     }
 
-    /// The whole description as JSON, also axes, channels and keywords (docs/wire.md). It
-    /// allocates.
+    /// Returns the whole description as JSON, including axes, channels and keywords (docs/wire.md).
+    /// It allocates.
     result<std::string> stream_json(const std::nothrow_t &) const {
         std::string json(256, '\0');
         for (;;) {
             std::size_t length = 0;
             detail::c_error error;
-            // The terminating NUL of the text is a byte of the string, too.
+            // The string has room for the terminating NUL, too.
             const stripline_status code = stripline_packet_get_stream_json(
                 handle_, json.data(), json.size() + 1, &length, error.place());
             if (code == STRIPLINE_OK) {
@@ -166,8 +168,8 @@ public:
         }
     }
 
-    /// The connection that the packet arrived on, as `from -> to`, valid until the packet is
-    /// released. Empty for a packet that was moved from or released.
+    /// Returns the connection that the packet arrived on, as `from -> to`, valid until the packet
+    /// is released. Empty for a packet that was moved from or released.
     std::string_view connection() const noexcept { return detail::view(stripline_packet_connection(handle_)); }
 
 #if STRIPLINE_EXCEPTIONS
@@ -176,7 +178,7 @@ public:
     std::string stream_json() const { return stream_json(std::nothrow).value(); }
 #endif
 
-    /// The handle of the C functions. It stays the packet's.
+    /// Returns the handle for the C functions. The packet keeps ownership.
     const stripline_packet *c_handle() const noexcept { return handle_; }
 
 protected:
@@ -187,11 +189,12 @@ protected:
     stripline_packet *handle_;
 };
 
-/// Samples that were received, in place, which are released with the object.
+/// Received samples, in place. They are released with the object.
 ///
-/// Move-only. Stays valid after its subscriber and node are gone, and keeps the connections of its
-/// subscriber until then. One of a subscriber with `hold` may be moved to another thread, and be
-/// released in any order; another one belongs to the thread of its subscriber.
+/// Move-only. A packet stays valid after the subscriber and the node are gone, and keeps the
+/// connections of the subscriber until then. A packet of a subscriber with `hold` may be moved to
+/// another thread, and be released in any order. Any other packet belongs to the thread of the
+/// subscriber.
 template <class T>
 class packet : public packet_base<T> {
 public:
@@ -242,8 +245,8 @@ private:
     friend struct detail::access;
 };
 
-/// Samples across borders of packets, which are released with the object. Move-only; belongs to
-/// the thread of its subscriber.
+/// Samples across packet boundaries. They are released with the object. Move-only; belongs to the
+/// thread of the subscriber.
 template <class T>
 class window : public packet_base<T> {
 public:
@@ -264,8 +267,8 @@ public:
         }
     }
 
-    /// Releases the window and consumes only its first `samples` samples: the next window begins
-    /// behind them, and overlaps. At least one is consumed.
+    /// Releases the window, but consumes only the first `samples` samples: the next window begins
+    /// after them, and overlaps. At least one sample is consumed.
     result<void> consume(std::size_t samples, const std::nothrow_t &) {
         if (auto failed = detail::call(this->handle_, [&](auto error) {
                 return stripline_packet_consume(this->handle_, samples, error);
@@ -287,7 +290,7 @@ private:
     friend struct detail::access;
 };
 
-/// The packet of a handler, which ends when the handler returns. Cannot be copied or moved.
+/// The packet of a handler. It ends when the handler returns. Cannot be copied or moved.
 template <class T>
 class packet_view : public packet_base<T> {
 public:

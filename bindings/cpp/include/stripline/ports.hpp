@@ -1,5 +1,5 @@
 /// @file
-/// What a component gets: properties, ports, and read-only properties to set.
+/// The arguments of a component: properties, ports, and read-only properties to set.
 #ifndef STRIPLINE_PORTS_HPP
 #define STRIPLINE_PORTS_HPP
 
@@ -15,12 +15,13 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// The values of a component's properties, which fit their declarations. Valid until the function
-/// that gets them returns.
+/// The values of a component's properties. They conform to the declarations. Valid until the
+/// function that got them returns.
 class properties {
 public:
-    /// The value of a property: `bool`, a whole number, `double`, `float`, or `std::string`. Fails
-    /// with status::invalid_argument for one that is not declared, or with another kind.
+    /// Returns the value of a property: `bool`, a whole number, `double`, `float`, or
+    /// `std::string`. Fails with status::invalid_argument for a property that is not declared, or
+    /// has another kind.
     template <class T>
     result<T> get(const std::string &name, const std::nothrow_t &) const {
         if (auto failed = detail::check_text(name, "the name")) {
@@ -52,7 +53,7 @@ public:
         }
     }
 
-    /// Whether a change at run time names the property.
+    /// Returns whether a change at run time names the property.
     result<bool> is_changed(const std::string &name, const std::nothrow_t &) const {
         auto found = read<std::int32_t>(stripline_properties_is_changed, name);
         return found ? result<bool>(*found != 0) : result<bool>(found.error());
@@ -81,7 +82,7 @@ private:
     const stripline_properties *handle_;
 };
 
-/// A read-only property of a component, to be set by it. Setting a number is one store. It may be
+/// A read-only property that the component sets. Setting a number is one store. A readout may be
 /// copied and used on any thread, until the component's `run` returns.
 class readout {
 public:
@@ -131,17 +132,19 @@ private:
     const stripline_readout *handle_;
 };
 
-/// The ports of a component, already connected. Each is taken once. One thread uses them. What they
-/// give ends at the latest when the component's `run` returns: it must not be kept.
+/// The ports of a component, already connected. Each can be taken once. Only one thread uses them.
+/// Everything taken from the ports ends at the latest when the component's `run` returns, and must
+/// not be kept.
 class ports {
 public:
-    /// The component's name in the waveform.
+    /// Returns the component's name in the waveform.
     std::string_view component() const noexcept { return detail::view(stripline_ports_component(handle_)); }
 
-    /// Whether the user wants warnings and errors only: a component prints nothing then.
+    /// Returns whether the user wants only warnings and errors. In this case, a component prints
+    /// nothing.
     bool is_quiet() const noexcept { return stripline_ports_is_quiet(handle_) != 0; }
 
-    /// The type of a port in this waveform; empty for one that is not connected.
+    /// Returns the type of a port in this waveform; empty for a port that is not connected.
     result<std::string_view> type(const std::string &port, const std::nothrow_t &) const {
         auto found = detail::number<stripline_text>(handle_, [&](stripline_text *text, auto error) {
             return stripline_ports_type(handle_, port.c_str(), text, error);
@@ -149,7 +152,7 @@ public:
         return found ? result<std::string_view>(detail::view(*found)) : result<std::string_view>(found.error());
     }
 
-    /// Takes an input of samples of type T. One that is not connected is at its end of stream.
+    /// Takes an input of samples of type T. An input that is not connected is at its end of stream.
     /// Fails with status::port if there is no such input, if it was taken before, or if the
     /// waveform gives it another type.
     template <class T>
@@ -168,7 +171,8 @@ public:
         return take_input<T, windowed_subscriber<T>>(port, subscriber_options(), true);
     }
 
-    /// Takes an output of samples of type T. Its stream ends when `run` returns, unless that fails.
+    /// Takes an output of samples of type T. The stream ends when `run` returns, unless `run`
+    /// fails.
     template <class T>
     result<publisher<T>> output(const std::string &port, const std::nothrow_t &) {
         const stripline_sample_type type = detail::type_of<T>();
@@ -205,7 +209,7 @@ public:
         return detail::access::make<publisher<std::uint8_t>>(made);
     }
 
-    /// A property that the component declares as read-only, to be set by it.
+    /// Returns a read-only property of the component, to set the value.
     result<stripline::readout> readout(const std::string &property, const std::nothrow_t &) {
         const stripline_readout *found = nullptr;
         if (auto failed = detail::call(handle_, [&](auto error) {
@@ -216,8 +220,8 @@ public:
         return stripline::readout(found);
     }
 
-    /// Receives the next packet of an input, and meanwhile runs the component's `change` and
-    /// `test`. Blocks until there is a packet or the stream ends.
+    /// Receives the next packet of an input, and runs the component's `change` and `test` while it
+    /// waits. Blocks until a packet arrives or the stream ends.
     template <class T>
     result<received<packet<T>>> receive(subscriber<T> &from, const std::nothrow_t &) {
         stripline_packet *found = nullptr;
@@ -230,7 +234,7 @@ public:
         return of<packet<T>>(code, found);
     }
 
-    /// Receives the next window of an input, and serves requests as above.
+    /// Receives the next window of an input, and handles requests like the function above.
     template <class T>
     result<received<window<T>>> receive(
         windowed_subscriber<T> &from, std::size_t samples, const std::nothrow_t &) {
@@ -244,8 +248,8 @@ public:
         return of<window<T>>(code, found);
     }
 
-    /// Runs `change` and `test` for the requests that wait, for a component that does not wait in
-    /// `receive`. Fails with status::stopped when the component must stop.
+    /// Runs `change` and `test` for the requests that wait. Components that do not wait in
+    /// `receive` call it. Fails with status::stopped when the component must stop.
     result<void> poll(const std::nothrow_t &) {
         return detail::outcome(handle_, [&](auto error) { return stripline_ports_poll(handle_, error); });
     }
@@ -294,7 +298,7 @@ public:
     }
 #endif
 
-    /// The handle of the C functions.
+    /// Returns the handle for the C functions.
     stripline_ports *c_handle() const noexcept { return handle_; }
 
     /// @cond

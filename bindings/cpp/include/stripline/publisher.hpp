@@ -18,20 +18,20 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// How far a packet has come when its send returns (docs/glossary.md).
+/// The event after which a send returns (docs/glossary.md).
 enum class scope : std::uint32_t { none = 0, transport = 1, server = 2, target = 3 };
 
-/// Options of one packet. What is not set has the default of the connection.
+/// Options of one packet. A member that is not set has the default of the connection.
 struct send_options {
-    /// The number of the packet's first sample; by default it continues the packet before.
+    /// The number of the packet's first sample. By default, it continues the previous packet.
     std::optional<std::uint64_t> sample_index;
-    /// When the first sample was taken.
+    /// The time when the first sample was taken.
     std::optional<time_point> time;
-    /// When the packet should have been sent.
+    /// The time when the packet should have been sent.
     std::optional<monotonic_point> intended;
-    /// When the send returns.
+    /// The event after which the send returns.
     std::optional<stripline::scope> scope;
-    /// How long a receiver is waited for in scope::server and scope::target.
+    /// The time limit for receivers in scope::server and scope::target.
     std::optional<std::chrono::nanoseconds> deadline;
 };
 
@@ -43,7 +43,7 @@ struct stream_description {
     std::optional<double> sample_rate_hz;
     /// The frequency that 0 Hz of the samples corresponds to.
     std::optional<double> center_frequency_hz;
-    /// Samples of a row, if the samples are rows of a table.
+    /// The number of samples in a row, if the samples are rows of a table.
     std::optional<std::uint32_t> row_length;
     /// A JSON object with `axes`, `channels` and `keywords` (docs/wire.md); empty: none.
     std::string more;
@@ -82,8 +82,8 @@ inline stripline_send_options c_options(const send_options &from) noexcept {
 }  // namespace detail
 /// @endcond
 
-/// Room for the samples of one packet, to be written in place. Ends without sending unless it is
-/// sent. Move-only; belongs to the thread of its publisher, which has one loan at a time.
+/// Room for the samples of one packet, to be written in place. If it ends without `send`, nothing
+/// is sent. Move-only; belongs to the thread of the publisher, which has one loan at a time.
 template <class T>
 class loan {
 public:
@@ -102,7 +102,8 @@ public:
     }
     ~loan() { cancel(); }
 
-    /// The samples to write; the initial content is unspecified. Empty once the loan is closed.
+    /// Returns the memory for the samples; the initial content is unspecified. Empty once the loan
+    /// is closed.
     span<T> samples() noexcept { return span<T>(data_, size_); }
     T *data() noexcept { return data_; }
     std::size_t size() const noexcept { return size_; }
@@ -111,13 +112,13 @@ public:
     T *end() noexcept { return data_ + size_; }
     T &operator[](std::size_t index) noexcept { return data_[index]; }
 
-    /// Whether the loan is open: neither sent, cancelled nor moved from.
+    /// Returns whether the loan is open: neither sent, cancelled nor moved from.
     explicit operator bool() const noexcept { return handle_ != nullptr; }
 
-    /// Sends the samples as a packet, and closes the loan, also when it fails. Blocks while a
+    /// Sends the samples as a packet, and closes the loan, even if it fails. Blocks while a
     /// receiver with policy `block` has no room, and until the scope is reached.
     ///
-    /// Fails with status::port if the publisher has ended, and as publisher::loan.
+    /// Fails with status::port if the publisher has ended, and otherwise like publisher::loan.
     result<void> send(const std::nothrow_t &) { return commit(nullptr); }
     result<void> send(const send_options &options, const std::nothrow_t &) {
         const stripline_send_options c_options = detail::c_options(options);
@@ -137,7 +138,8 @@ public:
         });
     }
 
-    /// Keeps only the first `samples` samples. A number above its own changes nothing.
+    /// Keeps only the first `samples` samples. A number above the length of the loan changes
+    /// nothing.
     result<void> truncate(std::size_t samples, const std::nothrow_t &) {
         auto done = detail::outcome(
             handle_, [&](auto error) { return stripline_loan_truncate(handle_, samples, error); });
@@ -195,12 +197,12 @@ private:
     friend class publisher;
 };
 
-/// A publisher, which sends packets of samples to every receiver of a topic. Made by
-/// node::publisher. Move-only; one thread at a time may use it.
+/// A publisher. It sends packets of samples to every receiver of a topic. Made by node::publisher.
+/// Move-only; only one thread at a time may use it.
 ///
-/// Its end is the end of the stream: it blocks until the remaining packets have left the process,
-/// ten seconds at most. While an exception unwinds it abandons the stream instead, which is then
-/// not complete. A loan that is still open ends the stream when it is closed.
+/// The destructor ends the stream: it blocks until the remaining packets have left the process, ten
+/// seconds at most. While an exception unwinds, it abandons the stream instead, which is then not
+/// complete. If a loan is still open, the stream ends when the loan is closed.
 template <class T>
 class publisher {
 public:
@@ -214,11 +216,11 @@ public:
     }
     ~publisher() { end(); }
 
-    /// Whether there is a publisher: it was not moved from.
+    /// Returns whether the object has a publisher; false after a move.
     explicit operator bool() const noexcept { return handle_ != nullptr; }
 
-    /// Lends room for `samples` samples, which on shared memory is where the receivers read.
-    /// Blocks while a receiver with policy `block` has no room.
+    /// Lends room for `samples` samples. On shared memory, this is where the receivers read. Blocks
+    /// while a receiver with policy `block` has no room.
     ///
     /// Fails with status::port while another loan is open or after the end of the stream, and with
     /// too_large, stalled, stopped and system.
@@ -226,13 +228,13 @@ public:
         return lend(stripline_publisher_loan, samples);
     }
 
-    /// Lends room as `loan` does, without waiting. Fails with status::full if a receiver has no
-    /// room, and with too_large above `samples_in_place`.
+    /// Lends room like `loan`, without waiting. Fails with status::full if a receiver has no room,
+    /// and with status::too_large above `samples_in_place`.
     result<stripline::loan<T>> try_loan(std::size_t samples, const std::nothrow_t &) {
         return lend(stripline_publisher_try_loan, samples);
     }
 
-    /// Sends a copy of the samples as a packet. Blocks and fails as `loan` and loan::send.
+    /// Sends a copy of the samples as a packet. Blocks and fails like `loan` and loan::send.
     result<void> send(span<const T> samples, const std::nothrow_t &) {
         return copy(stripline_publisher_send, samples, nullptr);
     }
@@ -240,7 +242,7 @@ public:
         return copy(stripline_publisher_send, samples, &options);
     }
 
-    /// Sends as `send` does, without waiting for room: all receivers get the packet, or none.
+    /// Sends like `send`, but does not wait for room: either all receivers get the packet, or none.
     result<void> try_send(span<const T> samples, const std::nothrow_t &) {
         return copy(stripline_publisher_try_send, samples, nullptr);
     }
@@ -249,12 +251,13 @@ public:
     }
 
     /// Sends `packets` packets of `samples` samples each. The writer gets the index of each packet,
-    /// from 0, and its samples to write, as a `span<T>`. It is a loan and a send in a loop, and costs
-    /// less for each packet.
+    /// from 0, and the memory for the samples, as a `span<T>`. The effect equals a loan and a send
+    /// in a loop, at a lower cost for each packet.
     ///
-    /// It returns nothing, or a result<void>. If it throws or fails, its packet is not sent, and
-    /// the call ends: the form with exceptions throws it again. Those before stay sent: the
-    /// increase of `sequence` is their number. Blocks and fails as `send`, for each packet.
+    /// The writer returns nothing, or a result<void>. If it throws or fails, its packet is not
+    /// sent, and the call ends. The form with exceptions throws the exception again. The packets
+    /// before stay sent: their number is the increase of `sequence`. Blocks and fails like `send`,
+    /// for each packet.
     template <class Writer>
     result<void> send_many(std::size_t packets, std::size_t samples, Writer &&writer, const std::nothrow_t &) {
         using value = std::invoke_result_t<Writer &, std::size_t, span<T>>;
@@ -275,7 +278,8 @@ public:
         return with.outcome.reason.code() == status::ok ? std::move(done) : std::move(with.outcome.reason);
     }
 
-    /// Sets the description of the samples that follow. It allocates. Fails for a mistake in it.
+    /// Sets the description of the samples that follow. It allocates. Fails for an invalid
+    /// description.
     result<void> set_stream(const stream_description &stream, const std::nothrow_t &) {
         for (const std::string *text : {&stream.id, &stream.more}) {
             if (auto failed = detail::check_text(*text, "the description of the stream")) {
@@ -302,13 +306,13 @@ public:
             handle_, [&](auto error) { return stripline_publisher_set_stream(handle_, &from, error); });
     }
 
-    /// The number of receivers that are connected now.
+    /// Returns the number of receivers that are connected now.
     result<std::size_t> receivers(const std::nothrow_t &) {
         return number<std::size_t>(stripline_publisher_receivers);
     }
 
-    /// Waits until at least `count` receivers are connected. Without a timeout it waits without
-    /// end. The value is false if they are not there in time.
+    /// Waits until at least `count` receivers are connected. Without a timeout, it waits without
+    /// end. The value is false if they are not connected in time.
     result<bool> wait_for_receivers(std::size_t count, const std::nothrow_t &) {
         return wait(count, STRIPLINE_FOREVER);
     }
@@ -323,7 +327,7 @@ public:
         return stripline::waker::of(handle_, stripline_publisher_waker);
     }
 
-    /// A descriptor for `poll`, epoll or a toolkit, as that of a subscriber.
+    /// Returns a descriptor for `poll`, epoll or a toolkit, like a subscriber's.
     result<int> ready_descriptor(const std::nothrow_t &) {
         return detail::ready_descriptor(handle_, stripline_publisher_ready_descriptor);
     }
@@ -336,39 +340,41 @@ public:
             handle_, [&](auto error) { return stripline_publisher_arm(handle_, samples, error); });
     }
 
-    /// Makes the descriptor ready once at least `count` receivers may be connected, in place of
-    /// what `arm` has prepared. False: they are already.
+    /// Makes the descriptor ready once at least `count` receivers may be connected. This replaces
+    /// an earlier `arm`. False: they are connected already.
     result<bool> arm_for_receivers(std::size_t count, const std::nothrow_t &) {
         return detail::arm(handle_, [&](auto error) {
             return stripline_publisher_arm_for_receivers(handle_, count, error);
         });
     }
 
-    /// The number of the next packet.
+    /// Returns the number of the next packet.
     result<std::uint64_t> sequence(const std::nothrow_t &) {
         return number<std::uint64_t>(stripline_publisher_sequence);
     }
 
-    /// The most samples that a packet can have.
+    /// Returns the maximum number of samples in a packet.
     result<std::size_t> samples_max(const std::nothrow_t &) {
         return number<std::size_t>(stripline_publisher_samples_max);
     }
 
-    /// The most samples of a packet that is written in place and sent without waiting.
+    /// Returns the maximum number of samples in a packet that is written in place and sent without
+    /// waiting.
     result<std::size_t> samples_in_place(const std::nothrow_t &) {
         return number<std::size_t>(stripline_publisher_samples_in_place);
     }
 
     /// Ends the stream, and blocks until the remaining packets have left the process. Later calls
-    /// fail with status::port. Fails with status::full if a receiver does not take them in time.
+    /// fail with status::port. Fails with status::full if a receiver does not take the packets in
+    /// time.
     result<void> finish(const std::nothrow_t &) { return finish_ns(STRIPLINE_FOREVER); }
     template <class Rep, class Period>
     result<void> finish(std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {
         return finish_ns(detail::timeout_ns(timeout));
     }
 
-    /// Leaves without an end of stream. Receivers get all packets that were sent, and wait for
-    /// another publisher. Later calls fail with status::port.
+    /// Disconnects without an end of stream. Receivers get all packets that were sent, and then
+    /// wait for another publisher. Later calls fail with status::port.
     result<void> abandon(const std::nothrow_t &) {
         return detail::outcome(
             handle_, [&](auto error) { return stripline_publisher_abandon(handle_, error); });
@@ -413,7 +419,7 @@ public:
     void abandon() { abandon(std::nothrow).value(); }
 #endif
 
-    /// The handle of the C functions. It stays the publisher's.
+    /// Returns the handle for the C functions. The publisher keeps ownership.
     stripline_publisher *c_handle() const noexcept { return handle_; }
 
 private:
@@ -483,7 +489,8 @@ private:
 
     stripline_publisher *handle_;
 #if STRIPLINE_EXCEPTIONS
-    // Those that unwound already when it was made, by a destructor.
+    // The number of exceptions that were already unwinding when the publisher was made, perhaps in
+    // a destructor.
     int exceptions_ = std::uncaught_exceptions();
 #endif
     friend class node;

@@ -21,7 +21,7 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// The layout of a sample type, as docs/layouts.md has it. It has members for numbers, for
+/// The layout of a sample type, as in docs/layouts.md. There are specializations for numbers, for
 /// `std::complex` of them, and for structures with STRIPLINE_SAMPLE or STRIPLINE_SAMPLE_NAMED.
 template <class T, class = void>
 struct sample;
@@ -34,14 +34,15 @@ struct has_sample : std::false_type {};
 template <class T>
 struct has_sample<T, std::void_t<decltype(sizeof(sample<T>))>> : std::true_type {};
 
-// A distinct type for characters and bool: their values are not those of a number.
+// Whether a type is a number. Characters and bool are distinct types, because their values are not
+// numbers.
 template <class T>
 constexpr bool is_number =
     (std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> &&
      !std::is_same_v<T, wchar_t> && !std::is_same_v<T, char16_t> && !std::is_same_v<T, char32_t>) ||
     (std::is_floating_point_v<T> && (sizeof(T) == 4 || sizeof(T) == 8));
 
-/// A text that the compiler puts together. `size` counts on where it does not fit.
+/// A text that is built at compile time. `size` keeps counting if the text does not fit.
 struct layout_text {
     static constexpr std::size_t most = 2048;
     char data[most + 1] = {};
@@ -66,7 +67,7 @@ struct layout_text {
     }
 };
 
-/// The text in as many bytes as it has.
+/// The text, with exactly as many bytes as it needs.
 template <std::size_t Size>
 struct fitted_text {
     char data[Size + 1] = {};
@@ -83,7 +84,7 @@ constexpr void put_number(layout_text &text) {
     text.put(sizeof(T) * 8);
 }
 
-// Elements of arrays, of C and of std::array, also of several dimensions.
+// The elements of C arrays and std::array, also with several dimensions.
 template <class T>
 struct element {
     using type = T;
@@ -108,7 +109,8 @@ constexpr bool is_lower_or_digit(char symbol) {
     return (symbol >= 'a' && symbol <= 'z') || (symbol >= '0' && symbol <= '9');
 }
 
-/// Whether a name is one of docs/layouts.md: 1 to 64 of a-z, 0-9, `-`, `/`, `.`, and no built-in.
+/// Checks whether a name conforms to docs/layouts.md: 1 to 64 of a-z, 0-9, `-`, `/`, `.`, and not a
+/// built-in type.
 constexpr bool is_name(const char *name) {
     std::size_t size = 0;
     for (; name[size] != '\0'; size++) {
@@ -132,7 +134,7 @@ constexpr bool is_name(const char *name) {
     return size >= 1 && size <= 64 && !(is_built_in && has_digits) && !is_message;
 }
 
-/// Puts the layout of a structure together, field by field, and finds padding.
+/// Builds the layout of a structure, field by field, and finds padding.
 struct structure {
     layout_text text;
     std::size_t size = 0;
@@ -187,7 +189,7 @@ struct number_sample {
         return text;
     }
     static constexpr fitted_text<4> text{make()};
-    /// The name, as `f32`.
+    /// Returns the name, such as `f32`.
     static constexpr const char *name() noexcept { return text.data; }
 };
 
@@ -208,7 +210,7 @@ struct complex_sample {
     static constexpr const char *name() noexcept { return text.data; }
 };
 
-/// The C structure for a sample type.
+/// Returns the C structure for a sample type.
 template <class T>
 stripline_sample_type type_of() noexcept {
     static_assert(
@@ -248,10 +250,11 @@ struct sample<std::complex<T>, std::enable_if_t<detail::is_number<T>>> : detail:
                   "stripline: the name of a sample has 1 to 64 of a-z, 0-9, '-', '/', '.', and is no built-in one");
 /// @endcond
 
-/// Makes a structure a sample type, with its name and all its fields in their order.
+/// Makes a structure a sample type, with a name and all its fields in order.
 ///
-/// Stands once, outside any namespace. The compiler refuses a structure with padding, pointers, or
-/// a field that is not named here. The other end of a link has the same name, fields and types.
+/// Write it once, outside any namespace. The compiler refuses a structure with padding, pointers,
+/// or a field that is not listed. The other end of a link must have the same name, fields and
+/// types.
 #define STRIPLINE_SAMPLE(type, name_, ...) \
     template <> \
     struct stripline::sample<type> { \
@@ -270,11 +273,12 @@ struct sample<std::complex<T>, std::enable_if_t<detail::is_number<T>>> : detail:
         static constexpr void put(::stripline::detail::layout_text &into) { into.put(text.data); } \
     };
 
-/// Makes a structure a sample type of which both ends compare only the name and the size.
+/// Makes a structure a sample type. Both ends compare only the name and the size.
 ///
-/// For types whose fields have no layout. Between programs that are built differently, the link
-/// refuses it unless `types-without-layout` allows the name. It has no floats: the compiler does
-/// not find padding beside them. It must have no pointers, which the compiler does not find.
+/// It is for structures with fields that have no layout. Between programs that are built
+/// differently, the link refuses the type unless `types-without-layout` allows the name. The
+/// structure must have no floats, because the compiler does not find padding beside them. It must
+/// have no pointers, which the compiler does not find either.
 #define STRIPLINE_SAMPLE_NAMED(type, name_) \
     template <> \
     struct stripline::sample<type> { \

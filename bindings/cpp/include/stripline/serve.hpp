@@ -15,15 +15,16 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// How a call of `serve` ended: with the streams, or because a handler returned next::stop.
+/// The reason why a call of `serve` ended: all streams have ended, or a handler returned
+/// next::stop.
 enum class served { ended, stopped };
 
-/// A subscriber and the handler of its packets, made by `on`. Move-only.
+/// A subscriber and a handler for the packets, made by `on`. Move-only.
 class served_port {
 public:
     /// @cond
     struct state {
-        // Of the call of `serve` that runs the handler; null: none does.
+        // The outcome of the `serve` call that runs the handler; null if none runs it.
         detail::callback_outcome *into = nullptr;
     };
     served_port(stripline_subscriber *from, stripline_packet_handler handler, std::shared_ptr<state> made) noexcept
@@ -45,7 +46,7 @@ struct handler_state : served_port::state {
     explicit handler_state(Handler from) : handler(std::move(from)) {}
     Handler handler;
 
-    // C calls it: no exception may leave it.
+    // C calls this function, so no exception may leave it.
     static int32_t run(void *context, stripline_packet *handle) noexcept {
         auto &self = *static_cast<handler_state *>(static_cast<served_port::state *>(context));
         const packet_view<T> packet(handle);
@@ -53,7 +54,8 @@ struct handler_state : served_port::state {
     }
 };
 
-/// The handlers of a call of `serve`. It owns them: one may destroy the object it is in.
+/// The handlers of a call of `serve`. It owns them, because a handler may destroy the object that
+/// contains it.
 class handlers_at_work {
 public:
     handlers_at_work() = default;
@@ -124,26 +126,27 @@ inline result<std::vector<bool>> wait_any(
 }  // namespace detail
 /// @endcond
 
-/// Gives a subscriber a handler, for `serve`. The subscriber is made without `hold`, and must be
-/// there when `serve` begins; it may be moved before.
+/// Assigns a handler to a subscriber, for `serve`. The subscriber must be made without `hold`, and
+/// must exist when `serve` begins. It may be moved before.
 ///
-/// The handler gets a `const packet_view<T> &`. It returns nothing to go on, or a stripline::next,
-/// or a result<void>. If it throws or fails, a sender that waits for the packet fails. Its own
-/// subscriber it may only destroy, which then happens at the end of `serve`.
+/// The handler gets a `const packet_view<T> &`. It returns nothing to continue, or a
+/// stripline::next, or a result<void>. If it throws or fails, a sender that waits for the packet
+/// fails. The only thing that the handler may do with its own subscriber is to destroy it. The
+/// subscriber then ends when `serve` returns.
 template <class T, class Handler>
 served_port on(subscriber<T> &from, Handler handler) {
     using state = detail::handler_state<T, Handler>;
-    // As the base class, which is what the context is converted back from.
+    // A pointer to the base class, because the context is converted back from that.
     std::shared_ptr<served_port::state> made = std::make_shared<state>(std::move(handler));
     return served_port(from.c_handle(), &state::run, std::move(made));
 }
 
-/// Runs handlers for the packets of subscribers on this thread, until the end of stream of each, or
-/// until one returns next::stop. Two of them never run at the same time.
+/// Runs handlers for the packets of subscribers on this thread, until the stream of each has ended,
+/// or until a handler returns next::stop. Two handlers never run at the same time.
 ///
-/// An exception of a handler ends the call: the form with exceptions throws it again, the other
-/// returns status::handler and has it in failure::thrown. A failure of a handler is returned.
-/// Fails as subscriber::receive. Packets that were not taken are kept: one may serve again.
+/// An exception of a handler ends the call. The form with exceptions throws it again; the other
+/// form returns status::handler, with the exception in failure::thrown. A failure of a handler is
+/// returned. Fails like subscriber::receive. Packets that were not handled stay for a later call.
 inline result<served> serve(const std::vector<served_port> &ports, const std::nothrow_t &) {
     return detail::serve(ports.data(), ports.size());
 }
@@ -152,17 +155,18 @@ result<served> serve(const std::array<served_port, Count> &ports, const std::not
     return detail::serve(ports.data(), Count);
 }
 
-/// Waits until one of several subscribers has a packet or its end of stream. Each value is true
-/// for the subscriber at its place that has; all are false if none has in time. It allocates.
+/// Waits until one of several subscribers has a packet or the end of its stream. Each value is true
+/// if the subscriber at its place is ready. If none is ready in time, all values are false. It
+/// allocates.
 ///
-/// Fails as subscriber::receive. Windowed subscribers cannot be waited for.
+/// Fails like subscriber::receive. Windowed subscribers are not supported.
 template <class Rep, class Period, class... T>
 result<std::vector<bool>> wait_any(
     std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &, subscriber<T> &...subscribers) {
     return detail::wait_any({subscribers.c_handle()...}, detail::timeout_ns(timeout));
 }
 
-/// The same for any number of subscribers of one type.
+/// Waits for any number of subscribers of one type.
 template <class Rep, class Period, class T>
 result<std::vector<bool>> wait_any(
     std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &, std::vector<subscriber<T>> &subscribers) {

@@ -1,5 +1,6 @@
 /// @file
-/// stripline::span: `std::span` where there is one, otherwise what these headers need of it.
+/// stripline::span: `std::span` if the library has it, otherwise the part of it that these headers
+/// need.
 #ifndef STRIPLINE_SPAN_HPP
 #define STRIPLINE_SPAN_HPP
 
@@ -16,20 +17,21 @@ inline namespace STRIPLINE_VARIANT {
 
 #if defined(__cpp_lib_span)
 
-/// Samples side by side, without ownership.
+/// Contiguous samples, without ownership.
 template <class T>
 using span = std::span<T>;
 
 #else
 
-/// Samples side by side, without ownership. In C++20, it is `std::span`.
+/// Contiguous samples, without ownership. In C++20, it is `std::span`.
 template <class T>
 class span {
     template <class Range>
     using pointer_of = decltype(std::data(std::declval<Range &>()));
     template <class Range>
     using element_of = std::remove_pointer_t<pointer_of<Range>>;
-    // From an array of U, an array of T may be read: no conversion of derived classes.
+    // Whether an array of U can be read as an array of T. It excludes conversions of derived
+    // classes.
     template <class U>
     static constexpr bool is_readable = std::is_convertible_v<U (*)[], T (*)[]>;
 
@@ -45,7 +47,7 @@ public:
     constexpr span() noexcept = default;
     constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
 
-    /// A view of an array, a `std::vector`, or another container with `data` and `size`.
+    /// Makes a view of an array, a `std::vector`, or another container with `data` and `size`.
     template <
         class Range, class = std::enable_if_t<!std::is_same_v<std::decay_t<Range>, span>>,
         class = std::enable_if_t<is_readable<element_of<std::remove_reference_t<Range>>>>,

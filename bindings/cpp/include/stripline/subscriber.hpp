@@ -20,17 +20,17 @@ inline namespace STRIPLINE_VARIANT {
 
 /// Options of a subscriber.
 struct subscriber_options {
-    /// How many packets may be held at once, from 1 to 4096, and be released in any order and on
-    /// any thread. 0: one at a time, which costs least.
+    /// The number of packets that may be held at once, from 1 to 4096. They may be released in any
+    /// order and on any thread. 0: one packet at a time, which costs least.
     std::uint32_t hold = 0;
     /// Not 0: packets that several threads of an earlier stage have forwarded are put back in
-    /// sequence. So many wait behind a missing one, at most 65536.
+    /// sequence. The value is the number of packets that wait behind a missing one, at most 65536.
     std::uint32_t resequence_window = 0;
-    /// How long a missing packet is waited for.
+    /// The time to wait for a missing packet.
     std::chrono::milliseconds resequence_skip_after{0};
 };
 
-/// What was missing at the very end of a stream.
+/// The packets and samples that were missing at the very end of a stream.
 struct end_gap {
     std::uint64_t packets;
     std::uint64_t samples;
@@ -38,14 +38,14 @@ struct end_gap {
 
 /// The outcome of a receive: a packet (or window), nothing in time, or the end of the stream.
 ///
-/// It is true with a packet. A packet that is not there is never given out, as of a result.
+/// It is true if it has a packet. As with a result, a missing packet is never returned.
 template <class Packet>
 class [[nodiscard]] received {
 public:
     explicit operator bool() const noexcept { return packet_.has_value(); }
-    /// Whether there was nothing in time.
+    /// Returns whether nothing arrived in time.
     bool empty() const noexcept { return code_ == STRIPLINE_EMPTY; }
-    /// Whether every publisher has ended its stream: no packet follows.
+    /// Returns whether every publisher has ended its stream: no packet follows.
     bool ended() const noexcept { return code_ == STRIPLINE_ENDED; }
 
     Packet &operator*() & { return check(), *packet_; }
@@ -71,7 +71,7 @@ private:
 /// @cond
 namespace detail {
 
-/// The structure of C for these options.
+/// Returns the C structure for these options.
 inline result<stripline_subscriber_options> c_options(const subscriber_options &options, bool windowed) {
     const auto skip_after_ms = options.resequence_skip_after.count();
     if (skip_after_ms < 0 || skip_after_ms > std::numeric_limits<std::uint32_t>::max()) {
@@ -87,7 +87,7 @@ inline result<stripline_subscriber_options> c_options(const subscriber_options &
     return from;
 }
 
-/// What both kinds of subscribers have in common.
+/// The common base of both kinds of subscribers.
 class subscriber_base {
 public:
     subscriber_base(subscriber_base &&from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
@@ -99,16 +99,16 @@ public:
         return *this;
     }
 
-    /// Whether there is a subscriber: it was not moved from.
+    /// Returns whether the object has a subscriber; false after a move.
     explicit operator bool() const noexcept { return handle_ != nullptr; }
 
-    /// The number of publishers that are connected now.
+    /// Returns the number of publishers that are connected now.
     result<std::size_t> senders(const std::nothrow_t &) {
         return number<std::size_t>(
             handle_, [&](auto found, auto error) { return stripline_subscriber_senders(handle_, found, error); });
     }
 
-    /// After the end of the stream: what was missing at its very end. 0 at a second call.
+    /// Returns, after the end of the stream, the gap at the very end. A second call returns 0.
     result<end_gap> gap_at_end(const std::nothrow_t &) {
         end_gap gap{};
         if (auto failed = call(handle_, [&](auto error) {
@@ -124,16 +124,16 @@ public:
         return stripline::waker::of(handle_, stripline_subscriber_waker);
     }
 
-    /// A descriptor for `poll`, epoll or a toolkit, the same each time. It can be read when the
-    /// subscriber has to be asked, once `arm` has returned true. It is the subscriber's: do not
-    /// close it.
+    /// Returns a descriptor for `poll`, epoll or a toolkit, the same each time. Once `arm` has
+    /// returned true, it becomes readable when the subscriber needs a call. It belongs to the
+    /// subscriber: do not close it.
     result<int> ready_descriptor(const std::nothrow_t &) {
         return detail::ready_descriptor(handle_, stripline_subscriber_ready_descriptor);
     }
 
     /// Makes the descriptor ready once there may be a packet, the end of stream or an error. False:
-    /// there is something already, so receive it first. Call this each time before the loop waits.
-    /// For windows, `samples` is their length; for others it is 0. Never blocks.
+    /// something has arrived already, so receive it first. Call this each time before the loop
+    /// waits. For windows, `samples` is their length; otherwise it is 0. Never blocks.
     result<bool> arm(std::size_t samples, const std::nothrow_t &) {
         return detail::arm(
             handle_, [&](auto error) { return stripline_subscriber_arm(handle_, samples, error); });
@@ -148,7 +148,7 @@ public:
     end_gap gap_at_end() { return gap_at_end(std::nothrow).value(); }
 #endif
 
-    /// The handle of the C functions. It stays the subscriber's.
+    /// Returns the handle for the C functions. The subscriber keeps ownership.
     stripline_subscriber *c_handle() const noexcept { return handle_; }
 
 protected:
@@ -164,8 +164,9 @@ protected:
 template <class T>
 class subscriber;
 
-/// The place of a range-for in the packets of a subscriber. It has the packet at hand, which is
-/// released before the next is received, unless the loop has moved it out. Move-only.
+/// An iterator of a range-for over the packets of a subscriber. It contains the current packet.
+/// That packet is released before the next is received, unless the loop has moved it out.
+/// Move-only.
 template <class T>
 class packet_iterator {
 public:
@@ -196,7 +197,7 @@ private:
     void receive();
 
     subscriber<T> *from_;
-    // Where a failure goes; null: it is thrown.
+    // The place for a failure; null: the failure is thrown.
     result<void> *outcome_;
     mutable std::optional<packet<T>> packet_;
     friend class subscriber<T>;
@@ -220,43 +221,44 @@ private:
     friend class subscriber<T>;
 };
 
-/// A subscriber, which receives packets of samples from every publisher of a topic. Made by
-/// node::subscriber. Move-only; one thread at a time may use it. Its end never blocks.
+/// A subscriber. It receives packets of samples from every publisher of a topic. Made by
+/// node::subscriber. Move-only; only one thread at a time may use it. The destructor never blocks.
 template <class T>
 class subscriber : public detail::subscriber_base {
 public:
     using received_packet = received<packet<T>>;
 
-    /// Receives the next packet, and blocks until there is one or the stream ends.
+    /// Receives the next packet. Blocks until a packet arrives or the stream ends.
     ///
-    /// Fails with status::stopped when the node is stopped, and with too_many_held if no more
-    /// packets may be out. Fails as well with ejected, and with peer_misbehaved, after which
-    /// receiving may go on.
+    /// Fails with status::stopped when the node is stopped, and with status::too_many_held if no
+    /// more packets may be held. Also fails with status::ejected and status::peer_misbehaved. After
+    /// the latter, the program may continue to receive.
     result<received_packet> receive(const std::nothrow_t &) { return receive_ns(STRIPLINE_FOREVER); }
 
-    /// Receives as `receive`, and waits for a packet no longer than the timeout.
+    /// Receives like `receive`, but waits for a packet no longer than the timeout.
     template <class Rep, class Period>
     result<received_packet> receive_for(std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {
         return receive_ns(detail::timeout_ns(timeout));
     }
 
-    /// Receives as `receive`, and waits for a packet no longer than up to a time.
+    /// Receives like `receive`, but waits for a packet no longer than until a time.
     template <class Clock, class Duration>
     result<received_packet> receive_until(
         std::chrono::time_point<Clock, Duration> deadline, const std::nothrow_t &) {
         return receive_ns(detail::timeout_ns(deadline));
     }
 
-    /// Receives as `receive`, without waiting.
+    /// Receives like `receive`, without waiting.
     result<received_packet> try_receive(const std::nothrow_t &) { return receive_ns(0); }
 
-    /// Blocks until a packet is there. Then passes it, and those behind it that are there already,
-    /// to the handler: up to `limit` packets. The value is their number; 0 is the end of the stream.
-    /// The subscriber is made without `hold`.
+    /// Blocks until a packet arrives. Then passes this packet, and the packets behind it that have
+    /// already arrived, to the handler: up to `limit` packets. The value is their number; 0 is the
+    /// end of the stream. The subscriber must be made without `hold`.
     ///
-    /// The handler gets a `const packet_view<T> &`. It returns nothing to go on, or a
-    /// stripline::next, or a result<void>. If it throws or fails, the call ends: the form with
-    /// exceptions throws it again. That packet is finished, and later ones stay.
+    /// The handler gets a `const packet_view<T> &`. It returns nothing to continue, or a
+    /// stripline::next, or a result<void>. If it throws or fails, the call ends. The form with
+    /// exceptions throws the exception again. The packet of the failure is finished, and later
+    /// packets stay.
     template <class Handler>
     result<std::size_t> drain(std::size_t limit, Handler &&handler, const std::nothrow_t &) {
         struct context {
@@ -281,8 +283,8 @@ public:
         return packets;
     }
 
-    /// The packets up to the end of the stream, for a range-for. A failure ends the loop, and is
-    /// in `outcome` then.
+    /// Returns the packets up to the end of the stream, for a range-for. A failure ends the loop,
+    /// and is then in `outcome`.
     packet_range<T> packets(result<void> &outcome) noexcept { return packet_range<T>(*this, outcome); }
 
 #if STRIPLINE_EXCEPTIONS
@@ -352,21 +354,21 @@ void packet_iterator<T>::receive() {
 /// @endcond
 
 /// A subscriber that receives samples in windows of any length. Made by node::windowed_subscriber.
-/// Move-only; one thread at a time may use it. Its end never blocks.
+/// Move-only; only one thread at a time may use it. The destructor never blocks.
 template <class T>
 class windowed_subscriber : public detail::subscriber_base {
 public:
     using received_window = received<window<T>>;
 
-    /// Receives the next `samples` samples, across borders of packets. Blocks until they are there
-    /// or the stream ends. A window is shorter before a gap, a new stream and the end.
+    /// Receives the next `samples` samples, across packet boundaries. Blocks until they have
+    /// arrived or the stream ends. A window is shorter before a gap, a new stream and the end.
     ///
-    /// Fails as subscriber::receive.
+    /// Fails like subscriber::receive.
     result<received_window> receive(std::size_t samples, const std::nothrow_t &) {
         return receive_ns(samples, STRIPLINE_FOREVER);
     }
 
-    /// Receives as `receive`, and waits no longer than the timeout.
+    /// Receives like `receive`, but waits no longer than the timeout.
     template <class Rep, class Period>
     result<received_window> receive_for(
         std::size_t samples, std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {
@@ -402,7 +404,7 @@ private:
 /// @cond
 namespace detail {
 
-/// Makes objects of handles, for the parts of these headers that get some.
+/// Makes objects from handles, for other parts of these headers.
 struct access {
     template <class Object, class Handle>
     static Object make(Handle *handle) noexcept {

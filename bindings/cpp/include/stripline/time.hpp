@@ -1,5 +1,5 @@
 /// @file
-/// Times and timeouts as `std::chrono` has them.
+/// Times and timeouts of `std::chrono`.
 #ifndef STRIPLINE_TIME_HPP
 #define STRIPLINE_TIME_HPP
 
@@ -16,7 +16,7 @@ inline namespace STRIPLINE_VARIANT {
 /// A time of day, in nanoseconds.
 using time_point = std::chrono::time_point<std::chrono::system_clock, std::chrono::nanoseconds>;
 
-/// A time of the host's monotonic clock, which all its processes share.
+/// A time of the host's monotonic clock, which all processes of the host share.
 using monotonic_point = std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds>;
 
 /// @cond
@@ -29,11 +29,12 @@ inline std::optional<monotonic_point> monotonic(std::uint64_t ns) noexcept {
     return monotonic_point(std::chrono::nanoseconds(static_cast<std::int64_t>(ns)));
 }
 
-/// A timeout for C: rounded up. A negative one has passed, and one out of range has no end.
+/// Converts a timeout for C, rounded up. A negative timeout has already passed, and a timeout out
+/// of range has no end.
 template <class Rep, class Period>
 std::int64_t timeout_ns(std::chrono::duration<Rep, Period> timeout) noexcept {
     using seconds = std::chrono::duration<double>;
-    // Not a number is less than nothing, too.
+    // This is also true for a NaN.
     if (!(timeout > timeout.zero())) {
         return 0;
     }
@@ -49,7 +50,7 @@ std::int64_t timeout_ns(std::chrono::time_point<Clock, Duration> deadline) noexc
         return STRIPLINE_FOREVER;
     }
     const auto now = Clock::now();
-    // Compared first: the difference of a time far back would overflow.
+    // The comparison comes first, because the difference to a time far in the past would overflow.
     return deadline > now ? timeout_ns(deadline - now) : 0;
 }
 

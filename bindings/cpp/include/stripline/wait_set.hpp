@@ -15,18 +15,18 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// What a descriptor of the program is waited for.
+/// The event to wait for on a descriptor of the program.
 enum class interest : std::uint64_t {
     readable = STRIPLINE_READY_READABLE,
     writable = STRIPLINE_READY_WRITABLE,
     both = STRIPLINE_READY_READABLE | STRIPLINE_READY_WRITABLE,
 };
 
-/// What is ready in a wait set.
+/// A member of a wait set that is ready.
 struct wait_event {
-    /// The key that it was added with.
+    /// The key that the member was added with.
     std::uint64_t key;
-    /// Whether a port, client or server has to be asked, or a descriptor can be read or has ended.
+    /// Whether a port, client or server needs a call, or a descriptor can be read or has ended.
     bool readable;
     /// Whether a descriptor can be written or has ended.
     bool writable;
@@ -35,14 +35,14 @@ struct wait_event {
 };
 
 /// One wait for any number of subscribers, publishers, clients, servers and descriptors of the
-/// program, each under a key. Move-only. One thread waits at a time, which uses what is in the set
-/// meanwhile; others may add descriptors, remove and wake.
+/// program, each under a key. Move-only. Only one thread waits at a time, and uses the members of
+/// the set meanwhile. Other threads may add descriptors, remove members and wake.
 ///
-/// A wait takes nothing: what is not asked then is ready again in the next wait. What is in the set
-/// may be moved, and may end before the set: then it is never ready.
+/// A wait does not consume packets: a member that you do not read is ready again in the next wait.
+/// Members of the set may be moved, and may end before the set: then they are never ready.
 class wait_set {
 public:
-    /// Makes an empty one. Fails with status::system for a lack of descriptors.
+    /// Makes an empty wait set. Fails with status::system if descriptors run out.
     static result<wait_set> make(const std::nothrow_t &) {
         stripline_wait_set *made = nullptr;
         if (auto failed =
@@ -53,7 +53,7 @@ public:
     }
 
     /// Adds a subscriber. It is ready when a receive has a packet, the end of stream or an error.
-    /// For windows, `samples` is their length; for others it is 0.
+    /// For windows, `samples` is their length; otherwise it is 0.
     result<void> add(
         std::uint64_t key, const detail::subscriber_base &from, std::size_t samples, const std::nothrow_t &) {
         return add(from.c_handle(), [&](auto error) {
@@ -66,7 +66,7 @@ public:
     }
 
     /// Adds a publisher. It is ready when there is room for a packet of `samples` samples. A
-    /// publisher is in a set once, for room or for receivers.
+    /// publisher can be in a set only once, for room or for receivers.
     template <class T>
     result<void> add(
         std::uint64_t key, const publisher<T> &from, std::size_t samples, const std::nothrow_t &) {
@@ -86,7 +86,7 @@ public:
         });
     }
 
-    /// Adds a client. It is ready when pending calls have to be asked.
+    /// Adds a client. It is ready when the program must check the pending calls.
     result<void> add(std::uint64_t key, const client &from, const std::nothrow_t &) {
         return add(from.c_handle(), [&](auto error) {
             return stripline_wait_set_add_client(handle_.get(), key, from.c_handle(), error);
@@ -109,8 +109,8 @@ public:
         });
     }
 
-    /// Removes what was added with a key: false if there is nothing with it. Afterwards, no wait
-    /// uses it any more or returns its key.
+    /// Removes the member that was added with a key; false if there is no such member. After this,
+    /// no wait uses the member or returns the key any more.
     result<bool> remove(std::uint64_t key, const std::nothrow_t &) {
         stripline_status code = STRIPLINE_OK;
         if (auto failed = detail::call(handle_.get(), [&](auto error) {
@@ -121,12 +121,12 @@ public:
         return code == STRIPLINE_OK;
     }
 
-    /// Waits until something is ready, and returns all that is. It is empty if nothing was ready in
-    /// time; without a timeout it waits without end. A member with an error is ready: the call that
-    /// asks it has the error. It allocates.
+    /// Waits until a member is ready, and returns all members that are ready. The result is empty
+    /// if none was ready in time; without a timeout it waits without end. A member with an error is
+    /// ready: the next call of the member returns the error. It allocates.
     ///
-    /// Fails with status::interrupted, status::stopped, status::too_many_held for a subscriber
-    /// with its packet out, and status::port while another thread waits. Nothing is lost.
+    /// Fails with status::interrupted, status::stopped, status::too_many_held for a subscriber with
+    /// a lent packet, and status::port while another thread waits. Nothing is lost.
     template <class Rep, class Period>
     result<std::vector<wait_event>> wait(
         std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {
@@ -175,7 +175,8 @@ private:
     }
 
     result<std::vector<wait_event>> wait_ns(std::int64_t timeout_ns) {
-        // As many at once as most sets have; the others come with the next wait.
+        // The number of events at once, enough for most sets; the others are returned by the next
+        // wait.
         constexpr std::size_t capacity = 64;
         stripline_wait_event events[capacity];
         std::size_t count = 0;

@@ -11,8 +11,9 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// Ends waits of one publisher, subscriber, client or server: the one under way, or else the next.
-/// That call fails with status::interrupted, and can be repeated: nothing is lost. Move-only.
+/// Ends waits of one publisher, subscriber, client or server: the wait under way, or else the next
+/// one. The interrupted call fails with status::interrupted, and can be repeated: nothing is lost.
+/// Move-only.
 class waker {
 public:
     waker(waker &&from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
@@ -25,11 +26,11 @@ public:
     }
     ~waker() { stripline_waker_free(handle_); }
 
-    /// Whether there is a waker: it was not moved from.
+    /// Returns whether the object has a waker; false after a move.
     explicit operator bool() const noexcept { return handle_ != nullptr; }
 
-    /// Ends one wait. Never blocks, from any thread and from a signal handler. It has no effect
-    /// where the object that it belongs to is gone, nor on a waker that was moved from.
+    /// Ends one wait. Never blocks. It may be called from any thread and from a signal handler. It
+    /// has no effect if the waker's owner is gone, nor on a waker that was moved from.
     void wake() const noexcept {
         if (handle_ != nullptr) {
             stripline_waker_wake(handle_, nullptr);
@@ -37,7 +38,7 @@ public:
     }
 
     /// @cond
-    /// Makes one by a C function.
+    /// Makes a waker by a C function.
     template <class Handle>
     static result<waker> of(
         Handle *handle, stripline_status (*make)(Handle *, stripline_waker **, stripline_error **)) {
@@ -58,7 +59,7 @@ private:
 /// @cond
 namespace detail {
 
-/// Returns the descriptor of a handle for a loop of the program's own.
+/// Returns the descriptor of a handle for a program's own loop.
 template <class Handle>
 result<int> ready_descriptor(
     Handle *handle, stripline_status (*find)(Handle *, std::int32_t *, stripline_error **)) {
@@ -69,7 +70,7 @@ result<int> ready_descriptor(
     return static_cast<int>(descriptor);
 }
 
-/// Prepares that descriptor: true if it has to be waited for.
+/// Arms that descriptor: true if the program must wait for it.
 template <class Call>
 result<bool> arm(const void *handle, Call &&prepare) {
     stripline_status code = STRIPLINE_OK;

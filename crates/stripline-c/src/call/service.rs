@@ -90,7 +90,7 @@ pub unsafe extern "C" fn stripline_service_new(
     unsafe { guard(error, make) }
 }
 
-/// Adds an operation and its handler, for servers that are made from the service later. `doc` is a
+/// Adds an operation and a handler, for servers that are made from the service later. `doc` is a
 /// description that clients can show, or NULL.
 ///
 /// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name or type, for a second operation of

@@ -474,7 +474,7 @@ pub unsafe extern "C" fn stripline_harness_get(
     unsafe { Harness::call(harness, error, get) }
 }
 
-/// Stops the component: from now on its ports return `STRIPLINE_STOPPED`.
+/// Stops the component: from now on the ports return `STRIPLINE_STOPPED`.
 ///
 /// - Ownership: the harness stays the caller's.
 /// - Blocking: never.

@@ -327,7 +327,7 @@ pub unsafe extern "C" fn stripline_ports_message_output(
     unsafe { Ports::take_output(ports, port, publisher, error, of) }
 }
 
-/// Gets a read-only property of the component, to set its value. Two readouts of the same property
+/// Gets a read-only property of the component, to set the value. Two readouts of the same property
 /// set the same value.
 ///
 /// Fails with `STRIPLINE_FAILED` for a property that is not declared read-only.

@@ -1,4 +1,4 @@
-/* Checks of the test programs. A check that fails prints its place, and ends the program with 1. */
+/* Checks of the test programs. A check that fails prints the place, and ends the program with 1. */
 #ifndef CHECK_H
 #define CHECK_H
 
