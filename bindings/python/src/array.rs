@@ -1,4 +1,4 @@
-//! Arrays of numpy over memory of the library, and arrays of the program that it sends.
+//! Numpy arrays over memory of the library, and arrays of the program that it sends.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -14,14 +14,14 @@ use stripline::payload::SampleType;
 
 use crate::error;
 
-/// The samples of a port: their type for the library, and for numpy.
+/// The samples of a port: the type for the library, and the type for numpy.
 pub struct ArrayType {
     pub samples: SampleType,
     dtype: Py<PyArrayDescr>,
 }
 
 impl ArrayType {
-    /// Reads what a program gives as the type of samples.
+    /// Reads the type of samples from an object that a program gives.
     pub fn resolve(given: &Bound<'_, PyAny>) -> PyResult<Self> {
         static RESOLVE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let py = given.py();
@@ -50,8 +50,8 @@ impl ArrayType {
     /// Returns a read-only array over samples that `base` keeps.
     ///
     /// # Safety
-    /// `data` has that many samples, aligned for them. They stay, and do not change, for as long as
-    /// `base` lives.
+    /// `data` must have `samples` samples, aligned for their type. They must stay, and must not
+    /// change, for as long as `base` lives.
     pub unsafe fn view<'py>(
         &self,
         data: *const u8,
@@ -60,9 +60,10 @@ impl ArrayType {
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let py = base.py();
         let data = data.cast_mut().cast::<c_void>();
-        // Without the flag for writing. Numpy does not set it later: `base` has no writable buffer.
+        // The array is read-only. Numpy does not make it writable later, because `base` has no
+        // writable buffer.
         let array = self.make(py, samples, data, NPY_ARRAY_CARRAY_RO)?;
-        // SAFETY: an array without a base yet; the reference to `base` is given away.
+        // SAFETY: the array does not have a base yet; the reference to `base` is given away.
         let done = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base.into_ptr()) };
         if done != 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
     }
@@ -74,13 +75,14 @@ impl ArrayType {
         samples: usize,
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let samples = samples.min(array.len());
-        // SAFETY: the array has as many, and the part keeps it. The program may write them.
+        // SAFETY: the array has at least as many samples, and the part keeps it. The program may
+        // write them.
         let part = unsafe { self.view(data_of(array), samples, array.clone().into_any())? };
         set_writable(&part, true);
         Ok(part)
     }
 
-    /// Returns a new array of the program's own, with unspecified content.
+    /// Returns a new array that belongs to the program, with unspecified content.
     pub fn empty<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyUntypedArray>> {
         self.make(py, samples, ptr::null_mut(), 0)
     }
@@ -96,8 +98,8 @@ impl ArrayType {
             return Err(error::argument(format!("{samples} samples are too many")));
         };
         let dtype = self.dtype.clone_ref(py).into_ptr();
-        // SAFETY: one dimension and no strides; the reference to `dtype` is given away. The result
-        // is a new reference, or null with an exception.
+        // SAFETY: the array has one dimension and no strides; the reference to `dtype` is given
+        // away. The result is a new reference, or null with an exception.
         unsafe {
             let array = PY_ARRAY_API.PyArray_NewFromDescr(
                 py,
@@ -114,8 +116,8 @@ impl ArrayType {
         }
     }
 
-    /// Returns whether an array is as [`ArrayType::empty`] has made it, with room for so many
-    /// samples. A program may have given it another shape, or other memory.
+    /// Returns whether an array is unchanged since [`ArrayType::empty`] made it, with room for
+    /// `samples` samples. A program may have given it another shape, or other memory.
     pub fn has_room(&self, array: &Bound<'_, PyUntypedArray>, samples: usize) -> bool {
         array.ndim() == 1 && array.len() >= samples && array.dtype().is(self.dtype.bind(array.py()))
     }
@@ -125,7 +127,7 @@ impl ArrayType {
         Ok(self.checked(given, topic, 1)?.0)
     }
 
-    /// Returns the memory of an array with packets as its rows, and their number.
+    /// Returns the memory of an array with packets as its rows, and the number of rows.
     pub fn rows_of(&self, given: &Bound<'_, PyAny>, topic: &str) -> PyResult<(Bytes, usize)> {
         self.checked(given, topic, 2)
     }
@@ -193,33 +195,33 @@ pub struct Bytes {
 
 // SAFETY: a user keeps the array, which keeps its memory.
 unsafe impl Send for Bytes {}
-// SAFETY: as above; it is only read.
+// SAFETY: as above; the memory is only read.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
-    /// Returns the memory of the part with that index, of parts of that length.
+    /// Returns the memory of part `index`, if the array is divided into parts of `length` bytes.
     pub fn part(self, index: usize, length: usize) -> Self {
         let start = (index * length).min(self.length);
-        // SAFETY: it stays within the memory, or is its end.
+        // SAFETY: the pointer stays within the memory, or points to its end.
         let place = unsafe { self.start.add(start) };
         Self { start: place, length: length.min(self.length - start), samples: 0 }
     }
 
-    /// Copies the bytes. The program may write them at the same time, on another thread: then the
-    /// copy has some of both.
+    /// Copies the bytes. If the program writes them at the same time, on another thread, the copy
+    /// is a mix of old and new bytes.
     ///
     /// # Safety
-    /// The array lives, and has not been resized. `place` is other memory.
+    /// The array must live, and must not have been resized. `place` must be other memory.
     pub unsafe fn copy_to(self, place: &mut [u8]) {
         let length = self.length.min(place.len());
-        // SAFETY: both have that length; the rest is the caller's.
+        // SAFETY: both have that length; the caller promises the rest.
         unsafe { ptr::copy_nonoverlapping(self.start, place.as_mut_ptr(), length) };
     }
 }
 
 /// Returns the first byte of an array.
 fn data_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
-    // SAFETY: an array of numpy. Its first members are the same in all versions.
+    // SAFETY: the array is a numpy array. Its first members are the same in all versions.
     unsafe { (*array.as_ptr().cast::<PyArrayObject>()).fields.data.cast() }
 }
 
@@ -228,8 +230,8 @@ pub fn place_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
     data_of(array)
 }
 
-/// Makes an array read-only, or writable again. This module has made it, over memory that the
-/// program owns.
+/// Makes an array read-only, or writable again. This module must have made the array, over memory
+/// that the program owns.
 pub fn set_writable(array: &Bound<'_, PyUntypedArray>, is_writable: bool) {
     // SAFETY: as in `data_of`; numpy's own function does the same.
     let flags = unsafe { &mut (*array.as_ptr().cast::<PyArrayObject>()).fields.flags };
@@ -239,7 +241,7 @@ pub fn set_writable(array: &Bound<'_, PyUntypedArray>, is_writable: bool) {
     }
 }
 
-/// Returns the bytes and the alignment of a sample with that layout.
+/// Returns the size and the alignment of a sample with this layout.
 #[pyfunction(name = "_check_layout")]
 pub fn check_layout(text: &str) -> PyResult<(usize, usize)> {
     let found = SampleType::parse(text).map_err(|error| error::argument(error.to_string()))?;

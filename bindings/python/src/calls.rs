@@ -25,7 +25,7 @@ type RawClient = Client<RawBytes, RawBytes, RawBytes>;
 type RawPending = OwnedPending<RawBytes, RawBytes, RawBytes>;
 type Outcome = Result<RawBytes, CallError<RawBytes>>;
 
-/// A client of a service, which the classes of `stripline._calls` call.
+/// A client of a service. The classes of `stripline._calls` use it.
 #[pyclass(frozen, dict, module = "stripline._stripline", name = "_ClientCore")]
 pub struct ClientCore {
     owner: Owner,
@@ -39,11 +39,11 @@ struct Link {
     waker: Waker,
     descriptor: Mutex<Option<ReadyDescriptor>>,
     operations: Mutex<HashMap<String, Arc<KnownOperation>>>,
-    /// Servers are found for as long as the node is there.
+    /// New servers are found while the node exists.
     _node: Arc<NodeHandle>,
 }
 
-/// An operation with the types that a server has given it.
+/// An operation with the types that a server has reported.
 struct KnownOperation {
     handle: RawClient,
     /// `SERVICE.OPERATION`.
@@ -57,7 +57,7 @@ struct KnownOperation {
 impl ClientCore {
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Arc<Link>>>> {
         self.owner.check(|| format!("client of `{}`", self.service))?;
-        // It is held for some instructions, with the interpreter's lock.
+        // The lock is held only for a few instructions, together with the interpreter's lock.
         Ok(self.link.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -79,7 +79,7 @@ impl ClientCore {
 }
 
 impl Link {
-    /// Returns the operation of that name, with the types that a server has given it. None: no
+    /// Returns the named operation, with the types that a server has reported. Returns None if no
     /// server is connected.
     fn operation(&self, py: Python<'_>, service: &str, name: &str) -> PyResult<Option<Arc<KnownOperation>>> {
         let lock = || self.operations.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +94,7 @@ impl Link {
         let offered = connected.flat_map(|server| &server.operations).find(|offered| offered.name == name);
         let made = match offered {
             Some(offered) => self.make(py, service, offered)?,
-            // The call fails, with the names of those that are there.
+            // The call fails, with the names of the operations that exist.
             None => {
                 let any = || TypeName::message("cbor").map_err(Error::failed);
                 let any = any().and_then(|any| Operation::new(name, any.clone(), any.clone(), any));
@@ -117,8 +117,8 @@ impl Link {
         }))
     }
 
-    /// Forgets the types of an operation, which a server does not have; false: they are the same
-    /// still, as the server gives them.
+    /// Forgets the types of an operation that the server does not have. Returns false if the server
+    /// still reports the same types.
     fn has_changed(&self, py: Python<'_>, service: &str, known: &KnownOperation) -> PyResult<bool> {
         let name = &known.operation.name;
         self.operations.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
@@ -130,7 +130,7 @@ impl Link {
     }
 }
 
-/// Returns whether a call was not made because its types are not those of the server.
+/// Returns whether a call was not sent because its types differ from the server's types.
 fn has_other_types(failed: &CallError<RawBytes>) -> bool {
     matches!(failed, CallError::Refused { refusal: Refusal::WrongType | Refusal::UnknownOperation, .. })
 }
@@ -139,13 +139,13 @@ impl KnownOperation {
     fn encode(&self, request: &Bound<'_, PyAny>) -> PyResult<RawBytes> {
         let what = match self.request {
             Form::Message => format!("the request of {}", self.what),
-            // It is named as a port there.
+            // The code for samples names it as a port.
             Form::Samples(_) => self.what.trim_matches('`').into(),
         };
         self.request.encode(request, &what).map(RawBytes)
     }
 
-    /// Returns the value of a reply, or the exception of another outcome.
+    /// Returns the value of a reply, or the exception for another outcome.
     fn read<'py>(&self, py: Python<'py>, outcome: Outcome) -> PyResult<Bound<'py, PyAny>> {
         match outcome {
             Ok(RawBytes(bytes)) => self.reply.decode(py, &bytes)?.map_err(|reason| {
@@ -161,7 +161,7 @@ impl KnownOperation {
     }
 }
 
-/// Returns the exception of a failed call that is not the operation's own.
+/// Returns the exception of a failed call, except for the operation's own error.
 #[cold]
 fn raised(failed: CallError<RawBytes>) -> PyErr {
     let code = failed.code();
@@ -180,7 +180,7 @@ fn own_error(what: &str, value: &Bound<'_, PyAny>) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// Takes an interrupt out of the outcome of a call, which goes on after it.
+/// Takes an interrupt out of the outcome of a call. The call continues after it.
 fn interrupted<T>(outcome: Result<T, CallError<RawBytes>>) -> Result<Result<T, CallError<RawBytes>>, Error> {
     match outcome {
         Err(CallError::Link(Error::Interrupted { port, .. })) => {
@@ -190,7 +190,8 @@ fn interrupted<T>(outcome: Result<T, CallError<RawBytes>>) -> Result<Result<T, C
     }
 }
 
-/// Waits for the reply of a call, up to its deadline. `until` is earlier, or none.
+/// Waits for the reply of a call, up to the deadline of the call. `until` is an earlier time, or
+/// `None`.
 fn wait(pending: &mut Option<RawPending>, until: Option<Instant>) -> Result<Option<Outcome>, Error> {
     let Some(call) = pending else { return Ok(Some(Err(CallError::Cancelled))) };
     match call.wait_timeout(waits::time_left(until)) {
@@ -200,7 +201,7 @@ fn wait(pending: &mut Option<RawPending>, until: Option<Instant>) -> Result<Opti
             Ok(Some(outcome))
         }
         None if until.is_some_and(|until| Instant::now() >= until) => Ok(None),
-        // Its deadline has passed.
+        // The deadline of the call has passed.
         None => Ok(pending.take().map(OwnedPending::wait)),
     }
 }
@@ -241,7 +242,7 @@ impl ClientCore {
         self.deadline.as_secs_f64()
     }
 
-    /// Calls an operation, and waits for its reply.
+    /// Calls an operation, and waits for the reply.
     #[pyo3(signature = (operation, request, key=None, deadline=None))]
     fn call<'py>(
         &self,
@@ -279,7 +280,7 @@ impl ClientCore {
         }
     }
 
-    /// Makes a call, and returns it without its reply. Waits for a server, and for room.
+    /// Starts a call, and returns it without a reply. Waits for a server, and for room.
     #[pyo3(signature = (operation, request, key=None, deadline=None))]
     fn start(
         slf: &Bound<'_, Self>,
@@ -296,7 +297,7 @@ impl ClientCore {
         })
     }
 
-    /// Makes a call as `start`, without waiting: raises `NoServerError`, or `NoRoomError`.
+    /// Starts a call like `start`, without waiting: raises `NoServerError`, or `NoRoomError`.
     #[pyo3(signature = (operation, request, key=None, deadline=None))]
     fn try_start(
         slf: &Bound<'_, Self>,
@@ -314,20 +315,20 @@ impl ClientCore {
             loop {
                 match interrupted(waits::detached(slf.py(), start)) {
                     Ok(started) => return Ok(started),
-                    // A signal woke a wait that had ended just before.
+                    // A signal has woken a wait that had ended just before.
                     Err(_) => slf.py().check_signals()?,
                 }
             }
         })
     }
 
-    /// Returns the exception for a call without a server, after that many seconds.
+    /// Returns the exception for a call without a server, after `waited` seconds.
     fn no_server_error(&self, py: Python<'_>, waited: f64) -> PyResult<Py<PyAny>> {
         Ok(raised(self.no_server(waits::duration(waited)?)).into_value(py).into_any())
     }
 
-    /// Waits until so many servers are connected. Raises `TimeoutError` if they are not within
-    /// `timeout` seconds.
+    /// Waits until `count` servers are connected. Raises `TimeoutError` if they are not connected
+    /// within `timeout` seconds.
     #[pyo3(signature = (count=1, timeout=None))]
     fn wait_for_servers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<()> {
         let (link, deadline) = (self.link()?, waits::deadline(timeout)?);
@@ -355,7 +356,7 @@ impl ClientCore {
         made.collect()
     }
 
-    /// Returns the calls made, and those that failed.
+    /// Returns the numbers of calls made, and of calls that failed.
     fn counts(&self) -> PyResult<(u64, u64)> {
         Ok(self.link()?.client.counts())
     }
@@ -395,7 +396,7 @@ impl Link {
             let found = waits::run(py, &self.waker, || {
                 self.client.wait_for_servers(count, waits::time_left(deadline).min(longest))
             })?;
-            // Without a limit, an hour is not the end of it.
+            // Without a limit, the wait continues after an hour.
             match found.map_err(error::raised)? {
                 false if deadline.is_none_or(|deadline| Instant::now() < deadline) => {}
                 found => return Ok(found),
@@ -405,7 +406,7 @@ impl Link {
 }
 
 impl ClientCore {
-    /// Returns an operation and the options of a call, once a server is there.
+    /// Returns an operation and the options of a call, once a server is connected.
     fn prepare(
         &self,
         py: Python<'_>,
@@ -465,7 +466,7 @@ impl ClientCore {
     }
 }
 
-/// An operation's name, its types of request, reply and error, and its text.
+/// An operation's name, the types of request, reply and error, and the description.
 pub type OperationParts = (String, String, String, String, String);
 
 /// Returns operations for Python.
@@ -477,10 +478,10 @@ pub fn operation_parts(operations: &[Operation]) -> Vec<OperationParts> {
     operations.iter().map(parts).collect()
 }
 
-/// A call that was made, and its reply once that is there.
+/// A call that was started, and its reply once that has arrived.
 ///
-/// `wait` returns the reply, `await` as well. Dropping the last reference cancels the call, as
-/// `cancel` does: a server that has not begun with it does not begin.
+/// `wait` returns the reply, and so does `await`. Dropping the last reference cancels the call, as
+/// `cancel` does: a server that has not started it never starts it.
 #[pyclass(frozen, module = "stripline")]
 pub struct Pending {
     owner: Owner,
@@ -493,9 +494,9 @@ pub struct Pending {
 
 enum Call {
     Open(RawPending),
-    /// Its reply, or its exception. It is returned each time.
+    /// The reply, or the exception. Each `wait` returns it.
     Done(Result<Py<PyAny>, PyErr>),
-    /// Only while it is used.
+    /// Only while a method uses it.
     Taken,
 }
 
@@ -510,7 +511,7 @@ impl Pending {
         use_it(&mut call)
     }
 
-    /// Waits for the outcome, and keeps it; false: it is not there.
+    /// Waits for the outcome, and keeps it. Returns false if it has not arrived.
     fn settle(&self, py: Python<'_>, call: &mut Call, until: Option<Instant>) -> PyResult<bool> {
         let open = match std::mem::replace(call, Call::Taken) {
             Call::Open(open) => open,
@@ -522,7 +523,7 @@ impl Pending {
         let mut open = Some(open);
         let is_polled = until.is_some_and(|until| until <= Instant::now());
         let waited = match is_polled {
-            // Also at its deadline, where the wait below ends it at once.
+            // At the deadline as well, because the wait below then returns at once.
             true if Instant::now() < self.until => {
                 let taken = waits::detached(py, || open.as_mut().and_then(OwnedPending::try_take));
                 if taken.is_some() {
@@ -544,9 +545,9 @@ impl Pending {
 
 #[pymethods]
 impl Pending {
-    /// Waits for the reply, and returns it. Raises as the call does, and `TimeoutError` if it is
-    /// not there within `timeout` seconds: then the call stays outstanding. None waits until the
-    /// deadline of the call. A second call of this returns and raises the same.
+    /// Waits for the reply, and returns it. Raises the exceptions of a call, and `TimeoutError` if
+    /// the reply does not arrive within `timeout` seconds: then the call stays outstanding. None
+    /// waits until the deadline of the call. Later calls of this return and raise the same.
     #[pyo3(signature = (timeout=None))]
     fn wait<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let until = waits::deadline(timeout)?;
@@ -566,7 +567,7 @@ impl Pending {
         })
     }
 
-    /// Returns whether the reply, or another outcome, is there: then `wait` does not wait.
+    /// Returns whether the reply, or another outcome, has arrived: then `wait` does not wait.
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(|call| self.settle(py, call, Some(Instant::now())))
     }
@@ -586,7 +587,7 @@ impl Pending {
         })
     }
 
-    /// Returns how many seconds are left until the deadline of the call.
+    /// Returns the number of seconds until the deadline of the call.
     #[getter]
     fn time_left(&self) -> f64 {
         waits::time_left(Some(self.until)).as_secs_f64()
@@ -609,7 +610,7 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        // The parent's call goes on.
+        // The parent's call continues.
         if !self.owner.is_current() {
             let call = self.call.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::replace(call, Call::Taken));

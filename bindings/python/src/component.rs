@@ -1,8 +1,8 @@
 //! Components: classes of a program, their registry, and the `main` of a script.
 //!
-//! The package's `_components` reads the classes, and calls their functions. This module joins them
-//! to the library: it creates an instance on the thread of the launcher's commands. The instance
-//! runs on a thread of Python, so that no frame of this module lies below its `run`.
+//! The package's `_components` reads the classes, and calls their functions. This module connects
+//! them to the library: it creates an instance on the thread of the launcher's commands. The
+//! instance runs on a Python thread, so that no frame of this module lies below its `run`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -37,7 +37,7 @@ pub(crate) use function;
 pub struct ComponentClass {
     class: Py<PyAny>,
     pub spec: ComponentSpec,
-    /// A list that gets what the component raises, for a harness; None.
+    /// A list for the exceptions that the component raises, for a harness; or None.
     record: Py<PyAny>,
 }
 
@@ -93,7 +93,7 @@ impl ComponentClass {
         Ok(found)
     }
 
-    /// Returns the outcome of a function of the class that has raised.
+    /// Returns the error for a function of the class that has raised an exception.
     pub fn failed(&self, py: Python<'_>, raised: PyErr) -> Error {
         let words = || -> PyResult<Option<String>> {
             waits::call(function!(py, "_failed")?, (raised.value(py), &self.record))?.extract()
@@ -112,7 +112,7 @@ impl ComponentClass {
     }
 }
 
-/// Returns a value of a property as an object.
+/// Returns a value of a property as a Python object.
 pub fn value_object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Boolean(is_set) => is_set.into_pyobject(py)?.to_owned().into_any(),
@@ -122,7 +122,7 @@ pub fn value_object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, 
     })
 }
 
-/// Reads a value of a property. A whole number passes for a float.
+/// Reads a value of a property. A whole number is accepted for a float.
 pub fn value_of(given: &Bound<'_, PyAny>) -> PyResult<Value> {
     if let Ok(is_set) = given.extract::<bool>() {
         return Ok(Value::Boolean(is_set));

@@ -1,4 +1,4 @@
-//! Components that are handlers: the waveform selects the threads that run them.
+//! Components with a handler: the waveform selects the threads that run it.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::waits;
 
 /// An array that a handler has returned.
 struct Made {
-    /// It keeps the bytes. It is dropped without the interpreter's lock, and thus freed by the next
-    /// that has it.
+    /// The owner of the bytes. It is dropped without the interpreter's lock, so the next thread
+    /// that has the lock frees it.
     _array: Py<PyAny>,
     bytes: Bytes,
 }
@@ -62,7 +62,7 @@ pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requ
     };
     let shared = Arc::new(Shared { topic: input, array, streams: Default::default() });
     if let Some(requests) = requests.clone() {
-        // Also called while there is no packet.
+        // This function also runs while no packet arrives.
         source.on_request(move || requests.serve());
     }
     source.serve_then(
@@ -76,7 +76,7 @@ pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requ
                 let samples = made.as_ref().map_or(0, |made| made.bytes.samples);
                 let mut loan = output.loan(samples)?;
                 if let Some(made) = &made {
-                    // SAFETY: the array is there, and a loan is other memory.
+                    // SAFETY: `made` keeps the array, and a loan is other memory.
                     unsafe { made.bytes.copy_to(&mut loan) };
                 }
                 loan.send_like(&packet)?;
@@ -86,7 +86,7 @@ pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requ
     )
 }
 
-/// Returns what the handler makes of a packet; `None`: an empty packet.
+/// Returns the array that the handler makes from a packet; `None`: an empty packet.
 fn handle(
     instance: &Instance,
     shared: &Arc<Shared>,

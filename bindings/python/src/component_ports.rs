@@ -1,4 +1,4 @@
-//! The ports of a component that runs.
+//! The ports of a running component.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,9 +21,9 @@ use crate::subscriber::Subscriber;
 use crate::waits;
 use crate::windows::WindowedSubscriber;
 
-/// The ports of a component that runs, and what else it has of its waveform.
+/// The ports of a running component, and other facts about its waveform.
 ///
-/// It is `self.ports`, from the beginning of `run` to its end.
+/// It is `self.ports`, from the beginning to the end of `run`.
 #[pyclass(frozen, module = "stripline")]
 pub struct Ports {
     owner: Owner,
@@ -36,10 +36,10 @@ pub struct Ports {
 
 struct Inside {
     ports: Option<RustPorts>,
-    /// What was taken from the ports. It ends with them.
+    /// The ends taken from the ports. They end with the ports.
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    /// Where the outcome of `run` goes.
+    /// The channel for the outcome of `run`.
     outcome: Option<Sender<Result<(), Error>>>,
 }
 
@@ -82,7 +82,7 @@ impl Ports {
         Self::made(ports, requests, Some(outcome))
     }
 
-    /// Returns those of a handler, which gives the ports to the library.
+    /// Returns the ports of a handler. The library takes them.
     pub fn of_handler(ports: RustPorts, requests: Option<Arc<Requests>>) -> Self {
         Self::made(ports, requests, None)
     }
@@ -105,7 +105,7 @@ impl Ports {
 
     fn lock(&self) -> PyResult<MutexGuard<'_, Inside>> {
         self.owner.check(|| format!("component `{}`", self.component))?;
-        // It is held for some instructions, with the interpreter's lock.
+        // The lock is held only for a few instructions, together with the interpreter's lock.
         Ok(self.inside.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -125,15 +125,15 @@ impl Ports {
         &self.component
     }
 
-    /// Returns whether the user wants warnings and errors only (`stripline run --quiet`). A
-    /// component prints nothing then.
+    /// Returns whether the user wants only warnings and errors (`stripline run --quiet`). In this
+    /// case, a component prints nothing.
     #[getter]
     fn is_quiet(&self) -> bool {
         self.is_quiet
     }
 
-    /// Answers the requests that wait: setters and self-tests run in here. For a component that
-    /// does not receive. Raises `StoppedError` when the component must stop.
+    /// Handles the requests that wait: setters and self-tests run in this call. It is for a
+    /// component that does not receive. Raises `StoppedError` when the component must stop.
     fn poll(&self) -> PyResult<()> {
         self.owner.check(|| format!("component `{}`", self.component))?;
         self.requests.iter().for_each(|requests| requests.serve());
@@ -141,15 +141,15 @@ impl Ports {
     }
 
     /// Sleeps. Raises `StoppedError`, at once, when the component must stop. Requests wait until
-    /// `poll`.
+    /// the next `poll`.
     fn sleep(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         let until = waits::deadline(Some(seconds))?;
         let time = until.map_or(Duration::MAX, |_| waits::time_left(until));
         py.detach(|| self.stop.sleep(time)).map_err(error::raised)
     }
 
-    /// Returns the type of a port in this waveform, as the text of its layout; None: it is not
-    /// connected.
+    /// Returns the type of a port in this waveform, as the text of its layout; None if the port is
+    /// not connected.
     #[pyo3(name = "type")]
     fn type_of(&self, port: &str) -> PyResult<Option<String>> {
         self.with(|ports| Ok(ports.payload(port).map(|name| name.full_text().into())))
@@ -229,7 +229,8 @@ impl Ports {
         Ok(Readout { property: property.into(), place })
     }
 
-    /// Ends what the ports have given, and reports the outcome of `run`: the words of its failure.
+    /// Ends everything that was taken from the ports, and reports the outcome of `run`: the message
+    /// of its failure.
     #[pyo3(name = "_end")]
     fn end(&self, py: Python<'_>, failure: Option<String>) -> PyResult<()> {
         let (ports, inputs, outputs, outcome) = {
@@ -238,13 +239,13 @@ impl Ports {
             let taken = (std::mem::take(inputs), std::mem::take(outputs));
             (ports.take(), taken.0, taken.1, outcome.take())
         };
-        // Inputs first, so that no sender waits for one.
+        // Inputs end first, so that no sender waits for a receiver.
         let of_inputs = inputs.iter().filter_map(|input| input.end().err());
         let of_outputs = outputs.iter().filter_map(|output| output.end().err());
         let in_use = of_inputs.chain(of_outputs).last();
         drop(ports);
         let Some(outcome) = outcome else { return Ok(()) };
-        // The one that runs the component waits for it.
+        // The thread that runs the component waits for the outcome.
         let _ = outcome.send(match (failure, in_use) {
             (Some(words), _) => Err(Error::failed(words)),
             (None, Some(error)) => {
@@ -260,7 +261,7 @@ impl Ports {
     }
 }
 
-/// A read-only property of a component, for the component to set.
+/// A read-only property of a component, which the component sets.
 #[pyclass(frozen, module = "stripline._stripline", name = "_Readout")]
 pub struct Readout {
     property: String,

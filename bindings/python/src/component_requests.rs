@@ -1,4 +1,4 @@
-//! Requests to a component that runs: other values for its properties, and self-tests.
+//! Requests to a running component: new values for properties, and self-tests.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use stripline::component::{Change, ControlRequests, Request, Test, TestResult};
 use crate::component::{Instance, function};
 use crate::waits;
 
-/// The requests to a component, and the functions of its class that answer them.
+/// The requests to a component, and the functions of its class that handle them.
 pub struct Requests {
     waiting: ControlRequests,
     instance: Arc<Instance>,
@@ -19,11 +19,10 @@ impl Requests {
         Self { waiting, instance }
     }
 
-    /// Answers the requests that wait. Without any, it costs one load.
+    /// Handles the requests that wait. Without requests, it costs one load.
     pub fn serve(&self) {
         while let Some(request) = self.waiting.request() {
-            // This thread may have the interpreter's lock. The request is refused where it is
-            // dropped.
+            // This thread may have the interpreter's lock. Dropping the request refuses it.
             if waits::is_ending() {
                 return;
             }

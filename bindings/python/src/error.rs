@@ -14,7 +14,7 @@ struct Parts<'a> {
     is_sent: bool,
 }
 
-/// Returns the exception of an error of the library.
+/// Returns the exception for an error of the library.
 #[cold]
 pub fn raised(error: Error) -> PyErr {
     let code = error.code();
@@ -33,7 +33,7 @@ pub fn raised(error: Error) -> PyErr {
     })
 }
 
-/// Returns the exception of that code.
+/// Returns the exception for a code.
 #[cold]
 pub fn of_code(code: ErrorCode, message: String) -> PyErr {
     named(code.word(), message, code.remedy())
@@ -45,7 +45,7 @@ pub fn argument(message: String) -> PyErr {
     of_code(ErrorCode::InvalidArgument, message)
 }
 
-/// Returns the exception for an object that another thread, or a call further out, uses now.
+/// Returns the exception for an object that another thread, or an outer call, is using.
 #[cold]
 pub fn in_use(what: &str, name: &str) -> PyErr {
     let message = format!(

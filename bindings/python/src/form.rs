@@ -17,7 +17,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Returns that of a type that a service has.
+    /// Returns the form of a type that a service reports.
     pub fn of(py: Python<'_>, name: &TypeName) -> PyResult<Self> {
         static SAMPLE_TYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         if name.is_message() {
@@ -27,7 +27,7 @@ impl Form {
         ArrayType::resolve(&samples).map(Self::Samples)
     }
 
-    /// Reads what a program gives as a type: None for a value in CBOR, else a type of samples.
+    /// Reads a type that a program gives: None for a value in CBOR, otherwise a type of samples.
     pub fn named(given: &Bound<'_, PyAny>) -> PyResult<(TypeName, Self)> {
         if given.is_none() {
             let name = TypeName::message("cbor").map_err(|bad| crate::error::argument(bad.to_string()))?;
@@ -37,7 +37,7 @@ impl Form {
         Ok((array.samples.name().clone(), Self::Samples(array)))
     }
 
-    /// Returns a value of the program as bytes. `what` names it in errors.
+    /// Encodes a value of the program. `what` names the value in errors.
     pub fn encode(&self, value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<u8>> {
         let Self::Samples(array) = self else { return value::encode(value, what) };
         let bytes = array.bytes_of(value, what)?;
@@ -47,7 +47,7 @@ impl Form {
         Ok(copy)
     }
 
-    /// Returns bytes of a peer as a value, or what is wrong with them.
+    /// Decodes the bytes of a peer. Returns the value, or the mistake in the bytes.
     pub fn decode<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Result<Bound<'py, PyAny>, String>> {
         let Self::Samples(array) = self else { return value::decode(py, bytes) };
         let size = array.dtype(py).itemsize();
@@ -57,7 +57,7 @@ impl Form {
         }
         let made = array.empty(py, bytes.len() / size)?;
         let place = array::place_of(&made);
-        // SAFETY: a new array with room for as many bytes.
+        // SAFETY: the array is new, and has room for the bytes.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(Ok(made.into_any()))
     }

@@ -23,7 +23,7 @@ use crate::publisher::Publisher;
 use crate::subscriber::Subscriber;
 use crate::{library_log, waits};
 
-/// How long a wait for the end lasts before Python may run handlers of signals.
+/// The time that a wait for the end lasts before Python may run signal handlers.
 const SIGNALS_TIME: Duration = Duration::from_millis(20);
 
 /// A run of one component, for `stripline.testing`.
@@ -32,12 +32,12 @@ pub struct Harness {
     owner: Owner,
     name: String,
     state: Mutex<State>,
-    /// Set by a thread that stops the component while another waits for its end.
+    /// Set by a thread that stops the component while another thread waits for its end.
     is_stopping: AtomicBool,
 }
 
 enum State {
-    /// In a box, as the smaller one of the two.
+    /// Boxed, because the other variant is smaller.
     Prepared(Box<RustHarness>),
     Running(Box<HarnessRun>),
     Ended,
@@ -76,8 +76,7 @@ impl Harness {
         }
     }
 
-    /// Makes a request to the component. A handler of a signal that raises ends the wait for its
-    /// answer.
+    /// Makes a request to the component. A signal handler that raises ends the wait for the answer.
     fn ask<R: Send>(
         &self,
         py: Python<'_>,
@@ -89,8 +88,8 @@ impl Harness {
         self.run(|run| {
             let mut raised = None;
             let mut goes_on = || {
-                // Handlers of signals run on the main thread. Others must not enter an interpreter
-                // that ends.
+                // Signal handlers run on the main thread. Other threads must not enter an
+                // interpreter that is ending.
                 if waits::is_main_thread() {
                     raised = Python::attach(|py| py.check_signals()).err();
                 }
@@ -142,10 +141,10 @@ impl Harness {
         self.prepare(|harness| harness.unconnected(port))
     }
 
-    /// Sets the options of all connections, as the text of a topics file has them.
+    /// Sets the options of all connections, from the text of a topics file.
     fn set_options(&self, topics: &str) -> PyResult<()> {
         let topics = Topics::parse(topics).map_err(error::raised)?;
-        // Those of no topic are the default.
+        // The empty name matches no topic, so this returns the defaults.
         let options = topics.of("");
         self.prepare(|harness| harness.options(options.link).dispatch(options.dispatch))
     }
@@ -153,7 +152,7 @@ impl Harness {
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         self.prepare(|harness| harness)?;
         let mut state = self.lock()?;
-        // What could not start does not start later.
+        // A component that could not start cannot be started later.
         if let State::Prepared(harness) = std::mem::replace(&mut *state, State::Ended) {
             let started = py.detach(|| harness.start()).map_err(error::raised)?;
             *state = State::Running(Box::new(started));
@@ -199,7 +198,7 @@ impl Harness {
         MessageSubscriber::of_component(py, found, port, None)
     }
 
-    /// Runs a self-test: whether it passed, its text and its value.
+    /// Runs a self-test. Returns whether it passed, its text and its value.
     fn test(
         &self,
         py: Python<'_>,
@@ -220,7 +219,7 @@ impl Harness {
         values_object(py, &values)
     }
 
-    /// Stops the component. One that has ended stays as it is.
+    /// Stops the component. A component that has ended stays as it is.
     fn stop(&self) -> PyResult<()> {
         self.owner.check(|| format!("the harness of `{}`", self.name))?;
         self.is_stopping.store(true, Ordering::SeqCst);
@@ -232,8 +231,8 @@ impl Harness {
         Ok(())
     }
 
-    /// Waits for the end of the component, and returns its read-only properties. One that does not
-    /// end in time is stopped.
+    /// Waits for the end of the component, and returns the read-only properties. If the component
+    /// does not end in time, it is stopped.
     fn finish<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let deadline = waits::deadline(timeout)?;
         let mut state = self.lock()?;

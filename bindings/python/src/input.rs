@@ -1,4 +1,4 @@
-//! What receiving ends share: the packets that they hold, their waits and their descriptor.
+//! The shared parts of receiving ends: held packets, waits and the descriptor.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::component_requests::Requests;
 use crate::error;
 use crate::waits::{self, Polls};
 
-/// The packets of a port, and what wakes a thread or a loop that waits for them.
+/// The packets of a port, and the means to wake a thread or a loop that waits for them.
 pub struct Input {
     pub holding: Holding<Dynamic>,
     waker: Option<Waker>,
     descriptor: Option<ReadyDescriptor>,
-    /// The requests to the component that has it.
+    /// The requests to the component that owns the port.
     requests: Option<Arc<Requests>>,
     polls: Polls,
 }
@@ -29,12 +29,12 @@ impl Input {
         Self { holding, waker: None, descriptor: None, requests, polls: Polls::new() }
     }
 
-    /// Answers the requests to the component.
+    /// Handles the requests to the component.
     pub fn serve(&self) {
         self.requests.iter().for_each(|requests| requests.serve());
     }
 
-    /// Waits for a packet, at the latest until the deadline.
+    /// Waits for a packet, until the deadline at the latest.
     pub fn wait(
         &mut self,
         py: Python<'_>,
@@ -58,7 +58,7 @@ impl Input {
             None => &*waker.insert(holding.waker().map_err(error::raised)?),
         };
         let found = waits::run(py, waker, || match (deadline, &*requests) {
-            // Without a limit: a timeout reads the clock.
+            // Without a limit, there is no timeout, because a timeout reads the clock.
             (None, None) => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
             (None, Some(requests)) => {
                 let found = holding.receive_with(|| requests.serve())?;
@@ -79,10 +79,11 @@ impl Input {
         Ok(descriptor.as_raw_fd())
     }
 
-    /// Makes the descriptor readable once there may be a packet; false: there may be one already.
+    /// Makes the descriptor readable once there may be a packet. Returns false if there may be one
+    /// already.
     pub fn arm(&mut self) -> PyResult<bool> {
         match self.holding.arm() {
-            // A signal woke a wait that had ended just before.
+            // A signal has woken a wait that had ended just before.
             Err(Error::Interrupted { .. }) => Ok(false),
             found => found.map_err(error::raised),
         }

@@ -1,7 +1,7 @@
 //! The extension module `stripline._stripline`: nodes, publishers, subscribers and packets for
 //! Python.
 //!
-//! Every class is frozen and has its state in a mutex, which is only tried. So a second thread gets
+//! Every class is frozen and has its state in a mutex that is only tried. So a second thread gets
 //! an error, and never waits with the interpreter's lock. A wait releases that lock (`waits`).
 
 mod array;
@@ -39,7 +39,7 @@ use pyo3::types::IntoPyDict;
 fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     refuse_subinterpreters()?;
     let py = module.py();
-    // As the wheel has it: 0.1.0a1 for 0.1.0-alpha.1.
+    // The version in the form of the wheel: 0.1.0a1 for 0.1.0-alpha.1.
     let version =
         env!("CARGO_PKG_VERSION").replace("-alpha.", "a").replace("-beta.", "b").replace("-rc.", "rc");
     module.add("__version__", version)?;
@@ -73,7 +73,8 @@ fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Refuses all interpreters of a process but the first: the classes are shared by all of them.
+/// Refuses all interpreters of a process except the first, because all interpreters would share the
+/// classes.
 fn refuse_subinterpreters() -> PyResult<()> {
     // SAFETY: this thread is attached to an interpreter.
     let number = unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) };

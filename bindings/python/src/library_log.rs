@@ -1,7 +1,7 @@
 //! The log of the library for Python's `logging`.
 //!
-//! Some records are made with a lock of the library held, so a record waits for nothing: a thread
-//! passes them on. It starts with the first node.
+//! Some records are made with a lock of the library held, so a record must not wait: a thread
+//! passes the records on. It starts with the first node.
 
 use std::collections::VecDeque;
 use std::ptr;
@@ -14,10 +14,10 @@ use pyo3::prelude::*;
 
 use crate::waits;
 
-/// Records that wait for the interpreter at most; those above are dropped.
+/// The maximum number of records that wait for the interpreter. Further records are dropped.
 const WAITING_MAX: usize = 1000;
 
-/// The queue of this process. It is never freed: any thread may be about to use it.
+/// The queue of this process. It is never freed, because any thread may be about to use it.
 static QUEUE: AtomicPtr<Queue> = AtomicPtr::new(ptr::null_mut());
 static FORWARD: Forward = Forward;
 
@@ -66,13 +66,13 @@ pub fn install() {
     }
 }
 
-/// Starts the thread of this process, if it does not run.
+/// Starts the thread of this process, unless it runs.
 pub fn start() {
     if current().is_some() {
         return;
     }
     let queue: &'static Queue = Box::leak(Box::default());
-    // Without a thread there is no log, and everything else works.
+    // If the thread cannot start, the log is missing, and everything else works.
     let started = waits::without_signals(|| {
         std::thread::Builder::new().name("stripline-log".into()).spawn(|| queue.pass_on())
     });
@@ -82,7 +82,7 @@ pub fn start() {
     }
 }
 
-/// Passes on what waits, and ends the thread.
+/// Passes on the records that wait, and ends the thread.
 pub fn end(py: Python<'_>) {
     let Some(queue) = current() else { return };
     queue.is_ending.store(true, Ordering::SeqCst);
@@ -100,7 +100,7 @@ pub fn after_fork() {
 }
 
 fn current() -> Option<&'static Queue> {
-    // SAFETY: null, or a queue that is never freed.
+    // SAFETY: the pointer is null, or points to a queue that is never freed.
     unsafe { QUEUE.load(Ordering::Acquire).as_ref() }
 }
 

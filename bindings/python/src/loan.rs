@@ -24,8 +24,8 @@ struct State {
 
 enum Stage {
     New,
-    /// The array of the program, which had `samples` then, and the one that has its memory: the
-    /// same, or a longer one.
+    /// The array of the program, which had `samples` samples when it was lent, and the array that
+    /// owns the memory: the same array, or a longer one.
     Open {
         array: Py<PyUntypedArray>,
         buffer: Py<PyUntypedArray>,
@@ -40,14 +40,14 @@ impl Loan {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // It is held for some instructions, with the interpreter's lock.
+        // The lock is held only for a few instructions, together with the interpreter's lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[pymethods]
 impl Loan {
-    /// Sends only the first so many samples; a larger number changes nothing.
+    /// Sends only the first `samples` samples. A larger number changes nothing.
     fn truncate(&self, samples: usize) {
         let mut state = self.state();
         state.samples = state.samples.min(samples);

@@ -1,4 +1,4 @@
-//! Publishers of and subscribers to messages, as values of Python.
+//! Publishers and subscribers of messages, as Python values.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::subscriber::Subscriber;
 use crate::value;
 use crate::waits;
 
-/// Reads a type of messages.
+/// Reads a message type.
 pub fn message_type(text: &str) -> PyResult<TypeName> {
     let found = TypeName::parse(text).map_err(|problem| error::argument(problem.to_string()))?;
     if !found.is_message() {
@@ -31,20 +31,21 @@ pub fn message_type(text: &str) -> PyResult<TypeName> {
     Ok(found)
 }
 
-/// Returns the type of the bytes of messages.
+/// Returns the array type for the bytes of messages.
 fn bytes_type(py: Python<'_>) -> PyResult<ArrayType> {
     static BYTES: PyOnceLock<ArrayType> = PyOnceLock::new();
     let made = BYTES.get_or_try_init(py, || ArrayType::resolve(pyo3::intern!(py, "u1").as_any()));
     made.map(|made| made.clone_ref(py))
 }
 
-/// The sender of messages on a topic: of values that `stripline` has a form for.
+/// The sender of messages on a topic. A message is a value of a type that `stripline` can encode.
 ///
 /// Made by `Node.message_publisher`. A message is a dict, list, tuple, str, int, float, bool, None,
-/// bytes, complex, a dataclass, an array of numbers, or these within each other. What cannot be
-/// sent is a `UsageError` that names the place, and nothing is sent.
+/// bytes, complex, a dataclass, an array of numbers, or a nested value of these types. A value that
+/// cannot be sent is a `UsageError` that names the place, and nothing is sent.
 ///
-/// `finish` ends the stream, as the end of a `with` block does. One thread at a time uses it.
+/// `finish` ends the stream, as the end of a `with` block does. Only one thread at a time may use
+/// it.
 #[pyclass(frozen, module = "stripline")]
 pub struct MessagePublisher {
     port: Publisher,
@@ -73,7 +74,7 @@ impl MessagePublisher {
         Ok(Self { port: Publisher::of_harness(publisher, port.into(), bytes_type(py)?), what })
     }
 
-    /// Gives the output of a component back to the library, which ends its stream.
+    /// Gives the output of a component back to the library, which ends the stream.
     pub fn give_back(&self) -> PyResult<()> {
         self.port.give_back()
     }
@@ -112,8 +113,8 @@ impl MessagePublisher {
         self.port.receivers()
     }
 
-    /// Waits until so many receivers are connected. Raises `TimeoutError` if they are not within
-    /// `timeout` seconds; None waits without a limit.
+    /// Waits until `count` receivers are connected. Raises `TimeoutError` if they are not connected
+    /// within `timeout` seconds; None waits without a limit.
     #[pyo3(signature = (count=1, timeout=None))]
     fn wait_for_receivers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<()> {
         self.port.wait_for_receivers(py, count, timeout)
@@ -121,7 +122,7 @@ impl MessagePublisher {
 
     /// Sends a value. Waits while a receiver has no room, unless its policy drops messages.
     ///
-    /// `scope` and `deadline` are those of `Publisher.send`.
+    /// `scope` and `deadline` are the same as for `Publisher.send`.
     #[pyo3(signature = (value, *, scope=None, deadline=None))]
     fn send(
         &self,
@@ -133,20 +134,20 @@ impl MessagePublisher {
         self.transmit(py, value, &Stamps::default().acknowledged(scope, deadline)?, true)
     }
 
-    /// Sends a value without waiting for room: all receivers get it, or none. Raises `NoRoomError`
-    /// if one has no room.
+    /// Sends a value without waiting for room: either all receivers get it, or none. Raises
+    /// `NoRoomError` if a receiver has no room.
     fn try_send(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         self.transmit(py, value, &Stamps::default(), false)
     }
 
-    /// Ends the stream: its receivers get the end behind the last message. Waits until they have
-    /// room for it, `timeout` seconds at most. A second call does nothing.
+    /// Ends the stream: receivers get the end after the last message. Waits until they have room
+    /// for it, `timeout` seconds at most. A second call does nothing.
     #[pyo3(signature = (timeout=10.0))]
     fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.port.finish(py, timeout)
     }
 
-    /// Leaves the stream without an end: its receivers wait for another publisher.
+    /// Leaves the stream without an end: receivers wait for another publisher.
     fn abandon(&self) -> PyResult<()> {
         self.port.abandon()
     }
@@ -170,12 +171,13 @@ impl MessagePublisher {
     }
 }
 
-/// The receiver of the messages of a topic, from every publisher of it. Made by
+/// The receiver of the messages of a topic, from every publisher of the topic. Made by
 /// `Node.message_subscriber`.
 ///
-/// `for message in subscriber` ends with the stream, and so does `async for`. Each is a `Message`.
-/// One that cannot be read is a `DecodeError`, and receiving goes on with the next. A sender that
-/// waits for it gets the reason. One thread at a time uses a subscriber.
+/// `for message in subscriber` ends with the stream, and so does `async for`. Each item is a
+/// `Message`. A message that cannot be read raises a `DecodeError`, and the next receive continues
+/// with the next message. A sender that waits for it gets the reason. Only one thread at a time may
+/// use a subscriber.
 #[pyclass(frozen, module = "stripline")]
 pub struct MessageSubscriber {
     port: Subscriber,
@@ -191,7 +193,7 @@ impl MessageSubscriber {
     ) -> PyResult<Self> {
         let messages = message_type(messages)?;
         let array = bytes_type(py)?;
-        // Each is read and given back before the next is asked for.
+        // Each message is read and given back before the next is requested.
         let made = waits::quietly(py, || node.node().subscriber::<Dynamic>((&topic, &messages))?.holding(1));
         let shared = Shared { topic, array, streams: Default::default() };
         let port = Subscriber::new(made.map_err(error::raised)?, shared, node, false, is_spinning);
@@ -215,7 +217,7 @@ impl MessageSubscriber {
     }
 }
 
-/// Returns the message of a packet, and gives its memory back.
+/// Returns the message of a packet, and gives the memory of the packet back.
 fn message<'py>(py: Python<'py>, packet: &Packet) -> PyResult<Bound<'py, PyAny>> {
     static MESSAGE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let held = packet.held_packet()?;
@@ -264,29 +266,30 @@ impl MessageSubscriber {
         }
     }
 
-    /// Returns the next message if there is one, otherwise None. Raises as `receive`.
+    /// Returns the next message if one has arrived, otherwise None. Raises the exceptions of
+    /// `receive`.
     fn try_receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let packet = self.port.try_receive(py)?;
         packet.map(|packet| message(py, &packet)).transpose()
     }
 
-    /// Returns a `Refusal` for each sender of the topic that cannot be connected, as one of another
-    /// schema.
+    /// Returns a `Refusal` for each sender of the topic that cannot be connected, such as a sender
+    /// with another schema.
     fn refusals<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         self.port.refusals(py)
     }
 
-    /// Returns what was missing at the very end of the stream; None where nothing was.
+    /// Returns the gap at the very end of the stream; None if nothing was missing.
     fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.port.gap_at_end(py)
     }
 
-    /// Returns a descriptor for `select`, `poll` or a toolkit, as `Subscriber.fileno`.
+    /// Returns a descriptor for `select`, `poll` or a toolkit, like `Subscriber.fileno`.
     fn fileno(&self) -> PyResult<i32> {
         self.port.fileno()
     }
 
-    /// Makes the descriptor readable once there may be a message, as `Subscriber.arm`.
+    /// Makes the descriptor readable once there may be a message, like `Subscriber.arm`.
     fn arm(&self) -> PyResult<bool> {
         self.port.arm()
     }

@@ -22,7 +22,7 @@ use crate::subscriber::Subscriber;
 use crate::waits;
 use crate::windows::WindowedSubscriber;
 
-/// A node of the library, with the options of its topics. Its ports share it.
+/// A node of the library, with the options of its topics. The ports of the node share it.
 pub struct NodeHandle {
     node: RustNode,
     topics: Topics,
@@ -34,14 +34,14 @@ impl NodeHandle {
     }
 }
 
-/// A member of a domain, which makes publishers and subscribers of its topics.
+/// A member of a domain, which makes publishers and subscribers of topics.
 ///
-/// Nodes with the same domain find each other. Without arguments, domain and topics are those of
-/// the environment: `STRIPLINE_DOMAIN` and `STRIPLINE_TOPICS`. `topics` is a mapping with the
-/// tables of a topics file, its text, or its path.
+/// Nodes with the same domain find each other. Without arguments, the environment sets the domain
+/// and the topics: `STRIPLINE_DOMAIN` and `STRIPLINE_TOPICS`. `topics` is a mapping with the tables
+/// of a topics file, or the text or the path of such a file.
 ///
-/// Ports keep their node. `close`, as the end of a `with` block, stops it: waits in its ports
-/// raise `StoppedError`. Any thread may use a node.
+/// Ports keep their node alive. `close` stops the node, and so does the end of a `with` block:
+/// waits in the ports raise `StoppedError`. Any thread may use a node.
 #[pyclass(frozen, module = "stripline")]
 pub struct Node {
     owner: Owner,
@@ -56,7 +56,7 @@ impl Node {
 
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Arc<NodeHandle>>>> {
         self.owner.check(|| "the node".into())?;
-        // It is held for some instructions, with the interpreter's lock.
+        // The lock is held only for a few instructions, together with the interpreter's lock.
         Ok(self.node.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -73,7 +73,7 @@ impl Node {
         let variable = |name| std::env::var_os(name);
         let topics = match (topics, variable("STRIPLINE_TOPICS")) {
             (Some(topics), _) => read_topics(topics)?,
-            // A domain of the program's own has the program's own topics.
+            // With a domain of its own, the program also sets the topics.
             (None, Some(path)) if domain.is_none() => Topics::load(path.as_ref()).map_err(error::raised)?,
             (None, _) => Topics::default(),
         };
@@ -83,7 +83,7 @@ impl Node {
         Ok(Self::made(joined.map_err(error::raised)?, topics))
     }
 
-    /// Returns a node in a domain of its own: nothing outside of it is connected. For tests.
+    /// Returns a node in a domain of its own: nothing outside the node is connected. For tests.
     #[staticmethod]
     fn isolated(py: Python<'_>) -> PyResult<Self> {
         let node = waits::quietly(py, RustNode::isolated).map_err(error::raised)?;
@@ -92,7 +92,7 @@ impl Node {
 
     /// Returns a publisher of samples on a topic.
     ///
-    /// `samples` is a dtype of numpy with numbers, or a `SampleType`. `stream` is a `StreamInfo`.
+    /// `samples` is a numpy dtype of numbers, or a `SampleType`. `stream` is a `StreamInfo`.
     #[pyo3(signature = (topic, samples, *, stream=None))]
     fn publisher(
         &self,
@@ -115,8 +115,8 @@ impl Node {
     /// Returns a subscriber to a topic.
     ///
     /// Up to `hold` packets are in use at once, where the sender wrote them. A loop needs two, and
-    /// one more for each that it keeps. With `copy`, each packet is copied to an array of the
-    /// program's own, and its memory is given back at once.
+    /// one more for each packet that it keeps. With `copy`, each packet is copied to an array of
+    /// the program, and the memory is given back at once.
     #[pyo3(signature = (topic, samples, *, hold=4, copy=false))]
     fn subscriber(
         &self,
@@ -135,8 +135,8 @@ impl Node {
         Ok(Subscriber::new(made.map_err(error::raised)?, shared, handle, copy, is_spinning))
     }
 
-    /// Returns a subscriber to a topic that gives its samples in windows of any length, which may
-    /// overlap. Up to `hold` packets are in use by windows at once.
+    /// Returns a subscriber to a topic that returns samples in windows of any length, which may
+    /// overlap. Windows may use up to `hold` packets at once.
     #[pyo3(signature = (topic, samples, *, hold=4))]
     fn windowed_subscriber(
         &self,
@@ -150,14 +150,15 @@ impl Node {
 
     /// Returns a publisher of messages on a topic.
     ///
-    /// `messages` is their type: `"message/cbor"` of any, or `"message/"` and a schema, as
-    /// `"message/tune{hz:f64}"` (docs/layouts.md). Both ends compare it.
+    /// `messages` is their type: `"message/cbor"` for any message, or `"message/"` and a schema,
+    /// such as `"message/tune{hz:f64}"` (docs/layouts.md). Both ends compare it.
     #[pyo3(signature = (topic, messages="message/cbor"))]
     fn message_publisher(&self, py: Python<'_>, topic: String, messages: &str) -> PyResult<MessagePublisher> {
         MessagePublisher::make(py, self.handle()?, topic, messages)
     }
 
-    /// Returns a subscriber to messages on a topic. `messages` is that of `message_publisher`.
+    /// Returns a subscriber to messages on a topic. `messages` is the same as for
+    /// `message_publisher`.
     #[pyo3(signature = (topic, messages="message/cbor"))]
     fn message_subscriber(
         &self,
@@ -170,10 +171,11 @@ impl Node {
         MessageSubscriber::make(py, handle, topic, messages, is_spinning)
     }
 
-    /// Returns a client of a service, which calls all its servers in turn: see `Client`.
+    /// Returns a client of a service. It calls the servers of the service in turn: see `Client`.
     ///
-    /// `deadline` is how many seconds a call may take, with the wait for a server: an hour at most.
-    /// `outstanding` is how many calls may be without a reply at each server.
+    /// `deadline` is the time limit of a call in seconds, which includes the wait for a server: an
+    /// hour at most. `outstanding` is the number of calls that may be without a reply at each
+    /// server.
     #[pyo3(signature = (service, *, deadline=5.0, outstanding=1024))]
     fn client<'py>(
         slf: &Bound<'py, Self>,
@@ -184,7 +186,7 @@ impl Node {
         of_module(slf.py(), "stripline._calls", "Client")?.call1((slf, service, deadline, outstanding))
     }
 
-    /// Returns a client as `client` does, with calls that are awaited: see `AsyncClient`.
+    /// Returns a client like `client`, with calls that are awaited: see `AsyncClient`.
     #[pyo3(signature = (service, *, deadline=5.0, outstanding=1024))]
     fn async_client<'py>(
         slf: &Bound<'py, Self>,
@@ -195,12 +197,13 @@ impl Node {
         of_module(slf.py(), "stripline._calls", "AsyncClient")?.call1((slf, service, deadline, outstanding))
     }
 
-    /// Returns a server of an object of a class with `@service`. Clients find it from now on; their
+    /// Returns a server of an object of a class with `@service`. Clients find it from now on. Their
     /// calls wait until it serves: see `Server`.
     ///
-    /// `service` serves it under another name than its class has. `name` is the server's own, by
-    /// which calls with a key find it. `transport` is that of its calls. Up to `clients` are
-    /// connected at a time. Others than `waiting` calls that wait are refused; with None, none are.
+    /// `service` replaces the service name of the class. `name` is the name of the server, by which
+    /// calls with a key find it. `transport` is the transport of its calls. Up to `clients` clients
+    /// are connected at a time. Up to `waiting` calls may wait, and further calls are refused; with
+    /// None, no call is refused.
     #[pyo3(signature = (serves, *, service=None, name=None, transport=None, clients=256, waiting=None))]
     fn server<'py>(
         slf: &Bound<'py, Self>,
@@ -216,7 +219,7 @@ impl Node {
     }
 
     /// Returns a `ServerDescription` for each server of the domain, as `stripline services` lists
-    /// them. One that does not answer is left out.
+    /// them. A server that does not answer is left out.
     fn servers<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let describe = of_module(py, "stripline._calls", "_server_description")?;
         let handle = self.handle()?;
@@ -231,7 +234,7 @@ impl Node {
         Ok(made)
     }
 
-    /// Returns a `Connection` with its counts for each connection of the node's subscribers.
+    /// Returns a `Connection` with the counters of each connection to the node's subscribers.
     fn connections<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         static CONNECTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let connection = CONNECTION.import(py, "stripline._types", "Connection")?;
@@ -251,13 +254,14 @@ impl Node {
         made.collect()
     }
 
-    /// Stops the node: waits in its ports, and all later ones, raise `StoppedError`.
+    /// Stops the node: all waits in its ports raise `StoppedError`, now and later.
     fn stop(&self) -> PyResult<()> {
         self.handle()?.node.stop();
         Ok(())
     }
 
-    /// Stops the node, and leaves the domain when its ports are gone. A second call does nothing.
+    /// Stops the node, and leaves the domain when all ports of the node are gone. A second call
+    /// does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let handle = self.lock()?.take();
         if let Some(handle) = handle {
@@ -277,7 +281,7 @@ impl Node {
     }
 }
 
-/// Returns a class or a function of the package's own in Python.
+/// Returns a Python class or function of the package.
 fn of_module<'py>(py: Python<'py>, module: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import(module)?.getattr(name)
 }

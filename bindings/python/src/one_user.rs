@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use crate::error;
 use crate::forks::Owner;
 
-/// A port, until it is closed. A second thread gets an error, as does a child of a fork.
+/// A port, until it is closed. A second thread gets an error, and so does a child of a fork.
 pub struct OneUser<P> {
     owner: Owner,
-    /// What the port is, in messages.
+    /// The kind of port, for messages.
     kind: &'static str,
     port: Mutex<Option<P>>,
 }
@@ -20,12 +20,12 @@ impl<P> OneUser<P> {
         Self { owner: Owner::current(), kind, port: Mutex::new(Some(port)) }
     }
 
-    /// Returns the process that made it.
+    /// Returns the process that made the port.
     pub fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// Locks the port of that name; `None`: it was closed.
+    /// Locks the named port; `None`: it was closed.
     pub fn lock(&self, name: &str) -> PyResult<MutexGuard<'_, Option<P>>> {
         self.owner.check(|| format!("{} `{name}`", self.kind))?;
         match self.port.try_lock() {
@@ -35,14 +35,14 @@ impl<P> OneUser<P> {
         }
     }
 
-    /// Uses the port of that name.
+    /// Uses the named port.
     pub fn with<R>(&self, name: &str, use_it: impl FnOnce(&mut P) -> PyResult<R>) -> PyResult<R> {
         let mut port = self.lock(name)?;
         let Some(port) = &mut *port else { return Err(error::closed(self.kind, name)) };
         use_it(port)
     }
 
-    /// Takes the port at the end of its object, which no thread uses any more.
+    /// Takes the port when its object ends. No thread uses it any more.
     pub fn take(&mut self) -> Option<P> {
         self.port.get_mut().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -1,4 +1,4 @@
-//! Packets that were received.
+//! Received packets.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +25,8 @@ struct Samples {
     _held: Arc<HeldPacket<Dynamic>>,
 }
 
-/// Returns a read-only array over some samples of a packet, which keeps their memory.
+/// Returns a read-only array over some samples of a packet. The array keeps the memory of the
+/// packet.
 pub fn part_of<'py>(
     py: Python<'py>,
     array: &ArrayType,
@@ -35,12 +36,12 @@ pub fn part_of<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let part = &held[first * array.samples.size()..][..samples * array.samples.size()];
     let base = Bound::new(py, Samples { _held: Arc::clone(held) })?.into_any();
-    // SAFETY: the packet in `base` keeps its samples, and nothing writes them. They are aligned, as
-    // the first sample is.
+    // SAFETY: the packet in `base` keeps its samples, and nothing writes them. They are aligned
+    // like the first sample.
     Ok(unsafe { array.view(part.as_ptr(), samples, base)? }.into_any())
 }
 
-/// Received samples, and what came with them.
+/// Received samples, and the data that came with them.
 ///
 /// `samples` is a read-only array over the memory that the sender wrote. The memory is given back
 /// when the packet and all arrays over it are gone, or at `release` when there are no such arrays.
@@ -57,7 +58,7 @@ enum State {
         held: Arc<HeldPacket<Dynamic>>,
         samples: Option<Py<PyAny>>,
     },
-    /// The samples are an array of the program's own.
+    /// The samples are an array of the program.
     Copied {
         info: Box<Info>,
         samples: Py<PyAny>,
@@ -77,7 +78,7 @@ struct Info {
     length: usize,
 }
 
-/// Reads one member of a packet, wherever it is.
+/// Reads one member of a packet, in place or copied.
 macro_rules! read {
     ($packet:ident, $from:ident => $held:expr, $copied:expr) => {
         match &*$packet.state()? {
@@ -110,7 +111,7 @@ impl Packet {
         Self { shared, owner, state: Mutex::new(state) }
     }
 
-    /// Copies a packet, and gives its memory back.
+    /// Copies a packet, and gives the memory back.
     pub fn copied(
         py: Python<'_>,
         shared: Arc<Shared>,
@@ -139,7 +140,7 @@ impl Packet {
     ) -> PyResult<Self> {
         let samples = shared.array.empty(py, info.length)?;
         let place = array::place_of(&samples);
-        // SAFETY: a new array with room for as many samples.
+        // SAFETY: the array is new, and has room for the samples.
         unsafe { place.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(Self {
             shared,
@@ -148,7 +149,7 @@ impl Packet {
         })
     }
 
-    /// Returns the packet in place, for a send with its stamps.
+    /// Returns the packet in place, to send with its stamps.
     pub fn held_packet(&self) -> PyResult<Arc<HeldPacket<Dynamic>>> {
         match &*self.state()? {
             State::Held { held, .. } => Ok(Arc::clone(held)),
@@ -162,7 +163,7 @@ impl Packet {
 
     fn state(&self) -> PyResult<MutexGuard<'_, State>> {
         self.owner.check(|| format!("a packet of `{}`", self.shared.topic))?;
-        // It is held for some instructions, with the interpreter's lock.
+        // The lock is held only for a few instructions, together with the interpreter's lock.
         Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -192,32 +193,33 @@ impl Packet {
         Ok(array)
     }
 
-    /// Returns the number of the packet among those of its sender, from 0.
+    /// Returns the number of the packet among all packets of its sender, from 0.
     #[getter]
     fn sequence(&self) -> PyResult<u64> {
         read!(self, from => from.sequence(), from.sequence)
     }
 
-    /// Returns the number of the first sample within its stream.
+    /// Returns the number of the first sample within the stream.
     #[getter]
     fn sample_index(&self) -> PyResult<u64> {
         read!(self, from => from.sample_index(), from.sample_index)
     }
 
-    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
+    /// Returns the time when the first sample was taken, in nanoseconds since the Unix epoch; 0:
+    /// unknown.
     #[getter]
     fn time_ns(&self) -> PyResult<i64> {
         read!(self, from => from.time_ns(), from.time_ns)
     }
 
-    /// Returns when it should have been sent, in monotonic nanoseconds of the host; None without a
-    /// schedule.
+    /// Returns the time when the packet should have been sent, in monotonic nanoseconds of the
+    /// host; None without a schedule.
     #[getter]
     fn intended_ns(&self) -> PyResult<Option<u64>> {
         read!(self, from => from.intended_ns(), from.intended_ns)
     }
 
-    /// Returns what is missing just before this packet; None where nothing is.
+    /// Returns the gap just before this packet; None if nothing is missing.
     #[getter]
     fn gap<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = read!(self, from => from.gap().cloned(), from.gap)?;
@@ -231,7 +233,7 @@ impl Packet {
         self.shared.streams.object(py, &stream)
     }
 
-    /// Returns the connection that it arrived on, as `from -> to`.
+    /// Returns the connection that the packet arrived on, as `from -> to`.
     #[getter]
     fn connection(&self) -> PyResult<String> {
         read!(self, from => from.connection().into(), from.connection.clone())
@@ -241,17 +243,17 @@ impl Packet {
         read!(self, from => from.samples(), from.length)
     }
 
-    /// Gives the packet back before it is garbage. Arrays over it that are still there stay valid,
-    /// and keep its memory. A second call does nothing.
+    /// Gives the packet back before it is garbage. Arrays over the packet stay valid, and keep its
+    /// memory. A second call does nothing.
     fn release(&self) -> PyResult<()> {
         let before = std::mem::replace(&mut *self.state()?, State::Released);
-        // Here, without the lock: this may run code of the program.
+        // The drop comes after the lock is released, because it may run code of the program.
         drop(before);
         Ok(())
     }
 
     /// Refuses the packet, and gives it back. A sender that waits for it (scope `target`) gets the
-    /// reason. It has no effect once the next packet was asked for.
+    /// reason. This has no effect after the next packet was requested.
     pub fn refuse(&self, reason: &str) -> PyResult<()> {
         let before = std::mem::replace(&mut *self.state()?, State::Released);
         match before {

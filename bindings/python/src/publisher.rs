@@ -23,20 +23,21 @@ use crate::waits;
 
 /// Larger packets are copied without the interpreter's lock.
 const COPIED_WITH_LOCK_MAX: usize = 256 << 10;
-/// Buffers of loans that a publisher keeps: that of the loop's last turn, and that of this one.
+/// The number of loan buffers that a publisher keeps: one for the previous turn of a loop, and one
+/// for the current turn.
 const BUFFERS_MAX: usize = 2;
 
 /// The sender of packets of samples on a topic.
 ///
 /// `finish` ends the stream, as the end of a `with` block does. A publisher that is dropped without
-/// it abandons its stream, with a `ResourceWarning`. One thread at a time uses a publisher.
+/// it abandons its stream, with a `ResourceWarning`. Only one thread at a time may use a publisher.
 #[pyclass(frozen, module = "stripline")]
 pub struct Publisher {
     topic: String,
     array: ArrayType,
-    /// Whether each send waits for its receivers: then none is made with the interpreter's lock.
+    /// Whether each send waits for its receivers: then nothing is sent with the interpreter's lock.
     is_acknowledged: bool,
-    /// Whether a component has it. The library ends its stream then.
+    /// Whether a component has the publisher. In this case, the library ends the stream.
     is_of_component: bool,
     port: OneUser<Port>,
 }
@@ -44,13 +45,13 @@ pub struct Publisher {
 struct Port {
     publisher: node::Publisher<Dynamic>,
     waker: Option<Waker>,
-    /// Arrays of the program's own. Loans use their memory by turns.
+    /// Arrays of the program. Loans use their memory by turns.
     buffers: Vec<Py<PyUntypedArray>>,
-    /// New receivers are connected for as long as the node is there.
+    /// New receivers are connected while the node exists.
     _node: Option<Arc<NodeHandle>>,
 }
 
-/// The numbers of a packet that its sender sets.
+/// The numbers of a packet that the sender sets.
 #[derive(Clone, Default)]
 pub struct Stamps {
     time_ns: Option<i64>,
@@ -75,7 +76,7 @@ impl Stamps {
         Ok(Self { time_ns, sample_index, intended_ns, like, ..Self::default() })
     }
 
-    /// Returns the same stamps with a scope and a deadline in seconds of the packet's own.
+    /// Returns the same stamps with a scope and a deadline, in seconds, for this packet.
     pub fn acknowledged(mut self, scope: Option<&str>, deadline: Option<f64>) -> PyResult<Self> {
         self.scope = scope.map(str::parse).transpose().map_err(error::argument)?;
         self.deadline = deadline.map(waits::duration).transpose()?;
@@ -142,7 +143,7 @@ impl Publisher {
         Self { topic, array, is_acknowledged, is_of_component: false, port: OneUser::new("publisher", port) }
     }
 
-    /// Gives the output of a component back to the library, which ends its stream.
+    /// Gives the output of a component back to the library, which ends the stream.
     pub fn give_back(&self) -> PyResult<()> {
         self.lock()?.take();
         Ok(())
@@ -172,7 +173,7 @@ impl Publisher {
                         unsafe { bytes.copy_to(&mut loan) };
                         return stamps.send(loan).map_err(error::raised);
                     }
-                    // The next may wait, and send in fragments.
+                    // The next attempt may wait, and send in fragments.
                     Err(Error::Full { .. } | Error::TooLarge { .. }) if may_wait => {}
                     Err(error) => return Err(error::raised(error)),
                 }
@@ -189,14 +190,13 @@ impl Publisher {
         })
     }
 
-    /// Returns a writable array of the program's own with room for so many samples, which no other
+    /// Returns a writable array of the program with room for `samples` samples, which no other
     /// array shares.
     pub fn buffer(&self, py: Python<'_>, samples: usize) -> PyResult<Py<PyUntypedArray>> {
         self.with(|port| {
             let is_free = |buffer: &Py<PyUntypedArray>| {
                 // Arrays over a buffer have it as their base. Without the interpreter's lock, the
-                // count is not one number.
-                // SAFETY: a reference that is there.
+                // reference count is not a single number. SAFETY: the reference is valid.
                 let is_alone = !cfg!(Py_GIL_DISABLED) && unsafe { ffi::Py_REFCNT(buffer.as_ptr()) } == 1;
                 is_alone && self.array.has_room(buffer.bind(py), samples)
             };
@@ -220,7 +220,7 @@ impl Publisher {
     pub fn take_back(&self, buffer: Py<PyUntypedArray>) {
         let Ok(mut port) = self.lock() else { return };
         let Some(port) = &mut *port else { return };
-        // The oldest goes: it is the likeliest to be kept by the program.
+        // The oldest buffer is removed, because the program most likely keeps it.
         let oldest = (port.buffers.len() >= BUFFERS_MAX).then(|| port.buffers.remove(0));
         port.buffers.push(buffer);
         drop(oldest);
@@ -237,7 +237,7 @@ impl Publisher {
 
     /// Ends the stream at the end of a `with` block.
     pub fn leave(&self, py: Python<'_>, is_failed: bool) -> PyResult<()> {
-        // What was sent before an exception is not complete.
+        // After an exception, the packets that were sent are not complete.
         if is_failed { self.give_up() } else { self.finish(py, Some(10.0)) }
     }
 
@@ -291,7 +291,7 @@ impl Publisher {
         self.with(|port| Ok(port.publisher.receivers()))
     }
 
-    /// Returns the most samples of a packet.
+    /// Returns the maximum number of samples in a packet.
     #[getter]
     fn samples_max(&self) -> PyResult<usize> {
         self.with(|port| Ok(port.publisher.samples_max()))
@@ -306,8 +306,8 @@ impl Publisher {
         })
     }
 
-    /// Waits until so many receivers are connected. Raises `TimeoutError` if they are not within
-    /// `timeout` seconds; None waits without a limit.
+    /// Waits until `count` receivers are connected. Raises `TimeoutError` if they are not connected
+    /// within `timeout` seconds; None waits without a limit.
     #[pyo3(signature = (count=1, timeout=None))]
     pub fn wait_for_receivers(&self, py: Python<'_>, count: usize, timeout: Option<f64>) -> PyResult<()> {
         let deadline = waits::deadline(timeout)?;
@@ -327,11 +327,11 @@ impl Publisher {
     /// Sends a copy of an array of one dimension and of the port's dtype. Waits while a receiver
     /// has no room, unless its policy drops packets.
     ///
-    /// `time_ns` is when its first sample was taken, in nanoseconds since the Unix epoch;
-    /// `sample_index` the number of that sample, by default the next. `like` takes both, and the
-    /// stream, from a received packet. `scope` is when this send returns, instead of the topic's:
-    /// `"none"`, `"transport"`, `"server"` or `"target"`. `deadline` is how many seconds the last
-    /// two are waited for.
+    /// `time_ns` is the time when the first sample was taken, in nanoseconds since the Unix epoch.
+    /// `sample_index` is the number of that sample, by default the next number. `like` takes both,
+    /// and the stream, from a received packet. `scope` is the event after which this send returns,
+    /// instead of the topic's scope: `"none"`, `"transport"`, `"server"` or `"target"`. `deadline`
+    /// is the time limit in seconds for the last two scopes.
     #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None, scope=None, deadline=None))]
     #[expect(clippy::too_many_arguments, reason = "a function with named arguments in Python")]
     fn send(
@@ -351,8 +351,9 @@ impl Publisher {
         self.transmit(py, bytes, &stamps, true)
     }
 
-    /// Sends as `send`, without waiting for room: all receivers get the packet, or none. Raises
-    /// `NoRoomError` if one has no room, and `UsageError` for a packet that takes several frames.
+    /// Sends like `send`, without waiting for room: either all receivers get the packet, or none.
+    /// Raises `NoRoomError` if a receiver has no room, and `UsageError` for a packet that needs
+    /// several frames.
     #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None))]
     fn try_send(
         &self,
@@ -368,18 +369,18 @@ impl Publisher {
         self.transmit(py, bytes, &stamps, false)
     }
 
-    /// Sends each row of an array of two dimensions as a packet. It costs less for each than
+    /// Sends each row of an array of two dimensions as a packet. It costs less for each packet than
     /// `send`: a receiver that sleeps is woken once, and a socket gets many packets at once.
     ///
-    /// Waits as `send`, for each packet. An exception leaves the packets before it sent: the
-    /// increase of `sequence` is their number.
+    /// Waits like `send`, for each packet. After an exception, the packets before it stay sent:
+    /// their number is the increase of `sequence`.
     fn send_many(&self, py: Python<'_>, packets: &Bound<'_, PyAny>) -> PyResult<()> {
         let (bytes, rows) = self.array.rows_of(packets, &self.topic)?;
         let samples = bytes.samples.checked_div(rows).unwrap_or(0);
         self.with(|port| {
             let first = port.publisher.sequence();
             port.wait(py, |publisher| {
-                // Those before a signal are sent.
+                // The packets before a signal are sent.
                 let sent = usize::try_from(publisher.sequence() - first).unwrap_or(rows);
                 publisher.send_many(rows.saturating_sub(sent), samples, |index, place| {
                     // SAFETY: the caller keeps the array, and the place is other memory.
@@ -389,11 +390,11 @@ impl Publisher {
         })
     }
 
-    /// Lends an array of so many samples for a `with` block, which writes it. The end of the block
-    /// sends it and makes it read-only; an exception cancels it.
+    /// Lends an array of `samples` samples for a `with` block, which writes it. The end of the
+    /// block sends the array and makes it read-only; an exception cancels the loan.
     ///
-    /// Its memory is the program's own, and is copied once. The other arguments are those of
-    /// `send`.
+    /// The memory belongs to the program, and is copied once. The other arguments are the same as
+    /// for `send`.
     #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None, scope=None, deadline=None))]
     #[expect(clippy::too_many_arguments, reason = "a function with named arguments in Python")]
     fn loan(
@@ -406,20 +407,20 @@ impl Publisher {
         scope: Option<&str>,
         deadline: Option<f64>,
     ) -> PyResult<Loan> {
-        // A publisher that has ended is refused here, and not after the work in the block.
+        // A publisher that has ended is refused at this point, not after the work in the block.
         slf.get().with(|_| Ok(()))?;
         let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
         Ok(Loan::new(slf.clone().unbind(), samples, stamps.acknowledged(scope, deadline)?))
     }
 
-    /// Ends the stream: its receivers get the end behind the last packet. Waits until they have
-    /// room for it, `timeout` seconds at most. A second call does nothing.
+    /// Ends the stream: receivers get the end after the last packet. Waits until they have room for
+    /// it, `timeout` seconds at most. A second call does nothing.
     #[pyo3(signature = (timeout=10.0))]
     pub fn finish(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.end(py, waits::deadline(timeout)?)
     }
 
-    /// Leaves the stream without an end: its receivers wait for another publisher.
+    /// Leaves the stream without an end: receivers wait for another publisher.
     pub fn abandon(&self) -> PyResult<()> {
         self.give_up()
     }
@@ -445,7 +446,7 @@ impl Publisher {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        // The parent's stream goes on.
+        // The parent's stream continues.
         if !self.port.owner().is_current() {
             return;
         }
@@ -460,7 +461,7 @@ impl Drop for Publisher {
             self.topic
         );
         Python::attach(|py| {
-            // An exception may be on its way.
+            // An exception may already be set.
             let raised = PyErr::take(py);
             let warned = std::ffi::CString::new(message)
                 .map(|message| PyErr::warn(py, &py.get_type::<PyResourceWarning>(), &message, 1));

@@ -18,7 +18,7 @@ use crate::form::Form;
 use crate::node::{Node, NodeHandle};
 use crate::waits;
 
-/// A server, which the class `stripline.Server` runs.
+/// A server. The class `stripline.Server` runs it.
 #[pyclass(frozen, module = "stripline._stripline", name = "_ServerCore")]
 pub struct ServerCore {
     owner: Owner,
@@ -30,11 +30,11 @@ pub struct ServerCore {
     state: Mutex<State>,
 }
 
-/// The exception of a handler that ends the serving.
+/// The exception of a handler that ends the server.
 #[derive(Default)]
 struct Ending {
     raised: Mutex<Option<PyErr>>,
-    /// The waker that ends a pool of threads, while there is one.
+    /// The waker that ends a pool of threads, while a pool exists.
     pool: Mutex<Option<Waker>>,
 }
 
@@ -60,10 +60,10 @@ impl Ending {
 }
 
 struct State {
-    /// Absent while a call uses it, and once it is closed.
+    /// `None` while a call uses it, and once it is closed.
     server: Option<Box<Port>>,
     waker: Waker,
-    /// Whether a thread or an event loop serves. It closes the server then.
+    /// Whether a thread or an event loop serves. Then this one closes the server.
     is_serving: bool,
     is_closing: bool,
 }
@@ -71,12 +71,12 @@ struct State {
 struct Port {
     server: Server<'static>,
     descriptor: Option<ReadyDescriptor>,
-    /// New clients find it for as long as the node is there.
+    /// New clients find the server while the node exists.
     _node: Arc<NodeHandle>,
 }
 
-/// An operation as Python describes it: its name, the types of request, reply and error, and its
-/// text. The last part answers a call: it gets the request and a `_Responder`.
+/// An operation as described in Python: the name, the types of request, reply and error, and the
+/// description. The last part answers a call: it gets the request and a `_Responder`.
 type Described<'py> = (String, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, String, Py<PyAny>);
 
 /// The types of an operation, and its handler.
@@ -110,7 +110,7 @@ impl Handler {
             let answers = Arc::clone(&self.answers);
             let owner = Owner::current();
             let responder = Responder { owner, answers, responder: Mutex::new(Some(responder)) };
-            // It answers all exceptions that do not end the server.
+            // The handler answers all exceptions, except those that end the server.
             if let Err(raised) = waits::call(self.handler.bind(py), (request, responder)) {
                 self.ending.raise(raised);
             }
@@ -121,7 +121,7 @@ impl Handler {
 impl ServerCore {
     fn lock(&self) -> PyResult<MutexGuard<'_, State>> {
         self.owner.check(|| format!("server of `{}`", self.service))?;
-        // It is held for some instructions, with the interpreter's lock.
+        // The lock is held only for a few instructions, together with the interpreter's lock.
         Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -138,7 +138,7 @@ impl ServerCore {
             (port, state.waker.clone())
         };
         let outcome = use_it(&mut port, &waker);
-        // In the child of a fork that a handler made, this fails, and leaves the server alone.
+        // In a child process that a handler has forked, this fails, and leaves the server alone.
         match self.lock() {
             Ok(mut state) => {
                 state.server = Some(port);
@@ -159,7 +159,7 @@ impl ServerCore {
         outcome
     }
 
-    /// Answers the calls that are there, `most` at most, and returns how many.
+    /// Answers the calls that have arrived, `most` at most, and returns their number.
     fn answer(&self, port: &mut Port, most: usize) -> PyResult<usize> {
         let mut answered = 0;
         while answered < most {
@@ -170,7 +170,7 @@ impl ServerCore {
             match found {
                 Ok(true) => answered += 1,
                 Ok(false) => break,
-                // A signal woke a wait that had ended just before, or the server is closed.
+                // A signal has woken a wait that had ended just before, or the server is closed.
                 Err(Error::Interrupted { .. }) => break,
                 Err(error) => return Err(error::raised(error)),
             }
@@ -234,8 +234,8 @@ impl ServerCore {
         &self.address
     }
 
-    /// Answers calls on this thread, or on so many of the library, until the node is stopped, or
-    /// the server is closed.
+    /// Answers calls on this thread, or on `threads` threads of the library, until the node is
+    /// stopped or the server is closed.
     fn serve(&self, py: Python<'_>, threads: usize) -> PyResult<()> {
         let pool = match threads {
             1 => None,
@@ -252,14 +252,14 @@ impl ServerCore {
         })
     }
 
-    /// Answers one call on this thread; false: none came within the time.
+    /// Answers one call on this thread. Returns false if no call arrived in time.
     #[pyo3(signature = (timeout=None))]
     fn serve_one(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let deadline = waits::deadline(timeout)?;
         self.session(py, || self.serve_until(py, deadline))
     }
 
-    /// Begins to serve in an event loop. `end` is called in any case.
+    /// Begins to serve in an event loop. The caller must call `end` in any case.
     fn begin(&self) -> PyResult<()> {
         let mut state = self.lock()?;
         if state.is_serving {
@@ -272,7 +272,7 @@ impl ServerCore {
         Ok(())
     }
 
-    /// Ends what `begin` has begun, and closes the server if it was asked to.
+    /// Ends the session that `begin` has started. Closes the server if that was requested.
     fn end(&self, py: Python<'_>) -> PyResult<()> {
         let closed = {
             let mut state = self.lock()?;
@@ -283,7 +283,7 @@ impl ServerCore {
         Ok(())
     }
 
-    /// Answers the calls that are there, `most` at most, and returns how many.
+    /// Answers the calls that have arrived, `most` at most, and returns their number.
     fn serve_ready(&self, most: usize) -> PyResult<usize> {
         self.with(|port, _| self.answer(port, most))
     }
@@ -311,7 +311,7 @@ impl ServerCore {
         Ok(self.lock()?.is_closing)
     }
 
-    /// Returns the operations with their types and texts.
+    /// Returns the operations with their types and descriptions.
     fn operations(&self) -> Vec<OperationParts> {
         self.operations.clone()
     }
@@ -324,7 +324,7 @@ impl ServerCore {
         Ok((calls, refused, cancelled, evicted, replies_dropped, clients))
     }
 
-    /// Ends the server: at once, or behind what serves now.
+    /// Ends the server: at once, or when the current session ends.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let server = {
             let mut state = self.lock()?;
@@ -344,7 +344,7 @@ impl ServerCore {
                 let is_there = waits::run(py, waker, || {
                     let found = port.server.wait_for_call(waits::time_left(deadline));
                     match found {
-                        // The server is closed: nothing else wakes it for good.
+                        // The server is closed: only this wakes it for good.
                         Err(Error::Interrupted { .. }) if self.is_closing_now() => Ok(false),
                         found => found,
                     }
@@ -352,7 +352,7 @@ impl ServerCore {
                 if !is_there.map_err(error::raised)? {
                     return Ok(false);
                 }
-                // A call that was cancelled meanwhile does not count.
+                // A call that was cancelled in the meantime does not count.
                 if self.answer(port, 1)? > 0 {
                     return Ok(true);
                 }
@@ -363,7 +363,8 @@ impl ServerCore {
         })
     }
 
-    /// Answers calls on threads of the library until one of them, or another thread, ends that.
+    /// Answers calls on threads of the library until one of them, or another thread, ends the
+    /// session.
     fn serve_pool(&self, py: Python<'_>, pool: Dispatch) -> PyResult<()> {
         self.with(|port, waker| {
             self.ending.set_pool(Some(waker.clone()));
@@ -381,7 +382,7 @@ impl ServerCore {
         })
     }
 
-    /// Returns whether it is being closed, on a thread without the interpreter's lock.
+    /// Returns whether the server is being closed. For a thread without the interpreter's lock.
     fn is_closing_now(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).is_closing
     }
@@ -391,7 +392,7 @@ impl Drop for ServerCore {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if !self.owner.is_current() {
-            // The parent's server goes on.
+            // The parent's server continues.
             std::mem::forget(state.server.take());
         }
     }
@@ -421,14 +422,15 @@ impl Responder {
         responder.as_ref().map_or_else(String::new, |responder| responder.client().into())
     }
 
-    /// Returns how many seconds the client waits, counted from the call.
+    /// Returns the number of seconds that the client waits, from the start of the call.
     #[getter]
     fn deadline(&self) -> f64 {
         let responder = self.responder.lock().unwrap_or_else(PoisonError::into_inner);
         responder.as_ref().map_or(0.0, |responder| responder.deadline().as_secs_f64())
     }
 
-    /// Sends the reply. A value that cannot be sent raises, and does not answer the call.
+    /// Sends the reply. A value that cannot be sent raises an exception, and does not answer the
+    /// call.
     fn reply(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let bytes = self.answers.reply.encode(value, &format!("the reply of {}", self.answers.what))?;
         if let Some(responder) = self.take()? {
@@ -437,7 +439,7 @@ impl Responder {
         Ok(())
     }
 
-    /// Sends the operation's own error, as `reply`.
+    /// Sends the operation's own error, like `reply`.
     fn fail(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let bytes = self.answers.error.encode(value, &format!("the error of {}", self.answers.what))?;
         if let Some(responder) = self.take()? {

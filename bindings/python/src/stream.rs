@@ -9,12 +9,12 @@ use stripline::{Gap, StreamInfo};
 
 use crate::error;
 
-/// The description of the packet before, which most packets share.
+/// The description of the last packet, which most packets share.
 #[derive(Default)]
 pub struct StreamCache(Mutex<Option<(Arc<StreamInfo>, Py<PyAny>)>>);
 
 impl StreamCache {
-    /// Returns the object of a description.
+    /// Returns the Python object for a description.
     pub fn object<'py>(&self, py: Python<'py>, stream: &Arc<StreamInfo>) -> PyResult<Bound<'py, PyAny>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((its, object)) = &*last
@@ -22,7 +22,7 @@ impl StreamCache {
         {
             return Ok(object.bind(py).clone());
         }
-        // Python code below could switch threads with the lock held.
+        // The Python code below could switch threads while the lock is held.
         let before = last.take();
         drop(last);
         drop(before);
@@ -66,7 +66,7 @@ pub fn gap_object<'py>(py: Python<'py>, gap: Option<&Gap>) -> PyResult<Option<Bo
     make.call1((reason, gap.first, gap.packets, gap.samples)).map(Some)
 }
 
-/// Returns senders that cannot be connected as objects of `stripline.Refusal`.
+/// Returns the senders that cannot be connected as objects of `stripline.Refusal`.
 pub fn refusal_objects(py: Python<'_>, refused: Vec<RefusedSender>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     static REFUSAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let refusal = REFUSAL.import(py, "stripline._types", "Refusal")?;

@@ -19,13 +19,13 @@ use crate::packet::{Packet, Shared};
 use crate::stream;
 use crate::waits;
 
-/// How long a subscriber that spins does so before it checks for signals.
+/// The time that a subscriber spins before it checks for signals.
 const SPIN_TIME: Duration = Duration::from_millis(2);
 
-/// The receiver of the packets of a topic, from every publisher of it.
+/// The receiver of the packets of a topic, from every publisher of the topic.
 ///
-/// `for packet in subscriber` ends with the stream, and so does `async for`. One thread at a time
-/// uses a subscriber; its packets may go to any.
+/// `for packet in subscriber` ends with the stream, and so does `async for`. Only one thread at a
+/// time may use a subscriber, but any thread may use its packets.
 #[pyclass(frozen, module = "stripline")]
 pub struct Subscriber {
     shared: Arc<Shared>,
@@ -36,9 +36,9 @@ pub struct Subscriber {
 
 struct Port {
     input: Input,
-    /// An error behind the packets that were returned together.
+    /// An error that came after packets that were returned together.
     deferred: Option<Error>,
-    /// Found senders are connected for as long as the node is there.
+    /// Senders that are found are connected while the node exists.
     _node: Option<Arc<NodeHandle>>,
 }
 
@@ -54,7 +54,7 @@ impl Subscriber {
         Self::made(port, shared, is_copying, is_spinning)
     }
 
-    /// Returns the input of a component, which answers its requests in each receive.
+    /// Returns the input of a component, which handles requests in each receive.
     pub fn of_component(
         holding: Holding<Dynamic>,
         shared: Shared,
@@ -91,17 +91,17 @@ impl Subscriber {
         }
     }
 
-    /// Returns what iterates over a receiver with `async for`.
+    /// Returns an asynchronous iterator over a receiver, for `async for`.
     pub fn aiter_of<'py>(receiver: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         static PACKETS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         PACKETS.import(receiver.py(), "stripline._aio", "AsyncPackets")?.call1((receiver,))
     }
 
-    /// Returns the next packet, at the latest at the deadline.
+    /// Returns the next packet, until the deadline at the latest.
     pub fn next(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<Packet>> {
         let found = self.with(|port| {
             port.input.serve();
-            // A packet that is there costs no release of the interpreter's lock.
+            // If a packet has arrived already, the interpreter's lock is not released.
             match port.try_receive() {
                 Ok(Received::Empty) => {}
                 found => return found.map_err(error::raised),
@@ -124,7 +124,7 @@ impl Port {
         self.deferred.take().map_or_else(|| self.input.holding.try_receive(), Err)
     }
 
-    /// Waits without sleeping, and gives Python a chance to run handlers of signals now and then.
+    /// Waits without sleeping, and lets Python run signal handlers now and then.
     fn spin(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<HeldPacket<Dynamic>>> {
         loop {
             let now = Instant::now();
@@ -136,7 +136,7 @@ impl Port {
             let holding = &mut self.input.holding;
             let found = waits::detached(py, || {
                 loop {
-                    // The clock costs more than a poll.
+                    // Reading the clock costs more than a poll.
                     for _ in 0..64 {
                         match holding.try_receive() {
                             Ok(Received::Empty) => std::hint::spin_loop(),
@@ -199,7 +199,8 @@ impl Subscriber {
         }
     }
 
-    /// Returns the next packet if there is one, otherwise None. Raises as `receive`.
+    /// Returns the next packet if one has arrived, otherwise None. Raises the exceptions of
+    /// `receive`.
     pub fn try_receive(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
         let found = self.with(|port| {
             port.input.serve();
@@ -212,11 +213,11 @@ impl Subscriber {
         }
     }
 
-    /// Waits for a packet, and returns it with all that are there, `limit` at most. An empty list
-    /// is the end of the stream.
+    /// Waits for a packet, and returns it with all others that have arrived, `limit` at most. An
+    /// empty list is the end of the stream.
     ///
-    /// Without `copy`, no more are returned than `hold` allows. An error behind the first packet is
-    /// raised by the next call that receives.
+    /// Without `copy`, it returns no more packets than `hold` allows. If an error follows the first
+    /// packet, the next call that receives raises it.
     fn drain(&self, py: Python<'_>, limit: usize) -> PyResult<Vec<Packet>> {
         if limit == 0 {
             return Err(error::argument("the limit of packets is 0; it must be at least 1".into()));
@@ -239,27 +240,27 @@ impl Subscriber {
         Ok(packets)
     }
 
-    /// Returns a `Refusal` for each sender of the topic that cannot be connected, as one of another
-    /// type. A sender is listed for as long as it is there.
+    /// Returns a `Refusal` for each sender of the topic that cannot be connected, such as a sender
+    /// of another type. A sender is listed while it exists.
     pub fn refusals<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let refused = self.with(|port| Ok(port.input.holding.refusals()))?;
         stream::refusal_objects(py, refused)
     }
 
-    /// Returns what was missing at the very end of the stream; None where nothing was.
+    /// Returns the gap at the very end of the stream; None if nothing was missing.
     pub fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = self.with(|port| Ok(port.input.holding.gap_at_end()))?;
         stream::gap_object(py, gap.as_ref())
     }
 
-    /// Returns a descriptor for `select`, `poll` or a toolkit. It is readable when the subscriber
-    /// has to be asked, once `arm` has returned True.
+    /// Returns a descriptor for `select`, `poll` or a toolkit. Once `arm` has returned True, it
+    /// becomes readable when the subscriber needs a call.
     pub fn fileno(&self) -> PyResult<i32> {
         self.with(|port| port.input.fileno())
     }
 
-    /// Makes the descriptor readable once there may be a packet. False: there is something already,
-    /// so call `try_receive` first. Call it each time before the loop waits.
+    /// Makes the descriptor readable once there may be a packet. Returns False if something has
+    /// arrived already: then call `try_receive` first. Call it each time before the loop waits.
     pub fn arm(&self) -> PyResult<bool> {
         self.with(|port| Ok(port.input.arm()? && port.deferred.is_none()))
     }

@@ -1,4 +1,4 @@
-//! Values of Python as messages in CBOR (RFC 8949), in the form that serde gives them in Rust.
+//! Python values as messages in CBOR (RFC 8949), in the form that serde uses in Rust.
 
 use ciborium::Value;
 use ciborium_ll::{Encoder, Header};
@@ -13,12 +13,12 @@ use stripline::terms::LinkOptions;
 
 use crate::error;
 
-/// Values within each other at most: as many as a receiver takes.
+/// The maximum nesting of values, equal to the limit of a receiver.
 const NESTING_MAX: usize = 128;
-/// Steps to a value that an error shows.
+/// The maximum number of steps to a value that an error shows.
 const STEPS_MAX: usize = 6;
 
-/// Returns a value in CBOR. `what` names it in errors.
+/// Encodes a value as CBOR. `what` names the value in errors.
 pub fn encode(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<u8>> {
     let mut bytes = Vec::new();
     put(&mut bytes, value, 0).map_err(|problem| match problem {
@@ -32,7 +32,7 @@ pub fn encode(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the value of some CBOR, or what is wrong with it.
+/// Decodes CBOR. Returns the value, or the mistake in the bytes.
 pub fn decode<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Result<Bound<'py, PyAny>, String>> {
     match decode_message::<Value>(bytes) {
         Ok(value) => to_python(py, value),
@@ -43,7 +43,7 @@ pub fn decode<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Result<Bound<'py, 
 /// The reason why a value cannot be sent.
 enum Problem {
     Value {
-        /// The way to it, from the inside out.
+        /// The path to the value, from the inside out.
         steps: Vec<String>,
         text: String,
     },
@@ -88,7 +88,7 @@ fn put(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), 
     if let Ok(number) = value.cast::<PyFloat>() {
         return push(out, Header::Float(number.extract()?));
     }
-    // A bool is an int as well.
+    // This comes first, because a bool is also an int.
     if let Ok(flag) = value.cast::<PyBool>() {
         let simple = if flag.is_true() { ciborium_ll::simple::TRUE } else { ciborium_ll::simple::FALSE };
         return push(out, Header::Simple(simple));
@@ -132,7 +132,7 @@ fn put(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), 
     put_other(out, value, depth)
 }
 
-/// Puts a value in the place of another one, at the same depth.
+/// Writes a value in place of another one, at the same depth.
 fn put_as(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
     put(out, value, depth - 1)
 }
@@ -192,7 +192,7 @@ fn put_items(out: &mut Vec<u8>, items: &Bound<'_, PyTuple>, depth: usize) -> Res
 }
 
 fn put_map(out: &mut Vec<u8>, map: &Bound<'_, PyDict>, depth: usize) -> Result<(), Problem> {
-    // A copy: other code may change the map meanwhile.
+    // This is a copy, because other code may change the map in the meantime.
     let items = map.items();
     push(out, Header::Map(Some(items.len())))?;
     for item in items.iter() {
@@ -207,7 +207,7 @@ fn put_map(out: &mut Vec<u8>, map: &Bound<'_, PyDict>, depth: usize) -> Result<(
     Ok(())
 }
 
-/// Returns a value of CBOR for Python. Its nesting was limited when it was read.
+/// Converts a value from CBOR for Python. Its nesting was limited when it was read.
 fn to_python(py: Python<'_>, value: Value) -> PyResult<Result<Bound<'_, PyAny>, String>> {
     let made = match value {
         Value::Null => py.None().into_bound(py),
@@ -236,14 +236,14 @@ fn to_python(py: Python<'_>, value: Value) -> PyResult<Result<Bound<'_, PyAny>, 
             }
             map.into_any()
         }
-        // What a tag adds is left out.
+        // The tag itself is left out.
         Value::Tag(_, inner) => return to_python(py, *inner),
         _ => return Ok(Err("it has a value of a kind that is not known".into())),
     };
     Ok(Ok(made))
 }
 
-/// Returns a key of a map, which can be hashed.
+/// Returns a key of a map, as an object that can be hashed.
 fn to_key(py: Python<'_>, key: Value) -> PyResult<Result<Bound<'_, PyAny>, String>> {
     match key {
         Value::Array(items) => {

@@ -1,10 +1,10 @@
-//! Waits without the interpreter's lock, which a signal ends at once.
+//! Waits without the interpreter's lock. A signal ends them at once.
 //!
-//! The main thread waits in the library, as a Rust program does. For that time, Python's C handler
-//! of signals writes to a pipe (`signal.set_wakeup_fd`), on whichever thread it runs. A thread of
-//! this module reads the pipe and wakes the wait. Then the main thread runs the Python handlers,
-//! and waits on unless one of them raises. A descriptor that the program had set is put back after
-//! each wait, and gets the bytes that came in between.
+//! The main thread waits in the library, like a Rust program. During this time, Python's C signal
+//! handler writes to a pipe (`signal.set_wakeup_fd`), on whichever thread it runs. A thread of this
+//! module reads the pipe and wakes the wait. Then the main thread runs the Python handlers, and
+//! continues to wait unless one of them raises. If the program had set a descriptor, it is restored
+//! after each wait, and gets the bytes that came in between.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -25,32 +25,32 @@ use stripline::node::Waker;
 
 use crate::forks::Owner;
 
-/// How long the end of the interpreter waits for threads that were woken.
+/// The time that the end of the interpreter waits for threads that were woken.
 const END_TIME: Duration = Duration::from_secs(1);
 
-/// How long a thread leaves a wake to another one.
+/// The time that a thread leaves a wake to another thread.
 const PASS_TIME: Duration = Duration::from_millis(1);
 
-/// The polls of a wait at most: about as long as the wake of a sleeper takes.
+/// The maximum number of polls in a wait: about as long as it takes to wake a sleeper.
 const POLLS_MAX: u32 = 64;
-/// The processor's pauses before each.
+/// The number of processor pauses before each poll.
 const PAUSES: u32 = 8;
-/// A port that does not poll tries it again after this many waits.
+/// A port that has stopped polling tries it again after this number of waits.
 const SKIPPED_MAX: u32 = 32;
 
-/// The watcher of this process. It is never freed: its thread uses it.
+/// The watcher of this process. It is never freed, because its thread uses it.
 static WATCHER: AtomicPtr<Watcher> = AtomicPtr::new(ptr::null_mut());
-/// Whether the interpreter ends.
+/// Whether the interpreter is ending.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// The number of threads, other than the main one, that are outside of the interpreter.
+/// The number of threads, without the main thread, that are outside of the interpreter.
 static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
-/// The wakers of the waits of those threads. It is locked with the interpreter's lock held only, so
-/// that no fork finds it locked.
+/// The wakers for the waits of those threads. It is locked only with the interpreter's lock held,
+/// so that no fork finds it locked.
 static WAKERS: Mutex<BTreeMap<u64, Waker>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Runs a wait until it returns something else than [`Error::Interrupted`], or a handler of a
-/// signal raises. `once` is called again after each signal.
+/// Runs a wait until it returns anything except [`Error::Interrupted`], or until a signal handler
+/// raises. `once` is called again after each signal.
 pub fn run<T: Send>(
     py: Python<'_>,
     waker: &Waker,
@@ -70,56 +70,59 @@ pub fn run<T: Send>(
                 py.check_signals()?;
                 return Ok(found);
             }
-            // What was received is not lost to a handler that raises: the interpreter runs it soon.
+            // A received packet is not lost if a handler raises: the interpreter runs the handler
+            // soon.
             found => return Ok(found),
         }
     }
 }
 
-/// Gives a wake back that was for the main thread, where both threads wait with one waker.
+/// Passes a wake on to the main thread, if it was for that thread and both threads wait with the
+/// same waker.
 pub fn pass_on(py: Python<'_>, waker: &Waker) {
-    // SAFETY: null, or a watcher that is never freed.
+    // SAFETY: the pointer is null, or points to a watcher that is never freed.
     let watcher = unsafe { WATCHER.load(Ordering::SeqCst).as_ref() };
     let is_for_main_thread = watcher.is_some_and(|watcher| lock(&watcher.current).is_woken);
     if is_for_main_thread && !is_main_thread() {
         waker.wake();
-        // The main thread takes it in this time, and this one again if it does not.
+        // The main thread takes the wake in this time. If it does not, this thread takes it again.
         py.detach(|| std::thread::sleep(PASS_TIME));
     }
 }
 
-/// Returns the time that a timeout in seconds ends; `None` is no limit.
+/// Returns the time at which a timeout in seconds ends; `None` is no limit.
 pub fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
     let Some(seconds) = timeout else { return Ok(None) };
     if seconds.is_nan() || seconds < 0.0 {
         return Err(PyValueError::new_err(format!("the timeout is {seconds}; give seconds from 0, or None")));
     }
-    // Beyond the clock's range there is no limit.
+    // Beyond the clock's range, there is no limit.
     Ok(Duration::try_from_secs_f64(seconds).ok().and_then(|time| Instant::now().checked_add(time)))
 }
 
-/// Reads a time in seconds, which is not without a limit.
+/// Reads a time in seconds, which must have a limit.
 pub fn duration(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| PyValueError::new_err(format!("the deadline is {seconds}; give seconds from 0")))
 }
 
-/// Returns the time left of a wait without a limit, or until then.
+/// Returns the time left until the deadline; without one, there is no limit.
 pub fn time_left(deadline: Option<Instant>) -> Duration {
     deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(Instant::now()))
 }
 
-/// Returns whether this thread runs Python's handlers: the process's first, also after a fork.
+/// Returns whether this thread runs Python's signal handlers: the first thread of the process, also
+/// after a fork.
 pub fn is_main_thread() -> bool {
     thread_local! {
-        // It costs two system calls, and changes with a fork.
+        // The answer costs two system calls, and changes with a fork.
         static FOUND: Cell<Option<(Owner, bool)>> = const { Cell::new(None) };
     }
     let owner = Owner::current();
     match FOUND.get() {
         Some((of, is_main)) if of == owner => is_main,
         _ => {
-            // SAFETY: both only return a number.
+            // SAFETY: both functions only return a number.
             let is_main = unsafe { libc::gettid() == libc::getpid() };
             FOUND.set(Some((owner, is_main)));
             is_main
@@ -127,11 +130,12 @@ pub fn is_main_thread() -> bool {
     }
 }
 
-/// The polls of a port, without the interpreter's lock, before it prepares a sleep. That takes
-/// system calls on the main thread. A success doubles their number, and a failure halves it.
+/// The number of polls of a port, without the interpreter's lock, before it prepares to sleep. To
+/// sleep takes system calls on the main thread. A success doubles the number, and a failure halves
+/// it.
 pub struct Polls {
     count: u32,
-    /// Waits without any.
+    /// The number of waits without polls.
     skipped: u32,
 }
 
@@ -140,7 +144,7 @@ impl Polls {
         Self { count: POLLS_MAX, skipped: 0 }
     }
 
-    /// Polls until something is there; `None`: sleep.
+    /// Polls until something arrives; `None`: sleep.
     pub fn run<T: Send>(&mut self, py: Python<'_>, mut poll: impl FnMut() -> Option<T> + Send) -> Option<T> {
         if self.count == 0 {
             self.skipped += 1;
@@ -170,12 +174,12 @@ fn on_main_thread<T: Send>(
     once: &mut (impl FnMut() -> Result<T, Error> + Send),
 ) -> PyResult<Result<T, Error>> {
     let watch = Watch::begin(py, waker)?;
-    // A signal from before has left no byte.
+    // A signal from before this wait has left no byte.
     let found = py.check_signals().map(|()| py.detach(once));
     let ended = watch.end(py);
     let found = found?;
     match (&found, ended) {
-        // Nothing is lost by this error.
+        // This error loses nothing.
         (Err(_), Err(error)) => Err(error),
         _ => Ok(found),
     }
@@ -198,15 +202,15 @@ fn on_other_thread<T: Send>(
     found
 }
 
-/// Returns whether the interpreter ends.
+/// Returns whether the interpreter is ending.
 pub fn is_ending() -> bool {
     IS_ENDING.load(Ordering::SeqCst)
 }
 
 /// Calls code of the program from a thread of the library.
 ///
-/// Where the interpreter ends meanwhile, versions before 3.14 unwind a thread that comes back to
-/// it. That must not pass through this library: the thread stays here for good.
+/// If the interpreter ends in the meantime, versions before 3.14 unwind a thread that returns to
+/// it. The unwinding must not pass through this library, so the thread stays here for good.
 pub fn call<'py>(
     function: &Bound<'py, PyAny>,
     arguments: impl IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
@@ -216,7 +220,7 @@ pub fn call<'py>(
         *mut ffi::PyObject,
         *mut ffi::PyObject,
     ) -> *mut ffi::PyObject;
-    /// It stops the thread that drops it.
+    /// A guard that stops the thread that drops it.
     struct Stay;
     impl Drop for Stay {
         fn drop(&mut self) {
@@ -227,21 +231,21 @@ pub fn call<'py>(
     }
     let py = function.py();
     let arguments = arguments.into_pyobject(py)?;
-    // In `pyo3::ffi` it must not unwind, and the compiler would leave `stay` out. So this
-    // hides which function it is.
-    // SAFETY: the same function, which may unwind.
+    // `pyo3::ffi` declares this function as one that must not unwind, so the compiler would leave
+    // `stay` out. `black_box` hides the function from the compiler. SAFETY: it is the same
+    // function, with a type that may unwind.
     let call: Call =
         std::hint::black_box(unsafe { mem::transmute::<*const (), Call>(ffi::PyObject_Call as *const ()) });
     let stay = Stay;
-    // SAFETY: a callable and a tuple, which are there; the result is a new reference, or null with
-    // an exception.
+    // SAFETY: the callable and the tuple are valid; the result is a new reference, or null with an
+    // exception.
     let found = unsafe { call(function.as_ptr(), arguments.as_ptr(), ptr::null_mut()) };
     mem::forget(stay);
     // SAFETY: as above.
     unsafe { Bound::from_owned_ptr_or_err(py, found) }
 }
 
-/// Ends the waits of all threads but this one, at the end of the interpreter. They stay outside.
+/// Ends the waits of all other threads, at the end of the interpreter. These threads stay outside.
 pub fn end_all(py: Python<'_>) {
     IS_ENDING.store(true, Ordering::SeqCst);
     lock(&WAKERS).values().for_each(Waker::wake);
@@ -257,11 +261,11 @@ pub fn end_all(py: Python<'_>) {
 pub fn after_fork() {
     WATCHER.store(ptr::null_mut(), Ordering::SeqCst);
     OUTSIDE.store(0, Ordering::SeqCst);
-    // The parent's wakers do nothing here, and are not dropped.
+    // The parent's wakers do nothing in this process, and are not dropped.
     mem::forget(mem::take(&mut *lock(&WAKERS)));
 }
 
-/// Data that the pipe of signals and its thread share with the main thread.
+/// The data that the signal pipe and its thread share with the main thread.
 struct Watcher {
     read_end: c_int,
     write_end: c_int,
@@ -273,14 +277,14 @@ struct Current {
     waker: Option<Waker>,
     /// The numbers of the signals that came during this wait.
     signals: Vec<u8>,
-    /// Whether it was woken for them.
+    /// Whether the wait was woken for them.
     is_woken: bool,
 }
 
 impl Watcher {
-    /// Returns that of this process, which is made by its first wait.
+    /// Returns the watcher of this process. The first wait makes it.
     fn get() -> PyResult<&'static Self> {
-        // SAFETY: null, or a watcher that is never freed.
+        // SAFETY: the pointer is null, or points to a watcher that is never freed.
         if let Some(watcher) = unsafe { WATCHER.load(Ordering::SeqCst).as_ref() } {
             return Ok(watcher);
         }
@@ -303,8 +307,8 @@ impl Watcher {
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
             return Err(failed());
         }
-        // Python requires it: its handler of signals must not block.
-        // SAFETY: a descriptor of ours, and flags that it may have.
+        // Python requires this, because its signal handler must not block. SAFETY: the descriptor
+        // is ours, and may have this flag.
         if unsafe { libc::fcntl(ends[1], libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
             return Err(failed());
         }
@@ -314,7 +318,7 @@ impl Watcher {
     fn watch(&self) {
         let mut bytes = [0_u8; 64];
         loop {
-            // SAFETY: a descriptor that stays open, and memory of that length.
+            // SAFETY: the descriptor stays open, and the memory has that length.
             let count = unsafe { libc::read(self.read_end, bytes.as_mut_ptr().cast(), bytes.len()) };
             let Ok(count @ 1..) = usize::try_from(count) else { continue };
             let mut current = lock(&self.current);
@@ -328,7 +332,7 @@ impl Watcher {
     }
 }
 
-/// A wait of the main thread that signals end.
+/// A wait of the main thread that signals can end.
 struct Watch {
     watcher: &'static Watcher,
     /// The descriptor that the program has set, or -1.
@@ -348,8 +352,8 @@ impl Watch {
         let restored = set_wakeup_fd(py, before);
         let Current { signals, .. } = mem::take(&mut *lock(&watcher.current));
         if before != -1 && !signals.is_empty() {
-            // As Python's own handler, this does not wait for room.
-            // SAFETY: memory of that length; the program's descriptor, which does not block.
+            // Like Python's own handler, this does not wait for room. SAFETY: the memory has that
+            // length; the descriptor is the program's, and does not block.
             unsafe { libc::write(before, signals.as_ptr().cast(), signals.len()) };
         }
         restored.map(drop)
@@ -361,14 +365,14 @@ fn set_wakeup_fd(py: Python<'_>, descriptor: c_int) -> PyResult<c_int> {
     SET.import(py, "signal", "set_wakeup_fd")?.call1((descriptor,))?.extract()
 }
 
-/// Runs a call that may start threads of the library, without the interpreter's lock. They get no
-/// signals: Python notices one at once only if the main thread gets it.
+/// Runs a call that may start threads of the library, without the interpreter's lock. These threads
+/// get no signals, because Python notices a signal at once only if the main thread gets it.
 pub fn quietly<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> T {
     detached(py, || without_signals(call))
 }
 
-/// Runs a call without the interpreter's lock. A thread that comes back once the interpreter ends
-/// stays outside: it could not enter.
+/// Runs a call without the interpreter's lock. A thread that returns after the interpreter has
+/// begun to end stays outside, because it could not enter.
 pub fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> T {
     if is_main_thread() {
         return py.detach(call);
@@ -379,13 +383,13 @@ pub fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> T {
     found
 }
 
-/// Returns the outcome of a wait, unless the interpreter ends.
+/// Returns the outcome of a wait, unless the interpreter is ending.
 fn stay_if_ending<T>(found: T) -> T {
     if !is_ending() {
         return found;
     }
     OUTSIDE.fetch_sub(1, Ordering::SeqCst);
-    // A thread must not come back to an interpreter that ends.
+    // A thread must not return to an interpreter that is ending.
     loop {
         std::thread::park();
     }
@@ -393,7 +397,7 @@ fn stay_if_ending<T>(found: T) -> T {
 
 /// Starts a thread that gets no signals.
 pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are filled before they are used; the mask of this thread is put back.
+    // SAFETY: both sets are filled before they are used, and the mask of this thread is restored.
     unsafe {
         let (mut all, mut before) = (mem::zeroed(), mem::zeroed());
         libc::sigfillset(&mut all);

@@ -1,4 +1,4 @@
-//! Windows of samples in the length that the receiver wants, independent of packet boundaries.
+//! Windows of samples with any length that the receiver selects, independent of packet boundaries.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
@@ -25,12 +25,14 @@ use crate::waits;
 /// The receiver of the samples of a topic in windows of any length, which may overlap. Made by
 /// `Node.windowed_subscriber`.
 ///
-/// A window within one packet is a read-only array where the sender wrote it. One that crosses the
-/// boundary of two packets is copied. It never crosses a gap, or a change of stream or sender.
-/// There it is shorter, and `is_whole` is false. The next one starts behind the boundary.
+/// A window within one packet is a read-only array where the sender wrote it. A window across the
+/// boundary of two packets is copied. A window never crosses a gap, or a change of stream or
+/// sender: in this case it is shorter, and `is_whole` is false. The next window starts after the
+/// boundary.
 ///
-/// Memory is given back when the windows and all arrays over it are gone. Windows of up to `hold`
-/// packets are in use at once; more is a `TooManyHeldError`. One thread at a time uses it.
+/// The memory is given back when the windows and all arrays over it are gone. Windows of up to
+/// `hold` packets may be in use at once; more is a `TooManyHeldError`. Only one thread at a time
+/// may use it.
 #[pyclass(frozen, module = "stripline")]
 pub struct WindowedSubscriber {
     shared: Arc<Shared>,
@@ -39,22 +41,22 @@ pub struct WindowedSubscriber {
 
 struct Port {
     input: Input,
-    /// Samples of one stream of one connection, in their order.
+    /// Samples of one stream of one connection, in order.
     parts: VecDeque<Part>,
-    /// How many samples they have.
+    /// The total number of their samples.
     there: usize,
-    /// The packet behind the next boundary.
+    /// The packet after the next boundary.
     behind: Option<Part>,
-    /// What is missing before the next window.
+    /// The gap before the next window.
     gap: Option<Gap>,
     has_ended: bool,
     _node: Option<Arc<NodeHandle>>,
 }
 
-/// A packet, or what is left of it.
+/// A packet, or the rest of it.
 struct Part {
     samples: Samples,
-    /// How many of its samples were used.
+    /// The number of samples that were used.
     used: usize,
     length: usize,
     info: Arc<Info>,
@@ -62,9 +64,9 @@ struct Part {
 }
 
 enum Samples {
-    /// Where they arrived.
+    /// The samples are where they arrived.
     Held(Arc<HeldPacket<Dynamic>>),
-    /// Copied from the sample on that was the next one then.
+    /// The samples are a copy, from sample `first` on: the next unused sample when it was made.
     Copied { bytes: Vec<u8>, first: usize },
 }
 
@@ -102,7 +104,7 @@ impl Part {
             && (Arc::ptr_eq(&own.stream, &other.stream) || own.stream == other.stream)
     }
 
-    /// Returns the bytes of the samples that are left.
+    /// Returns the bytes of the remaining samples.
     fn bytes(&self, size: usize) -> &[u8] {
         match &self.samples {
             Samples::Held(held) => &held[self.used * size..],
@@ -110,7 +112,7 @@ impl Part {
         }
     }
 
-    /// Copies what is left, and gives the packet back.
+    /// Copies the remaining samples, and gives the packet back.
     fn copy(&mut self, size: usize) {
         if let Samples::Held(_) = &self.samples {
             let bytes = self.bytes(size).to_vec();
@@ -127,7 +129,7 @@ enum Found {
 }
 
 impl Port {
-    /// Returns the next window, if there is one without a wait.
+    /// Returns the next window, if it is complete without a wait.
     fn take(&mut self, py: Python<'_>, shared: &Arc<Shared>, samples: usize, hop: usize) -> PyResult<Found> {
         self.input.serve();
         loop {
@@ -145,7 +147,7 @@ impl Port {
             if self.has_ended {
                 return Ok(Found::End);
             }
-            // A window across the boundary needs a copy of what is there, and holds no packet.
+            // A window across the boundary needs a copy of these samples, and holds no packet.
             self.parts.iter_mut().for_each(|before| before.copy(shared.array.samples.size()));
             match self.input.holding.try_receive().map_err(error::raised)? {
                 Received::Packet(held) => self.add(Part::new(held)),
@@ -155,9 +157,9 @@ impl Port {
         }
     }
 
-    /// Adds a packet to the samples that are there, or keeps it behind a boundary.
+    /// Adds a packet to the samples, or keeps it for after the boundary.
     fn add(&mut self, mut part: Part) {
-        // An empty packet has nothing for a window but the gap before it.
+        // The only effect of an empty packet on a window is the gap before it.
         let is_joined = match self.parts.back() {
             Some(last) => last.joins(&part),
             None => {
@@ -173,7 +175,7 @@ impl Port {
         }
     }
 
-    /// Returns the first samples as a window, and uses up so many of them.
+    /// Returns the first `samples` samples as a window, and consumes the first `hop` samples.
     fn cut(
         &mut self,
         py: Python<'_>,
@@ -197,14 +199,14 @@ impl Port {
         Ok(Window { samples: made.unbind(), length: samples, before, is_whole, gap, info, shared })
     }
 
-    /// Copies the first samples to an array of the program's own, which is read-only as others.
+    /// Copies the first samples to an array of the program, which is read-only like all others.
     fn gather<'py>(&self, py: Python<'py>, array: &ArrayType, samples: usize) -> PyResult<Bound<'py, PyAny>> {
         let made = array.empty(py, samples)?;
         let (mut place, mut left) = (array::place_of(&made), samples * array.samples.size());
         for part in &self.parts {
             let bytes = part.bytes(array.samples.size());
             let length = bytes.len().min(left);
-            // SAFETY: a new array, with room for what is left.
+            // SAFETY: the array is new, and has room for the remaining samples.
             unsafe {
                 place.copy_from_nonoverlapping(bytes.as_ptr(), length);
                 place = place.add(length);
@@ -228,7 +230,7 @@ impl Port {
         }
     }
 
-    /// Waits for the next packet; false: the deadline has passed.
+    /// Waits for the next packet. Returns false if the deadline has passed.
     fn wait(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
         match self.input.wait(py, deadline)? {
             Received::Packet(held) => self.add(Part::new(held)),
@@ -239,7 +241,7 @@ impl Port {
     }
 }
 
-/// Returns what is missing at one place, from two reports.
+/// Combines two reports of a gap at the same place.
 fn joined(first: Option<Gap>, second: Option<Gap>) -> Option<Gap> {
     let (Some(first), Some(second)) = (first, second) else { return first.or(second) };
     let packets = first.packets.saturating_add(second.packets);
@@ -342,12 +344,12 @@ impl WindowedSubscriber {
         self.with(|port| Ok(port.input.holding.senders()))
     }
 
-    /// Waits for so many samples in a row, or fewer before a boundary, and returns them.
+    /// Waits for `samples` samples in a row, or fewer before a boundary, and returns them.
     ///
-    /// The next window starts `hop` samples behind the start of this one; by default behind its
-    /// end. Behind a window that is not whole, it starts at the boundary. Raises `TimeoutError`
-    /// after `timeout` seconds, and `EndOfStream` behind the last sample; samples that have arrived
-    /// are kept.
+    /// The next window starts `hop` samples after the start of this one; by default, after its end.
+    /// After a window that is not whole, it starts at the boundary. Raises `TimeoutError` after
+    /// `timeout` seconds, and `EndOfStream` after the last sample; samples that have arrived are
+    /// kept.
     #[pyo3(signature = (samples, *, hop=None, timeout=None))]
     fn window(
         &self,
@@ -376,7 +378,8 @@ impl WindowedSubscriber {
         })
     }
 
-    /// Returns the next window if its samples are there, otherwise None. Raises as `window`.
+    /// Returns the next window if its samples have arrived, otherwise None. Raises the exceptions
+    /// of `window`.
     #[pyo3(signature = (samples, *, hop=None))]
     fn try_window(&self, py: Python<'_>, samples: usize, hop: Option<usize>) -> PyResult<Option<Window>> {
         let hop = self.check(samples, hop)?;
@@ -387,8 +390,8 @@ impl WindowedSubscriber {
         }
     }
 
-    /// Returns what iterates over windows of that length, with `for` and with `async for`. The
-    /// arguments are those of `window`.
+    /// Returns an iterator over windows of this length, for `for` and `async for`. The arguments
+    /// are the same as for `window`.
     #[pyo3(signature = (samples, *, hop=None))]
     fn windows<'py>(
         slf: &Bound<'py, Self>,
@@ -406,19 +409,19 @@ impl WindowedSubscriber {
         stream::refusal_objects(py, refused)
     }
 
-    /// Returns what was missing at the very end of the stream; None where nothing was.
+    /// Returns the gap at the very end of the stream; None if nothing was missing.
     fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = self.with(|port| Ok(joined(port.gap, port.input.holding.gap_at_end())))?;
         stream::gap_object(py, gap.as_ref())
     }
 
-    /// Returns a descriptor for `select`, `poll` or a toolkit, as `Subscriber.fileno`.
+    /// Returns a descriptor for `select`, `poll` or a toolkit, like `Subscriber.fileno`.
     fn fileno(&self) -> PyResult<i32> {
         self.with(|port| port.input.fileno())
     }
 
-    /// Makes the descriptor readable once there may be a packet, as `Subscriber.arm`. Call it when
-    /// `try_window` has returned None.
+    /// Makes the descriptor readable once there may be a packet, like `Subscriber.arm`. Call it
+    /// when `try_window` has returned None.
     fn arm(&self) -> PyResult<bool> {
         self.with(|port| port.input.arm())
     }
@@ -444,12 +447,12 @@ impl WindowedSubscriber {
     }
 }
 
-/// Samples in a row, and what came with the first of them.
+/// Samples in a row, and the data that came with the first of them.
 #[pyclass(frozen, module = "stripline")]
 pub struct Window {
     samples: Py<PyAny>,
     length: usize,
-    /// How many samples of its packet come before the first.
+    /// The number of samples of the packet before the first sample of the window.
     before: usize,
     is_whole: bool,
     gap: Option<Gap>,
@@ -465,50 +468,50 @@ impl Window {
         self.samples.bind(py).clone()
     }
 
-    /// Returns whether it has all the samples that were asked for. If not, a boundary follows.
+    /// Returns whether the window has all requested samples. If not, a boundary follows.
     #[getter]
     fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Returns the number of the packet that the first sample came with.
+    /// Returns the number of the packet that contains the first sample.
     #[getter]
     fn sequence(&self) -> u64 {
         self.info.sequence
     }
 
-    /// Returns the number of the first sample within its stream.
+    /// Returns the number of the first sample within the stream.
     #[getter]
     fn sample_index(&self) -> u64 {
         self.info.sample_index.wrapping_add(self.before as u64)
     }
 
-    /// Returns when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown.
-    /// Without a sample rate in the stream, it is the time of the packet's first sample.
+    /// Returns the time when the first sample was taken, in nanoseconds since the Unix epoch; 0:
+    /// unknown. If the stream has no sample rate, it is the time of the packet's first sample.
     #[getter]
     fn time_ns(&self) -> i64 {
         if self.info.time_ns == 0 {
             return 0;
         }
         let rate = self.info.stream.sample_rate_hz.filter(|rate| *rate > 0.0);
-        // Casts saturate: a sender may claim any time and any rate.
+        // The casts saturate, because a sender may set any time and any rate.
         let later = rate.map_or(0, |rate| (self.before as f64 * 1e9 / rate).round() as i64);
         self.info.time_ns.saturating_add(later)
     }
 
-    /// Returns what is missing just before the first sample; None where nothing is.
+    /// Returns the gap just before the first sample; None if nothing is missing.
     #[getter]
     fn gap<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         stream::gap_object(py, self.gap.as_ref())
     }
 
-    /// Returns the description of the stream that all its samples belong to.
+    /// Returns the description of the stream that all samples of the window belong to.
     #[getter]
     fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.shared.streams.object(py, &self.info.stream)
     }
 
-    /// Returns the connection that all its samples arrived on, as `from -> to`.
+    /// Returns the connection that all samples of the window arrived on, as `from -> to`.
     #[getter]
     fn connection(&self) -> &str {
         &self.info.connection

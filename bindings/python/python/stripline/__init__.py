@@ -1,7 +1,7 @@
 """Low-loss links between radio components, for numpy.
 
-A node joins a domain. Its publishers send arrays on topics, and its subscribers receive them where
-the sender wrote them::
+A node joins a domain. The publishers of the node send arrays on topics, and the subscribers receive
+them where the sender wrote them::
 
     import numpy as np
     import stripline
@@ -27,7 +27,7 @@ try:
         __version__,
     )
 except ImportError as _error:
-    # Python's own refusal, and that of PyO3, do not name the package.
+    # The errors of Python and PyO3 for this case do not name the package.
     if "subinterpreter" in str(_error) and "stripline does not" not in str(_error):
         raise ImportError(
             "stripline does not work in a subinterpreter; import it in the main interpreter, or start a process"

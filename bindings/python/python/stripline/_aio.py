@@ -21,7 +21,7 @@ class _Receiver(Protocol[_P_co]):
     def fileno(self) -> int: ...
 
 
-# The descriptors that each loop watches, by their numbers: a loop keeps one reader for a number.
+# The descriptors that each loop watches, by number: a loop has only one reader for a number.
 _watched: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, Descriptor]] = WeakKeyDictionary()
 
 
@@ -29,7 +29,7 @@ class Descriptor:
     """A descriptor that one task waits for, until it is readable."""
 
     def __init__(self, number: int) -> None:
-        # It stays the same, and is needed after a `close` of its owner as well.
+        # The number stays the same, and is needed even after the owner has called `close`.
         self._number = number
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready: asyncio.Future[None] | None = None
@@ -43,7 +43,7 @@ class Descriptor:
                 problem = "another task waits for this receiver or client"
                 raise UsageError(problem, code="in-use", remedy="Wait in one task at a time.")
             self.leave()
-            # An iterator that was left in the middle may be there still: this one takes its place.
+            # An iterator that was left in the middle may still be registered: this one replaces it.
             loop.add_reader(self._number, self._on_ready)
             watched[self._number] = self
             self._loop = loop
@@ -74,7 +74,7 @@ class Descriptor:
 
 
 class AsyncPackets(Generic[_P]):
-    """What a receiver takes, for `async for`. A task that is cancelled loses nothing."""
+    """The items of a receiver, for `async for`. A task that is cancelled loses nothing."""
 
     def __init__(self, receiver: _Receiver[_P]) -> None:
         self._receiver = receiver
@@ -101,7 +101,7 @@ class AsyncPackets(Generic[_P]):
                 await self._descriptor.wait()
 
     def __del__(self) -> None:
-        # Not there if the receiver was closed already.
+        # The attribute is missing if the receiver was closed already.
         if hasattr(self, "_descriptor"):
             self._descriptor.leave()
 

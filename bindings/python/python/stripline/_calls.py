@@ -12,18 +12,18 @@ from ._stripline import Node, Pending, _ClientCore
 
 @dataclass(frozen=True)
 class OperationInfo:
-    """What a server tells of one of its operations."""
+    """A server's description of one of its operations."""
 
     name: str
-    """Its name."""
+    """The name of the operation."""
     request: str
-    """The type of its requests: `message/cbor` of any value, or one of samples."""
+    """The type of the requests: `message/cbor` for any value, or a type of samples."""
     reply: str
-    """The type of its replies."""
+    """The type of the replies."""
     error: str
-    """The type of its own errors."""
+    """The type of the operation's own errors."""
     doc: str
-    """What it does; empty if its server does not tell."""
+    """A description; empty if the server does not have one."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,14 @@ class ServerReport:
     server: str
     """The server's name."""
     connected: bool
-    """Whether it is connected, as far as has been noticed."""
+    """Whether the server is connected, as far as this process has noticed."""
     outstanding: int
-    """Calls without a reply that was taken."""
+    """The number of calls without a reply that was taken."""
     late: int
-    """Replies that came after their calls had been cancelled, or their deadlines."""
+    """The number of replies that came after their calls had been cancelled, or after their
+    deadlines."""
     operations: tuple[OperationInfo, ...]
-    """Its operations; empty when it is not connected."""
+    """The operations of the server; empty if it is not connected."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ class ServerDescription:
     service: str
     """The service's name, by which clients find it."""
     server: str
-    """The server's own name."""
+    """The name of the server."""
     address: str
-    """Its transport and address."""
+    """The transport and the address."""
     operations: tuple[OperationInfo, ...]
-    """Its operations."""
+    """The operations of the server."""
 
 
 _Parts = list[tuple[str, str, str, str, str]]
@@ -82,7 +83,7 @@ def _request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 class _Base:
-    """What clients have in common."""
+    """The common base of clients."""
 
     __slots__ = ("_core", "_key", "_deadline")
 
@@ -96,11 +97,13 @@ class _Base:
         return self._core.servers()
 
     def counts(self) -> tuple[int, int]:
-        """Returns the calls made, and those of them without a reply or an error of the operation."""
+        """Returns the number of calls made, and of the calls that got neither a reply nor an error
+        of the operation."""
         return self._core.counts()
 
     def close(self) -> None:
-        """Leaves the servers. Calls without a reply are cancelled with the last reference to them."""
+        """Disconnects from the servers. Calls without a reply are cancelled with the last reference
+        to them."""
         self._core.close()
 
     def __repr__(self) -> str:
@@ -110,8 +113,8 @@ class _Base:
 class Operation:
     """An operation of a client's service. Calling it calls the operation.
 
-    No argument is a request of nothing (None), one is the request itself, several are a list of
-    them, and arguments by name are a dict.
+    Without an argument, the request is None. One argument is the request itself, several are a list
+    of them, and arguments by name are a dict.
     """
 
     __slots__ = ("_client", "_name")
@@ -121,13 +124,13 @@ class Operation:
         self._name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls, and returns the reply. Raises `OperationError` with the operation's own error, and
-        another `CallError` for each other outcome. Ctrl-C cancels the call."""
+        """Calls the operation, and returns the reply. Raises `OperationError` with the operation's
+        own error, and another `CallError` for each other outcome. Ctrl-C cancels the call."""
         client = self._client
         return client._core.call(self._name, _request(args, kwargs), client._key, client._deadline)
 
     def start(self, *args: Any, **kwargs: Any) -> Pending:
-        """Makes the call, and returns it without its reply. Waits for a server and for room."""
+        """Starts the call, and returns it without a reply. Waits for a server and for room."""
         client = self._client
         return client._core.start(self._name, _request(args, kwargs), client._key, client._deadline)
 
@@ -142,8 +145,8 @@ class Client(_Base):
         reached_hz = tuner.tune(433.92e6)
 
     With several servers, calls go to each in turn, or by a key. Any thread may call, several at
-    once. A name that a client has itself, or that is no name in Python, is called with
-    `operation`.
+    once. For an operation with the name of a client's own method, or with a name that is not valid
+    in Python, use `operation`.
     """
 
     __slots__ = ()
@@ -157,32 +160,33 @@ class Client(_Base):
         return Operation(self, name)
 
     def operation(self, name: str) -> Operation:
-        """Returns the operation of that name."""
+        """Returns the named operation."""
         return Operation(self, name)
 
     def with_options(self, *, key: int | None = None, deadline: float | None = None) -> Client:
         """Returns the same client with options for its calls.
 
-        `key` selects the server, the same one each time. `deadline` is how many seconds a call may
-        take.
+        `key` selects the server, and the same key selects the same server each time. `deadline` is
+        the time limit of a call in seconds.
         """
         made = object.__new__(Client)
         _Base.__init__(made, self._core, *_options(self, key, deadline))
         return made
 
     def wait_for_servers(self, count: int = 1, timeout: float | None = None) -> None:
-        """Waits until so many servers are connected. Raises `TimeoutError` if they are not within
-        `timeout` seconds."""
+        """Waits until `count` servers are connected. Raises `TimeoutError` if they are not
+        connected within `timeout` seconds."""
         self._core.wait_for_servers(count, timeout)
 
     def fileno(self) -> int:
-        """Returns a descriptor for `select`, `poll` or a toolkit. It is readable when pending calls
-        have to be asked (`Pending.done`), once `arm` has returned True."""
+        """Returns a descriptor for `select`, `poll` or a toolkit. Once `arm` has returned True, it
+        becomes readable when the program must check the pending calls (`Pending.done`)."""
         return self._core.fileno()
 
     def arm(self) -> bool:
-        """Makes the descriptor readable once a reply may have come. False: something has come
-        already, so ask the pending calls first. Call it each time before the loop waits."""
+        """Makes the descriptor readable once a reply may have arrived. Returns False if something
+        has arrived already: then check the pending calls first. Call it each time before the loop
+        waits."""
         return self._core.arm()
 
     def __enter__(self) -> Client:
@@ -200,7 +204,7 @@ def _options(client: _Base, key: int | None, deadline: float | None) -> tuple[in
 
 
 class AsyncOperation:
-    """An operation of a client's service, whose calls are awaited. See `Operation`."""
+    """An operation of a client's service, with calls that are awaited. See `Operation`."""
 
     __slots__ = ("_client", "_name")
 
@@ -209,7 +213,7 @@ class AsyncOperation:
         self._name = name
 
     async def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls, and returns the reply. A task that is cancelled cancels the call."""
+        """Calls the operation, and returns the reply. A task that is cancelled cancels the call."""
         client = self._client
         return await _call(client._core, self._name, _request(args, kwargs), client._key, client._deadline)
 
@@ -218,7 +222,7 @@ class AsyncOperation:
 
 
 class AsyncClient(_Base):
-    """A client as `Client`, whose calls are awaited in an event loop's own thread. Made by
+    """A client like `Client`, with calls that are awaited in an event loop's own thread. Made by
     `Node.async_client`.
 
         tuner = node.async_client("tuner")
@@ -238,11 +242,11 @@ class AsyncClient(_Base):
         return AsyncOperation(self, name)
 
     def operation(self, name: str) -> AsyncOperation:
-        """Returns the operation of that name."""
+        """Returns the named operation."""
         return AsyncOperation(self, name)
 
     def with_options(self, *, key: int | None = None, deadline: float | None = None) -> AsyncClient:
-        """Returns the same client with options for its calls, as `Client.with_options`."""
+        """Returns the same client with options for its calls, like `Client.with_options`."""
         made = object.__new__(AsyncClient)
         _Base.__init__(made, self._core, *_options(self, key, deadline))
         return made
@@ -255,7 +259,7 @@ class AsyncClient(_Base):
 
 
 class _Waits:
-    """The calls of one client that tasks of a loop wait for. One reader stands for all."""
+    """The calls of one client that tasks of a loop wait for. One reader serves all."""
 
     def __init__(self, core: _ClientCore, loop: asyncio.AbstractEventLoop) -> None:
         self._core = core
@@ -273,8 +277,8 @@ class _Waits:
         return found
 
     async def wait(self, pending: Pending | None, timeout: float) -> None:
-        """Waits until the call is done; without one, until a server may have come. Not longer than
-        the timeout."""
+        """Waits until the call is done. Without a call, waits until a server may have connected.
+        Waits no longer than the timeout."""
         future: asyncio.Future[None] = self._loop.create_future()
         if not self._calls:
             self._loop.add_reader(self._descriptor, self._on_ready)
@@ -297,7 +301,8 @@ class _Waits:
         try:
             while True:
                 for future, pending in list(self._calls.items()):
-                    # One without a call asks again itself. A new one has done so.
+                    # A wait without a call checks again itself. A new call has already been
+                    # checked.
                     if pending is None:
                         if not is_new:
                             self._end(future)
@@ -307,7 +312,7 @@ class _Waits:
                     return
                 is_new = False
         except Error as error:
-            # As a stopped node: it is the outcome of all.
+            # For example, the node is stopped: then all calls have this outcome.
             for future in list(self._calls):
                 if not future.done():
                     future.set_exception(error)
@@ -320,7 +325,7 @@ class _Waits:
 async def _reply(pending: Pending) -> Any:
     """Returns the reply of a call."""
     try:
-        # Up to the deadline of the call, at which it is done.
+        # The loop ends at the deadline of the call at the latest, because the call is then done.
         while not pending.done():
             await _Waits.of(pending._core).wait(pending, pending.time_left)
         return pending.wait(0)
@@ -343,7 +348,7 @@ async def _call(core: _ClientCore, name: str, request: Any, key: int | None, dea
                 raise core.no_server_error(time) from None
             await _Waits.of(core).wait(None, left)
         except NoRoomError:
-            # Requests that wait for room are rare, and large ones. A thread waits for it.
+            # Only large requests wait for room, and this is rare. A thread waits for it.
             pending = await loop.run_in_executor(None, core.start, name, request, key, left)
             break
     return await _reply(pending)

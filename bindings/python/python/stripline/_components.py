@@ -29,11 +29,11 @@ from ._declare import (
 from ._errors import Error, StoppedError, UsageError
 from ._types import _refused
 
-# What the launcher tells its process: not for the programs that a component starts.
+# The launcher's variables for its process. Programs that a component starts must not get them.
 _VARIABLES = ("STRIPLINE_CONTROL_FD", "STRIPLINE_LAUNCHER_PID")
-# Errors that are meant for users: their words are enough.
+# Errors that are meant for users: their message is enough.
 _PLAIN = (Error, ValueError, RuntimeError, OSError, AssertionError)
-# Those of them that are mistakes of the program.
+# The subset of these errors that are mistakes of the program.
 _MISTAKES = (RecursionError, NotImplementedError)
 # The ports of a handler.
 _HANDLED = (InputPort, OutputPort)
@@ -44,19 +44,21 @@ _OWN = ("ports", "run", "handle", "change", "validate")
 class Component:
     """A component: a class with ports, properties and self-tests as its attributes.
 
-    Its name in waveform files is that of the class in small letters, `FmRadio` as `fm-radio`, unless
-    `class FmRadio(Component, name=...)` has another. The first line of its docstring describes it.
+    The name in waveform files is the name of the class in small letters, `FmRadio` as `fm-radio`,
+    unless `class FmRadio(Component, name=...)` sets another. The first line of the docstring
+    describes the component.
 
-    It has `run(self)`, which returns at the end of its input or of its own work; this is the end of
-    its streams. An exception is its failure, without such an end. `StoppedError` is a clean end: its
-    ports raise it when the component must stop. Or it has `handle(self, packet)`, which returns an
-    array for each packet, or None; the waveform selects the threads that run it.
+    A component has `run(self)`, which returns at the end of its input or when it has finished. This
+    ends its output streams. If it raises an exception, it has failed, and the streams have no end.
+    `StoppedError` is a clean end: the ports raise it when the component must stop. Alternatively, a
+    component has `handle(self, packet)`, which returns an array for each packet, or None; the
+    waveform selects the threads that run it.
 
-    Properties have their values in `__init__` already, which takes no arguments. Setters and
-    self-tests run on the thread of `run`, in its receives. A class with `change(self, properties)`
-    takes all new values at once, in place of setters. A static `validate(properties)` checks them
-    together, before any part of a waveform starts. Both get all values by name, and what they raise
-    refuses them.
+    Properties have their values already in `__init__`, which takes no arguments. Setters and
+    self-tests run on the thread of `run`, while it receives. A class with `change(self,
+    properties)` takes all new values at once, in place of setters. A static `validate(properties)`
+    checks the properties together, before any part of a waveform starts. Both get all values by
+    name. An exception refuses the values.
     """
 
     _stripline_name: str | None = None
@@ -73,7 +75,8 @@ class Component:
 
     @property
     def ports(self) -> _stripline.Ports:
-        """What the component has of its waveform, in `run` and in `handle`."""
+        """The ports of the component and other facts about its waveform, in `run` and in `handle`.
+        """
         state = self.__dict__.get(_STATE)
         if state is None or state.link is None:
             raise AttributeError("`ports` is there in `run`, from its beginning to its end")
@@ -82,7 +85,7 @@ class Component:
 
 
 class _State:
-    """What an instance has of the library."""
+    """The part of an instance that the library provides."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.values = values
@@ -92,7 +95,7 @@ class _State:
 
 
 def _declared(cls: type[Component]) -> dict[str, _Declaration]:
-    """Returns ports and properties by attribute, those of base classes first."""
+    """Returns ports and properties by attribute. Attributes of base classes come first."""
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         found |= vars(base)
@@ -155,7 +158,7 @@ def _spec(cls: Any) -> str:
 
 
 def _check_functions(cls: type[Component], name: str, declared: Sequence[_Declaration]) -> None:
-    """Checks that all that is declared has its function."""
+    """Checks that every declared item has a function."""
 
     def refused(problem: str) -> UsageError:
         return _refused(f"component `{name}` {problem}")
@@ -194,12 +197,12 @@ def _check_names(described: Sequence[tuple[Any, str]]) -> None:
 
 
 def main(*components: type[Component], args: Sequence[str] | None = None) -> NoReturn:
-    """Runs component classes as the `main` of a script, which a waveform names by `exec`.
+    """Runs component classes as the `main` of a script that a waveform names by `exec`.
 
     It follows a launcher, prints the specifications (`--describe`), checks properties (`--check`),
-    or prints the usage. `args` are the arguments behind the script's name; by default those of the
-    program. Call it on the main thread, behind `if __name__ == "__main__"`. What the script prints
-    before belongs on standard error.
+    or prints the usage. `args` are the arguments after the script's name; by default, the arguments
+    of the program. Call it on the main thread, below `if __name__ == "__main__"`. Print earlier
+    output of the script on standard error.
 
     It ends the program with the exit code 0, 1 for a failure, or 2 for wrong arguments. Ctrl-C
     reaches the launcher, which stops its components in order. A signal to the script alone ends it
@@ -232,7 +235,7 @@ def main(*components: type[Component], args: Sequence[str] | None = None) -> NoR
             has_ended.set()
 
     threading.Thread(target=host, name="stripline-host", daemon=True).start()
-    # The program's own handlers of signals run on this thread.
+    # The program's own signal handlers run on this thread.
     has_ended.wait()
     raise SystemExit(code[0])
 
@@ -250,7 +253,7 @@ def _usage(components: Sequence[type[Component]]) -> str:
 
 
 class _LineForLauncher(logging.Formatter):
-    """The form of a record on standard error that the launcher reads."""
+    """A formatter for records on standard error that the launcher reads."""
 
     def format(self, record: logging.LogRecord) -> str:
         level = "warn" if record.levelno == logging.WARNING else record.levelname.lower()
@@ -269,15 +272,15 @@ def _log_to_launcher() -> None:
     for item in filter(None, os.environ.get("STRIPLINE_LOG", "").split(",")):
         target, _, level = item.rpartition("=")
         name = target.strip().replace("::", ".") or "stripline"
-        # The launcher has checked them.
+        # The launcher has checked the levels.
         logging.getLogger(name).setLevel(levels.get(level.strip(), logging.DEBUG))
 
 
-# The functions below are called by the library.
+# The library calls the functions below.
 
 
 def _create(cls: type[Component], values: dict[str, Any]) -> Component:
-    """Creates an instance with these values, which fit."""
+    """Creates an instance with these values, which conform to the declaration."""
     for variable in _VARIABLES:
         os.environ.pop(variable, None)
     properties = _properties(cls)
@@ -285,19 +288,19 @@ def _create(cls: type[Component], values: dict[str, Any]) -> Component:
     read_only = {it.name: it.default for it in properties.values() if it.access == "read-only"}
     instance = cls.__new__(cls)
     instance.__dict__[_STATE] = _State(given | read_only)
-    # As Python's own call of a class: with what a class of its own may have.
+    # This is how Python calls a class, with the `__init__` of the actual class.
     type(instance).__init__(instance)
     return instance
 
 
 def _open(instance: Component, link: _stripline.Ports) -> _State:
-    """Gives an instance its waveform and its read-only properties."""
+    """Connects an instance to its waveform and its read-only properties."""
     state: _State = instance.__dict__[_STATE]
     for it in _properties(type(instance)).values():
         if it.access == "read-only":
             kind = it.kind if isinstance(it.kind, str) else next(iter(it.kind))
             state.readouts[it.name] = link._readout(it.name, kind)
-            # `__init__` may have set it.
+            # `__init__` may have set the value.
             setattr(instance, it._attribute, state.values[it.name])
     state.link = link
     return state
@@ -331,7 +334,8 @@ def _run(instance: Any, link: _stripline.Ports, record: list[BaseException] | No
     except BaseException as error:
         words = _failed(error, record)
     if os.getpid() != process:
-        # A child that the component has forked has returned from it. The component goes on.
+        # This is a child process that the component has forked. The component continues in the
+        # parent.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0 if words is None else 1)
@@ -341,7 +345,7 @@ def _run(instance: Any, link: _stripline.Ports, record: list[BaseException] | No
 
 
 def _failed(error: BaseException, record: list[BaseException] | None) -> str | None:
-    """Returns the words of a component that has raised; None is a clean end."""
+    """Returns the message for a component that has raised an exception; None is a clean end."""
     if isinstance(error, StoppedError):
         return None
     if isinstance(error, SystemExit):
@@ -355,7 +359,7 @@ def _failed(error: BaseException, record: list[BaseException] | None) -> str | N
 
 
 def _words(error: BaseException) -> str:
-    """Returns an error in its own words, or with the name of its class."""
+    """Returns the message of an error, if necessary with the name of its class."""
     if isinstance(error, SystemExit):
         code = error.code
         return code if isinstance(code, str) else f"it has called `sys.exit({'' if code is None else code})`"
@@ -391,7 +395,7 @@ def _validate(cls: Any, values: dict[str, Any]) -> str | None:
 
 
 def _change(instance: Any, values: dict[str, Any], names: list[str]) -> str | None:
-    """Gives an instance new values. Returns the words of a refusal."""
+    """Sets new values of an instance. Returns the reason if it refuses them."""
     state: _State = instance.__dict__[_STATE]
     properties = _properties(type(instance))
     new = _typed(type(instance), values)
@@ -407,7 +411,7 @@ def _change(instance: Any, values: dict[str, Any], names: list[str]) -> str | No
                     done.append((setter, state.values[name]))
     except BaseException as error:
         words = _refusal(error)
-        # All of them or none: what was taken is taken back.
+        # Either all values are set or none: values that were set already are restored.
         for setter, old in reversed(done):
             try:
                 setter(instance, old)

@@ -46,7 +46,7 @@ def _missing(attribute: str, when: str) -> AttributeError:
 
 
 class _Declaration:
-    """What has a name of its own, by default that of its attribute."""
+    """A declared item with a name, by default the name of its attribute."""
 
     _what = "part"
 
@@ -57,7 +57,7 @@ class _Declaration:
 
     def __set_name__(self, owner: type, attribute: str) -> None:
         self._attribute = self._attribute or attribute
-        # As `in_`, which would be a keyword.
+        # For example `in_`, because `in` is a keyword.
         self.name = self.name or attribute.rstrip("_")
 
 
@@ -80,7 +80,8 @@ class _Port(_Declaration):
         given: Sequence[Any] = types if isinstance(types, list) else [] if types is None else [types]
         if isinstance(types, list) and not types:
             raise _refused("the list of a port's types is empty; leave it out for any type")
-        # By the text that both ends compare: the program's own dtype is that of the samples.
+        # The keys are the texts that both ends compare. So the samples have the program's own
+        # dtype.
         self.types: dict[str, Any] = {}
         for one in given:
             layout, dtype = _resolve(one)
@@ -108,16 +109,16 @@ class _Port(_Declaration):
         }
 
     def _samples(self, text: str | None) -> Any:
-        """Returns the type of the samples in a waveform, which gives its text."""
+        """Returns the type of the samples in a waveform, which gives the text of the type."""
         if text is None:
-            # It is not connected. Nothing travels through it: any type does.
+            # The port is not connected. Nothing passes through it, so any type is right.
             return next(iter(self.types.values()), np.uint8)
         if text.startswith("message/"):
             raise _refused(f"port `{self.name}` has messages, `{text}`: declare it by `message_input_port`")
         return self.types[text] if text in self.types else SampleType(text)
 
     def _open(self, link: Ports) -> object:
-        """Takes the port of a component that begins to run."""
+        """Takes the port of a component that starts to run."""
         raise NotImplementedError
 
     def _get(self, instance: Any) -> Any:
@@ -231,9 +232,9 @@ def message_input_port(
     optional: bool = False,
     many_writers: bool = False,
 ) -> MessageInputPort:
-    """Declares an input of messages, as `input_port` does one of samples.
+    """Declares an input of messages, as `input_port` declares an input of samples.
 
-    `messages` is the type of `Node.message_subscriber`. In `run`, the attribute is a
+    `messages` is the same as for `Node.message_subscriber`. In `run`, the attribute is a
     `MessageSubscriber`.
     """
     port = MessageInputPort(messages, summary, name, optional)
@@ -244,7 +245,7 @@ def message_input_port(
 def message_output_port(
     messages: str = "message/cbor", summary: str = "", *, name: str | None = None, optional: bool = False
 ) -> MessageOutputPort:
-    """Declares an output of messages, as `message_input_port`: in `run`, a `MessagePublisher`."""
+    """Declares an output of messages, like `message_input_port`: in `run`, a `MessagePublisher`."""
     return MessageOutputPort(messages, summary, name, optional)
 
 
@@ -259,7 +260,7 @@ def windowed_input_port(
     many_writers: bool = False,
     hold: int = 4,
 ) -> WindowedInputPort:
-    """Declares an input that is received in windows of any length, as `input_port`.
+    """Declares an input that is received in windows of any length, like `input_port`.
 
     In `run`, the attribute is a `WindowedSubscriber`.
     """
@@ -284,9 +285,9 @@ def input_port(
 
     `types` is a dtype, a `SampleType`, or a list of them; without it, any type that has a layout.
     `same_as` names another input, and `type_property` a text or choice property, that has the type.
-    Its name is that of the attribute without `_` at the end. A waveform need not connect an
-    `optional` one. With `many_writers` it takes packets of any number of senders. `hold` and `copy`
-    are those of `Node.subscriber`.
+    The port has the name of the attribute without `_` at the end. A waveform may leave an
+    `optional` port unconnected. With `many_writers`, the port takes packets of any number of
+    senders. `hold` and `copy` are the same as for `Node.subscriber`.
 
     In `run`, the attribute is a `Subscriber`. An input that is not connected is at its end.
     """
@@ -304,16 +305,17 @@ def output_port(
     type_property: str | None = None,
     optional: bool = False,
 ) -> OutputPort:
-    """Declares an output of a component class, as `input_port` does an input.
+    """Declares an output of a component class, as `input_port` declares an input.
 
-    In `run`, the attribute is a `Publisher`. Its stream ends when `run` returns, unless that fails.
-    What is sent to one that is not connected is discarded.
+    In `run`, the attribute is a `Publisher`. The stream ends when `run` returns, unless `run`
+    fails. Packets sent to an output that is not connected are discarded.
     """
     return OutputPort(types, summary, name, same_as, type_property, optional)
 
 
 class Property(_Declaration, Generic[T]):
-    """A property of a component, made by `float_property` and its like: the value in effect."""
+    """A property of a component, made by `float_property` and similar functions: the value in
+    effect."""
 
     _what = "property"
 
@@ -339,11 +341,12 @@ class Property(_Declaration, Generic[T]):
         self._setter: Callable[[Any, T], object] | None = None
 
     def setter(self, function: F) -> F:
-        """Makes a method the one that takes new values while the component runs.
+        """Makes a method the setter for new values while the component runs.
 
-        It gets a value that fits the declaration, and returns once it is in effect. What it raises
-        refuses the value, in its words. The attribute has the old value until it returns. The
-        method has a name of its own, as `set_factor`. It is not called for the first value.
+        The method gets a value that conforms to the declaration, and returns once the value is in
+        effect. An exception refuses the value, and its message is the reason. Until the method
+        returns, the attribute has the old value. The method needs another name than the property,
+        such as `set_factor`. It is not called for the first value.
         """
         self._setter = function
         setattr(function, _SETTER, self)
@@ -360,7 +363,7 @@ class Property(_Declaration, Generic[T]):
         }
 
     def _value(self, value: Any) -> Any:
-        """Returns a value as the class has it."""
+        """Returns a value in the type that the class uses."""
         if self.kind == "path":
             return Path(value) if value else None
         return value
@@ -404,9 +407,10 @@ def float_property(
 ) -> Property[float]:
     """Declares a real number as a property of a component class.
 
-    A `default` of None: the waveform must set it. Both ends of `range` belong to it. Users may
-    change a `changeable` one while the component runs. The component alone sets one that is
-    `read_only`, by its attribute; a value out of its range is shown as unknown. `unit` is for users.
+    With a `default` of None, the waveform must set the property. Both limits of `range` are part of
+    it. Users may change a `changeable` property while the component runs. Only the component sets a
+    `read_only` property, by its attribute; a value out of range is shown as unknown. `unit` is for
+    users.
     """
     lowest, highest = (-_FLOAT_MAX, _FLOAT_MAX) if range is None else (float(range[0]), float(range[1]))
     if not -_FLOAT_MAX <= lowest <= highest <= _FLOAT_MAX:
@@ -426,7 +430,7 @@ def integer_property(
     read_only: bool = False,
     name: str | None = None,
 ) -> Property[int]:
-    """Declares a whole number, as `float_property`."""
+    """Declares a whole number, like `float_property`."""
     lowest, highest = (-_INTEGER_MAX - 1, _INTEGER_MAX) if range is None else (int(range[0]), int(range[1]))
     if not -_INTEGER_MAX - 1 <= lowest <= highest <= _INTEGER_MAX:
         raise _refused(f"the range from {lowest} to {highest} has no number of 64 bits in it")
@@ -444,7 +448,7 @@ def boolean_property(
     read_only: bool = False,
     name: str | None = None,
 ) -> Property[bool]:
-    """Declares a boolean, as `float_property`."""
+    """Declares a boolean, like `float_property`."""
     return Property("boolean", default, summary, name, "", changeable, read_only)
 
 
@@ -456,7 +460,7 @@ def text_property(
     read_only: bool = False,
     name: str | None = None,
 ) -> Property[str]:
-    """Declares a text, as `float_property`."""
+    """Declares a text, like `float_property`."""
     return Property("text", default, summary, name, "", changeable, read_only)
 
 
@@ -469,7 +473,7 @@ def choice_property(
     read_only: bool = False,
     name: str | None = None,
 ) -> Property[str]:
-    """Declares one of several words, as `float_property`."""
+    """Declares one of several words, like `float_property`."""
     words = [choices] if isinstance(choices, str) else list(choices)
     if not words or not all(isinstance(word, str) and word for word in words):
         raise _refused("the choices are words: a sequence of texts that are not empty")
@@ -481,7 +485,8 @@ def path_property(
 ) -> Property[Path | None]:
     """Declares a path, relative to the waveform file; None names no file.
 
-    With `required`, the waveform must set it. All else is as for `float_property`.
+    With `required`, the waveform must set it. The other arguments are the same as for
+    `float_property`.
     """
     return Property("path", None if required else "", summary, name, "", changeable, False)
 
@@ -491,20 +496,21 @@ class TestResult:
     """The result of a self-test."""
 
     __test__ = False
-    """It is none of pytest's."""
+    """This is not a test of pytest."""
 
     passed: bool
     """Whether the test passed."""
     text: str = ""
-    """One line for users."""
+    """A line for users."""
     value: float | None = None
-    """What was measured."""
+    """The measured value."""
 
 
 def self_test(summary: str, *, name: str | None = None) -> Callable[[F], F]:
-    """Makes a method a self-test, which users run by `stripline test` while the component runs.
+    """Makes a method a self-test. Users run it by `stripline test` while the component runs.
 
-    The method returns a `TestResult`, or None: it passed. What it raises is a failure, in its words.
+    The method returns a `TestResult`, or None if it has passed. An exception is a failure, and its
+    message is the reason.
     """
 
     def declare(function: F) -> F:

@@ -8,9 +8,10 @@ from typing import Any
 class Error(Exception):
     """An error of the library: the base of all others.
 
-    `code` is a word that never changes, as `"stalled"` (docs/errors.md). `remedy` usually mends it.
-    `connection` is the connection or peer that it is about, `os_code` the number of the operating
-    system; each is None where there is none. `sent` is true if the packet was sent all the same.
+    `code` is a word that never changes, such as `"stalled"` (docs/errors.md). `remedy` is the usual
+    remedy. `connection` is the connection or peer that the error is about, and `os_code` is the
+    error number of the operating system; each is None if it does not apply. `sent` is true if the
+    packet was sent nevertheless.
     """
 
     def __init__(
@@ -60,11 +61,12 @@ class EjectedError(Error):
 
 
 class PeerError(Error):
-    """The other end broke the protocol, or refused. Receiving may go on."""
+    """The other end broke the protocol, or refused the connection. The program may continue to
+    receive."""
 
 
 class UsageError(Error, ValueError):
-    """An argument, or a use, that the program must change."""
+    """The program must change an argument, or the way in which it uses an object."""
 
 
 class OperatingSystemError(Error):
@@ -72,7 +74,7 @@ class OperatingSystemError(Error):
 
 
 class ForkedError(Error):
-    """A child of a fork used what its parent had made."""
+    """A child process used an object that its parent had made."""
 
 
 class WaitInterrupted(Error):
@@ -80,7 +82,7 @@ class WaitInterrupted(Error):
 
 
 class DecodeError(Error):
-    """A message that was received has no value: receiving goes on with the next."""
+    """A received message cannot be decoded. The next receive continues with the next message."""
 
 
 class CallError(Error):
@@ -95,7 +97,7 @@ class OperationError(CallError):
     """
 
     value: Any
-    """The error, as the operation gives it."""
+    """The value of the error, as the operation sends it."""
 
     def __init__(self, value: Any = None, message: str | None = None, **parts: Any) -> None:
         text = f"the operation's own error: {value!r}" if message is None else message
@@ -110,7 +112,7 @@ _OWN_REMEDY = "Read the error: it is a value of the operation."
 
 
 class NoServerError(CallError):
-    """There was no server until the deadline. The call was not made."""
+    """No server was found until the deadline. The call was not sent."""
 
 
 class UnansweredError(CallError, TimeoutError):
@@ -118,11 +120,11 @@ class UnansweredError(CallError, TimeoutError):
 
 
 class ServerGoneError(CallError):
-    """The server left with the call outstanding, carried out or not."""
+    """The server left while the call was outstanding. It may have run the call."""
 
 
 class CallRefusedError(CallError):
-    """The server did not carry the call out, or not completely: `code` has the reason."""
+    """The server did not run the call, or not completely: `code` is the reason."""
 
 
 _CLASSES: dict[str, type[Error]] = {
@@ -166,7 +168,7 @@ _CLASSES: dict[str, type[Error]] = {
 def _make(
     code: str, message: str, remedy: str, connection: str | None, os_code: int | None, sent: bool
 ) -> Error:
-    """Returns the exception of a code."""
+    """Returns the exception for a code."""
     kind = _CLASSES.get(code, Error)
     return kind(
         message, code=code, remedy=remedy, connection=connection, os_code=os_code, sent=sent

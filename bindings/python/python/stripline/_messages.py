@@ -1,4 +1,4 @@
-"""Messages, and what their values are made of."""
+"""Messages and their values."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _PLAIN = (bool, int, float, complex, str, bytes)
 
 @dataclass(frozen=True)
 class Message:
-    """A message that was received."""
+    """A received message."""
 
     value: Any
-    """What was sent: dict, list, str, int, float, bool, None or bytes, and these within each other.
-    A structure of Rust is a dict, a tuple is a list."""
+    """The value that was sent: dict, list, str, int, float, bool, None or bytes, and nested values
+    of these types. A structure of Rust is a dict, a tuple is a list."""
     sequence: int
-    """Its number among those of its sender, from 0."""
+    """The number of the message among all messages of its sender, from 0."""
     gap: Gap | None
-    """What is missing just before it; None where nothing is."""
+    """The gap just before the message; None if nothing is missing."""
     connection: str
-    """The connection that it arrived on, as `from -> to`."""
+    """The connection that the message arrived on, as `from -> to`."""
 
 
 def _plain(value: Any) -> Any:
-    """Returns a dataclass, or a number of numpy, as a value of Python; None for all others."""
+    """Returns a dataclass, or a numpy number, as a plain Python value; None for all other types."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, np.generic):

@@ -20,7 +20,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _SERVICE = "__stripline_service__"
 _OPERATION = "__stripline_operation__"
 _BOUND = (staticmethod, classmethod)
-# Calls that are answered before other tasks of the loop run.
+# The number of calls that are answered before other tasks of the loop run.
 _CALLS_IN_A_ROW = 64
 
 
@@ -31,7 +31,7 @@ def _refused(problem: str) -> UsageError:
 
 @dataclass(frozen=True)
 class _Types:
-    """What `operation` has set for a method."""
+    """The settings of `operation` for a method."""
 
     name: str | None
     request: Any
@@ -52,10 +52,10 @@ def service(made: Any = None, *, name: str | None = None) -> Any:
                 "Tunes, and returns the frequency reached."
                 ...
 
-    The service is called as the class, in lower case with `-` between words, or `name`. A method may
-    be `async def`. Its parameters are the request: one is the request itself, several are a list or
-    a dict of them. What it returns is the reply. It raises `OperationError` for an error of its own.
-    Its docstring is what clients can show.
+    The service has the name of the class, in lower case with `-` between words, or `name`. A method
+    may be `async def`. The parameters of a method are the request: one parameter is the request
+    itself, several are a list or a dict. The return value is the reply. The method raises
+    `OperationError` for an error of its own. Clients can show the docstring.
     """
 
     def mark(kind: Any) -> Any:
@@ -70,10 +70,10 @@ def service(made: Any = None, *, name: str | None = None) -> Any:
 
 
 def operation(*, name: str | None = None, request: Any = None, reply: Any = None, error: Any = None) -> Callable[[_F], _F]:
-    """Sets the name of an operation, and types of samples for what it takes and gives.
+    """Sets the name of an operation, and types of samples for its request, reply and error.
 
     `request`, `reply` and `error` are dtypes of numbers, or of the class `SampleType`, for arrays
-    of one dimension, which travel as plain memory. None is a value of any kind.
+    of one dimension, which are sent as plain memory. None is a value of any kind.
     """
 
     def mark(method: _F) -> _F:
@@ -84,13 +84,13 @@ def operation(*, name: str | None = None, request: Any = None, reply: Any = None
 
 
 def _kebab(name: str) -> str:
-    """Returns a name as the traits of Rust have it: `SignalTuner` is `signal-tuner`."""
+    """Returns a name in the form that Rust traits use: `SignalTuner` is `signal-tuner`."""
     parts = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.replace("_", "-"))
     return re.sub("-+", "-", parts).strip("-").lower()
 
 
 def _methods(kind: type[Any]) -> list[str]:
-    """Returns the names of a class's public methods, as they are defined."""
+    """Returns the names of a class's public methods, in the order of definition."""
     names: dict[str, None] = {}
     for part in reversed(kind.__mro__[:-1]):
         for name, value in vars(part).items():
@@ -100,11 +100,11 @@ def _methods(kind: type[Any]) -> list[str]:
 
 
 class _WrongRequest(Exception):
-    """A request that does not fit the parameters."""
+    """A request that does not match the parameters."""
 
 
 class _Handler:
-    """One operation: what takes a request to a method, and its outcome to the client."""
+    """One operation: passes a request to a method, and the outcome to the client."""
 
     def __init__(self, service: str, name: str, method: Callable[..., Any]) -> None:
         self._what = f"{service}.{name}"
@@ -140,7 +140,7 @@ class _Handler:
         return any(it.default is inspect.Parameter.empty and it.kind not in kinds for it in parameters)
 
     def run(self, request: Any, responder: _Responder) -> None:
-        """Answers a call. What it raises ends the server."""
+        """Answers a call. An exception from this ends the server."""
         try:
             bound = self._bind(request)
             responder.reply(self._method(*bound.args, **bound.kwargs))
@@ -168,7 +168,7 @@ def _words(error: BaseException) -> str:
 
 
 def _refuse(responder: _Responder, error: Exception) -> None:
-    """Answers a call with what its handler has raised."""
+    """Answers a call with the exception that its handler has raised."""
     if isinstance(error, OperationError):
         try:
             return responder.fail(error.value)
@@ -187,19 +187,19 @@ class ServerCounts:
     refused: int
     """Calls that were answered without a handler."""
     cancelled: int
-    """Calls that their clients cancelled, in time or not."""
+    """Calls that their clients cancelled, whether in time or too late."""
     evicted: int
     """Clients that were disconnected because they broke the protocol."""
     replies_dropped: int
-    """Replies that a client did not take in time, or that had no client any more."""
+    """Replies that a client did not take in time, and replies to clients that had left."""
     clients: int
-    """Clients connected now."""
+    """Clients that are connected now."""
 
 
 def _noted(
     run: Callable[[Any, _Responder], None], inside: set[int]
 ) -> Callable[[Any, _Responder], None]:
-    """Returns the same function, which has its thread in `inside` while it runs."""
+    """Returns the same function, which records its thread in `inside` while it runs."""
 
     def noted(request: Any, responder: _Responder) -> None:
         thread = threading.get_ident()
@@ -216,16 +216,17 @@ class Server:
     """A server of an object with operations. Made by `Node.server`.
 
     `serve` answers calls on this thread, `serve_async` in an event loop, and `start` on a thread of
-    its own. `close`, as the end of a `with` block, ends it: its clients get `ServerGoneError` for
-    calls without a reply.
+    its own. `close` ends the server, and so does the end of a `with` block: clients get
+    `ServerGoneError` for calls without a reply.
 
-    A handler runs for one call at a time, unless it is `async def`, or `serve` and `start` are given
-    `threads`. An exception in it refuses its call with the exception's words (code
-    `handler-panicked`). `KeyboardInterrupt` and `SystemExit` do so too, and end the serving.
+    A handler runs for one call at a time, unless it is `async def`, or `serve` and `start` get
+    `threads`. An exception refuses the call, with the message of the exception (code
+    `handler-panicked`). `KeyboardInterrupt` and `SystemExit` do this too, and end the server.
 
-    With `threads`, so many calls run at once, each on a thread of its own. They begin in the order
-    of arrival, and are answered as they are finished; more calls wait. The object is used by several
-    threads then, with the interpreter's lock. `threading.local` is empty at the begin of each call.
+    With `threads`, this number of calls run at once, each on a thread of its own. They begin in the
+    order of arrival, and are answered as they finish; further calls wait. Several threads use the
+    object then, with the interpreter's lock. `threading.local` is empty at the beginning of each
+    call.
     """
 
     def __init__(
@@ -273,26 +274,26 @@ class Server:
 
     @property
     def service(self) -> str:
-        """The name by which clients find it."""
+        """The name by which clients find the service."""
         return self._core.service
 
     @property
     def address(self) -> str:
-        """Where clients connect: its transport and address."""
+        """The transport and address to which clients connect."""
         return self._core.address
 
     def operations(self) -> list[OperationInfo]:
-        """Returns its operations."""
+        """Returns the operations."""
         return [OperationInfo(*parts) for parts in self._core.operations()]
 
     def counts(self) -> ServerCounts:
-        """Returns its counters."""
+        """Returns the counters."""
         return ServerCounts(*self._core.counts())
 
     def serve(self, threads: int = 1) -> None:
         """Answers calls on this thread until the node is stopped, or the server is closed. With
-        handlers that are `async def`, it runs an event loop. With more `threads` than 1, it waits
-        while they answer."""
+        handlers that are `async def`, it runs an event loop. With `threads` above 1, it waits while
+        they answer."""
         self._check(threads)
         if self._has_async:
             asyncio.run(self.serve_async())
@@ -303,7 +304,7 @@ class Server:
             return
 
     def serve_one(self, timeout: float | None = None) -> bool:
-        """Answers one call on this thread. Returns whether one came within `timeout` seconds.
+        """Answers one call on this thread. Returns whether a call arrived within `timeout` seconds.
 
         Raises `StoppedError` once the node is stopped, and `UsageError` for a service with handlers
         that are `async def`.
@@ -339,7 +340,8 @@ class Server:
             raise _refused(f"`{self.service}` has handlers with `async def`, which run at once; leave out `threads`")
 
     def start(self, threads: int = 1) -> None:
-        """Serves on a thread of its own, or on so many, until `close`. They end with the program."""
+        """Serves on a thread of its own, or on `threads` threads, until `close`. They end with the
+        program."""
         self._check(threads)
         if self._thread is not None:
             raise _refused(f"the server of `{self.service}` has a thread already")
@@ -352,28 +354,28 @@ class Server:
         try:
             self.serve(threads)
         except SystemExit:
-            # As in any thread.
+            # Threads handle `SystemExit` in this way.
             pass
         except UsageError:
-            # It may be closed before the thread begins.
+            # The server may be closed before the thread begins.
             if not self._core.is_closed:
                 raise
         finally:
-            # Its clients do not wait for a server that has ended.
+            # Clients then do not wait for a server that has ended.
             self._core.close()
             self._has_ended.set()
 
     def close(self, timeout: float | None = 10.0) -> None:
-        """Ends the server. From its own handler, that is behind the handler.
+        """Ends the server. If a handler of the server calls it, the server ends after the handler.
 
-        Waits for the handlers that run on threads of `start`, and raises `TimeoutError` if it
-        does not return within `timeout` seconds. Then the server ends behind it.
+        Waits for the handlers that run on threads of `start`. If they do not return within
+        `timeout` seconds, raises `TimeoutError`, and the server ends after them.
         """
         self._core.close()
         thread = self._thread
         if thread is None or threading.get_ident() in self._inside:
             return
-        # A join that Ctrl-C interrupts takes the thread for ended.
+        # A join that Ctrl-C interrupts regards the thread as ended.
         if not self._has_ended.wait(timeout):
             raise TimeoutError(f"a handler of `{self.service}` did not return within {timeout} s")
 

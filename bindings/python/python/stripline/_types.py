@@ -27,9 +27,10 @@ _METADATA = "stripline"
 class SampleType:
     """The type of a topic's samples, with the name that both ends compare.
 
-    `SampleType("cs16")` is a built-in type, and `SampleType("det{range_bin:u32,level_db:f32}")` one
-    of a layout (docs/layouts.md). `SampleType("det", dtype)` gives a structured dtype its name.
-    Padding, pointers, Python objects and text are refused. A dtype of plain numbers needs none.
+    `SampleType("cs16")` is a built-in type, and `SampleType("det{range_bin:u32,level_db:f32}")` is
+    a type with a layout (docs/layouts.md). `SampleType("det", dtype)` gives a structured dtype its
+    name. Padding, pointers, Python objects and text are refused. A dtype of plain numbers needs no
+    name.
     """
 
     __slots__ = ("dtype", "layout")
@@ -41,7 +42,7 @@ class SampleType:
 
     def __init__(self, name: str, dtype: npt.DTypeLike | None = None) -> None:
         if dtype is None:
-            # The check is the library's; what passes it, the reader below reads.
+            # The library checks the name. The reader below can read every name that it accepts.
             _check_layout(name)
             self.layout, self.dtype = name, _Reader(name).read()
             return
@@ -71,10 +72,10 @@ def _refused(problem: str) -> UsageError:
 
 
 def _resolve(given: Any) -> tuple[str, np.dtype[Any]]:
-    """Returns the layout and the dtype of what a program gives as the type of samples."""
+    """Returns the layout and the dtype for the type of samples that a program gives."""
     if isinstance(given, SampleType):
         return given.layout, given.dtype
-    # Before numpy, whose "u8" has 8 bytes.
+    # This comes before numpy's names, where "u8" has 8 bytes.
     if isinstance(given, str) and _is_own_name(given):
         return given, _Reader(given).read()
     try:
@@ -85,7 +86,7 @@ def _resolve(given: Any) -> tuple[str, np.dtype[Any]]:
 
 
 def _is_own_name(name: str) -> bool:
-    """Returns whether a built-in type of the library has that name, as in a waveform file."""
+    """Returns whether a built-in type of the library has this name, as in a waveform file."""
     return name in _DTYPES or (name[:1] == "c" and name[1:] in _DTYPES)
 
 
@@ -112,7 +113,8 @@ def _text(dtype: np.dtype[Any], where: str) -> str:
 
 
 def _fields(dtype: np.dtype[Any], where: str) -> str:
-    """Returns the fields of a structure as in a layout. They lie one behind the other."""
+    """Returns the fields of a structure in the form of a layout. Each field begins where the one
+    before ends."""
     parts, end = [], 0
     assert dtype.names is not None and dtype.fields is not None
     for name in dtype.names:
@@ -124,7 +126,7 @@ def _fields(dtype: np.dtype[Any], where: str) -> str:
             )
         end = offset + kind.itemsize
         text = _text(kind, f"{where}.{name}")
-        # Lengths of arrays stand behind the base type.
+        # The lengths of arrays come after the base type.
         parts.append(f"{name}:{text}")
     if end != dtype.itemsize:
         raise _refused(f"`{where}` has padding at its end; add a field for it")
@@ -173,7 +175,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class Axis:
-    """What the place of a sample stands for: `start` and a `step` for each place, in `unit`."""
+    """The meaning of a sample's place: `start` and a `step` for each place, in `unit`."""
 
     start: float
     step: float
@@ -191,9 +193,9 @@ class StreamInfo:
     center_frequency_hz: float | None = None
     """The frequency that 0 Hz of the samples corresponds to."""
     row_length: int | None = None
-    """Samples of a row, if the samples are rows of a table."""
+    """The number of samples in a row, if the samples are rows of a table."""
     axes: tuple[Axis, ...] = ()
-    """That along a row, and that from row to row."""
+    """The axis along a row, and the axis from row to row."""
     channels: tuple[str, ...] = ()
     """The names of the channels, which take turns."""
     keywords: Mapping[str, Any] = field(default_factory=dict)
@@ -232,13 +234,13 @@ class Gap:
     """Packets that are missing."""
 
     reason: Literal["overflow", "peer-restart", "transport", "late"]
-    """Why they are: the receiver was slow, an end was restarted, or the transport lost them."""
+    """The cause: the receiver was slow, an end was restarted, or the transport lost packets."""
     first: int
-    """The number of the first that is missing."""
+    """The number of the first missing packet."""
     packets: int
-    """How many are missing; 0 after a restart, where the number is unknown."""
+    """The number of missing packets; 0 after a restart, because the number is unknown then."""
     samples: int
-    """How many samples are missing; 0 where that is unknown. Messages count as one each."""
+    """The number of missing samples; 0 if it is unknown. A message counts as one sample."""
 
 
 @dataclass(frozen=True)
@@ -257,28 +259,28 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Connection:
-    """The counts of a connection to a subscriber."""
+    """The counters of a connection to a subscriber."""
 
     connection: str
     """The connection, as `from -> to`."""
     packets: int
-    """Packets that were taken."""
+    """Packets that the subscriber has taken."""
     bytes: int
-    """Bytes of their samples."""
+    """The size of their samples, in bytes."""
     lost: int
     """Packets that were lost."""
     lost_samples: int
     """Samples that were lost, as far as they can be counted."""
     gaps: int
-    """Losses, of one or more packets each."""
+    """Losses of one or more packets in a row."""
     reordered: int
-    """Packets that came out of order."""
+    """Packets that arrived out of order."""
     peer_deaths: int
     """Deaths of the sender."""
 
 
 def _topics_text(topics: Any) -> str | os.PathLike[str]:
-    """Returns a topics file as its text, or the path of one."""
+    """Returns the text of a topics file, or the path of one."""
     if isinstance(topics, (str, os.PathLike)):
         return topics
     if not isinstance(topics, Mapping):
@@ -300,7 +302,7 @@ def _value(value: Any, where: str) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(part, where) for part in value) + "]"
     if isinstance(value, (bool, int, str)):
-        # The same text in JSON and TOML.
+        # The text is the same in JSON and TOML.
         return json.dumps(value)
     if isinstance(value, float):
         return repr(value)

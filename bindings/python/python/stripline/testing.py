@@ -1,4 +1,4 @@
-"""Tests of one component: it runs in this process, with inputs that the test feeds::
+"""Tests of one component, which runs in this process with inputs from the test::
 
     import numpy as np
     from stripline import testing
@@ -8,7 +8,7 @@
         result = testing.run(Gain, {"in": np.ones(4, np.complex64)}, properties={"factor": 2.0})
         assert result.outputs["out"].tolist() == [2, 2, 2, 2]
 
-`Harness` is for tests that change its properties while it runs.
+`Harness` is for tests that change properties while the component runs.
 """
 
 from __future__ import annotations
@@ -35,49 +35,50 @@ if TYPE_CHECKING:
 
 __all__ = ["Feed", "Harness", "Result", "run"]
 
-# How often a thread that takes packets checks that the component still runs.
+# The interval at which a thread that takes packets checks that the component still runs.
 _CHECK_S = 0.05
 
 
 @dataclass(frozen=True)
 class Feed:
-    """A packet for an input, with what `Publisher.send` takes beside its samples."""
+    """A packet for an input, with the arguments of `Publisher.send`."""
 
     samples: npt.NDArray[Any]
-    """Its samples."""
+    """The samples."""
     time_ns: int | None = None
-    """When the first was taken, in nanoseconds since the Unix epoch."""
+    """The time when the first sample was taken, in nanoseconds since the Unix epoch."""
     sample_index: int | None = None
-    """The number of the first; by default the next."""
+    """The number of the first sample; by default, the next number."""
     stream: StreamInfo | None = None
-    """The description of its stream; by default that of the packet before."""
+    """The description of the stream; by default, the description of the previous packet."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a component has made of its inputs."""
+    """The output of a component."""
 
     outputs: dict[str, npt.NDArray[Any]]
-    """The samples of each output, those of all its packets one behind the other."""
+    """The samples of each output, joined from all its packets."""
     packets: dict[str, list[Packet]]
     """The packets of each output."""
     messages: dict[str, list[Any]]
     """The values of each output of messages."""
     gaps: dict[str, list[Gap]]
-    """What is missing in each output."""
+    """The gaps in each output."""
     properties: dict[str, Any]
     """The read-only properties at the end."""
 
 
 class Harness:
-    """Runs one component in this process. It ends the component at the end of a `with` block.
+    """Runs one component in this process. The end of a `with` block ends the component.
 
-    `properties` are values by name; the others have their defaults. `types` gives the type of a port
-    that takes several. Ports in `unconnected` are not connected. `options` are those of each
-    connection, as in `Node(topics={"default": options})`, with the `dispatch` of a handler.
+    `properties` are values by name; properties that are not given have their defaults. `types`
+    gives the type of a port that takes several. Ports in `unconnected` are not connected. `options`
+    are the options of each connection, as in `Node(topics={"default": options})`, with the
+    `dispatch` of a handler.
 
-    Raises what the component's `__init__` raises, and `stripline.Error` for properties that the
-    declaration or `validate` refuses.
+    Raises the exceptions of the component's `__init__`, and `stripline.Error` for properties that
+    the declaration or `validate` refuses.
     """
 
     def __init__(
@@ -111,19 +112,21 @@ class Harness:
             self._raise(error)
 
     def input(self, port: str) -> Publisher:
-        """Takes the sending end of an input, once. Its `finish` ends the input's stream."""
+        """Takes the sending end of an input, once. The `finish` of this publisher ends the input's
+        stream."""
         return self._harness.input(port, self._samples(self._port(port, "input")))
 
     def output(self, port: str, *, hold: int = 4, copy: bool = False) -> Subscriber:
-        """Takes the receiving end of an output, once. One that is not taken may hold it up."""
+        """Takes the receiving end of an output, once. An output that is not taken may block the
+        component."""
         return self._harness.output(port, self._samples(self._port(port, "output")), hold, copy)
 
     def message_input(self, port: str) -> MessagePublisher:
-        """Takes the sending end of an input of messages, as `input`."""
+        """Takes the sending end of an input of messages, like `input`."""
         return self._harness.message_input(port, self._messages(self._port(port, "input")))
 
     def message_output(self, port: str) -> MessageSubscriber:
-        """Takes the receiving end of an output of messages, as `output`."""
+        """Takes the receiving end of an output of messages, like `output`."""
         return self._harness.message_output(port, self._messages(self._port(port, "output")))
 
     def set(self, property: str, value: Any, timeout: float | None = 10.0) -> None:
@@ -132,24 +135,24 @@ class Harness:
         self._harness.set(property, _plain(value), timeout)
 
     def test(self, name: str, timeout: float | None = 10.0) -> TestResult:
-        """Runs a self-test, as `stripline test` does. Waits as `set`."""
+        """Runs a self-test, as `stripline test` does. Waits like `set`."""
         return TestResult(*self._harness.test(name, timeout))
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The read-only properties now."""
+        """The current values of the read-only properties."""
         return self._typed(self._harness.values())
 
     def stop(self) -> None:
-        """Stops the component: its ports raise `StoppedError`."""
+        """Stops the component: the ports raise `StoppedError`."""
         self._harness.stop()
 
     def finish(self, timeout: float | None = 60.0) -> dict[str, Any]:
-        """Ends the inputs that were not taken, waits for the end of the component, and returns its
+        """Ends the inputs that were not taken, waits for the end of the component, and returns the
         read-only properties.
 
-        Raises what the component has raised. Raises `TimeoutError` if it does not end in time; it
-        is stopped then.
+        Raises the exception of the component. Raises `TimeoutError` if it does not end in time; it
+        is then stopped.
         """
         try:
             values = self._harness.finish(timeout)
@@ -199,7 +202,7 @@ class Harness:
         return {name: properties[name]._value(value) for name, value in values.items()}
 
     def _raise(self, error: Error) -> NoReturn:
-        """Raises what the component has raised, with its traceback."""
+        """Raises the exception of the component, with its traceback."""
         if self._raised:
             raise self._raised[-1] from error
         raise error
@@ -219,12 +222,12 @@ def run(
     options: Mapping[str, Any] | None = None,
     timeout: float | None = 60.0,
 ) -> Result:
-    """Runs a component from the begin of its inputs to their end, and returns what it has made.
+    """Runs a component from the beginning to the end of its inputs, and returns the output.
 
-    `inputs` has an array for each input, or its packets: arrays, or `Feed` with their times. For an
-    input of messages, it has their values. An input without one is at its end. A port that takes
-    several types has that of its array. The other arguments are those of `Harness`. Raises what the
-    component raises, and `TimeoutError`.
+    `inputs` has an array for each input, or the packets of the input: arrays, or `Feed` with times.
+    For an input of messages, it has the values. An input that is not listed is at its end. A port
+    that takes several types has the type of its array. The other arguments are the same as for
+    `Harness`. Raises the exceptions of the component, and `TimeoutError`.
     """
     _spec(component)
     ports = [it for it in _declared(component).values() if isinstance(it, _Port)]
@@ -358,7 +361,7 @@ class _Taker(_Thread):
                     return
 
     def samples(self) -> npt.NDArray[Any]:
-        # The one without any makes it an array where there is no packet.
+        # Without packets, this gives an empty array.
         nothing = np.empty(0, self.source.dtype)
         return np.concatenate([nothing, *(packet.samples for packet in self.packets)])
 
