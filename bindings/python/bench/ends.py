@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """An end in Python for `stripline bench bindings`, which starts it: `ends.py KIND ROLE BYTES NAME`.
 
-It prints `ready`, and then for each line `WARM COUNT` the nanoseconds of COUNT packets, after WARM that are
-not timed. The roles `ping` and `pong` return an array each way. The roles `sender` and `receiver` send one way.
-Each payload is an array of bytes that is written, and read at one byte of each cache line.
+It prints `ready`. Then it reads lines `WARM COUNT`, and prints for each the nanoseconds of COUNT
+packets, after WARM packets that are not timed. The roles `ping` and `pong` return an array each
+way. The roles `sender` and `receiver` send one way. Each payload is an array of bytes that is
+written, and read at one byte of each cache line.
 
 The kinds are `spin`, `block` and `async` of Stripline (a round trip), `send` and `loan` (one way), and the peers
 `iceoryx2` (a round trip that spins), `zmq` (a round trip) and `zmq-push` (one way).
@@ -17,7 +18,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# What `stripline bench bindings` takes for "a package is missing"; the reason is the last line of the errors.
+# The exit code by which `stripline bench bindings` recognises a missing package; the reason is the
+# last line of the errors.
 MISSING = 77
 LINE_BYTES = 64
 
@@ -40,7 +42,7 @@ def read(samples: Any) -> bytes:
 
 
 class Stripline:
-    """Both ends of this project's link."""
+    """Both ends of a Stripline link."""
 
     def __init__(self, kind: str, role: str, size: int, name: str) -> None:
         try:
@@ -56,7 +58,8 @@ class Stripline:
         if role != "sender":
             self.in_ = self.node.subscriber("from" if role == "ping" else "to", np.uint8)
         if kind == "async":
-            # One for all blocks: `async for` over it goes on where the one before has ended.
+            # One iterator for all blocks: each `async for` over it continues where the previous one
+            # ended.
             self.packets = aiter(self.in_)
         if role != "receiver":
             self.out.wait_for_receivers(1)
@@ -72,7 +75,7 @@ class Stripline:
         read(self.in_.receive().samples)
 
     async def receive_async(self, count: int, each: Callable[[], None]) -> None:
-        """Receives so many packets, and calls `each` after each."""
+        """Receives `count` packets, and calls `each` after each."""
         async for packet in self.packets:
             read(packet.samples)
             each()
@@ -82,7 +85,8 @@ class Stripline:
 
 
 class Iceoryx2:
-    """Both ends of iceoryx2, as its documentation has them: a slice of bytes, loaned and received in place."""
+    """Both ends of iceoryx2, as in its documentation: a slice of bytes, loaned and received in
+    place."""
 
     def __init__(self, _kind: str, role: str, size: int, name: str) -> None:
         try:
@@ -124,7 +128,8 @@ class Iceoryx2:
 
 
 class ZeroMq:
-    """Both ends of pyzmq over a Unix socket. Above its own threshold for copies, it copies nothing."""
+    """Both ends of pyzmq over a Unix socket. Above its own threshold for copies, pyzmq copies
+    nothing."""
 
     def __init__(self, kind: str, role: str, size: int, name: str) -> None:
         try:
@@ -137,7 +142,7 @@ class ZeroMq:
         self.context = zmq.Context()
         self.socket = self.context.socket(kinds[role])
         self.socket.linger = 0
-        # An abstract name: no file is left behind.
+        # The name is abstract, so no file is left behind.
         address = f"ipc://@{name}"
         if role in ("pong", "receiver"):
             self.socket.bind(address)
@@ -153,7 +158,7 @@ class ZeroMq:
 
 
 def work_of(ends: Any, kind: str, role: str) -> Callable[[int], None]:
-    """Returns what handles so many packets."""
+    """Returns the function that handles a block of packets."""
     if kind == "async":
         loop = asyncio.new_event_loop()
 
@@ -203,7 +208,7 @@ def main() -> None:
         start = time.perf_counter_ns()
         work(count)
         print(time.perf_counter_ns() - start, flush=True)
-    # Read where a process ends before its partner.
+    # The parent reads this line if a process ends before its partner.
     print("its input ended", file=sys.stderr)
 
 

@@ -1,4 +1,5 @@
-"""A component: the decoder of waveforms/adsb.toml in Python, which gives the frames of the stock one.
+"""A component: the decoder of waveforms/adsb.toml in Python. It returns the same frames as the
+stock decoder.
 
     [component.decoder]
     exec = ["python3", "adsb_decoder.py"]
@@ -62,7 +63,8 @@ class AdsbDecoder(stripline.Component, name="adsb-decoder"):
     aircraft = stripline.integer_property(0, "addresses stored now", read_only=True)
 
     def __init__(self) -> None:
-        # By address: when it was confirmed last, and by interrogator's code, its last reply.
+        # By address: the time of the last confirmation, and the interrogator's code and the time of
+        # the last reply.
         self.confirmed: dict[int, int] = {}
         self.replies: dict[int, tuple[int, int]] = {}
         self.recent: deque[tuple[int, int, bytes]] = deque(maxlen=32)
@@ -116,7 +118,7 @@ class AdsbDecoder(stripline.Component, name="adsb-decoder"):
         if code >= INTERROGATOR_CODES or not self.knows(address, sample):
             return False
         before, at = self.replies.get(address, (None, 0))
-        # The same transmission, decoded at two positions, is no evidence.
+        # The same transmission, decoded at two positions, is not evidence.
         is_again = before == code and sample - at >= LONG_FRAME_SAMPLES
         if is_again or before != code:
             self.replies[address] = (code, sample)
@@ -127,7 +129,7 @@ class AdsbDecoder(stripline.Component, name="adsb-decoder"):
         single = SYNDROMES[-bits:]
         runs = [0] * bits
         for length in range(1, self.correct_bits + 1):
-            # The run from each bit on, behind the format, has one bit more.
+            # The run from each bit on, after the format, has one bit more.
             runs = [run ^ last for run, last in zip(runs, single[4 + length :], strict=False)]
             if left in runs:
                 wrong = (1 << length) - 1 << bits - length - 5 - runs.index(left)

@@ -13,12 +13,12 @@ import stripline
 
 SAMPLE_RATE_HZ = 100e3
 TONE_HZ = 1e3
-# Samples of a packet: a hundredth of a second.
+# The number of samples in a packet: a hundredth of a second.
 PACKET_SAMPLES = 1000
 
 
 def main() -> None:
-    # Without options, domain and topics are those of the environment.
+    # Without options, the environment sets the domain and the topics.
     topics = {"topic": {"iq": {"transport": sys.argv[1]}}} if sys.argv[1:] else None
     about = stripline.StreamInfo("tone", sample_rate_hz=SAMPLE_RATE_HZ)
     with stripline.Node(topics=topics) as node:
@@ -34,7 +34,7 @@ def main() -> None:
                 time.sleep(PACKET_SAMPLES / SAMPLE_RATE_HZ)
         except KeyboardInterrupt:
             print(f"published {out.sequence} packets", flush=True)
-        # The end of the stream: it lets a subscriber distinguish the end from a crash.
+        # The end of the stream. By it, a subscriber distinguishes the end from a crash.
         out.finish()
 
 

@@ -13,16 +13,16 @@ import numpy as np
 
 import stripline
 
-# Packets between two lines of output.
+# The number of packets between two lines of output.
 EVERY = 100
 
 
 def show(packet: stripline.Packet) -> None:
-    # A loss is reported in its place: with the next packet.
+    # A loss is reported with the next packet, at its place in the stream.
     if gap := packet.gap:
         print(f"lost {gap.packets} packets from {gap.first} on ({gap.reason}): {gap.samples} samples", flush=True)
     if packet.sequence % EVERY == 0:
-        # They stay in the publisher's memory until the packet and its arrays are gone.
+        # The samples stay in the publisher's memory until the packet and its arrays are gone.
         power = np.mean(np.abs(packet.samples) ** 2)
         number, name = packet.sequence, packet.stream.id
         print(f"packet {number} of `{name}`: {len(packet)} samples, power {power:.3f}", flush=True)

@@ -1,4 +1,4 @@
-"""A class that is a service, and a client that is called like an object: in two processes or more.
+"""A class that is a service, and a client that is called like an object, in two processes or more.
 
     python tuner.py serve           in one terminal: Ctrl-C ends it
     python tuner.py serve tcp       the same over this transport

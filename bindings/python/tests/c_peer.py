@@ -1,4 +1,4 @@
-"""A publisher of messages in C, which sends any bytes."""
+"""A publisher of messages in C. It can send any bytes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CPublisher:
 
 @contextlib.contextmanager
 def c_publisher(topic: str) -> Iterator[CPublisher]:
-    """Makes one in a node of its own, of the domain in the environment."""
+    """Makes a publisher in a node of its own, in the domain of the environment."""
     node, publisher = _Pointer(), _Pointer()
     _check(_library().stripline_node_new(None, ctypes.byref(node), None))
     make = _library().stripline_message_publisher_new

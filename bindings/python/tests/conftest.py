@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Fixtures and helpers of the tests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _started: list[subprocess.Popen[str]] = []
 
 @pytest.fixture(autouse=True)
 def _end_programs() -> Iterator[None]:
-    """Ends what a test has started."""
+    """Ends the processes that a test has started."""
     yield
     while _started:
         with _started.pop() as process:
@@ -60,7 +60,7 @@ def _end_programs() -> Iterator[None]:
 
 
 def start(*command: str) -> subprocess.Popen[str]:
-    """Starts a program whose lines the test reads."""
+    """Starts a program. The test reads its lines."""
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
     _started.append(process)

@@ -1,4 +1,4 @@
-"""Arrays and types that do not fit."""
+"""Arrays and types that do not match."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_structures(node: stripline.Node) -> None:
     out.send(sent)
     found = in_.receive(PATIENCE_S).samples
     assert (found == sent).all() and found["doppler_bin"].tolist() == [-2, 5]
-    # Its dtype has the name with it.
+    # The dtype contains the name.
     assert stripline.SampleType("all", [("one", det.dtype), ("more", det.dtype, (2,))]).layout == (
         f"all{{one:{det.layout},more:{det.layout}[2]}}"
     )
@@ -137,7 +137,7 @@ def test_arrays_that_do_not_fit(node: stripline.Node) -> None:
         with pytest.raises(stripline.UsageError, match=problem) as refused:
             out.send(array)  # type: ignore[arg-type]
         assert refused.value.code == "invalid-argument"
-    # Nothing of it was sent, and what is read-only, empty or not aligned may be.
+    # Nothing was sent. Read-only, empty and unaligned arrays are accepted.
     good.flags.writeable = False
     out.send(good)
     out.send(good[:0])
@@ -149,7 +149,7 @@ def test_arrays_that_do_not_fit(node: stripline.Node) -> None:
 
 def test_too_large(node: stripline.Node) -> None:
     out, in_ = linked(node, np.uint8)
-    # It takes no memory before it is written.
+    # The array takes no memory before it is written.
     huge = np.zeros(2**31, np.uint8)
     with pytest.raises(stripline.UsageError, match="too large") as refused:
         out.send(huge)

@@ -1,4 +1,4 @@
-"""`async for`, and descriptors in a loop of the program's own."""
+"""`async for`, and descriptors in a program's own loop."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_cancelled_task_loses_no_packet(node: stripline.Node) -> None:
         assert packet.sequence == 0
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(anext(packets), 0.001)
-        # Readable and not waited for: the loop does not spin on it.
+        # The descriptor is readable and no task waits for it: the loop does not spin on it.
         out.send(np.ones(1, np.float32))
         await asyncio.sleep(0.001)
         assert (await anext(packets)).sequence == 1
@@ -64,7 +64,7 @@ def test_a_second_iterator_takes_the_place_of_one_that_was_left(node: stripline.
         first = aiter(in_)
         waiting = asyncio.ensure_future(anext(first))
         await asyncio.sleep(0)
-        # While one waits, another task gets an error.
+        # While one task waits, another task gets an error.
         with pytest.raises(stripline.UsageError, match="another task"):
             await anext(aiter(in_))
         out.send(np.zeros(1, np.float32))
@@ -72,7 +72,7 @@ def test_a_second_iterator_takes_the_place_of_one_that_was_left(node: stripline.
         second = aiter(in_)
         waiting = asyncio.ensure_future(anext(second))
         await asyncio.sleep(0)
-        # Its end does not take the reader away from the second.
+        # The end of the first iterator does not take the reader away from the second.
         del first
         out.send(np.zeros(1, np.float32))
         assert (await asyncio.wait_for(waiting, PATIENCE_S)).sequence == 1

@@ -27,7 +27,7 @@ class Status:
 
 @stripline.service
 class Tuner:
-    """A radio, as that of the guide."""
+    """A radio, like the radio of the guide."""
 
     def __init__(self) -> None:
         self.now = Status(100e6, 0)
@@ -127,14 +127,14 @@ def test_errors_of_the_service_are_exceptions(tuner: stripline.Client) -> None:
     refused("handler-panicked", "panicked: KeyError$", lambda: tuner.fail("quiet"))
     refused("handler-panicked", "the reply of `tuner.fail`: set has no form", lambda: tuner.fail("set"))
     refused("handler-panicked", "the error of `tuner.fail`: set has no form", lambda: tuner.fail("own set"))
-    # No argument is None.
+    # Without an argument, the request is None.
     refused("handler-panicked", "TypeError: .*NoneType", lambda: tuner.tune())
     refused("wrong-type", "missing a required argument: 'left'", lambda: tuner.add(right=2))
     refused("wrong-type", "too many positional arguments", lambda: tuner.add(1, 2, 3))
     refused("wrong-type", "tuner.only_named: ", lambda: tuner.only_named(5))
     refused("wrong-type", "tuner.status: too many", lambda: tuner.status(5))
     refused("unknown-operation", "it has tune, status", lambda: tuner.unknown())
-    # All of it goes on.
+    # The server and the client continue.
     assert tuner.fail("nothing") == "nothing"
 
 
@@ -196,7 +196,7 @@ def test_calls_that_are_not_answered(node: stripline.Node) -> None:
             cancelled.wait()
         assert found.value.code == "call-cancelled"
         del soon, cancelled
-        # One call is there, and others that were cancelled before it began.
+        # One call waits; others were cancelled before they began.
         assert server.serve_one(PATIENCE_S)
         assert call.wait() == 2
         assert not server.serve_one(0.001)
@@ -295,7 +295,7 @@ def test_a_server_that_has_waited_keeps_its_order_and_refuses_beyond(node: strip
 
 @stripline.service
 class Odd:
-    """Handlers that do what they should not."""
+    """Handlers that misuse the server."""
 
     def __init__(self, node: stripline.Node) -> None:
         self.client = node.client("odd", deadline=PATIENCE_S)
@@ -369,7 +369,7 @@ def test_a_handler_that_exits_ends_the_server(odd: tuple[stripline.Server, strip
     with pytest.raises(KeyboardInterrupt):
         while True:
             server.serve_one()
-    # The call behind it is not lost.
+    # The next call is not lost.
     assert after.wait() == 1
     call = client.exit.start("thread")
     server.start()
@@ -401,7 +401,7 @@ def test_a_handler_that_does_not_return(odd: tuple[stripline.Server, stripline.C
         server.close(0.001)
     serves.gate.set()
     server.close()
-    # It was answered before the server ended.
+    # The call was answered before the server ended.
     assert call.wait() == "late"
 
 
@@ -533,7 +533,7 @@ def test_a_server_that_is_closed_ends_its_handlers(node: stripline.Node) -> None
         assert await client.plain(2) == 2
         closing = asyncio.create_task(client.end())
         await serving
-        # That of the handler which closed it was answered.
+        # The call of the handler that closed the server was answered.
         assert await closing is None
         with pytest.raises(stripline.CallError):
             await call
@@ -565,7 +565,7 @@ def test_async_clients_wait_for_servers_and_deadlines(node: stripline.Node) -> N
             await asyncio.wait_for(client.double(3), 0.01)
         server.start()
         assert await early == 433.925e6
-        # Two of the three were cancelled before they began, and the first had no server.
+        # Two of the three calls were cancelled before they began, and the first had no server.
         assert await client.double("x" * 2_000_000) == "x" * 4_000_000
         assert client.servers()[0].server and client.counts()[0] >= 4
         server.close()
@@ -583,7 +583,7 @@ def test_pending_calls_are_awaited(tuner: stripline.Client) -> None:
         calls = [tuner.double.start(number) for number in range(20)]
         assert [await call for call in calls] == [2 * number for number in range(20)]
         assert await calls[0] == 0
-        # Threads call with the same client meanwhile.
+        # Threads call with the same client in the meantime.
         loop = asyncio.get_running_loop()
         threads = [loop.run_in_executor(None, tuner.double, number) for number in range(50)]
         for number in range(50):

@@ -1,4 +1,4 @@
-"""Component classes: what they declare, and how they run in a harness."""
+"""Component classes: their declarations, and how they run in a harness."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_live_changes_and_self_tests() -> None:
             mixed.input("in")
         in_.send(ONE)
         assert out.receive(PATIENCE_S).samples.tolist() == [1]
-        # While it waits for a packet.
+        # This happens while it waits for a packet.
         mixed.set("factor", 4)
         in_.finish()
         assert mixed.finish()["packets"] == 1
@@ -269,7 +269,7 @@ def test_the_failure_of_a_run_is_raised(mode: str, error: type[Exception], words
 def test_ends_that_are_no_failure() -> None:
     result = testing.run(Mixed, {"in": [ONE, ONE]}, properties={"mode": "exit"}, unconnected=["more-in"])
     assert len(result.packets["out"]) == 1 and result.properties["state"] == "made"
-    # A stop.
+    # The component is stopped.
     harness = testing.Harness(Mixed, types=F32, unconnected=["more-in"])
     harness.stop()
     assert harness.finish()["packets"] == 0
@@ -338,7 +338,7 @@ class Square(stripline.Component):
             return None
         if len(packet) == 6:
             return np.zeros(1)
-        # It is the component's own.
+        # The array belongs to the component.
         packet.samples[:] = packet.samples**2 + np.float32(self.bias)
         return packet.samples
 
@@ -347,7 +347,7 @@ class Square(stripline.Component):
 def test_a_handler_runs_on_the_threads_of_the_options(dispatch: str) -> None:
     packets = [np.full(2, number, np.float32) for number in range(50)]
     result = testing.run(Square, {"in": packets}, properties={"bias": 1}, options={"dispatch": dispatch})
-    # A pool keeps no order, unless its options have one.
+    # A pool does not keep the order, unless the options require it.
     found = sorted((packet.sample_index, packet.samples[0]) for packet in result.packets["out"])
     assert found == [(2 * number, number**2 + 1) for number in range(50)]
     assert result.properties == {"packets": 50}
@@ -442,7 +442,7 @@ def test_readouts_and_properties_are_set_by_those_that_may() -> None:
             with pytest.raises(stripline.UsageError, match="`count` was declared with another type than a text"):
                 self.count = "text"  # type: ignore[assignment]
             assert self.count == 1
-            # Out of its range: users see it as unknown.
+            # Out of range: users see the value as unknown.
             self.count = 11
 
     assert testing.run(Sets).properties == {}

@@ -1,4 +1,4 @@
-"""docs/languages.md: its code is that of the programs, and each publisher works with each subscriber."""
+"""docs/languages.md shows the programs' code, and each publisher works with each subscriber."""
 
 from __future__ import annotations
 

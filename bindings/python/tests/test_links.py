@@ -96,7 +96,7 @@ def test_more_than_hold_is_a_buffer_error_that_names_them(node: stripline.Node) 
         in_.receive(PATIENCE_S)
     assert isinstance(held.value, stripline.TooManyHeldError) and held.value.code == "too-many-held"
     view = kept.pop(0).samples[1:]
-    # A view holds it as well.
+    # A view keeps the packet as well.
     with pytest.raises(BufferError):
         in_.receive(PATIENCE_S)
     assert view.tolist() == [0]
@@ -151,7 +151,7 @@ def test_released_packets(node: stripline.Node) -> None:
         with pytest.raises(stripline.UsageError, match="is closed"):
             use()
     assert "released" in repr(packet)
-    # On another thread, while an array over it is read.
+    # The packet is released on another thread, while an array over it is read.
     packet = in_.receive(PATIENCE_S)
     view = packet.samples
     thread = threading.Thread(target=packet.release)
@@ -187,7 +187,7 @@ def test_a_loan_is_sent_at_the_end_and_read_only_then(node: stripline.Node) -> N
         y[0] = 9
     packet = in_.receive(PATIENCE_S)
     assert packet.samples.tolist() == [1, 2, 3, 4] and packet.time_ns == 3
-    # A slice kept over its send reaches neither the packet nor a later loan.
+    # A slice that is kept after the send reaches neither the packet nor a later loan.
     kept[:] = -1
     memory[0] = -2
     with out.loan(4) as z:
@@ -282,7 +282,8 @@ def test_dropped_without_finish(node: stripline.Node) -> None:
 
 
 def test_losses_are_reported_in_their_place(domain: str) -> None:
-    # Neither the ring nor the queue holds all packets, whenever the queue is filled from the ring.
+    # Neither the ring nor the queue can hold all packets, at whatever time the queue is filled from
+    # the ring.
     sent, topics = 500, {"topic": {"topic": {"overflow": "drop-oldest", "depth": 4, "buffer": 4096}}}
     with stripline.Node(domain, topics=topics) as node:
         out, in_ = linked(node)

@@ -1,4 +1,4 @@
-"""Messages as values."""
+"""Messages as Python values."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_the_deepest_value_travels(node: stripline.Node) -> None:
 
 def test_a_message_that_would_not_fit(node: stripline.Node) -> None:
     out, in_ = ends(node)
-    # Not much memory, until it is written out.
+    # This takes little memory until it is written out.
     part = b"x" * (1 << 20)
     with pytest.raises(stripline.UsageError, match=r"\[1023\]: a message has at most 1073741824 bytes"):
         out.send([part] * 1024)

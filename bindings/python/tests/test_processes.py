@@ -60,7 +60,7 @@ def test_packets_from_rust(domain: str, transport: str) -> None:
 def test_packets_to_rust(domain: str, transport: str, way: str) -> None:
     rust = start_numbers("receive", domain, transport, 500, 600)
     assert line(rust) == "waits"
-    # What the program in Rust expects of its peers.
+    # The values that the program in Rust expects of its peers.
     about = stripline.StreamInfo("of C++", 5e5)
     with stripline.Node(domain, topics=topics_of(transport)) as node:
         with node.publisher("numbers", np.uint32, stream=about) as out:
@@ -97,7 +97,7 @@ def test_a_killed_sender(domain: str, transport: str) -> None:
         view = packet.samples
         program.send_signal(signal.SIGKILL)
         program.wait()
-        # What was received stays, and another one takes its place.
+        # Received packets stay valid, and another publisher replaces the first one.
         assert view.tolist() == [1] * 3
         out = node.publisher("topic", np.float32)
         out.wait_for_receivers(1, PATIENCE_S)
@@ -147,7 +147,7 @@ def _child(out: Any, in_: Any, node: Any, results: Any) -> None:
             outcomes.append("no error")
         except stripline.ForkedError as error:
             outcomes.append(error.code)
-    # A node of its own works.
+    # A new node in the child works.
     with stripline.Node.isolated() as own:
         own_out, own_in = linked(own)
         own_out.send(np.full(1, 3, np.float32))
@@ -170,7 +170,7 @@ def test_a_fork(node: stripline.Node, packets: int) -> None:
     assert results.get(timeout=PATIENCE_S) == ["forked"] * 6 + ["3.0"]
     child.join(PATIENCE_S)
     assert child.exitcode == 0
-    # The parent's link is as it was.
+    # The parent's link is unchanged.
     out.send(np.full(1, 2, np.float32))
     assert in_.receive(PATIENCE_S).samples.tolist() == [2]
     out.finish()

@@ -15,7 +15,7 @@ import stripline
 
 @stripline.service
 class Radio:
-    """Handlers that meet, and that wait for the test."""
+    """Handlers that wait for each other, and handlers that wait for the test."""
 
     def __init__(self) -> None:
         self.barrier = threading.Barrier(3)
@@ -70,7 +70,7 @@ Ends = tuple[stripline.Server, stripline.Client, Radio]
 def test_as_many_handlers_run_at_once(radio: Ends) -> None:
     server, client, _ = radio
     server.start(threads=3)
-    # None returns before all three have begun.
+    # No call returns before all three have begun.
     calls = [client.meet.start(number) for number in range(3)]
     assert [call.wait() for call in calls] == [0, 1, 2]
     with pytest.raises(stripline.CallRefusedError, match="ValueError: no"):
@@ -85,7 +85,7 @@ def test_calls_begin_in_order_and_wait_for_a_thread(radio: Ends) -> None:
     server.start(threads=2)
     held = client.wait.start(-1)
     assert serves.begun.acquire(timeout=PATIENCE_S)
-    # The other thread has them all, one by one, and is not held up.
+    # The other thread handles all calls, one after the other, and is not blocked.
     calls = [client.note.start(number) for number in range(50)]
     assert [call.wait() for call in calls] == list(range(50))
     assert serves.order == list(range(50)) and not held.done()
@@ -97,7 +97,7 @@ def test_calls_begin_in_order_and_wait_for_a_thread(radio: Ends) -> None:
     serves.gate.set()
     assert (held.wait(), second.wait()) == (-1, -2)
     assert client.note(51) == 51
-    # The one that was given up was not started.
+    # The call that was cancelled was not started.
     assert serves.order == [*range(50), 51]
 
 
@@ -153,7 +153,7 @@ def test_a_handler_that_exits_ends_all_threads(radio: Ends) -> None:
         server.serve(threads=2)
     with pytest.raises(stripline.CallRefusedError, match="SystemExit: bye"):
         call.wait()
-    # What ran beside it was answered, and the server can go on.
+    # The call that ran beside it was answered, and the server can continue.
     assert held.wait() == 1
     server.start(threads=2)
     assert client.note(1) == 1

@@ -43,7 +43,7 @@ WAITS = {
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_ctrl_c_ends_each_wait(wait: str) -> None:
-    # The signal comes from a process of its own, so that any thread may get it.
+    # The signal comes from another process, so that any thread may get it.
     code = BEGIN + f"""
 try:
     print("waits", flush=True)

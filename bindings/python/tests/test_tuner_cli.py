@@ -39,7 +39,7 @@ def _domain(domain: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def server(request: pytest.FixtureRequest) -> Iterator[str]:
     """Runs a server in each language."""
     program = start(*PROGRAMS[request.param], "serve")
-    # Those in C and C++ have no function for the address.
+    # The servers in C and C++ have no function for the address.
     assert re.fullmatch(r"serving `tuner`( at shm:stripline-[0-9a-f]+)?; Ctrl-C ends it", line(program))
     yield request.param
     program.send_signal(signal.SIGINT)
@@ -117,7 +117,7 @@ def test_errors_of_a_rust_service_in_python() -> None:
             pass
         with pytest.raises(stripline.NoServerError):
             tuner.with_options(deadline=0.1).status()
-        # A server that comes back is found again.
+        # A server that is restarted is found again.
         program = start(*PYTHON, "serve")
         line(program)
         assert tuner.status() == {"frequency_hz": 100e6, "tunings": 0}

@@ -1,4 +1,4 @@
-"""Components in Python beside stock components, by the `stripline` command."""
+"""Components in Python beside stock components, run by the `stripline` command."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LIVE = "rate = 48e3, packet = 480"
 
 
 def stripline(*arguments: str, code: int = 0) -> str:
-    """Runs the command to its end. Returns all that it has printed."""
+    """Runs the command to its end. Returns all its output."""
     assert COMMAND, "bindings/python/check names the command in STRIPLINE_COMMAND"
     done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == code, (arguments, done)
@@ -57,7 +57,7 @@ def wait_until(is_met: Callable[[], object]) -> None:
 
 
 class Waveform:
-    """A source, a gain and a sink, as a file and while it runs."""
+    """A waveform with a source, a gain and a sink, as a file and while it runs."""
 
     def __init__(self, folder: Path, script: Path | str, **parts: str) -> None:
         self.name = f"py-{os.getpid()}-{next(_numbers)}"
@@ -86,14 +86,14 @@ class Waveform:
         return json.loads(done.stdout)[0]["value"] if done.returncode == 0 else None
 
     def counts(self, packets: int = 3) -> None:
-        """Waits until the gain has counted more packets than these."""
+        """Waits until the gain has counted more than `packets` packets."""
         wait_until(lambda: int(self.value("packets") or 0) > packets)
 
     def pid(self) -> int | None:
-        """Returns the process of the gain; None while there is none."""
+        """Returns the process number of the gain; None while it does not run."""
         command = [COMMAND, "ls", self.name, "--json"]
         found: list[dict[str, Any]] = []
-        # It is not listed if its launcher does not answer in time.
+        # The waveform is not listed if its launcher does not answer in time.
         while not found:
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
             found = json.loads(done.stdout)["waveforms"]
@@ -131,7 +131,7 @@ def waveform(tmp_path: Path) -> Iterator[Callable[..., Waveform]]:
 @pytest.fixture
 def script(tmp_path: Path) -> Callable[[str], Path]:
     def write(body: str) -> Path:
-        """Writes a gain whose `run` and other methods are these."""
+        """Writes a gain with this `run` and these other methods."""
         path = tmp_path / f"script-{next(_numbers)}.py"
         path.write_text(SCRIPT + body + '\nif __name__ == "__main__":\n    stripline.main(Gain)\n')
         return path
@@ -232,8 +232,8 @@ def test_the_failure_of_a_run(
 def test_recursion_until_the_stack_ends(
     waveform: Callable[..., Waveform], script: Callable[[str], Path], limit: int
 ) -> None:
-    # Through functions in C, whose frames are on the thread's stack. Where a program raises its
-    # limit, Python before 3.12 crashes, and the waveform reports it.
+    # The recursion passes through C functions, which have frames on the thread's stack. If a
+    # program raises the recursion limit, Python before 3.12 crashes, and the waveform reports it.
     body = f"""
     def run(self):
         sys.setrecursionlimit({limit})

@@ -65,7 +65,7 @@ def test_a_window_within_a_packet_is_in_place_and_stays(node: stripline.Node) ->
         first.samples[0] = 1
     with pytest.raises(ValueError):
         first.samples.flags.writeable = True
-    # Those that cross a boundary are copies, and hold nothing.
+    # Windows across a boundary are copies, and hold no packet.
     crossing = [in_.window(6), in_.window(8)]
     assert [window.samples[0] for window in crossing] == [4, 10]
     kept = [in_.window(6).samples[1:]]
@@ -101,7 +101,8 @@ def test_boundaries(domain: str) -> None:
         assert (window.samples.tolist(), window.is_whole, window.stream.id) == ([4, 5], False, "first")
         window = in_.window(6)
         assert (window.is_whole, window.stream.id, window.time_ns) == (True, "second", 0)
-        # How many packets are dropped is a matter of time. Some are: neither the ring nor the queue holds them all.
+        # The number of dropped packets depends on timing. Some are dropped, because neither the
+        # ring nor the queue can hold them all.
         for number in range(500):
             out.send(np.full(6, number, np.int32))
         out.finish()
@@ -123,7 +124,7 @@ def test_waits_and_bad_input(node: stripline.Node) -> None:
     with pytest.raises(TimeoutError, match="4 samples did not come within 0.001 s"):
         in_.window(4, timeout=0.001)
     out.send(np.arange(3, 6, dtype=np.int32))
-    # What had come was kept.
+    # The samples that had arrived were kept.
     assert in_.window(4, timeout=PATIENCE_S).samples.tolist() == [0, 1, 2, 3]
     for samples, hop, words in ((0, None, "a window of 0"), (1 << 30, None, "from 1 to"), (4, 0, "a hop of 0"),
                                 (4, 5, "a hop of 5")):  # fmt: skip

@@ -301,8 +301,7 @@ class _Waits:
         try:
             while True:
                 for future, pending in list(self._calls.items()):
-                    # A wait without a call checks again itself. A new call has already been
-                    # checked.
+                    # A wait without a call polls again by itself. A new wait has just done that.
                     if pending is None:
                         if not is_new:
                             self._end(future)
