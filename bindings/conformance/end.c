@@ -14,18 +14,19 @@
 
 enum { objects_max = 32, words_max = 64, line_max = 1 << 16 };
 
-/* What a name stands for. */
+/* The kind of object that a name refers to. */
 enum kind { none, publisher, subscriber, windows, packet, client, server };
 
 struct object {
     enum kind kind;
     char name[64];
-    /* The handle of that kind. */
+    /* The handle of this kind. */
     void *handle;
-    /* Of a port: what the topic adds to each byte, and the bytes of a sample. */
+    /* For a port: the number that the topic adds to each byte, and the size of a sample in
+     * bytes. */
     uint64_t seed;
     size_t sample_bytes;
-    /* Of a publisher: the index of the next sample. */
+    /* For a publisher: the index of the next sample. */
     uint64_t next;
 };
 
@@ -45,7 +46,7 @@ static void answer(const char *text) {
     fflush(stdout);
 }
 
-/* Prints a failure, in one line, and frees it. */
+/* Prints a failure, in one line, and frees the error. */
 static void print_failure(stripline_status status, stripline_error *error) {
     stripline_text word = stripline_status_word(status);
     printf("error %.*s ", (int)word.length, word.data);
@@ -57,7 +58,7 @@ static void print_failure(stripline_status status, stripline_error *error) {
     stripline_error_free(error);
 }
 
-/* Answers with what a call has returned. */
+/* Answers with the result of a call. */
 static void answer_status(stripline_status status, stripline_error *error) {
     if (status == STRIPLINE_OK) {
         answer("ok");
@@ -69,7 +70,7 @@ static void answer_status(stripline_status status, stripline_error *error) {
     }
 }
 
-/* Answers with what a call has returned: write `&error` for its error. */
+/* Answers with the result of a call: write `&error` for the error. */
 #define ANSWER(call) \
     do { \
         stripline_error *error = NULL; \
@@ -97,7 +98,7 @@ static struct object *add(enum kind kind, const char *name, void *handle) {
     give_up("too many objects", name);
 }
 
-/* Frees what a name stands for. */
+/* Frees the object of a name. */
 static void drop(struct object *object) {
     switch (object->kind) {
         case publisher: stripline_publisher_free(object->handle); break;
@@ -122,7 +123,7 @@ static void close_all(void) {
     node = NULL;
 }
 
-/* The payload: each byte is a function of its number in its stream, and of the topic. */
+/* The payload: each byte is a function of its index in the stream, and of the topic. */
 static unsigned char byte_of(uint64_t number, uint64_t seed) {
     return (unsigned char)(number * 167 + (number >> 8) * 13 + seed);
 }
@@ -142,7 +143,7 @@ static int is_sound(const void *memory, size_t bytes, uint64_t first, uint64_t s
     return 1;
 }
 
-/* The bytes of a sample of the types that the driver uses. */
+/* Returns the size of a sample in bytes, for the types that the driver uses. */
 static size_t bytes_of(const char *type) {
     static const struct {
         const char *name;
@@ -157,10 +158,10 @@ static size_t bytes_of(const char *type) {
     return 0;
 }
 
-/* Makes a port of a name and a type, or answers why not. */
+/* Makes a port with a name and a type, or answers with the reason why it cannot. */
 static void open_port(enum kind kind, char **words, uint32_t hold) {
     stripline_sample_type type = {.size = sizeof type, .name = words[3]};
-    /* Both are checked: this program and the library have the same structures. */
+    /* Size and alignment are checked: this program and the library have the same structures. */
     type.sample_size = bytes_of(words[3]);
     type.sample_align = type.sample_size == 0 ? 0 : strchr(words[3], '{') != NULL ? 4
                         : *words[3] == 'c'    ? type.sample_size / 2
@@ -205,7 +206,7 @@ static void set_stream(char **words) {
     ANSWER(stripline_publisher_set_stream(find(words[1])->handle, &stream, &error));
 }
 
-/* Reads `KEY=VALUE` into the options of a packet; returns the way, or the one before. */
+/* Reads `KEY=VALUE` into the options of a packet. Returns the new way, or the previous one. */
 static const char *read_option(char *word, stripline_send_options *options, const char *way) {
     static const char *const scopes[] = {"none", "transport", "server", "target"};
     char *value = strchr(word, '=');
@@ -251,7 +252,7 @@ static stripline_status send_one(
             status = stripline_loan_commit(loan, options, error);
         }
     } else {
-        /* Aligned for any type. */
+        /* The memory is aligned for any type. */
         void *memory = malloc(bytes + 1);
         if (memory == NULL) {
             give_up("no memory for", "a packet");
@@ -262,7 +263,7 @@ static stripline_status send_one(
                      : stripline_publisher_send(out->handle, memory, samples, options, error);
         free(memory);
     }
-    /* Also one without an acknowledgement is sent. */
+    /* A packet without an acknowledgement is sent, too. */
     stripline_publisher_sequence(out->handle, &after, NULL);
     if (after > before) {
         out->next = index + samples;
@@ -301,7 +302,7 @@ static void send_packets(char **words, int count) {
     answer_sequence(out);
 }
 
-/* What the packets of a batch are written with. */
+/* The context for writing the packets of a batch. */
 struct batch {
     const struct object *out;
     size_t samples;
@@ -375,7 +376,7 @@ static void fill_up(char **words) {
     }
 }
 
-/* Prints the token of a packet; that of a window lacks its last part. */
+/* Prints the token of a packet, or of a window without its last part. */
 static void print_token(const struct object *in, const stripline_packet *packet) {
     static const char *const reasons[] = {"", "overflow", "peer-restart", "transport", "late"};
     stripline_packet_info info = {.size = sizeof info};
@@ -396,7 +397,7 @@ static void print_token(const struct object *in, const stripline_packet *packet)
     }
 }
 
-/* Prints what came in place of a packet, and ends the line. */
+/* Prints the outcome that replaces a packet, and ends the line. */
 static void print_outcome(const struct object *in, stripline_status status, stripline_error *error) {
     uint64_t packets = 0, samples = 0;
     if (status == STRIPLINE_EMPTY) {
@@ -416,7 +417,7 @@ static void print_outcome(const struct object *in, stripline_status status, stri
 
 static int64_t nanoseconds(const char *ms) { return strtoll(ms, NULL, 10) * 1000000; }
 
-/* Takes packets, and prints each by a function of its kind. */
+/* Takes packets, and prints each with the function for its kind. */
 static void take_each(char **words, void (*print)(const struct object *in, const stripline_packet *found)) {
     struct object *in = find(words[1]);
     answer_begins();
@@ -525,7 +526,8 @@ static void list_refusals(void) {
     stripline_report_free(report);
 }
 
-/* The bytes of a message of a command: in hexadecimal, or `bytes:` and the length of a byte string. The caller frees. */
+/* Returns the bytes of a message from a command: in hexadecimal, or `bytes:` and the length of a
+ * byte string. The caller frees them. */
 static unsigned char *encoded(const char *word, size_t *bytes) {
     const int is_large = strncmp(word, "bytes:", 6) == 0;
     const size_t length = is_large ? strtoul(word + 6, NULL, 10) : strlen(word) / 2;
@@ -566,7 +568,7 @@ static void send_messages(char **words, int count) {
     answer_sequence(out);
 }
 
-/* Prints a message: in hexadecimal, or its length and the sum of its bytes. */
+/* Prints a message: in hexadecimal, or the length and the sum of the bytes. */
 static void print_message(const struct object *in, const stripline_packet *message) {
     (void)in;
     stripline_packet_info info = {.size = sizeof info};
@@ -602,7 +604,7 @@ static void open_messages(enum kind kind, char **words) {
     answer_status(status, error);
 }
 
-/* What a handler of packets prints, and at which packet it fails. */
+/* The context of a handler: its output, and the packet at which it fails. */
 struct handling {
     const struct object *in;
     const char *fails_at;
@@ -627,7 +629,7 @@ static void handle(char **words) {
     print_outcome(in, status, error);
 }
 
-/* Takes what is there. */
+/* Takes the packets that have arrived. */
 static void drain(char **words) {
     struct object *in = find(words[1]);
     struct handling how = {.in = in, .fails_at = "-"};
@@ -654,7 +656,7 @@ static void count_peers(const struct object *object) {
     fflush(stdout);
 }
 
-/* The waker is one of the object. `wake_up`, the handler of SIGINT, wakes it. */
+/* The object's waker. `wake_up`, the handler of SIGINT, uses it. */
 static void watch(const struct object *object) {
     stripline_error *error = NULL;
     stripline_waker *made = NULL, *last = waker;
@@ -672,7 +674,7 @@ static void wake_up(int signal) {
     stripline_waker_wake(waker, NULL);
 }
 
-/* Whole numbers in CBOR (RFC 8949): the shortest form is written, each form read. */
+/* Whole numbers in CBOR (RFC 8949). This writes the shortest form, and reads every form. */
 static size_t encode(uint64_t number, unsigned char *bytes) {
     size_t width = number < 24 ? 0 : number < 1 << 8 ? 1 : number < 1 << 16 ? 2 : number >> 32 == 0 ? 4 : 8;
     bytes[0] = (unsigned char)(width == 0 ? number : width == 1 ? 24 : width == 2 ? 25 : width == 4 ? 26 : 27);
@@ -741,7 +743,7 @@ static void refuse(void *context, const void *request, size_t bytes, stripline_r
     stripline_responder_free(responder);
 }
 
-/* As a program refuses that has found its own mistake. */
+/* A program reports a mistake of its own in this way. */
 static void throw_it(void *context, const void *request, size_t bytes, stripline_responder *responder) {
     (void)context, (void)request, (void)bytes;
     stripline_responder_refuse_as(responder, STRIPLINE_HANDLER_PANICKED, "the antenna has fallen over", NULL);
@@ -810,7 +812,7 @@ static void open_node(char **words) {
     ANSWER(stripline_node_new(&options, &node, &error));
 }
 
-/* Splits a line into that many words at most; the last one has the rest. */
+/* Splits a line into at most `most` words. The last word has the rest of the line. */
 static int split(char *line, char **words, int most) {
     int count = 0;
     while (count < most) {
@@ -824,7 +826,7 @@ static int split(char *line, char **words, int most) {
     return count;
 }
 
-/* How many words each command has whose last one may have blanks. */
+/* Returns the number of words of each command with a last word that may contain blanks. */
 static int words_of(const char *line) {
     return strncmp(line, "node ", 5) == 0 ? 3 : strncmp(line, "stream ", 7) == 0 ? 7
            : strncmp(line, "refuse ", 7) == 0                                      ? 3

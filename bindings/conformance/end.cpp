@@ -47,7 +47,7 @@ std::string failed(const stripline::failure &failure) {
     return "error " + std::string(stripline::word(failure.code())) + " " + message;
 }
 
-// The token of a packet, and of a window without its last part.
+// Returns the token of a packet, or of a window without its last part.
 template <class T>
 std::string token_of(const stripline::packet_base<T> &packet, std::uint64_t seed) {
     static const std::array<const char *, 5> reasons = {"", "overflow", "peer-restart", "transport", "late"};
@@ -64,7 +64,7 @@ std::string token_of(const stripline::packet_base<T> &packet, std::uint64_t seed
     return token.str();
 }
 
-// How a packet is sent.
+// The way in which a packet is sent.
 struct sending {
     std::string way;
     stripline::send_options options;
@@ -107,7 +107,7 @@ struct output {
     virtual void send(std::size_t samples, const sending &how) = 0;
     virtual void send_many(std::size_t packets, std::size_t samples) = 0;
     virtual void send_message(const std::vector<std::uint8_t> &message) = 0;
-    // Opens a loan, and sends it after the call of a function.
+    // Opens a loan, and sends it after the function has returned.
     virtual void lend(std::size_t samples, const std::function<void()> &until) = 0;
     virtual void finish(milliseconds timeout) = 0;
     virtual void abandon() = 0;
@@ -152,7 +152,7 @@ public:
     void send(std::size_t samples, const sending &how) override {
         const std::uint64_t before = publisher_.sequence();
         const std::uint64_t index = how.options.sample_index.value_or(next_);
-        // Also one without an acknowledgement is sent.
+        // A packet without an acknowledgement is sent, too.
         struct count_on {
             output_of &of;
             std::uint64_t before, next;
@@ -334,7 +334,7 @@ private:
         return options;
     }
 
-    // Receives one packet for a function; returns what came in its place.
+    // Receives one packet for a function. Returns the outcome that replaces a packet.
     template <class Each>
     std::optional<std::string> receive(milliseconds timeout, Each each) {
         auto found = subscriber_.receive_for(timeout, std::nothrow);
@@ -389,7 +389,7 @@ private:
     std::uint64_t seed_;
 };
 
-// Runs a function with an object of the type of that name.
+// Runs a function with an object of the named type.
 template <class Run>
 auto with_type(const std::string &name, Run run) {
     if (name == "u8") {
@@ -446,7 +446,7 @@ stripline::service service_of(const std::string &name) {
     return service;
 }
 
-// The waker that `wake_up`, the handler of SIGINT, wakes.
+// The waker for `wake_up`, the handler of SIGINT.
 const stripline::waker *volatile watched = nullptr;
 
 void wake_up(int) { watched->wake(); }
@@ -599,7 +599,7 @@ private:
         return words;
     }
 
-    // What stands behind so many words.
+    // Returns the rest of a line after `count` words.
     static std::string rest(const std::string &line, std::size_t count) {
         std::size_t at = 0;
         for (; count > 0; count--) {

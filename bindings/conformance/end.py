@@ -34,19 +34,20 @@ def seconds(ms: str) -> float:
 
 
 def payload(first: int, count: int, seed: int) -> npt.NDArray[np.uint8]:
-    """Returns bytes, each of which is a function of its number in its stream, and of the topic."""
+    """Returns bytes. Each is a function of its index in the stream, and of the topic."""
     number = np.arange(first, first + count, dtype=np.uint64)
     made = number * np.uint64(167) + (number >> np.uint64(8)) * np.uint64(13) + np.uint64(seed)
     return made.astype(np.uint8)
 
 
-# CBOR (RFC 8949), beside that of the library: what is sent is read from bytes, what has come is printed as bytes.
+# A CBOR implementation (RFC 8949) independent of the library: messages to send are decoded from
+# bytes, and received messages are printed as bytes.
 
 _WIDTHS = {24: 1, 25: 2, 26: 4, 27: 8}
 
 
 def decode(data: bytes, at: int = 0) -> tuple[Any, int]:
-    """Returns the value at a place, and the place behind it."""
+    """Returns the value at a position, and the position after it."""
     kind, low = data[at] >> 5, data[at] & 31
     at += 1
     if kind == 7:
@@ -92,20 +93,22 @@ def encode(value: Any) -> bytes:
 
 
 def value_of(word: str) -> Any:
-    """Returns the message of a command: in hexadecimal, or `bytes:` and the length of a byte string."""
+    """Returns the message of a command: in hexadecimal, or `bytes:` and the length of a byte
+    string."""
     if word.startswith("bytes:"):
         return bytes(place * 7 % 256 for place in range(int(word.removeprefix("bytes:"))))
     return decode(bytes.fromhex(word))[0]
 
 
 def printed(value: Any) -> str:
-    """Returns how a message is printed: in hexadecimal, or its length and the sum of its bytes."""
+    """Returns the printed form of a message: in hexadecimal, or the length and the sum of the
+    bytes."""
     encoded = encode(value)
     return encoded.hex() if len(encoded) <= 64 else f"#{len(encoded)}.{sum(encoded)}"
 
 
 class Port:
-    """What ports of any kind have besides their handle."""
+    """The common base of ports of any kind."""
 
     def __init__(self, topic: str, dtype: np.dtype[Any]) -> None:
         self.seed = sum(topic.encode())
@@ -125,7 +128,7 @@ class Port:
 
 
 class Output(Port):
-    """A publisher, and the index of its next sample."""
+    """A publisher, and the index of the next sample."""
 
     def __init__(self, handle: stripline.Publisher, topic: str) -> None:
         super().__init__(topic, handle.dtype)
@@ -145,7 +148,7 @@ class Output(Port):
             else:
                 self.handle.send(array, **options)
         finally:
-            # Also one without an acknowledgement is sent.
+            # A packet without an acknowledgement is sent, too.
             if self.handle.sequence > before:
                 self.next = index + samples
 
@@ -184,7 +187,8 @@ def option(word: str) -> tuple[str, Any]:
 
 
 def in_place_of_packet(port: Input | Windows | Messages, receive: Callable[[], str]) -> tuple[str, bool]:
-    """Returns what a function makes of a packet and true, or what came in its place."""
+    """Returns the result of a function for a packet and true, or the outcome that replaces a packet
+    and false."""
     try:
         return receive(), True
     except TimeoutError:
@@ -242,7 +246,7 @@ class Desk:
 
 
 class End:
-    """The objects of this end, by their names."""
+    """The objects of this end, by name."""
 
     def __init__(self) -> None:
         self.node: stripline.Node | None = None
@@ -340,7 +344,7 @@ class End:
         return " ".join([*found, "done"])
 
     def do_handle(self, name: str, fails_at: str) -> str:
-        """In Python, the handler is the body of a loop. It refuses the packet that it fails at."""
+        """In Python, the handler is the body of a loop. It refuses the packet at which it fails."""
         port = self._packets(name)
         found = []
 
@@ -503,7 +507,7 @@ class End:
 
 
 class CtrlC:
-    """Ends the command under way, or else the next."""
+    """Ends the command under way, or else the next one."""
 
     def __init__(self) -> None:
         self.is_working = self.is_pending = False

@@ -1,4 +1,5 @@
-// What the end in C++ sends and checks: payloads, and messages and whole numbers in CBOR (RFC 8949).
+// The values that the end in C++ sends and checks: payloads, and messages and whole numbers in CBOR
+// (RFC 8949).
 #ifndef VALUES_HPP
 #define VALUES_HPP
 
@@ -14,7 +15,7 @@
 
 inline std::uint64_t number(const std::string &word) { return std::stoull(word); }
 
-// The payload: each byte is a function of its number in its stream, and of the topic.
+// The payload: each byte is a function of its index in the stream, and of the topic.
 inline std::uint8_t byte_of(std::uint64_t number, std::uint64_t seed) {
     return static_cast<std::uint8_t>(number * 167 + (number >> 8) * 13 + seed);
 }
@@ -49,7 +50,8 @@ inline std::uint64_t seed_of(const std::string &topic) {
     return seed;
 }
 
-// The bytes of a message of a command: in hexadecimal, or `bytes:` and the length of a byte string.
+// Returns the bytes of a message from a command: in hexadecimal, or `bytes:` and the length of a
+// byte string.
 inline std::vector<std::uint8_t> encoded(const std::string &word) {
     std::vector<std::uint8_t> message;
     if (word.rfind("bytes:", 0) == 0) {
@@ -69,7 +71,7 @@ inline std::vector<std::uint8_t> encoded(const std::string &word) {
     return message;
 }
 
-// How a message is printed: in hexadecimal, or its length and the sum of its bytes.
+// Returns the printed form of a message: in hexadecimal, or the length and the sum of the bytes.
 template <class T>
 std::string printed(stripline::span<const T> samples) {
     const auto *bytes = reinterpret_cast<const std::uint8_t *>(samples.data());
@@ -85,7 +87,7 @@ std::string printed(stripline::span<const T> samples) {
     return length > 64 ? "#" + std::to_string(length) + "." + std::to_string(sum) : text;
 }
 
-// Whole numbers in CBOR (RFC 8949): the shortest form is written, each form read.
+// Whole numbers in CBOR (RFC 8949). This writes the shortest form, and reads every form.
 inline std::vector<std::uint8_t> encode(std::uint64_t number) {
     const unsigned width = number < 24 ? 0 : number < 1 << 8 ? 1 : number < 1 << 16 ? 2 : number >> 32 == 0 ? 4 : 8;
     std::vector<std::uint8_t> bytes = {static_cast<std::uint8_t>(

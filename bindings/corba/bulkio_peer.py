@@ -1,4 +1,5 @@
-"""A program that is built only from the IDL, with omniidl and g++, joins waveforms by data ports of BulkIO.
+"""A program that is built only from the IDL, with omniidl and g++, joins waveforms through BulkIO
+data ports.
 
     bulkio_peer.py COMMAND [PART]...    COMMAND: `stripline` with the feature `corba`; PART: a function below
 """
@@ -34,9 +35,9 @@ TYPES = {
     "cf32": "cfloat",
     "f64": "double",
 }
-# Where a waveform listens, and where the peer does.
+# The addresses on which a waveform and the peer listen.
 WAYS = {"giop:unix": "unix", "giop:tcp": "tcp/127.0.0.1:0", "giop:ssl": "tls/127.0.0.1:0"}
-# Files of TLS, made anew by each run.
+# TLS files, made anew by each run.
 CERTIFICATES = BUILD / "certificates"
 NULL = '[component.sink]\ntype = "null-sink"\n'
 CONNECTION = '[[connection]]\nfrom = "source.out"\nto = "sink.in"\n'
@@ -49,7 +50,7 @@ def build() -> str:
     names = ["-Wba", "-Wbh=.hh", "-Wbs=SK.cc", "-Wbd=DynSK.cc"]
     subprocess.run(["omniidl", "-bcxx", *names, "-C", str(BUILD), str(idl)], check=True)
     sources = [str(ROOT / "bindings/corba/peer.cc"), str(BUILD / "bulkioSK.cc"), str(BUILD / "bulkioDynSK.cc")]
-    # TLS of omniORB is there where its library is linked.
+    # omniORB has TLS if its TLS library is linked.
     libraries = ["-Wl,--no-as-needed", "-lomnisslTP4", "-lomniDynamic4", "-lomniORB4", "-lomnithread", "-lpthread"]
     program = str(BUILD / "peer")
     subprocess.run(["g++", "-std=c++17", "-O1", f"-I{BUILD}", "-o", program, *sources, *libraries], check=True)
@@ -57,7 +58,7 @@ def build() -> str:
 
 
 def certificates() -> None:
-    """Makes two authorities, and of each a certificate for this host."""
+    """Makes two authorities, and for each a certificate for this host."""
     shutil.rmtree(CERTIFICATES, ignore_errors=True)
     CERTIFICATES.mkdir()
 
@@ -90,7 +91,7 @@ def tls_options(ca: str = "ca.pem", both: str = "own-both.pem") -> tuple[str, ..
 
 
 class Program:
-    """A process with lines of output that can be waited for."""
+    """A process with lines of output to wait for."""
 
     def __init__(self, arguments: list[str], *, errors: bool = False) -> None:
         stderr = subprocess.STDOUT if errors else None
@@ -105,7 +106,7 @@ class Program:
         self.lines.put(None)
 
     def wait_for(self, word: str) -> str:
-        """Waits for a line with a word, and returns it. It may have come before."""
+        """Waits for a line with a word, and returns it. The line may have come before."""
         for line in self.printed.splitlines():
             if word in line:
                 return line
@@ -135,7 +136,7 @@ class Program:
 
 
 class Place:
-    """A folder of a test, and what runs in it."""
+    """The folder of a test, and the processes that run in it."""
 
     def __init__(self, folder: str, peer: str, way: str) -> None:
         self.folder, self.peer_program, self.way = pathlib.Path(folder), peer, way
@@ -158,7 +159,8 @@ class Place:
         return Program([self.peer_program, *map(str, words), *address, *options], errors=True)
 
     def options(self, more: str, *own: str) -> str:
-        """Returns a component's properties: where it listens unless `more` has that, its own, and `more`."""
+        """Returns a component's properties: its address (unless `more` sets it), its own
+        properties, and `more`."""
         listen = [] if "listen" in more else [f'listen = "{WAYS[self.way]}"']
         files = [tls()[2:]] if self.way == "giop:ssl" and "ca =" not in more else []
         return ", ".join([*listen, *files, *own]) + more
@@ -177,7 +179,7 @@ class Place:
         return f'[component.sink]\ntype = "bulkio-sink"\nproperties = {{ {options} }}\n'
 
     def numbers(self, name: str, count: int, more: str = "") -> str:
-        """A source of a file with random samples of `cf32`."""
+        """A source that reads a file with random samples of `cf32`."""
         (self.folder / name).write_bytes(random.randbytes(8 * count))
         options = f'path = "{self.path(name)}", format = "cf32", packet = 100, sample_rate = 1e6{more}'
         return f'[component.source]\ntype = "file-source"\nproperties = {{ {options} }}\n'
@@ -199,7 +201,7 @@ def same(one: str, other: str) -> int:
 
 
 def through_a_waveform(place: Place) -> None:
-    """Packets of a client go into a waveform and come out at a servant, as they were."""
+    """Packets of a client go into a waveform and come out at a servant, unchanged."""
     for samples, kind in TYPES.items():
         for way in ("two-way", "one-way"):
             sent, received, ior, servant_ior = place.fresh("sent", "received", "source.ior", "servant.ior")
@@ -260,7 +262,7 @@ def in_order(place: Place) -> None:
 
 
 def bad_calls(place: Place) -> None:
-    """Calls that do not fit are refused, and the waveform goes on."""
+    """Calls with a mistake are refused, and the waveform continues."""
     (ior,) = place.fresh("source.ior")
     waveform = place.waveform(place.source("cf32", ior) + NULL)
     wait_for("the source's reference", lambda: os.path.exists(ior))
@@ -280,13 +282,13 @@ def bad_calls(place: Place) -> None:
 
 
 def port_of(ior: str) -> int:
-    """Returns the port of a reference, over TLS that of its component."""
+    """Returns the port of a reference. With TLS, the port is in a component of the profile."""
     raw = bytes.fromhex(ior.strip()[4:])
     place = raw.index(b"127.0.0.1\0") + 10
     port = int.from_bytes(raw[place : place + 2], "little" if raw[0] else "big")
     if port:
         return port
-    # A profile of TLS has the port in a component with the tag 20, behind two shorts of options.
+    # A TLS profile has the port in a component with the tag 20, after two shorts of options.
     at = raw.index(bytes([20, 0, 0, 0] if raw[0] else [0, 0, 0, 20])) + 8
     order = "little" if raw[at] else "big"
     return int.from_bytes(raw[at + 6 : at + 8], order)
@@ -303,7 +305,7 @@ def garbage_at(ior: str) -> None:
         *(b"GIOP\x01\x02\x01\x00\x40\x00\x00\x00" + random.randbytes(64) for _ in range(200)),
     ):
         with socket.create_connection(("127.0.0.1", port)) as stranger:
-            # It may be closed before all is written.
+            # The server may close the connection before all is written.
             try:
                 stranger.sendall(message)
             except OSError:
@@ -311,7 +313,7 @@ def garbage_at(ior: str) -> None:
 
 
 def bad_references(place: Place) -> None:
-    """References that lead nowhere are named, with what may be wrong."""
+    """For references that lead nowhere, the error names them and the likely cause."""
     servant_ior, stale = place.fresh("servant.ior", "stale.ior")
     servant = place.peer("serve", "short", servant_ior)
     wait_for("the servant's reference", lambda: os.path.exists(servant_ior))
@@ -343,7 +345,8 @@ def bad_references(place: Place) -> None:
 
 
 def killed_peers(place: Place) -> None:
-    """A target that is killed in a call is named; the other one gets everything. So is a client that is killed."""
+    """If a target is killed in a call, the error names it; the other target gets everything. The
+    same holds for a client that is killed."""
     out, ior, good_ior, bad_ior = place.fresh("out", "sink.ior", "good.ior", "bad.ior")
     good, bad = place.peer("serve", "cfloat", good_ior, out), place.peer("stall", "cfloat", bad_ior)
     wait_for("the servants' references", lambda: os.path.exists(good_ior) and os.path.exists(bad_ior))
@@ -354,7 +357,7 @@ def killed_peers(place: Place) -> None:
     good.end()
     assert "has failed and is disconnected: COMM_FAILURE" in waveform.end(), waveform.printed
     size = same(place.path("numbers"), out)
-    # A client, and the next one.
+    # A client, and then another one.
     sent, out, ior = place.fresh("sent", "out", "source.ior")
     file = f'[component.sink]\ntype = "file-sink"\nproperties = {{ path = "{out}" }}\n'
     waveform = place.waveform(place.source("cf32", ior, ", streams = 1") + file)
@@ -433,7 +436,7 @@ def names(place: Place) -> None:
             waveform = place.waveform(place.source("cf32", marks[0], f', streams = 1, name = "{name}"') + file)
             wait_for("the source's reference", lambda marks=marks: os.path.exists(marks[0]))
             if dead:
-                # Its name is that of a dead object then.
+                # The name then refers to a dead object.
                 second = place.waveform(place.source("cf32", "", f', name = "{name}"') + NULL)
                 assert "another object that lives" in second.end(None), second.printed
                 for component in components_of(waveform):
@@ -463,7 +466,8 @@ def is_dead(place: Place, ior: str) -> bool:
 
 
 def one_orb(place: Place) -> None:
-    """A process with an ORB for connections alone has none for other programs, and the remedy is named."""
+    """A process with an ORB only for connections offers none to other programs, and the error names
+    the remedy."""
     thread = 'placement = "thread"\n'
     components = f'[component.first]\ntype = "null-source"\n{thread}[component.last]\ntype = "null-sink"\n{thread}'
     connection = '[[connection]]\nfrom = "first.out"\nto = "last.in"\ntransport = "corba"\n'
@@ -483,14 +487,14 @@ def one_orb(place: Place) -> None:
 
 
 def tls_only(place: Place) -> None:
-    """Strangers have no call over TLS, and files that do not fit are named."""
+    """Strangers cannot call over TLS, and the error names files with a mistake."""
     if place.way != "giop:ssl":
         return
     sent, out, ior, servant_ior = place.fresh("sent", "out", "source.ior", "servant.ior")
     file = f'[component.sink]\ntype = "file-sink"\nproperties = {{ path = "{out}" }}\n'
     waveform = place.waveform(place.source("cf32", ior, ", streams = 1") + file)
     wait_for("the source's reference", lambda: os.path.exists(ior))
-    # Calls without TLS are among it.
+    # The garbage includes calls without TLS.
     garbage_at(pathlib.Path(ior).read_text())
     strangers = [
         ("another authority's certificate", tls_options("ca.pem", "other-both.pem")),
@@ -499,12 +503,12 @@ def tls_only(place: Place) -> None:
     for name, options in strangers:
         client = place.peer("push", ior, "cfloat", 1, 10, "two-way", place.path("lost"), options=options)
         assert "failed" in client.end(1), f"{name}: {client.printed}"
-    # One that never begins TLS does not keep the next one out.
+    # A client that never begins TLS does not block the next client.
     with socket.create_connection(("127.0.0.1", port_of(pathlib.Path(ior).read_text()))):
         place.peer("push", ior, "cfloat", 100, 100, "two-way", sent).end()
         waveform.end()
     size = same(sent, out)
-    # A sink calls no servant that another authority vouches for.
+    # A sink does not call a servant with a certificate of another authority.
     servant = place.peer("serve", "cfloat", servant_ior, options=tls_options("other-ca.pem", "other-both.pem"))
     wait_for("the servant's reference", lambda: os.path.exists(servant_ior))
     waveform = place.waveform(place.numbers("numbers", 1000) + place.sink("", f', connect = "{servant_ior}"'))
@@ -524,7 +528,8 @@ def tls_only(place: Place) -> None:
 
 
 def no_names_are_left(place: Place) -> None:
-    """A kill of everything leaves a name of a socket, which the next start removes; an end leaves none."""
+    """A kill of all processes leaves the name of a socket, which the next start removes; a clean
+    end leaves none."""
     if place.way != "giop:unix":
         return
     left = lambda: {name for name in os.listdir("/tmp") if name.startswith(("stripline-bulkio-", "stripline-corba-"))}

@@ -1,5 +1,5 @@
-// A program with data ports of BulkIO, built only from the IDL with omniidl and g++: a client, a servant, and an
-// implementation of `CF::Port`. `bulkio_peer.py` builds and runs it.
+// A program with BulkIO data ports, built only from the IDL with omniidl and g++: a client, a
+// servant, and an implementation of `CF::Port`. `bulkio_peer.py` builds and runs it.
 //
 //     peer [omniORB's options] push REFERENCE TYPE COUNT ELEMENTS way FILE
 //     peer serve TYPE IOR_FILE FILE
@@ -32,7 +32,7 @@ namespace {
 
 CORBA::ORB_var orb;
 
-// One insertion, because threads say things at the same time.
+// A single insertion, because several threads print at the same time.
 void say(const std::string &line) { std::cout << line + "\n" << std::flush; }
 
 [[noreturn]] void fail(const std::string &why) {
@@ -98,7 +98,7 @@ BULKIO::PrecisionUTCTime time_of(uint64_t number) {
   return time;
 }
 
-// A packet of its number, of elements with any bits.
+// Fills packet `number` with elements of any bits.
 template <class Sequence>
 void fill(Sequence &data, uint64_t number, CORBA::ULong elements) {
   data.length(elements);
@@ -157,7 +157,7 @@ void push(CORBA::Object_ptr object, bool is_complex, uint64_t count, CORBA::ULon
   port->pushPacket(data, none, true, "there");
 }
 
-// What has come to a provides port.
+// The packets that have arrived at a provides port.
 struct Arrivals {
   std::mutex lock;
   std::condition_variable changed;
@@ -215,7 +215,7 @@ void take(Arrivals &arrivals, const void *bytes, size_t size, const BULKIO::Prec
   if (!arrivals.streams.count(stream)) fail("a packet of a stream without a description");
   if (arrivals.stalls) {
     say("stalls");
-    // For as long as the process lives.
+    // Waits until the process ends.
     arrivals.changed.wait(turn, [] { return false; });
   }
   if (size) {
@@ -238,7 +238,7 @@ SERVANT(dataUlong, PortTypes::UlongSequence)
 SERVANT(dataFloat, PortTypes::FloatSequence)
 SERVANT(dataDouble, PortTypes::DoubleSequence)
 
-// Calls a function with the kind and the servant of a type, as `float` or `cfloat`.
+// Calls a function with the kind and the servant of a type, such as `float` or `cfloat`.
 template <class Function>
 auto with_type(std::string type, Function function) {
   bool is_complex = type[0] == 'c';
@@ -266,7 +266,8 @@ CORBA::Object_ptr activate(Arguments &&...arguments) {
   return poa->id_to_reference(id);
 }
 
-// Waits for the end of the stream, or for so many packets, and prints what has come.
+// Waits for the end of the stream, or for `count` packets, and prints the packets that have
+// arrived.
 void await(Arrivals &arrivals, uint64_t count) {
   std::unique_lock<std::mutex> turn(arrivals.lock);
   arrivals.changed.wait(turn, [&] { return arrivals.has_ended || (count && arrivals.packets >= count); });
@@ -303,7 +304,7 @@ class Uses : public POA_CF::Port, public PortableServer::RefCountServantBase {
   std::string connection;
 };
 
-// Calls that must fail, and how: by one of these exceptions.
+// Makes a call that must fail, with one of these exceptions.
 void expect(const char *what, const char *name, const std::function<void()> &call) {
   try {
     call();
@@ -419,7 +420,7 @@ int main(int count, char **arguments) {
         object = activate<Servant>(arrivals);
         publish(object, words[2]);
         await(arrivals, 0);
-        // Calls that have not returned.
+        // Waits for calls that have not returned.
         orb->shutdown(true);
       });
     } else if (command == "uses") {

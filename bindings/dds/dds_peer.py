@@ -1,4 +1,5 @@
-"""The package `cyclonedds` joins waveforms: it subscribes and publishes with types made of Stripline's IDL.
+"""The package `cyclonedds` joins waveforms: it subscribes and publishes with types made from
+Stripline's IDL.
 
     dds_peer.py COMMAND [MESSAGES]      COMMAND: `stripline` with the feature `dds`
 """
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable
 
 DOMAIN = random.randrange(100, 200)
-# Only the loopback interface, as Stripline's own participants.
+# Uses only the loopback interface, like Stripline's own participants.
 os.environ["CYCLONEDDS_URI"] = """<CycloneDDS><Domain id="any">
     <General><Interfaces><NetworkInterface name="lo" multicast="false"/></Interfaces>
     <AllowMulticast>false</AllowMulticast></General>
@@ -41,7 +42,7 @@ MESSAGES = int(float(sys.argv[2])) if len(sys.argv) > 2 else 500
 PATIENCE_S = 60.0
 TYPES = stripline_idl.load()
 RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=10)), Policy.History.KeepAll)
-# The domain of the topics of connections.
+# The DDS domain for the topics of connections.
 CONNECTIONS = 87
 
 
@@ -69,14 +70,14 @@ def source(samples: str, topic: str, more: str = "") -> str:
 
 
 def through_a_waveform(folder: str, participant: DomainParticipant) -> None:
-    """Messages go into a waveform and come back as they were."""
+    """Messages go into a waveform and come back unchanged."""
     there = DataWriter(participant, Topic(participant, "there", TYPES.ComplexShortSamples), RELIABLE)
     back = DataReader(participant, Topic(participant, "back", TYPES.ComplexShortSamples), RELIABLE)
     sink = f'[component.sink]\ntype = "dds-sink"\nproperties = {{ topic = "back", domain = {DOMAIN}, readers = 1 }}'
     waveform = start(folder, source("cs16", "there") + "\n" + sink, '[[connection]]\nfrom = "source.out"\nto = "sink.in"')
     wait_for("both ends are found", lambda: there.get_matched_subscriptions() and back.get_matched_publications())
     sent, found, index = [], [], 0
-    # A reader that is found may not have found the writer, and gets nothing that is written before.
+    # A reader that was found may not have found the writer yet. Until then, it gets nothing.
     marker = TYPES.ComplexShortSamples(TYPES.SampleInfo(0, 0, 2e6, 1e8), [0, 0])
     wait_for("a marker comes back", lambda: there.write(marker) or back.take())
     for number in range(MESSAGES):
@@ -95,7 +96,7 @@ def through_a_waveform(folder: str, participant: DomainParticipant) -> None:
 
 
 def of_another_type(folder: str, participant: DomainParticipant) -> None:
-    """A writer of another type, and half of a complex sample, are named."""
+    """A writer of another type, and half of a complex sample, give errors that name them."""
     null = '[component.sink]\ntype = "null-sink"'
     connection = '[[connection]]\nfrom = "source.out"\nto = "sink.in"'
     writer = DataWriter(participant, Topic(participant, "other", TYPES.FloatSamples), RELIABLE)
@@ -114,7 +115,7 @@ def of_another_type(folder: str, participant: DomainParticipant) -> None:
 
 
 def of_a_connection(folder: str) -> None:
-    """A stranger reads the packets of a connection, and what it writes there changes nothing."""
+    """A stranger reads the packets of a connection, and its own writes change nothing."""
     components = """[component.source]
         type = "signal-generator"
         properties = { sample_rate = 1e5, packet = 100 }
@@ -140,7 +141,7 @@ def of_a_connection(folder: str) -> None:
 
     def read() -> bool:
         for sample in reader.take(N=100):
-            # A frame begins with the packet's number, and the bytes of its payload.
+            # A frame begins with the packet's number, and the length of its payload in bytes.
             place = 0
             while place + 48 <= len(sample.bytes):
                 sequence, length = struct.unpack_from("<QI", bytes(sample.bytes), place)
@@ -185,7 +186,8 @@ PERMISSIONS = """<?xml version="1.0" encoding="utf-8"?>
 
 
 def enclave(folder: str, authority: str, name: str) -> str:
-    """Makes the files of DDS Security of a participant, and the authority where it is missing. Returns the folder."""
+    """Makes the DDS Security files of a participant, and of the authority if they are missing.
+    Returns the folder."""
     place = pathlib.Path(folder)
     (place / name).mkdir()
 
@@ -209,11 +211,12 @@ def enclave(folder: str, authority: str, name: str) -> str:
 
 
 def secured(folder: str, participant: DomainParticipant) -> None:
-    """Two participants of an authority exchange samples; strangers read none. Files that do not fit are named."""
+    """Two participants of an authority exchange samples; strangers read none. Errors name files
+    with a mistake."""
     ours, theirs = enclave(folder, "ca", "sender"), enclave(folder, "ca", "receiver")
     stranger = enclave(folder, "other-ca", "stranger")
     numbers, out, stolen = (pathlib.Path(folder) / name for name in ("numbers", "out", "stolen"))
-    # The file sink may keep the last of it until it ends.
+    # The file sink may keep the last part until it ends.
     size = 3 << 20
     numbers.write_bytes(random.randbytes(size + (1 << 18)))
     connection = '[[connection]]\nfrom = "source.out"\nto = "sink.in"'

@@ -1,4 +1,5 @@
-"""Makes Python classes of Stripline's IDL for the package `cyclonedds`. Its own compiler of IDL is not in every wheel."""
+"""Makes Python classes from Stripline's IDL for the package `cyclonedds`. The package's own IDL
+compiler is not in every wheel."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def translate(idl: str) -> str:
 def load() -> types.ModuleType:
     """Returns the module."""
     module = sys.modules.setdefault("stripline_types", types.ModuleType("stripline_types"))
-    # Annotations are evaluated, unlike those of this file.
+    # Annotations are evaluated, unlike in this file.
     text = compile(translate(IDL.read_text()), str(IDL), "exec", dont_inherit=True)
     exec(text, module.__dict__)  # noqa: S102
     return module

@@ -1,5 +1,5 @@
-// The two ends of omniORB for stopped_receiver.py, which compiles them with what omniidl generates. Both are at the
-// library's defaults, over TCP on this host.
+// The two ends of omniORB for stopped_receiver.py, which compiles them with the output of omniidl.
+// Both use the defaults of the library, over TCP on this host.
 //
 //     stopped_omniorb receive PORT    prints `ready`, counts packets until a line comes, and prints their number
 //     stopped_omniorb send PORT       sends a packet for each line with its number, and prints a line after it
@@ -51,7 +51,7 @@ int receive(CORBA::ORB_ptr orb) {
   std::string line;
   std::getline(std::cin, line);
   std::cout << counter.count() << std::endl;
-  // The servant is on the stack: nothing may call it after this.
+  // The servant is on the stack, so nothing may call it after this.
   std::_Exit(0);
 }
 

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 """Other middleware beside a receiver that is stopped: how many packets it loses.
 
-A process receives packets of 1 KiB, 50 a second. It is stopped (SIGSTOP) for so many seconds, and goes on. The program
-prints how many packets were sent and received, and the longest send.
+A process receives packets of 1 KiB, 50 a second. It is stopped (SIGSTOP) for the given number of
+seconds, and then continues. The program prints the number of packets sent and received, and the
+longest send.
 
     pip install pyzmq eclipse-zenoh cyclonedds iceoryx2
     apt-get install g++ omniidl libomniorb4-dev
     python3 stopped_receiver.py zenoh --seconds 15
     python3 stopped_receiver.py all --seconds 60
 
-The libraries are at their defaults, but for: `zmq-push` and `zmq-pub` use TCP on this host; `zenoh` sends reliably and
-blocking; `dds` is reliable and keeps all, where `dds-default` is at its defaults; `iceoryx2` is polled every millisecond;
-`omniorb` is two programs in C++ over TCP, with one-way calls.
-`stripline-torture stop` does the same over each transport of Stripline.
+The libraries use their defaults, with these exceptions: `zmq-push` and `zmq-pub` use TCP on this
+host; `zenoh` sends reliably and blocking; `dds` is reliable and keeps all, while `dds-default` uses
+the defaults; `iceoryx2` is polled every millisecond; `omniorb` is two programs in C++ over TCP,
+with one-way calls. `stripline-torture stop` does the same over each transport of Stripline.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import time
 
 RATE = 50
 BYTES = 1024
-# Seconds before the stop, after it, and for what is still in transit at the end.
+# The seconds before the stop, after it, and for packets still in transit at the end.
 BEFORE, AFTER, REST = 2.0, 5.0, 3.0
 
 
@@ -126,7 +127,7 @@ class Dds:
         print("ready", flush=True)
         while not is_over():
             for sample in reader.take(100):
-                # Others say that a writer came or went.
+                # Other samples report that a writer has joined or left.
                 if isinstance(sample, self.types.OctetSamples):
                     take(sample.info.sample_index)
             time.sleep(0.001)
@@ -146,7 +147,7 @@ class Dds:
 
 
 class Iceoryx2:
-    """A service of slices, with a service's own defaults."""
+    """A service of slices, with the defaults of a service."""
 
     def __init__(self, place: str):
         import ctypes
@@ -180,11 +181,11 @@ class Iceoryx2:
 
 
 class Omniorb:
-    """One-way calls of what omniidl generates. Its ends are programs in C++."""
+    """One-way calls with the code that omniidl generates. The ends are programs in C++."""
 
     def __init__(self, place: str):
         self.place = place
-        # The receiver, which starts first, builds the program of both.
+        # The receiver, which starts first, builds the program for both ends.
         self.folder = pathlib.Path(tempfile.gettempdir(), f"stopped_omniorb.{place}")
         self.program = str(self.folder / "stopped_omniorb")
 
@@ -196,13 +197,13 @@ class Omniorb:
         libraries = ["-lomniORB4", "-lomnithread", "-lpthread"]
         options = ["-std=c++17", "-O1", f"-I{self.folder}", "-o", self.program]
         subprocess.run(["g++", *options, *files, *libraries], check=True)
-        # In place of this process: its standard input and output are the same.
+        # This replaces the process: standard input and output stay the same.
         os.execv(self.program, [self.program, "receive", self.place])
 
     def sender(self):
         command = [self.program, "send", self.place]
         self.held = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        # Both ends run, and need their file no more.
+        # Both ends run, and no longer need the file.
         shutil.rmtree(self.folder)
 
         def send(data: bytes):
@@ -245,10 +246,10 @@ def run(library: str, seconds: float) -> None:
     try:
         if receiver.stdout.readline().strip() != "ready":
             sys.exit(f"the receiver of {library} does not start")
-        # Its sessions end with it.
+        # The sessions of the library end with this process.
         sending = LIBRARIES[library](place)
         send = sending.sender()
-        # Until both ends have found each other.
+        # Waits until both ends have found each other.
         time.sleep(1)
         count, longest, begun, is_stopped, problem = 0, 0.0, time.monotonic(), None, None
         while (now := time.monotonic() - begun) < BEFORE + seconds + AFTER:
@@ -292,7 +293,7 @@ def main() -> None:
         return receive(options.library, options.receive)
     libraries = LIBRARIES if options.library == "all" else [options.library]
     for library in libraries:
-        # In a process of its own: the libraries keep threads.
+        # Each library runs in a process of its own, because the libraries keep threads.
         if options.library == "all":
             subprocess.run([sys.executable, __file__, library, "--seconds", str(options.seconds)], check=False)
         else:

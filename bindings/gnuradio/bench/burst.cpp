@@ -1,9 +1,10 @@
-// One end of a link between two flowgraphs that passes bursts on. links.py runs it and compiles nothing.
+// One end of a link between two flowgraphs, which passes bursts. links.py runs it and compiles
+// nothing.
 //
 //     stripline-gr-burst send|receive stripline|zeromq|spinning ADDRESS BURSTS SAMPLES
 //
-// Each burst begins with the time at which its block returned it. The receiver prints, for each, the nanoseconds
-// until a block has read its last sample. Both processes have one clock.
+// Each burst begins with the time at which its block returned it. For each burst, the receiver
+// prints the nanoseconds until a block has read the last sample. Both processes use the same clock.
 #include <stripline/gr/sink.hpp>
 #include <stripline/gr/source.hpp>
 
@@ -63,7 +64,7 @@ private:
     const std::size_t samples_;
 };
 
-/// Reads bursts, and keeps their latencies.
+/// Reads bursts, and stores their latencies.
 class reader : public gr::sync_block {
 public:
     reader(std::size_t count, std::size_t samples)
@@ -133,14 +134,14 @@ int main(int argc, char **argv) {
             graph->connect(from, 0, gr::zeromq::push_sink::make(sizeof(gr_complex), 1, endpoint.data()), 0);
         }
         graph->run();
-        // What the peer library still has queued is lost when the process ends.
+        // Packets that the peer library still has in its queue are lost when the process ends.
         std::getchar();
         return 0;
     }
     const auto into = gnuradio::make_block_sptr<reader>(count, samples);
     if (is_ours) {
         stripline::gr::source_options with;
-        // Longer than the pause.
+        // The time is longer than the pause.
         with.spin_us = std::string(argv[2]) == "spinning" ? 10'000 : 0;
         with.domain = address;
         graph->connect(stripline::gr::source::make("complex", "iq", with), 0, into, 0);
@@ -151,7 +152,7 @@ int main(int argc, char **argv) {
     std::puts("ready");
     std::fflush(stdout);
     into->wait();
-    // A source of gr-zeromq does not end with the block behind it.
+    // A source of gr-zeromq does not end with the block after it.
     graph->stop();
     graph->wait();
     if (!into->is_whole()) {

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Measures a link between the flowgraphs of two processes beside gr-zeromq, and how long a stop takes.
+"""Measures a link between the flowgraphs of two processes beside gr-zeromq, and the duration of a
+stop.
 
 Usage: /usr/bin/python3 links.py [--samples N] [--rounds N] [--bursts N] [--json | --stops]
 
-The kinds of link take turns within each round. The null is this project's link over itself, measured
-twice a round. Each figure is the median of the rounds; a ratio is the median of the ratios in a round.
-The rate is that at the receiver, from its first item to its last. Processor time is that of both
-processes, from the start of their flowgraphs. The payload is written by a block of vectors and read
-by one that squares. gr-zeromq pushes and pulls over a Unix socket, so that nothing is lost.
+The kinds of link take turns within each round. As a null test, a Stripline link is compared with
+itself, measured twice a round. Each figure is the median of the rounds; a ratio is the median of
+the ratios in a round. The rate is measured at the receiver, from its first item to its last.
+Processor time is the sum of both processes, from the start of their flowgraphs. A block of vectors
+writes the payload, and a block that squares reads it. gr-zeromq pushes and pulls over a Unix
+socket, so that nothing is lost.
 
-The latency of a burst is that from the end of the block that makes it to the end of a block in the
-other process that has read its last sample; of a measurement, the median but for the first third of the
-bursts. 1000 samples come every 3 ms.
-The blocks are in C++: packaging/gnuradio-install installs the program.
+The latency of a burst is the time from the end of the block that makes it to the end of a block in
+the other process that has read the last sample. The latency of a measurement is the median, without
+the first third of the bursts. 1000 samples come every 3 ms. The blocks are in C++:
+packaging/gnuradio-install installs the program.
 """
 
 import argparse
@@ -38,7 +40,7 @@ PACKET = [complex(number % 251, 1) for number in range(100_000)]
 KINDS = ("stripline", "zeromq", "stripline-again", "one-process")
 LINKS = (*KINDS[:3], "spinning")
 BURST_SAMPLES = 1000
-# Installed beside the module: PREFIX/lib/pythonX.Y/site-packages/gnuradio/stripline.
+# The program is installed beside the module: PREFIX/lib/pythonX.Y/site-packages/gnuradio/stripline.
 BURST_PROGRAM = Path(stripline.__file__).parents[5] / "libexec/stripline-gr-burst"
 
 
@@ -60,7 +62,7 @@ def source_of(kind, address):
 
 
 def run(graph, samples, last):
-    """Runs a flowgraph, and returns its rate at a block and its processor time."""
+    """Runs a flowgraph, and returns the rate at a block and the processor time."""
     before = processor_s()
     graph.start()
     while last.nitems_read(0) == 0:
@@ -88,7 +90,7 @@ def sender(kind, address):
     graph.connect(blocks.vector_source_c(PACKET, True), sink_of(kind, address))
     before = processor_s()
     graph.start()
-    # It sends until the receiver has all.
+    # The sender continues until the receiver has all.
     sys.stdin.readline()
     graph.stop()
     gr.top_block_wait_unlocked(graph._impl)
@@ -101,7 +103,7 @@ def process(*arguments):
 
 
 def measure(kind, number, samples):
-    """Runs one link, and returns its rate and its processor time a sample."""
+    """Runs one link, and returns its rate and its processor time per sample."""
     address = f"gr-bench-{os.getpid()}-{number}-{kind}"
     receives = process("receiver", kind, address, samples)
     parts = [receives]
@@ -135,18 +137,18 @@ def burst(kind, number, count):
     latencies = [int(line) for line in found.split()]
     if receives.returncode != 0 or len(latencies) != count:
         raise SystemExit(f"{len(latencies)} of {count} bursts have arrived")
-    # gr-zeromq sleeps a quarter of a second after a pause, as before the first burst.
+    # gr-zeromq sleeps a quarter of a second after a pause, for example before the first burst.
     return statistics.median(latencies[count // 3 :])
 
 
 def in_turn(kinds, number):
-    """The kinds of link, beginning with another one in each round."""
+    """Returns the kinds of link, beginning with another one in each round."""
     first = number % len(kinds)
     return kinds[first:] + kinds[:first]
 
 
 def stops(waits_for, times=50):
-    """Milliseconds from stop() to the end of all blocks, of a flowgraph that waits."""
+    """Returns the milliseconds from stop() to the end of all blocks, for a flowgraph that waits."""
     found = []
     for number in range(times):
         graph, place = gr.top_block(), f"gr-stop-{os.getpid()}-{waits_for}-{number}"

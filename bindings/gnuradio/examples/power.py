@@ -11,7 +11,7 @@ from gnuradio import blocks, gr, stripline
 
 
 class Losses(gr.sync_block):
-    """Prints the tags `gap`: what is missing, and where."""
+    """Prints the tags `gap`: the missing packets and samples, and their place."""
 
     def __init__(self):
         gr.sync_block.__init__(self, "losses", ["complex64"], None)

@@ -8,7 +8,7 @@ from gnuradio import analog, blocks, gr, stripline
 
 SAMPLE_RATE_HZ = 100e3
 TONE_HZ = 1e3
-# Samples of a packet: a hundredth of a second.
+# The number of samples in a packet: a hundredth of a second.
 PACKET_SAMPLES = 1000
 
 
@@ -17,7 +17,7 @@ class Tone(gr.top_block):
         gr.top_block.__init__(self, "tone")
         tone = analog.sig_source_c(SAMPLE_RATE_HZ, analog.GR_COS_WAVE, TONE_HZ, 1)
         clock = blocks.throttle(gr.sizeof_gr_complex, SAMPLE_RATE_HZ)
-        # No packet waits for more: GNU Radio passes on at most as many items.
+        # GNU Radio passes on at most this number of items at once, so no packet waits for more.
         clock.set_max_noutput_items(PACKET_SAMPLES)
         sink = stripline.sink("complex", "iq", stream="tone", sample_rate=SAMPLE_RATE_HZ)
         sink.set_output_multiple(PACKET_SAMPLES)

@@ -73,7 +73,7 @@ std::string carried_json(const std::vector<pmt::pmt_t> &carried) {
 
 std::optional<std::vector<::gr::tag_t>> tags_of_json(std::string_view json) {
     std::vector<::gr::tag_t> found;
-    // A quote within a text of JSON has a backslash before it, so this is the key.
+    // A quote within a JSON text has a backslash before it, so this is the key.
     const std::size_t at = json.find(keyword);
     if (at == std::string_view::npos) {
         return found;

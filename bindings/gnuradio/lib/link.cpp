@@ -9,13 +9,13 @@
 namespace stripline::gr {
 namespace {
 
-/// GNU Radio's names, and the types that they stand for.
+/// GNU Radio's names, and the types that they mean.
 constexpr std::pair<const char *, const char *> names[] = {
     {"byte", "u8"},    {"short", "s16"}, {"int", "s32"},  {"float", "f32"},
     {"complex", "cf32"}, {"sc8", "cs8"},   {"sc16", "cs16"},
 };
 
-/// The built-in types of real numbers, and their bytes.
+/// The built-in types of real numbers, and their sizes in bytes.
 constexpr std::pair<const char *, std::size_t> numbers[] = {
     {"s8", 1}, {"u8", 1}, {"s16", 2}, {"u16", 2}, {"s32", 4}, {"u32", 4}, {"s64", 8}, {"u64", 8}, {"f32", 4}, {"f64", 8},
 };
@@ -23,7 +23,7 @@ constexpr std::pair<const char *, std::size_t> numbers[] = {
 /// The largest item of a port, in bytes.
 constexpr std::size_t item_bytes_max = std::size_t{1} << 28;
 
-/// Writes a text as a quoted one of TOML.
+/// Writes a text as a quoted TOML string.
 std::string quoted(const std::string &text) {
     std::string result = "\"";
     for (const char symbol : text) {
@@ -119,7 +119,7 @@ void raise(stripline_status code, const detail::c_error &error, const std::strin
 std::string block_name(const char *kind, const std::string &topic) {
     std::string shown = topic.substr(0, topic.find('\0'));
     for (char &symbol : shown) {
-        // The library checks the text itself; a message must not have what is no text.
+        // The library checks the text itself, but the message must not contain invalid text.
         if (static_cast<unsigned char>(symbol) >= 0x80) {
             symbol = '?';
         }

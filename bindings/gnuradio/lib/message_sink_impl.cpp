@@ -30,7 +30,7 @@ message_sink_impl::message_sink_impl(const std::string &topic, const message_sin
     set_msg_handler(in_port(), [this](const pmt::pmt_t &message) {
         const std::lock_guard<std::mutex> guard(mutex_);
         if (!send(message) && end_.is_over()) {
-            // Nothing can be sent any more: the block ends.
+            // Nothing can be sent any more, so the block ends.
             _post(pmt::mp("system"), pmt::cons(pmt::mp("done"), pmt::from_long(1)));
         }
     });
@@ -82,7 +82,7 @@ bool message_sink_impl::start() {
 }
 
 bool message_sink_impl::stop() {
-    // Where the flowgraph ends by itself, this thread waits as long as it must.
+    // If the flowgraph ends by itself, this thread waits as long as necessary.
     const bool hurries = is_being_stopped() || std::uncaught_exceptions() > 0;
     if (hurries) {
         end_.stop();
@@ -93,7 +93,8 @@ bool message_sink_impl::stop() {
     return true;
 }
 
-/// Sends what has come since the last call of the handler. What cannot be sent any more is logged.
+/// Sends the messages that arrived since the last call of the handler. Messages that cannot be sent
+/// any more are logged.
 void message_sink_impl::send_rest() {
     while (const pmt::pmt_t message = delete_head_nowait(in_port())) {
         send(message);

@@ -37,10 +37,10 @@ private:
     const std::string where_;
     const std::string topic_;
     const message_sink_options with_;
-    // None for a port.
+    // Empty for a port.
     std::optional<node> node_;
 
-    // One thread at a time uses the end; stop() ends the wait of the one in send() first.
+    // Only one thread at a time uses the end. stop() first ends the wait of the thread in send().
     std::mutex mutex_;
     sending_end end_;
     refusals refusals_;

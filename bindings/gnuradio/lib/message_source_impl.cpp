@@ -9,13 +9,14 @@
 namespace stripline::gr {
 namespace {
 
-/// How long a wait takes until refused publishers are searched for. A stop ends the wait at once.
+/// The duration of a wait before the block searches for refused publishers. A stop ends the wait at
+/// once.
 constexpr std::int64_t wait_ns = 1'000'000'000;
 
-/// So many messages may wait at a block behind this one. GNU Radio itself has no bound.
+/// The number of messages that may wait at a block after this one. GNU Radio itself has no bound.
 constexpr std::size_t waiting_max = 64;
 
-/// After so long their number is read again: GNU Radio does not report that it has changed.
+/// The interval at which this number is read again: GNU Radio does not report changes.
 constexpr std::chrono::milliseconds recheck{1};
 
 const pmt::pmt_t &out_port() {
@@ -98,7 +99,7 @@ bool message_source_impl::stop() {
     if (thread_.joinable()) {
         thread_.join();
     }
-    // A port is there once: a flowgraph that is started again goes on with it.
+    // A port exists only once, so a flowgraph that is started again continues with it.
     if (node_) {
         end_.close();
     }
@@ -109,12 +110,12 @@ void message_source_impl::run() {
     try {
         receive_all();
     } catch (const std::exception &thrown) {
-        // Of GNU Radio, for a block behind that is gone.
+        // GNU Radio throws this if a block after this one is gone.
         end_.fail(thrown.what());
     }
     if (end_.has_ended()) {
         end_.count_end(0);
-        // The block ends, and with it those behind.
+        // The block ends, and so do the blocks after it.
         _post(pmt::mp("system"), pmt::cons(pmt::mp("done"), pmt::from_long(1)));
     }
 }
@@ -133,7 +134,7 @@ void message_source_impl::receive_all() {
     }
 }
 
-/// Waits until no block behind has too many messages. Returns false for a stop.
+/// Waits until no block after this one has too many messages. Returns false for a stop.
 bool message_source_impl::waits_for_readers() {
     const auto is_full = [&] {
         for (pmt::pmt_t rest = message_subscribers(out_port()); pmt::is_pair(rest); rest = pmt::cdr(rest)) {

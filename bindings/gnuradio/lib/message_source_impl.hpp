@@ -44,12 +44,13 @@ private:
     const std::string topic_;
     const message_source_options with_;
     const message_form form_;
-    // None for a port.
+    // Empty for a port.
     std::optional<node> node_;
     receiving_end end_;
     refusals refusals_;
     std::atomic<std::uint64_t> messages_{0};
-    // Receives while the flowgraph runs. GNU Radio's thread of the block waits for its end.
+    // Receives while the flowgraph runs. GNU Radio's thread of the block waits for the end of this
+    // thread.
     std::thread thread_;
 };
 

@@ -1,4 +1,5 @@
-// Values in CBOR for GNU Radio. The bytes are a peer's: each length is checked before its use.
+// Converts values in CBOR for GNU Radio. The bytes come from a peer, so each length is checked
+// before use.
 #include "pmt_steps.hpp"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace stripline::gr {
 namespace {
 
-/// The beginning of an item: its kind and number. A kind of `simple` has its value in `info`.
+/// The head of an item: its kind and number. For the kind `simple`, `info` contains the value.
 struct head {
     major kind;
     std::uint8_t info;
@@ -74,7 +75,7 @@ std::uint64_t decoder::big_endian(std::size_t length) {
     return number;
 }
 
-/// Takes the beginning of an item, behind the tags before it: what they add is left out.
+/// Reads the head of an item, after any tags before it. The tags are left out.
 head decoder::next() {
     while (true) {
         const auto first = static_cast<std::uint8_t>(big_endian(1));
@@ -101,8 +102,8 @@ bool decoder::takes_break() {
     return is_break;
 }
 
-/// Runs a function for each element. An element takes at least so many bytes, so that a large
-/// number without its elements ends early.
+/// Runs a function for each element. An element has at least `least` bytes, so a large number
+/// without its elements is detected early.
 template <class Each>
 void decoder::each(const head &of, std::size_t least, Each one) {
     if (!of.is_indefinite() && of.number > left() / least) {
@@ -113,7 +114,7 @@ void decoder::each(const head &of, std::size_t least, Each one) {
     }
 }
 
-/// Returns the bytes of a text or a string of bytes, whose parts are joined.
+/// Returns the bytes of a text or a byte string. Its parts are joined.
 std::string decoder::string_of(const head &of) {
     if (!of.is_indefinite()) {
         if (of.number > left()) {
@@ -209,7 +210,8 @@ pmt::pmt_t decoder::simple_of(const head &of) {
     }
 }
 
-/// Takes a number that fits a type; nothing for what is none. The place is then undefined.
+/// Reads a number of type `Number`; `nullopt` if the item is not a number of this type. The
+/// position is then undefined.
 template <class Number>
 std::optional<Number> decoder::number() {
     if constexpr (!std::is_arithmetic_v<Number>) {
@@ -244,7 +246,8 @@ std::optional<Number> decoder::number() {
     }
 }
 
-/// Takes an array of numbers alone as a uniform vector; nothing for another one, which stays.
+/// Reads an array that contains only numbers as a uniform vector. For any other array, returns
+/// `nullopt`, and the position stays.
 template <class Number>
 std::optional<pmt::pmt_t> decoder::uniform(const head &of, pmt::pmt_t (*make)(std::size_t, const Number *)) {
     const std::uint8_t *const before = at_;
@@ -327,7 +330,7 @@ pmt::pmt_t decoder::array_of(const head &of, unsigned depth) {
     return made;
 }
 
-/// Takes the key of an entry: a text, or a number.
+/// Reads the key of an entry: a text, or a number.
 pmt::pmt_t decoder::key(unsigned depth) {
     const head of = next();
     if (of.kind == major::text || of.kind <= major::negative) {
@@ -347,7 +350,8 @@ pmt::pmt_t decoder::map_of(const head &of, unsigned depth) {
             return pmt::is_symbol(name) ? step_to(pmt::symbol_to_string(name)) : "[" + pmt::write_string(name) + "]";
         };
         value = within(step, [&] { return item(depth); });
-        // In front of an older entry of that name, which a search then does not find.
+        // The new entry comes before an older entry of the same name, so a search does not find the
+        // older one.
         made = pmt::dcons(pmt::cons(name, value), made);
         static const pmt::pmt_t meta_name = pmt::mp("meta"), data_name = pmt::mp("data");
         if (pmt::eq(name, meta_name)) {
@@ -401,7 +405,7 @@ bool is_utf8(std::string_view bytes) {
         if (more == 4 || more >= bytes.size() - at) {
             return false;
         }
-        // The second byte has what is too short, a surrogate, or above the last character.
+        // The second byte shows an overlong form, a surrogate, or a value above the last character.
         const unsigned char lowest = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
         const unsigned char highest = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
         for (std::size_t index = 1; index <= more; index++) {

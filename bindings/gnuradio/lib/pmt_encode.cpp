@@ -1,4 +1,4 @@
-// Values of GNU Radio in CBOR.
+// Converts values of GNU Radio to CBOR.
 #include "pmt_steps.hpp"
 
 #include <complex>
@@ -8,7 +8,7 @@
 namespace stripline::gr {
 namespace {
 
-/// The most bytes of a packet, and so of a message.
+/// The maximum size of a packet, and so of a message, in bytes.
 constexpr std::size_t message_bytes_max = std::size_t{1} << 30;
 
 class encoder {
@@ -175,8 +175,8 @@ void encoder::put_dictionary(const pmt::pmt_t &value, unsigned depth) {
     }
 }
 
-/// Returns the length of a list, or nothing for a pair that begins none. A list within itself is
-/// none.
+/// Returns the length of a list, or nothing for a pair that does not begin a list. A list that
+/// contains itself is not a list.
 std::optional<std::size_t> list_length(const pmt::pmt_t &value) {
     std::size_t count = 0;
     pmt::pmt_t slow = value, fast = value;
@@ -205,7 +205,7 @@ void encoder::put_pair(const pmt::pmt_t &value, unsigned depth) {
         static const pmt::pmt_t meta = pmt::mp("meta"), data = pmt::mp("data");
         put_head(major::map, 2);
         if (pmt::is_null(pmt::car(value))) {
-            // An empty dictionary, which PMT does not tell apart from no value.
+            // An empty dictionary, which PMT cannot distinguish from no value.
             put_text(meta);
             put_head(major::map, 0);
         } else {

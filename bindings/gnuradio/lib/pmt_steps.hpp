@@ -1,5 +1,5 @@
 /// @file
-/// The way to a value within a message, for errors.
+/// The path to a value within a message, for errors.
 #ifndef STRIPLINE_GR_PMT_STEPS_HPP
 #define STRIPLINE_GR_PMT_STEPS_HPP
 
@@ -12,16 +12,16 @@
 
 namespace stripline::gr {
 
-/// Values within each other at most, as everywhere in Stripline.
+/// The maximum nesting of values, the same as everywhere in Stripline.
 constexpr unsigned nesting_max = 128;
 
 /// The kinds of items in CBOR.
 enum class major : std::uint8_t { positive, negative, bytes, text, array, map, tag, simple };
 
-/// A problem on its way out of the values around it, each of which adds its step.
+/// A problem that passes out through the values around it. Each of them adds its step.
 struct inner_problem {
     std::string text;
-    // From the inside out.
+    // The steps, from the inside out.
     std::vector<std::string> steps;
 
     message_problem whole() const {
@@ -37,7 +37,7 @@ struct inner_problem {
 
 [[noreturn]] inline void problem(std::string text) { throw inner_problem{std::move(text), {}}; }
 
-/// Runs a part of the work at a value, and adds its step to a problem.
+/// Runs a part of the work at a value, and adds the step of the value to a problem.
 template <class Step, class Work>
 auto within(Step step, Work work) {
     try {
@@ -53,7 +53,7 @@ inline std::string step_to(std::size_t index) { return "[" + std::to_string(inde
 /// Returns the step to an entry.
 inline std::string step_to(std::string_view name) { return "[\"" + std::string(name.substr(0, 64)) + "\"]"; }
 
-/// Whether bytes are UTF-8, which a text in CBOR must be.
+/// Returns whether bytes are UTF-8, as required for a text in CBOR.
 bool is_utf8(std::string_view bytes);
 
 /// Checks that another value may be within `depth` others.

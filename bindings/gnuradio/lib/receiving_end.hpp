@@ -1,5 +1,5 @@
 /// @file
-/// What the blocks that receive have in common.
+/// The common part of the blocks that receive.
 #ifndef STRIPLINE_GR_RECEIVING_END_HPP
 #define STRIPLINE_GR_RECEIVING_END_HPP
 
@@ -13,36 +13,39 @@
 
 namespace stripline::gr {
 
-/// What a receiving end has found.
+/// The outcome of a receive.
 enum class found { packet, nothing, end };
 
-/// The receiving end of a block. One thread at a time uses it, but for what is from any thread.
+/// The receiving end of a block. Only one thread at a time uses it, except for functions that may
+/// be called from any thread.
 class receiving_end {
 public:
-    /// `unit` is that of what is lost, for messages.
+    /// Makes an end. `unit` is the unit of losses, for messages.
     receiving_end(std::string where, const char *unit, ::gr::logger_ptr logger)
         : where_(std::move(where)), unit_(unit), logger_(std::move(logger)) {}
 
-    /// Begins to receive from a subscriber, which it owns from now on. Throws std::runtime_error.
+    /// Begins to receive from a subscriber. The end owns the subscriber from now on. Throws
+    /// std::runtime_error.
     void open(stripline_subscriber *subscriber);
     bool is_open() const { return subscriber_ != nullptr; }
     void close();
 
-    /// Lets it receive again after a stop.
+    /// Lets the end receive again after a stop.
     void restart();
-    /// Ends its wait and all later ones, until it restarts. From any thread.
+    /// Ends the current wait and all later ones, until `restart`. From any thread.
     void stop();
     bool is_stopping() const { return is_stopping_; }
 
     /// Receives a packet, and waits for it up to `timeout_ns`. Returns found::nothing after that
-    /// time or an interruption, and found::end for ever after the end of the stream or a failure.
+    /// time or an interruption. After the end of the stream or a failure, always returns
+    /// found::end.
     found receive(std::int64_t timeout_ns, owned<stripline_packet> &packet);
     bool has_ended() const { return has_ended_; }
 
-    /// Counts what is missing at the end of the stream, with `more` samples.
+    /// Counts the losses at the end of the stream, plus `more` samples.
     void count_end(std::uint64_t more);
     void count_lost(std::uint64_t packets, std::uint64_t samples);
-    /// From any thread.
+    /// These may be called from any thread.
     std::uint64_t lost_packets() const { return lost_packets_; }
     std::uint64_t lost_samples() const { return lost_samples_; }
     std::string failure() const;
@@ -56,7 +59,7 @@ private:
     const char *const unit_;
     const ::gr::logger_ptr logger_;
     owned<stripline_subscriber> subscriber_;
-    // Other threads use the watch while it is there.
+    // Other threads use the watch while it exists.
     std::mutex watch_mutex_;
     std::unique_ptr<stop_watch> watch_;
     bool has_ended_ = false;

@@ -1,5 +1,5 @@
 /// @file
-/// What the blocks for messages have in common.
+/// The common part of the blocks for messages.
 #ifndef STRIPLINE_GR_REFUSALS_HPP
 #define STRIPLINE_GR_REFUSALS_HPP
 

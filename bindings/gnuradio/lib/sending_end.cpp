@@ -8,10 +8,10 @@
 namespace stripline::gr {
 namespace {
 
-/// How long the end of the stream waits for room, where the flowgraph ends by itself.
+/// The time that the end of the stream waits for room if the flowgraph ends by itself.
 constexpr std::chrono::seconds finish_patience{10};
 
-/// How long it waits where the flowgraph is being stopped.
+/// The time that it waits if the flowgraph is being stopped.
 constexpr std::chrono::milliseconds stop_patience{10};
 
 }  // namespace
@@ -130,7 +130,7 @@ void sending_end::stop() {
 }
 
 void sending_end::finish() {
-    // The component's end is that of a port's stream.
+    // The stream of a port ends with the component.
     if (!publisher_ || (is_port_ && !abandons_)) {
         return;
     }
@@ -146,13 +146,13 @@ bool sending_end::finish_stream() {
     using clock = std::chrono::steady_clock;
     const auto begin = clock::now();
     while (true) {
-        // The exception of a stop unwinds where GNU Radio has interrupted the thread.
+        // If GNU Radio has interrupted the thread, the exception of a stop unwinds.
         const bool hurries = is_being_stopped() || std::uncaught_exceptions() > 0;
         const auto patience =
             hurries ? std::chrono::nanoseconds(stop_patience) : std::chrono::nanoseconds(finish_patience);
         const auto left = std::max(patience - (clock::now() - begin), std::chrono::nanoseconds(0));
         const auto finish = [&] { return stripline_publisher_finish(publisher_.get(), left.count(), nullptr); };
-        // A stop cuts a long wait only.
+        // A stop shortens only a long wait.
         const stripline_status code = hurries ? finish() : watch_->guard(finish);
         if (code != STRIPLINE_INTERRUPTED) {
             return code == STRIPLINE_OK;

@@ -11,7 +11,7 @@
 namespace stripline::gr {
 namespace {
 
-/// Whether a tag has a meaning for the description of the stream.
+/// Returns whether a tag has a meaning for the description of the stream.
 bool is_description(const ::gr::tag_t &tag) {
     const tag_keys &keys = tag_keys::get();
     return pmt::eq(tag.key, keys.time) || pmt::eq(tag.key, keys.rate) || pmt::eq(tag.key, keys.frequency);
@@ -92,7 +92,7 @@ void sink_impl::take(stripline_publisher *publisher) {
             where_ + ": a vector of " + std::to_string(samples_of_item) + " samples is larger than a packet, which has " +
             std::to_string(most) + " at most; use shorter vectors, or a larger `buffer`");
     }
-    // Packets beyond that are copied once more, so only a single item is.
+    // Larger packets are copied once more, so only a single item may be larger.
     packet_items_ = std::max<std::size_t>(1, in_place / samples_of_item);
     if (with_.packet_items != 0) {
         packet_items_ = std::min(packet_items_, with_.packet_items);
@@ -158,7 +158,7 @@ std::size_t sink_impl::take_tags(
     std::vector<::gr::tag_t>::const_iterator &next, std::uint64_t first, std::size_t items) {
     std::size_t bytes = 0;
     while (next != tags_.cend() && next->offset < first + items) {
-        // Those of one item go together.
+        // The tags of one item stay together.
         const auto begin = next;
         auto end = begin;
         bool describes = false;
@@ -175,7 +175,7 @@ std::size_t sink_impl::take_tags(
                 together.push_back(carried);
             }
         }
-        // The rate, frequency and time of a packet are those of its first sample.
+        // The rate, frequency and time of a packet apply to its first sample.
         if (begin->offset > first && (describes || bytes + size > carried_bytes_max)) {
             return static_cast<std::size_t>(begin->offset - first);
         }
@@ -214,7 +214,7 @@ void sink_impl::take_tag(const ::gr::tag_t &tag) {
         frequency_ = number;
         return;
     }
-    // Up to here, the rate before holds. Without one, the time is not known any more.
+    // Up to this item, the previous rate applies. Without a rate, the time is unknown from here on.
     if (number == rate_ || *number <= 0) {
         return;
     }

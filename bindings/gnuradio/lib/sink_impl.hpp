@@ -45,21 +45,21 @@ private:
     const sample_kind kind_;
     const sink_options with_;
     const std::size_t item_bytes_;
-    // None for a port.
+    // Empty for a port.
     std::optional<node> node_;
 
-    // One thread at a time uses the end; stop() ends the wait of the one in work() first.
+    // Only one thread at a time uses the end. stop() first ends the wait of the thread in work().
     std::mutex mutex_;
     sending_end end_;
     std::size_t packet_items_ = 0;
     bool is_described_ = false;
     std::optional<double> rate_;
     std::optional<double> frequency_;
-    // The time of an item, which the packets that follow continue.
+    // The time of an item. The packets that follow continue it.
     std::optional<std::int64_t> time_ns_;
     std::uint64_t time_item_ = 0;
     std::vector<::gr::tag_t> tags_;
-    // Those of the packet at hand.
+    // The tags of the current packet.
     std::vector<pmt::pmt_t> carried_;
     bool has_noted_tag_ = false;
 };

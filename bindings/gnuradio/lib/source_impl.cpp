@@ -12,11 +12,11 @@
 namespace stripline::gr {
 namespace {
 
-/// How long a wait takes until the block checks whether it has a reader. Relaxed: a wait that reads
-/// an older one is as good.
+/// The duration of a wait before the block checks whether it has a reader. Relaxed: a wait may use
+/// an older value.
 std::atomic<std::int64_t> reader_check_ns{20'000'000};
 
-/// After so long without a packet, refused publishers are searched for.
+/// After this time without a packet, the block searches for refused publishers.
 constexpr std::int64_t search_ns = 1'000'000'000;
 
 }  // namespace
@@ -93,7 +93,7 @@ bool source_impl::start() {
 bool source_impl::stop() {
     end_.stop();
     const std::lock_guard<std::mutex> guard(mutex_);
-    // A port is there once: a flowgraph that is started again goes on with it.
+    // A port exists only once, so a flowgraph that is started again continues with it.
     if (node_) {
         leave();
     }
@@ -140,7 +140,7 @@ int source_impl::work(int items, gr_vector_const_void_star &, gr_vector_void_sta
         return WORK_DONE;
     }
     if (whole == 0) {
-        // GNU Radio checks that only where its buffer is full.
+        // GNU Radio checks this only if its buffer is full.
         if (has_no_reader()) {
             return WORK_DONE;
         }
@@ -194,7 +194,7 @@ void source_impl::begin_packet(std::size_t &made) {
     }
     const bool is_counted_here = count_restart(info, detail::view(stream.id));
     if (info.gap_reason != STRIPLINE_GAP_REASON_NONE) {
-        // What there is of an item before a gap belongs to what is lost.
+        // An incomplete item before a gap counts as lost.
         const std::size_t cut = made % item_bytes_;
         made -= cut;
         info.gap_samples += cut / kind_.bytes;
@@ -218,8 +218,8 @@ void source_impl::begin_packet(std::size_t &made) {
     }
 }
 
-/// Counts what is missing where a sender was started again and goes on with the sample indexes of its
-/// stream, as one does that forwards them. Returns whether it was that.
+/// Counts the losses if a restarted sender continues the sample indexes of its stream, as a sender
+/// that forwards them does. Returns whether this is the case.
 bool source_impl::count_restart(stripline_packet_info &info, std::string_view id) {
     const bool goes_on = id == stream_id_ && info.sample_index > next_index_;
     const bool is_restart = info.gap_reason == STRIPLINE_GAP_REASON_PEER_RESTART && info.gap_samples == 0;
@@ -234,7 +234,8 @@ bool source_impl::count_restart(stripline_packet_info &info, std::string_view id
     return is_counted;
 }
 
-/// Takes out of the gap before a packet what the sender has counted itself: its own tags have that.
+/// Removes from the gap before a packet the losses that the sender has counted itself: its own tags
+/// contain them.
 void source_impl::leave_to_sender(stripline_packet_info &info) {
     const pmt::pmt_t samples = pmt::mp("samples");
     std::uint64_t passed_on = 0;

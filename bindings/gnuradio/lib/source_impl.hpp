@@ -46,10 +46,10 @@ private:
     const source_options with_;
     const sample_kind kind_;
     const std::size_t item_bytes_;
-    // None for a port.
+    // Empty for a port.
     std::optional<node> node_;
 
-    // One thread at a time uses the end; stop() ends the wait of the one in work() first.
+    // Only one thread at a time uses the end. stop() first ends the wait of the thread in work().
     std::mutex mutex_;
     receiving_end end_;
     owned<stripline_packet> packet_;
@@ -61,7 +61,7 @@ private:
     std::vector<new_tag> new_tags_;
     std::vector<char> json_ = std::vector<char>(512);
 
-    // The stream of the packet before, and the sample index behind it.
+    // The stream of the previous packet, and the sample index after that packet.
     std::optional<std::string> stream_id_;
     std::uint64_t next_index_ = 0;
     std::int64_t idle_ns_ = 0;

@@ -3,7 +3,7 @@
 namespace stripline::gr {
 
 stop_watch::stop_watch(owned<stripline_waker> waker) : waker_(std::move(waker)), thread_([this] { run(); }) {
-    // An interrupt that comes before the thread waits would be lost.
+    // An interrupt before the thread waits would be lost.
     std::unique_lock<std::mutex> lock(mutex_);
     started_.wait(lock, [this] { return has_started_; });
 }
@@ -21,8 +21,8 @@ void stop_watch::run() {
     std::unique_lock<std::mutex> lock(mutex_);
     has_started_ = true;
     started_.notify_one();
-    // The mutex is free only while this waits, so no interrupt is lost. One without a reason makes
-    // the block call again.
+    // The mutex is free only during this wait, so no interrupt is lost. An interrupt without a
+    // reason makes the block call again.
     while (!is_over_) {
         interrupted_.wait(lock);
         if (!is_over_) {

@@ -1,5 +1,5 @@
 /// @file
-/// The end of a wait when GNU Radio stops the flowgraph.
+/// Ends a wait when GNU Radio stops the flowgraph.
 #ifndef STRIPLINE_GR_STOP_WATCH_HPP
 #define STRIPLINE_GR_STOP_WATCH_HPP
 
@@ -13,11 +13,11 @@
 
 namespace stripline::gr {
 
-/// Ends the waits of one port as soon as GNU Radio stops the thread that waits.
+/// Ends the waits of one port as soon as GNU Radio stops the waiting thread.
 ///
-/// GNU Radio interrupts the threads of its blocks. That wakes a thread at once where it waits for a
-/// condition of Boost, and nowhere else. So a call here names such a condition as that of its
-/// thread. A thread of its own waits for the condition, and wakes the call through Stripline.
+/// GNU Radio interrupts the threads of its blocks. An interrupt wakes a thread at once only if the
+/// thread waits for a Boost condition. So a call here registers such a condition for its own
+/// thread. Another thread waits for the condition, and wakes the call through Stripline.
 class stop_watch {
 public:
     explicit stop_watch(owned<stripline_waker> waker);
@@ -28,8 +28,8 @@ public:
     /// Ends the call under way, or the next one. From any thread.
     void wake() const { stripline_waker_wake(waker_.get(), nullptr); }
 
-    /// Runs a call that a stop of its thread ends. Returns STRIPLINE_INTERRUPTED without the call
-    /// where the thread is being stopped already. One thread at a time.
+    /// Runs a call that a stop of its thread ends. If the thread is being stopped already, returns
+    /// STRIPLINE_INTERRUPTED without the call. Only one thread at a time may use it.
     template <class Call>
     stripline_status guard(Call call) {
         const named_condition here(*this);
@@ -37,12 +37,12 @@ public:
     }
 
 private:
-    /// The condition, as that of the thread that calls.
+    /// Registers the condition for the calling thread.
     struct named_condition {
         explicit named_condition(stop_watch &watch);
         ~named_condition();
 
-        // None for a thread that Boost has not made, which is never interrupted.
+        // Null for a thread that Boost has not made. Such a thread is never interrupted.
         boost::detail::thread_data_base *const thread = boost::detail::get_current_thread_data();
         bool is_stopped = false;
     };

@@ -53,7 +53,7 @@ std::optional<std::int64_t> time_of_tag(const pmt::pmt_t &value) {
         return std::nullopt;
     }
     const std::uint64_t whole = pmt::to_uint64(seconds);
-    // The year 2262 is the last in nanoseconds.
+    // Nanoseconds reach only to the year 2262.
     if (whole >= 9'223'372'036) {
         return std::nullopt;
     }
@@ -107,7 +107,7 @@ bool tag_maker::begin_packet(
 }
 
 std::optional<std::int64_t> tag_maker::time_of(const stripline_packet_info &info) const {
-    // A time of 0 is unknown to Stripline, but not to GNU Radio.
+    // For Stripline, a time of 0 means unknown, but not for GNU Radio.
     for (const ::gr::tag_t &tag : carried_) {
         if (tag.offset == info.sample_index && pmt::eq(tag.key, tag_keys::get().time)) {
             return time_of_tag(tag.value);
@@ -125,7 +125,8 @@ void tag_maker::make_time(
         }
         return;
     }
-    // Up to here, the rate before holds. Half a sample is left to rounding.
+    // Up to this sample, the previous rate applies. The difference may be half a sample, due to
+    // rounding.
     bool continues = false;
     if (!begins && time_ns_ && rate_ && index >= time_index_) {
         const double passed_ns = static_cast<double>(index - time_index_) / *rate_ * 1e9;
@@ -146,7 +147,7 @@ void tag_maker::add_carried(const stripline_packet_info &info, std::size_t sampl
             continue;
         }
         const auto sample = static_cast<std::size_t>(tag.offset - info.sample_index);
-        // As it was, in place of the same one made of the description.
+        // The carried tag replaces the same tag made from the description.
         const auto same = std::find_if(found.begin(), found.end(), [&](const new_tag &made) {
             return made.sample == sample && pmt::eq(made.key, tag.key) && made.is_made;
         });

@@ -1,5 +1,5 @@
 /// @file
-/// Tags of GNU Radio, made of what comes with packets.
+/// Tags of GNU Radio, made from the data that comes with packets.
 #ifndef STRIPLINE_GR_STREAM_TAGS_HPP
 #define STRIPLINE_GR_STREAM_TAGS_HPP
 
@@ -22,7 +22,7 @@ struct new_tag {
     pmt::pmt_t key;
     pmt::pmt_t value;
     pmt::pmt_t source = pmt::PMT_F;
-    // Whether it was made of the description, and not carried from another flowgraph.
+    // Whether the tag was made from the description, and not carried from another flowgraph.
     bool is_made = true;
 };
 
@@ -36,19 +36,19 @@ struct tag_keys {
     static const tag_keys &get();
 };
 
-/// A gap as a dictionary of its packets and its reason.
+/// Returns a gap as a dictionary of packets and reason.
 pmt::pmt_t gap_of(const stripline_packet_info &info);
 
-/// A time as `rx_time` has it: whole seconds, and a fraction.
+/// Returns a time in the form of `rx_time`: whole seconds, and a fraction.
 pmt::pmt_t time_tag(std::int64_t time_ns);
 
-/// Returns the nanoseconds of a value of `rx_time`, or nothing if it is none.
+/// Returns the nanoseconds of an `rx_time` value, or nothing for any other value.
 std::optional<std::int64_t> time_of_tag(const pmt::pmt_t &value);
 
-/// Returns a number of a value of `rx_rate` or `rx_freq`, or nothing if it is none.
+/// Returns the number of an `rx_rate` or `rx_freq` value, or nothing for any other value.
 std::optional<double> number_of_tag(const pmt::pmt_t &value);
 
-/// Makes the tags of packets, in their order.
+/// Makes the tags of packets. The packets come in order.
 class tag_maker {
 public:
     /// Replaces `found` by the tags of a packet of `samples` samples. `json` is the description of
@@ -67,10 +67,10 @@ private:
     bool is_first_ = true;
     std::optional<double> rate_;
     std::optional<double> frequency_;
-    // A time that was known, which packets continue at the rate.
+    // The last time that was given. Packets continue it at the rate.
     std::optional<std::int64_t> time_ns_;
     std::uint64_t time_index_ = 0;
-    // The description before, and its tags.
+    // The previous description, and its tags.
     std::string json_;
     std::vector<::gr::tag_t> carried_;
 };

@@ -32,7 +32,7 @@ public:
 
     void attach(const port_block &port) const { port.block->attach(get()); }
 
-    /// Sleeps, and answers the requests that wait. Returns false when the component must stop.
+    /// Sleeps, and handles the requests that wait. Returns false when the component must stop.
     bool turn(std::int64_t time_ns) const {
         stripline_ports *const ports = get();
         const py::gil_scoped_release released;
@@ -62,7 +62,7 @@ public:
         }
     }
 
-    /// The component's function returns.
+    /// Called when the component's function returns.
     void end() { ports_ = nullptr; }
 
 private:
@@ -77,7 +77,7 @@ private:
     std::map<std::string, readout> readouts_;
 };
 
-/// Returns what a function makes, and the blocks that it makes as ports.
+/// Returns the result of a function, and the blocks that it makes as ports.
 std::pair<py::object, std::vector<port_block>> make_with_ports(const py::object &make) {
     struct scope {
         std::vector<port_block> made;
@@ -89,7 +89,7 @@ std::pair<py::object, std::vector<port_block>> make_with_ports(const py::object 
 }
 
 /// The functions of a flowgraph in Python, and the kinds of its properties by name. Each function
-/// returns the words of a failure, or None.
+/// returns the message of a failure, or None.
 struct functions {
     py::object create;
     py::object run;
@@ -98,7 +98,7 @@ struct functions {
     std::vector<std::pair<std::string, std::string>> kinds;
 };
 
-/// Returns the values of properties; of a change, those that it names.
+/// Returns the values of properties; for a change, only the properties that it names.
 py::dict values_of(const functions &of, const stripline_properties *values, bool is_change) {
     const properties found(values);
     py::dict result;
@@ -119,7 +119,7 @@ py::dict values_of(const functions &of, const stripline_properties *values, bool
     return result;
 }
 
-/// Calls Python for C: no exception may leave it.
+/// Calls Python for C, so no exception may leave it.
 template <class Call>
 std::int32_t call(stripline_reason *reason, Call function) noexcept {
     const py::gil_scoped_acquire acquired;
@@ -171,7 +171,8 @@ std::int32_t test(void *instance, const char *name, double *value, stripline_rea
     }
 }
 
-/// A flowgraph's variable or readout: its name and kind, the default of its kind, summary and unit.
+/// A flowgraph's variable or readout: its name and kind, the default of this kind, summary and
+/// unit.
 using variable = std::tuple<std::string, std::string, py::object, std::string, std::string>;
 
 stripline::property property_of(const variable &from) {

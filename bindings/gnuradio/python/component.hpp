@@ -13,17 +13,17 @@
 
 namespace stripline::gr {
 
-/// A block whose topic is a port.
+/// A block with a port as its topic.
 struct port_block {
     std::string topic;
     std::shared_ptr<link_end> block;
 };
 
-/// The blocks that are made as ports, while a component makes its flowgraph; otherwise nullptr. It
-/// is used with the interpreter's lock.
+/// Returns the blocks that are made as ports, while a component makes its flowgraph; otherwise
+/// nullptr. The caller must hold the interpreter's lock.
 std::vector<port_block> *&made_ports();
 
-/// Adds what `component.py` runs a flowgraph by.
+/// Adds the functions by which `component.py` runs a flowgraph.
 void add_component(pybind11::module &module);
 
 }  // namespace stripline::gr

@@ -18,11 +18,11 @@ from gnuradio import gr
 
 from . import stripline_python as _blocks
 
-# How long a request waits at most, and the end of the flowgraph.
+# The maximum delay of a request, and of the end of the flowgraph.
 _TURN_NS = 10_000_000
 # Read-only properties are set every 100 ms.
 _TURNS_PER_READOUT = 10
-# An error of these classes has words for users.
+# Errors of these classes have messages for users.
 _PLAIN = (ValueError, RuntimeError, OSError)
 _KINDS = {bool: "boolean", int: "integer", float: "float", str: "text"}
 
@@ -33,17 +33,18 @@ class TestResult:
 
     __test__ = False
     passed: bool
-    # One line for users; empty: the summary of the test.
+    # A line for users; empty: the summary of the test.
     text: str = ""
-    # What was measured.
+    # The measured value.
     value: Optional[float] = None
 
 
 def self_test(summary, *, name=None):
-    """Makes a method of a top block a self-test, which users run by `stripline test` while it runs.
+    """Makes a method of a top block a self-test. Users run it by `stripline test` while the top
+    block runs.
 
-    The method returns a `TestResult`, or None: it passed. What it raises is a failure, in its words.
-    It has ten seconds, and no property is changed meanwhile.
+    The method returns a `TestResult`, or None if it has passed. An exception is a failure, and its
+    message is the reason. The method has ten seconds, and no property is changed in the meantime.
     """
 
     def declare(function):
@@ -54,11 +55,12 @@ def self_test(summary, *, name=None):
 
 
 def readout(summary, *, unit="", name=None):
-    """Makes a method of a top block a read-only property, which `stripline get` shows while it runs.
+    """Makes a method of a top block a read-only property. `stripline get` shows it while the top
+    block runs.
 
-    The method takes no arguments. It is called about ten times a second, and once of the new top
-    block for the type of the property: bool, int, float or str. While it raises, the property keeps
-    its value.
+    The method takes no arguments. It is called about ten times a second. It is also called once on
+    the new top block, to find the type of the property: bool, int, float or str. While the method
+    raises exceptions, the property keeps its value.
     """
 
     def declare(function):
@@ -69,21 +71,21 @@ def readout(summary, *, unit="", name=None):
 
 
 def main(flowgraph, args=None):
-    """Runs a top block as a component: the `main` of a script, which a waveform names by `exec`.
+    """Runs a top block as a component: the `main` of a script that a waveform names by `exec`.
 
     `flowgraph` is the class of the top block, or a function without arguments that returns one. Its
-    sources and sinks of Stripline are the ports, by their topics. Each pair of methods `set_x` and
+    Stripline sources and sinks are the ports, by their topics. Each pair of methods `set_x` and
     `get_x`, as the Companion makes for a variable, is a property `x`, which may be changed while it
-    runs. Its type is that of the value that the new top block has: bool, int, float or str. An
-    exception of `set_x` refuses a value, in its words. `readout` makes a method a read-only property,
-    and `self_test` one a self-test.
+    runs. The type of the property is the type of its value in the new top block: bool, int, float
+    or str. An exception of `set_x` refuses a value, and its message is the reason. `readout` makes
+    a method a read-only property, and `self_test` makes one a self-test.
 
-    `args` are the arguments behind the script's name; by default those of the program. Call it on
-    the main thread. It ends the program with the exit code 0, 1 for a failure, or 2 for wrong
+    `args` are the arguments after the script's name; by default, the arguments of the program. Call
+    it on the main thread. It ends the program with the exit code 0, 1 for a failure, or 2 for wrong
     arguments.
     """
     try:
-        # The description alone belongs on standard output.
+        # Only the description belongs on standard output.
         with _output_to_stderr():
             component = _Component(flowgraph)
         # The launcher stops its components in order.
@@ -92,7 +94,8 @@ def main(flowgraph, args=None):
     except Exception as error:
         # The launcher shows the last line.
         sys.exit(f"error: {_words(error)}")
-    # Without the end of the interpreter: with GNU Radio's modules, that took some 400 ms of a stop.
+    # This skips the end of the interpreter, which takes some 400 ms of a stop with GNU Radio's
+    # modules.
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -113,11 +116,11 @@ def _output_to_stderr():
 
 
 class _Component:
-    """A flowgraph, made anew whenever the component is created again."""
+    """A flowgraph. It is made anew whenever the component is created again."""
 
     def __init__(self, make):
         self._make = make
-        # Its parts are read where it is described, and it runs as it is.
+        # This flowgraph provides the description, and is also the first one that runs.
         self._spare = self._make_graph()
         self._graph, self._blocks = None, []
         self.values = dict(_variables(self._spare[0]))
@@ -146,7 +149,8 @@ class _Component:
         return graph, ports
 
     def _create(self, values):
-        """Gives a new flowgraph its values. Returns the words of a failure, as the two below."""
+        """Sets the values of a new flowgraph. Returns the message of a failure, like the next two
+        methods."""
         try:
             self._graph, self._blocks = self._spare or self._make_graph()
             self._spare = None
@@ -171,7 +175,7 @@ class _Component:
             while link.turn(_TURN_NS) and not has_ended.is_set():
                 if next(turns) % _TURNS_PER_READOUT == 0:
                     self._set_readouts(link)
-                # GNU Radio does not end the blocks before one that ends.
+                # GNU Radio does not end the blocks before a block that has ended.
                 if any(block.failure() for block in attached):
                     break
             self._graph.stop()
@@ -194,13 +198,13 @@ class _Component:
             try:
                 link.set(name, self._kinds[name][0], _plain(method()))
             except BaseException as error:
-                # Once, and not ten times a second.
+                # This warns once, not ten times a second.
                 if name not in self._has_warned:
                     self._has_warned.add(name)
                     print(f"readout `{name}` keeps its value: {_failure(error)}", file=sys.stderr, flush=True)
 
     def _test(self, name):
-        """Runs a self-test. Returns whether it passed, its words and what it has measured."""
+        """Runs a self-test. Returns whether it passed, its text and the measured value."""
         method, summary = self._tests[name]
         try:
             found = method()
@@ -219,7 +223,7 @@ class _Component:
             return _failure(error)
 
     def _set(self, values):
-        """Sets variables, all or none. Returns the words of a refusal."""
+        """Sets either all variables or none. Returns the reason if a value is refused."""
         done = []
         for name, value in values.items():
             try:
@@ -231,7 +235,7 @@ class _Component:
         else:
             self.values.update(values)
             return None
-        # The one that has raised may have kept its value before.
+        # A setter that has raised may have stored its value before.
         for name in reversed(done):
             try:
                 getattr(self._graph, f"set_{name}")(self.values[name])
@@ -241,8 +245,8 @@ class _Component:
 
 
 def _variables(graph):
-    """Finds the variables of a top block: those with `set_x` and `get_x` of its own classes."""
-    # Those of GNU Radio are no variables.
+    """Finds the variables of a top block: the pairs `set_x` and `get_x` of its own classes."""
+    # Variables of GNU Radio's classes are left out.
     own = [cls for cls in reversed(type(graph).__mro__) if not cls.__module__.startswith("gnuradio.")]
     names = {name: True for cls in own for name in vars(cls) if name.startswith("set_")}
     for name in (name.removeprefix("set_") for name in names):
@@ -261,10 +265,10 @@ def _check_bits(what, value):
 
 
 def _marked(graph, mark):
-    """Finds the methods with a mark: by its name, each method and what else the mark has."""
+    """Finds the methods with a mark. Returns by name each method and the other data of the mark."""
     found = {}
     for attribute in dir(type(graph)):
-        # GNU Radio has attributes that are no methods.
+        # GNU Radio has attributes that are not methods.
         mark_of = getattr(inspect.getattr_static(type(graph), attribute, None), mark, None)
         if mark_of is not None:
             name, *more = mark_of
@@ -275,7 +279,7 @@ def _marked(graph, mark):
 
 
 def _plain(value):
-    """Returns a number of numpy as one of Python."""
+    """Returns a numpy number as a Python number."""
     return value.item() if hasattr(value, "item") and not hasattr(value, "__len__") else value
 
 
@@ -299,7 +303,7 @@ def _failure(error):
 
 
 def _words(error):
-    """Returns an error in its own words, or with the name of its class."""
+    """Returns the message of an error, if necessary with the name of its class."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, str) else f"it has called `sys.exit({error.code!r})`"
     text = str(error)

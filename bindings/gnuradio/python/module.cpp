@@ -53,7 +53,7 @@ constexpr const char *message_sink_doc =
     "receivers: how many receivers the first message waits for\n\n"
     "Raises ValueError for a topic, type or option with a mistake.";
 
-/// Makes a block without the interpreter's lock, and notes it where it is a port of a component.
+/// Makes a block without the interpreter's lock, and records it if it is a port of a component.
 template <class Make>
 auto joined(const std::string &topic, Make make) {
     auto made = [&] {
@@ -70,7 +70,7 @@ auto joined(const std::string &topic, Make make) {
 
 PYBIND11_MODULE(stripline_python, module) {
     namespace gr = stripline::gr;
-    // The classes that the blocks are derived from.
+    // The base classes of the blocks.
     py::module::import("gnuradio.gr");
     py::module::import("pmt");
     using release = py::call_guard<py::gil_scoped_release>;
@@ -164,7 +164,7 @@ PYBIND11_MODULE(stripline_python, module) {
         .def("refused_messages", &gr::message_sink::refused_messages, "Messages that have no form, and were not sent.")
         .def("last_refusal", &gr::message_sink::last_refusal, "Why the last of them was not sent; empty: none.")
         .def("failure", &gr::message_sink::failure, "Why the block has ended early; empty: it has not.");
-    // For tests: what the blocks for messages do with one.
+    // For tests: the conversion of messages in the blocks.
     py::register_exception<gr::message_problem>(module, "_MessageProblem", PyExc_ValueError);
     module.def("_encode_message", [](const pmt::pmt_t &value) {
         const auto bytes = gr::encode_message(value);

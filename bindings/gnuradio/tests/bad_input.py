@@ -1,4 +1,4 @@
-"""What a user can get wrong is an error that names it."""
+"""A mistake of a user is an error that names it."""
 
 import os
 import subprocess

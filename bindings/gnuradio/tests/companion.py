@@ -1,4 +1,4 @@
-"""GNU Radio Companion: flowgraphs of the files in grc/ compile and run."""
+"""GNU Radio Companion: flowgraphs with the blocks in grc/ compile and run."""
 
 import os
 import subprocess
@@ -33,7 +33,8 @@ metadata: {{file_format: 1}}
 
 
 def write(folder, name, first, second, *variables, ports=("0", "0")):
-    """Writes a flowgraph of two blocks and variables, each a name, an identifier and its parameters."""
+    """Writes a flowgraph of two blocks and variables. Each has a name, an identifier and
+    parameters."""
     text = HEAD.format(name=name)
     for block, identifier, parameters in (first, second, *variables):
         text += BLOCK.format(name=block, id=identifier, parameters=parameters)
@@ -42,7 +43,7 @@ def write(folder, name, first, second, *variables, ports=("0", "0")):
 
 
 def compile_all(folder):
-    """Makes a program of each flowgraph of the folder."""
+    """Makes a program from each flowgraph in the folder."""
     environment = dict(os.environ, GRC_BLOCKS_PATH=str(INSTALLED / "share/gnuradio/grc/blocks"))
     graphs = sorted(folder.glob("*.grc"))
     done = subprocess.run(

@@ -1,4 +1,5 @@
-"""Flowgraphs as components of waveforms, beside stock components, by the `stripline` command."""
+"""Flowgraphs as components of waveforms, beside stock components, run by the `stripline` command.
+"""
 
 import itertools
 import json
@@ -36,7 +37,7 @@ to = "gain.in"
 from = "gain.out"
 to = "end.in"
 """
-# The gain of the example, with more than one variable and another beginning or end.
+# The gain of the example, with several variables and different ways to begin and end.
 SCRIPT = """
 from gnuradio import blocks, gr, stripline
 
@@ -76,7 +77,7 @@ class Notes(gr.top_block):
 if __name__ == "__main__":
     stripline.main(Notes)
 """
-# Self-tests and readouts, which a subclass adds to the gain of the script.
+# Self-tests and readouts. A subclass adds them to the gain of the script.
 REPORTS = """
 from script import Gain
 from gnuradio import stripline
@@ -127,7 +128,7 @@ _numbers = itertools.count()
 
 
 def stripline(*arguments):
-    """Runs the command to its end. Returns the exit code, and all that it has printed."""
+    """Runs the command to its end. Returns the exit code, and all its output."""
     done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -186,13 +187,13 @@ class Components(unittest.TestCase):
         return json.loads(text)[0]["value"] if code == 0 else None
 
     def levels(self):
-        """The samples at the end, without those that are equal to the one before."""
+        """The samples at the end, without repetitions of the previous sample."""
         found = array("f", (self.folder / f"{self.name}.items").read_bytes())
         self.assertEqual(set(found[1::2]), {0})
         return [level for level, _ in itertools.groupby(found[::2])], len(found) // 2
 
     def wait_for_samples(self):
-        """Waits until the file at the end has grown by more than what is under way."""
+        """Waits until the file at the end has grown by more than the packets under way."""
         path = self.folder / f"{self.name}.items"
         size = lambda: path.stat().st_size if path.exists() else 0
         before = size()
@@ -258,7 +259,7 @@ class Components(unittest.TestCase):
         self.write(self.script())
         process = self.start()
         self.assertIn("11.0 is too much while first is 9", self.set("gain.first=9", "gain.second=11", code=1))
-        # The first one was taken back.
+        # The first value was restored.
         self.assertIn("11.0 is too much while first is 1", self.set("gain.second=11", code=1))
         self.assertIn("KeyError: -1.0", self.set("gain.second=-1", code=1))
         self.assertEqual((self.get("gain.first"), self.get("gain.second")), (1, 2.5))
@@ -284,7 +285,7 @@ class Components(unittest.TestCase):
             {name: it["result"]["passed"] for name, it in results.items()},
             {"own_words": True, "plain": True, "failing": False, "raising": False, "wrong": False})
         self.assertEqual((results["own_words"]["result"]["value"], results["plain"]["result"]["text"]), (3.0, "passes"))
-        # The samples go on.
+        # The samples continue.
         self.wait_for_samples()
         self.stop(process)
 
@@ -297,7 +298,7 @@ class Components(unittest.TestCase):
         self.wait_until(
             lambda: [self.get(f"gain.{name}") for name in ("twice", "text", "is_off")] == [8.0, "<b>", True])
         self.assertIn("read-only", self.set("gain.twice=1", code=2))
-        # One that raises keeps its value, and the others go on.
+        # A readout that raises keeps its value, and the others continue.
         self.wait_until(lambda: self.get("gain.broken") == 4.0)
         self.set("gain.first=5")
         self.wait_until(lambda: self.get("gain.twice") == 10.0)

@@ -8,12 +8,12 @@ import pmt
 from gnuradio import blocks, gr, stripline
 from support import domain, receiver, run_together, sender, started
 
-# Only ends a hang.
+# A limit that only ends a hang.
 PATIENCE_S = 60
 
 
 def ended(graph):
-    """Whether all blocks of a flowgraph have ended in time."""
+    """Returns whether all blocks of a flowgraph have ended in time."""
     waiter = threading.Thread(target=gr.top_block_wait_unlocked, args=(graph._impl,), daemon=True)
     waiter.start()
     waiter.join(PATIENCE_S)
@@ -21,7 +21,8 @@ def ended(graph):
 
 
 def connect(graph, *chain):
-    """Connects blocks, and keeps them: GNU Radio does not keep those that are written in Python."""
+    """Connects blocks, and keeps them: GNU Radio does not keep blocks that are written in Python.
+    """
     graph.connect(*chain)
     graph.kept = chain
 
@@ -34,7 +35,7 @@ def gaps(found):
 
 
 class Numbers(gr.sync_block):
-    """Items 0, 1, 2 …, of which the first ones pass at once, and the others after `go` is set."""
+    """Items 0, 1, 2 … The first items pass at once, and the others after `go` is set."""
 
     def __init__(self, count, first=0, go=None):
         gr.sync_block.__init__(self, "numbers", None, [numpy.int32])
@@ -78,7 +79,7 @@ class Ends(unittest.TestCase):
                     self.assertEqual(process.stdout.readline(), "sent 500\n")
                 self.assertTrue(ended(graph))
                 self.assertEqual(found.data(), list(range(500 * 600)))
-                # The description of the stream, once.
+                # The description of the stream is there once.
                 rows = [(tag.offset, pmt.symbol_to_string(tag.key), pmt.to_double(tag.value)) for tag in found.tags()]
                 self.assertEqual(rows, [(0, "rx_rate", 2.5e5)])
 
@@ -93,7 +94,7 @@ class Ends(unittest.TestCase):
                         "u32", "numbers", policy=policy, domain=place, receivers=1, packet_items=600,
                         stream="of C++", sample_rate=5e5)
                     connect(graph, Numbers(300_000), sink)
-                    # A packet has what GNU Radio passes on: here always 600 items.
+                    # A packet has the items that GNU Radio passes on at once: here always 600.
                     sink.set_output_multiple(600)
                     graph.start()
                     self.assertTrue(ended(graph))
@@ -212,10 +213,11 @@ class Ends(unittest.TestCase):
         source = stripline.source("u32", "numbers", policy='overflow = "drop-newest", depth = 4', domain=place)
         found = blocks.vector_sink_i()
         back.connect(source, found)
-        # It is not started: the queue of its port fills, and packets are lost until it starts.
+        # The source is not started: the queue of its port fills, and packets are lost until it
+        # starts.
         out = gr.top_block()
         sink = stripline.sink("u32", "numbers", domain=place, receivers=1, packet_items=packet)
-        # A packet has what GNU Radio passes on: here always as many items.
+        # A packet has the items that GNU Radio passes on at once: here always the same number.
         sink.set_output_multiple(packet)
         connect(out, Numbers(total, total - packet, go), sink)
         out.start()
@@ -233,7 +235,7 @@ class Ends(unittest.TestCase):
         data, lost = list(found.data()), gaps(found)
         self.assertTrue(lost)
         for offset, packets, samples, why in lost:
-            # What is missing is missing here: the numbers jump by what the tag has.
+            # The samples are really missing: the numbers jump by the count in the tag.
             self.assertEqual(data[offset] - data[offset - 1] - 1, samples)
             self.assertEqual((packets * packet, why), (samples, reason))
         jumps = [at for at in range(1, len(data)) if data[at] != data[at - 1] + 1]
@@ -258,9 +260,9 @@ class Ends(unittest.TestCase):
             self.assertEqual(process.wait(PATIENCE_S), 0)
         self.assertTrue(ended(back))
         self.assertEqual(list(found.data()), [*range(6000), *range(1800)])
-        # How much the killed one would have sent is unknown to all.
+        # The number of samples that the killed sender would have sent is unknown.
         self.assertEqual(gaps(found), [(6000, 0, 0, "peer-restart")])
-        # The description of the new stream is there once more.
+        # The description of the new stream appears once more.
         rates = [tag.offset for tag in found.tags() if pmt.symbol_to_string(tag.key) == "rx_rate"]
         self.assertEqual(rates, [0, 6000])
 

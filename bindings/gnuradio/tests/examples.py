@@ -1,4 +1,4 @@
-"""The examples beside the programs of the guide in C, and the page that shows what they print."""
+"""The examples beside the guide's programs in C, and the page that shows their output."""
 
 import os
 import signal
@@ -13,13 +13,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "bindings/gnuradio/examples"
-# Where `check` has compiled publisher.c and subscriber.c.
+# The folder in which `check` has compiled publisher.c and subscriber.c.
 PROGRAMS = Path(os.environ["STRIPLINE_INSTALLED"]).parent / "programs"
 PAGE = (ROOT / "docs/gnuradio.md").read_text()
 
 
 def line(process, words):
-    """The next line with these words, which the page has as well."""
+    """Returns the next line with these words. The page must contain them as well."""
     assert words in PAGE, f"docs/gnuradio.md does not have `{words}`"
     for found in process.stdout:
         if words in found:

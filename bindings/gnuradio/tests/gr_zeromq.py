@@ -1,4 +1,5 @@
-"""A flowgraph with GNU Radio's own blocks for ZeroMQ joins a waveform: samples with tags go into it and come back.
+"""A flowgraph with GNU Radio's own ZeroMQ blocks joins a waveform: samples with tags go into it and
+come back.
 
     gr_zeromq.py COMMAND [SAMPLES]      COMMAND: `stripline` with the feature `zeromq`
 """
@@ -45,7 +46,7 @@ def form(of: gr.tag_t) -> Form:
 
 
 def tags() -> list[gr.tag_t]:
-    """Rate, frequency and time, and some of every kind in between."""
+    """Rate, frequency and time, and some tags of every kind in between."""
     random = np.random.default_rng(7)
     found = [
         tag(0, "rx_rate", pmt.from_double(1e6)),
@@ -62,7 +63,7 @@ def tags() -> list[gr.tag_t]:
 class Sender(gr.top_block):
     def __init__(self, path: pathlib.Path, port: int, pattern: str, given: list[gr.tag_t] | None) -> None:
         super().__init__()
-        # What is published before a subscriber is there is lost: it is published again.
+        # Samples published before a subscriber connects are lost, so they are published again.
         repeats = pattern == "pub-sub"
         source = blocks.file_source(gr.sizeof_gr_complex, str(path), repeats)
         make = zeromq.push_sink if pattern == "push-pull" else zeromq.pub_sink
@@ -71,7 +72,7 @@ class Sender(gr.top_block):
             throttle = blocks.throttle(gr.sizeof_gr_complex, SAMPLES)
             self.connect(source, throttle, sink)
         elif given:
-            # Of zeros, so that only the tags are added.
+            # This chain outputs zeros, so that only the tags are added.
             tagged = blocks.vector_source_c([0] * SAMPLES, False, 1, given)
             nothing = blocks.multiply_const_cc(0)
             add = blocks.add_vcc(1)
@@ -103,7 +104,7 @@ def has_come(found: bytes, sent: bytes, pattern: str) -> bool:
 def start(
     folder: pathlib.Path, port: int, options: str, end: str, stderr: int | None = None
 ) -> subprocess.Popen[str]:
-    """Runs a waveform of a source for a flowgraph, and of an end."""
+    """Runs a waveform with a source for a flowgraph, and an end."""
     path = folder / "waveform.toml"
     path.write_text(
         f"""
@@ -127,7 +128,7 @@ def check(pattern: str, has_tags: bool) -> None:
         folder = pathlib.Path(place)
         sent, found = folder / "sent", folder / "found"
         values = np.random.default_rng(1).standard_normal(2 * SAMPLES, dtype=np.float32)
-        # A flowgraph that adds makes 0 of -0.
+        # A flowgraph that adds changes -0 to 0.
         values[values == 0] = 1
         sent.write_bytes(values.tobytes())
         ports = free_port(), free_port()
@@ -160,7 +161,7 @@ def check(pattern: str, has_tags: bool) -> None:
 
 
 def check_refused(options: str, item_bytes: int, items: int, has_tags: bool, words: str) -> None:
-    """What a flowgraph sends that does not fit ends the waveform, and is named."""
+    """Samples of the wrong form from a flowgraph end the waveform, and the error names them."""
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         (folder / "sent").write_bytes(bytes(items * item_bytes))
@@ -179,7 +180,7 @@ def check_refused(options: str, item_bytes: int, items: int, has_tags: bool, wor
 
 
 def check_example() -> None:
-    """The two commands of the README: the waterfall of what a flowgraph sends."""
+    """The two commands of the README: the waterfall of a flowgraph's samples."""
     folder = pathlib.Path(__file__).parents[3] / "examples" / "gr-zeromq"
     with tempfile.NamedTemporaryFile() as printed:
         waveform = subprocess.Popen([COMMAND, "run", folder / "waveform.toml"], stdout=printed, stderr=printed)
@@ -199,7 +200,7 @@ def check_example() -> None:
 def threads_of(process: int) -> list[str]:
     """The names of the threads of a process and its children."""
     found = []
-    # Threads may end meanwhile.
+    # Threads may end in the meantime.
     with contextlib.suppress(OSError):
         for task in pathlib.Path(f"/proc/{process}/task").iterdir():
             with contextlib.suppress(OSError):
@@ -210,7 +211,7 @@ def threads_of(process: int) -> list[str]:
 
 
 def check_unread() -> None:
-    """A program that connects and does not read does not keep the waveform from its end."""
+    """A program that connects and does not read does not delay the end of the waveform."""
     with tempfile.TemporaryDirectory() as place:
         port = free_port()
         path = pathlib.Path(place) / "waveform.toml"
@@ -234,7 +235,7 @@ def check_unread() -> None:
             socket.linger, socket.rcvhwm = 0, 1
             socket.connect(f"tcp://127.0.0.1:{port}")
             assert socket.poll(1000 * PATIENCE_S), "nothing comes"
-            # The sink has all packets then, and more than the kernel's buffers take.
+            # The sink then has all packets, and more than the kernel's buffers hold.
             end = time.monotonic() + PATIENCE_S
             while "gr-zeromq-end" not in threads_of(waveform.pid):
                 assert time.monotonic() < end, "the sink does not come to its end"

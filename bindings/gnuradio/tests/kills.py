@@ -1,4 +1,5 @@
-"""Processes of a waveform that are killed between flowgraphs: what is missing is a tag with its count.
+"""Processes of a waveform are killed between flowgraphs: a tag has the count of the missing
+samples.
 
 Each number is the index of its sample, so that a jump shows how many are missing.
 """
@@ -17,7 +18,8 @@ from pathlib import Path
 
 COMMAND = os.environ["STRIPLINE_COMMAND"]
 PATIENCE_S = 60
-# So many numbers are sent before the file `go` is there, and then more until `end` is.
+# The numbers that are sent before the file `go` exists. After that, more are sent until `end`
+# exists.
 FIRST = 10_000
 PACKET = 250
 
@@ -162,7 +164,7 @@ class Kills(unittest.TestCase):
             time.sleep(0.01)
 
     def items(self):
-        """The numbers of each process of the sink, in the order of their first ones."""
+        """The numbers of each process of the sink, ordered by the first number of each."""
         found = []
         for path in self.folder.glob("items-*"):
             content = path.read_bytes()
@@ -197,12 +199,13 @@ class Kills(unittest.TestCase):
         (self.folder / "go").touch()
 
     def check_jumps(self, numbers, gaps):
-        """What is missing before an item is the sum of its tags. Returns the number of items with tags."""
+        """Checks that the samples missing before an item are the sum of its tags. Returns the
+        number of items with tags."""
         jumps = {at: numbers[at] - numbers[at - 1] - 1 for at in range(1, len(numbers)) if numbers[at] != numbers[at - 1] + 1}
         lost = {}
         for at, _, samples, _ in gaps:
             lost[at] = lost.get(at, 0) + samples
-        # A restart need not miss anything.
+        # A restart need not lose anything.
         self.assertEqual({at: samples for at, samples in lost.items() if samples}, jumps)
         return len(lost)
 
@@ -215,14 +218,15 @@ class Kills(unittest.TestCase):
         first, second = self.items()
         gaps = self.gaps()
         if not gaps:
-            # The one that was killed had taken all that was sent, as on a busy machine.
+            # The killed process had taken all packets that were sent, which can happen on a busy
+            # machine.
             self.assertEqual(list(second), list(range(second[0], second[0] + len(second))))
             self.assertGreaterEqual(second[0], len(first))
             return
         ((at, packets, samples, reason),) = gaps
         self.assertEqual((at, reason), (0, "peer-restart"))
         self.assertEqual(samples, packets * PACKET)
-        # The one that was killed may have taken more than it has written.
+        # The killed process may have taken more than it has written.
         self.assertEqual(list(first), list(range(len(first))))
         self.assertGreater(packets, 0)
         self.assertGreaterEqual(second[0] - packets * PACKET, len(first))
@@ -239,7 +243,7 @@ class Kills(unittest.TestCase):
         self.assertEqual(len(first), FIRST)
         gaps = self.gaps()
         missing = second[0] - FIRST
-        # A quick restart misses nothing, and then needs no tag.
+        # A quick restart loses nothing, and then needs no tag.
         if missing or gaps:
             self.assertEqual(gaps, [(0, missing // PACKET, missing, "peer-restart")])
 
@@ -262,7 +266,7 @@ class Kills(unittest.TestCase):
         self.wait_until(lambda: len(self.items()[0]) > FIRST)
         self.end()
         (numbers,) = self.items()
-        # Its own restart, and the packets that it has missed meanwhile, if any.
+        # The restart of the process, and the packets that it has missed in the meantime, if any.
         missing = numbers[FIRST] - FIRST
         self.assertEqual(
             sorted((at, packets * PACKET, samples) for at, packets, samples, _ in self.gaps()),
@@ -273,7 +277,7 @@ class Kills(unittest.TestCase):
         self.kill("source")
         self.wait_until(lambda: len(self.items()[0]) == 2 * FIRST)
         self.end()
-        # Nothing has counted what it would have sent: it begins anew.
+        # The samples that it would have sent were not counted: it begins anew.
         self.assertEqual(list(self.items()[0]), 2 * list(range(FIRST)))
         self.assertEqual([(at, samples) for at, _, samples, _ in self.gaps()], [(FIRST, 0)])
 

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 COMMAND = os.environ["STRIPLINE_COMMAND"]
 PATIENCE_S = 60
-# Those that are not built in, with a property that can be changed.
+# The components that are not built in, each with a property that can be changed.
 OWN = {"gain": "factor", "detector": "threshold", "sink": "alpha"}
 
 
@@ -50,7 +50,7 @@ class Languages(unittest.TestCase):
             time.sleep(0.02)
 
     def process_of(self, component):
-        """The number of a component's process; None: there is none."""
+        """The number of a component's process; None if it does not run."""
         children = Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children")
         threads = children.parents[1].glob("*/children")
         for number in " ".join(path.read_text() for path in threads).split():
@@ -63,7 +63,7 @@ class Languages(unittest.TestCase):
         return None
 
     def value_there(self, place):
-        """The value, or -1 while the component is not there."""
+        """The value, or -1 while the component does not run."""
         done = subprocess.run([COMMAND, "get", self.name, place], capture_output=True, text=True,
                               timeout=PATIENCE_S, check=False)
         return float(done.stdout) if done.returncode == 0 else -1
@@ -103,7 +103,7 @@ class Languages(unittest.TestCase):
                             lambda: self.process_of(component) not in (None, before))
             self.wait_until("its answers", lambda: self.value_there(f"{component}.{OWN[component]}") >= 0)
             self.grows("detector.detections")
-        # A receiver that was started again begins its figures anew, and measures some of its packets.
+        # A restarted receiver begins its figures anew, and measures some of its packets.
         self.grows("detector.detections", by=300)
         self.stripline("stop")
         text, _ = self.launcher.communicate(timeout=PATIENCE_S)

@@ -20,7 +20,8 @@ def time(seconds, fraction):
 
 class Links(unittest.TestCase):
     def through(self, kind, items, make_source, make_sink, tags=(), vlen=1, **options):
-        """What a second flowgraph gets of the items: its sink and its source of Stripline."""
+        """Returns the items that a second flowgraph receives, by a Stripline sink and a Stripline
+        source."""
         place = domain("through")
         out, back = gr.top_block(), gr.top_block()
         sink = stripline.sink(kind, "iq", vlen=vlen, domain=place, receivers=1, **options)
@@ -34,7 +35,7 @@ class Links(unittest.TestCase):
 
     def test_ten_million_complex_samples_and_their_tags_are_the_same(self):
         generator = numpy.random.default_rng(1)
-        # Every pattern of bits, not only those of numbers.
+        # Every bit pattern, not only valid numbers.
         bits = generator.integers(0, 2**32, 2 * COMPLEX_SAMPLES, dtype=numpy.uint32)
         place = domain("ten-million")
         bits.tofile(path := f"/tmp/{place}")
@@ -47,7 +48,7 @@ class Links(unittest.TestCase):
             tag(4_000_001, "rx_freq", pmt.from_double(433.92e6)),
             tag(5_000_000, "rx_time", time(1_700_000_100, 1 / 3)),
             tag(5_000_000, "rx_rate", pmt.from_double(1e6)),
-            # What continues is carried as well.
+            # A time that only continues is carried as well.
             tag(6_000_000, "rx_time", time(1_700_000_101, 1 / 3)),
             tag(COMPLEX_SAMPLES - 1, "last", pmt.PMT_NIL),
         ]
@@ -112,7 +113,7 @@ class Links(unittest.TestCase):
 
     def test_tags_that_cannot_be_carried_cost_nothing_else(self):
         large = pmt.init_u8vector(50_000, [0] * 50_000)
-        # Together they are too large for one packet.
+        # Together, these tags are too large for one packet.
         many = [tag(at, f"many-{at}", pmt.init_u8vector(5000, [at] * 5000)) for at in (5, 6, 7, 7, 12)]
         tags = [tag(3, "large", large), *many, tag(19, "small", pmt.PMT_T)]
         found, _ = self.through("float", [1.0] * 20, blocks.vector_source_f, blocks.vector_sink_f, tags)

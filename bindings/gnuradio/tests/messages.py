@@ -40,7 +40,7 @@ def nested(depth):
 
 
 class Source(gr.basic_block):
-    """Posts the messages that it is given."""
+    """Posts the given messages."""
 
     def __init__(self):
         gr.basic_block.__init__(self, "messages", None, None)
@@ -55,7 +55,7 @@ class Source(gr.basic_block):
 
 
 class Sink(gr.basic_block):
-    """Keeps the messages that it gets."""
+    """Stores the messages that it receives."""
 
     def __init__(self, hold=None):
         gr.basic_block.__init__(self, "kept", None, None)
@@ -77,7 +77,7 @@ class Sink(gr.basic_block):
 
 class Forms(unittest.TestCase):
     def test_a_value_and_its_bytes(self):
-        # RFC 8949, appendix A, and the forms of Python's package.
+        # RFC 8949, appendix A, and the forms of the Python package.
         for value, expected in [
             (pmt.PMT_NIL, "f6"), (pmt.PMT_T, "f5"), (pmt.PMT_F, "f4"), (s("IETF"), "6449455446"), (s("ü"), "62c3bc"),
             (pmt.from_long(0), "00"), (pmt.from_long(23), "17"), (pmt.from_long(24), "1818"), (pmt.from_long(1000), "1903e8"),
@@ -128,7 +128,7 @@ class Forms(unittest.TestCase):
                 self.assertTrue(pmt.equal(pmt.cdr(found), value), f"{found}")
                 self.assertEqual(pmt.is_u8vector(pmt.cdr(found)), kind == "byte")
                 self.assertEqual(pmt.to_python(pmt.car(found)), {"n": 1})
-        # Others stay as they are.
+        # Other arrays stay unchanged.
         mixed = vector(pmt.from_double(1), s("a"))
         self.assertTrue(pmt.equal(decode(encode(mixed), "float"), mixed))
         self.assertTrue(pmt.is_f32vector(decode(encode(vector(pmt.from_long(1), pmt.from_double(2))), "float")))
@@ -165,13 +165,13 @@ class Forms(unittest.TestCase):
     def test_other_bytes_of_cbor(self):
         for text, value in [
             ("f93c00", 1.0), ("f90001", 2**-24), ("f9c400", -4.0), ("f97c00", math.inf), ("fa47c35000", 1e5),
-            # Parts that are joined, an end instead of a length, and tags.
+            # Strings in parts, an end instead of a length, and tags.
             ("7f657374726561646d696e67ff", "streaming"), ("9f0102ff", [1, 2]), ("bf61610161629f0203ffff", {"a": 1, "b": [2, 3]}),
             ("c11a514b67b0", 1363896240), ("d9d9f78101", [1]), ("f7", None), ("a10102", {1: 2}),
         ]:
             with self.subTest(text=text):
                 self.assertEqual(pmt.to_python(decode(bytes.fromhex(text))), value)
-        # Of two entries of one name, the last one holds.
+        # If two entries have the same name, the last one counts.
         self.assertEqual(pmt.to_long(pmt.dict_ref(decode(bytes.fromhex("a2616101616102")), s("a"), pmt.PMT_NIL)), 2)
         self.assertEqual(pmt.to_python(decode(bytes.fromhex("5f42010243030405ff"))).tolist(), [1, 2, 3, 4, 5])
 
@@ -211,7 +211,7 @@ class Forms(unittest.TestCase):
                 try:
                     encode(found)
                 except ValueError as problem:
-                    # Keys that are numbers come, and do not go.
+                    # Keys that are numbers can be received, but not sent.
                     self.assertIn("is no symbol", str(problem))
         self.assertGreater(values, 1000)
 
@@ -221,7 +221,7 @@ class Links(unittest.TestCase):
         self.place = domain("messages")
 
     def graphs(self, receive=(), hold=None, **options):
-        """A flowgraph that sends and one that receives, which is started."""
+        """Makes a flowgraph that sends and one that receives, and starts the latter."""
         out, back = gr.top_block(), gr.top_block()
         source, sink = Source(), stripline.message_sink("events", receivers=1, domain=self.place, **options)
         out.msg_connect(source, "out", sink, "in")
@@ -351,7 +351,7 @@ class Links(unittest.TestCase):
         back.start()
         out.start()
         source.send(*(pmt.from_long(number) for number in range(500)))
-        # 64 wait at the block, one is in its handler, and some are on their way.
+        # 64 messages wait at the block, one is in its handler, and some are on their way.
         while incoming.messages() < 65:
             pass
         self.assertLess(sink.messages(), 100)

@@ -1,4 +1,4 @@
-"""The other end of the messages of a flowgraph: values of Python's package."""
+"""The other end of the messages of a flowgraph: values of the Python package."""
 
 import sys
 

@@ -1,6 +1,7 @@
 """Stops of flowgraphs at random moments, while a block waits.
 
-No block checks by time here whether it is to stop: a wait that a stop does not end lasts an hour.
+In this test, no block checks periodically whether it must stop: a wait that a stop does not end
+lasts an hour.
 """
 
 import random
@@ -13,13 +14,13 @@ from gnuradio import blocks, gr, stripline
 from support import domain
 
 STOPS = 100
-# Only ends a hang.
+# A limit that only ends a hang.
 PATIENCE_S = 60
 SLOW = 'overflow = "block", depth = 2'
 
 
 class Silent(gr.basic_block):
-    """Could post messages."""
+    """A block that could post messages."""
 
     def __init__(self):
         gr.basic_block.__init__(self, "silent", None, None)
@@ -33,7 +34,8 @@ class Stops(unittest.TestCase):
         self.generator = random.Random(16)
 
     def stop_often(self, make):
-        """Stops flowgraphs at random moments. `make` returns one, what must stay, and whether it waits."""
+        """Stops flowgraphs at random moments. `make` returns a flowgraph, the objects that must
+        stay alive, and whether it waits."""
         for number in range(STOPS):
             with self.subTest(number=number):
                 graph, kept, waits = make(domain("stops"))
@@ -42,7 +44,7 @@ class Stops(unittest.TestCase):
                     until = time.monotonic() + PATIENCE_S
                     while not waits():
                         self.assertLess(time.monotonic(), until)
-                # Somewhere between the start of the threads and a long wait.
+                # A moment between the start of the threads and a long wait.
                 time.sleep(self.generator.uniform(0, 0.004))
                 graph.stop()
                 waiter = threading.Thread(target=gr.top_block_wait_unlocked, args=(graph._impl,), daemon=True)

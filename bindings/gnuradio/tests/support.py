@@ -1,4 +1,4 @@
-"""What the tests share: domains of their own, and programs in Rust at the other end."""
+"""Shared parts of the tests: unique domains, and programs in Rust at the other end."""
 
 import contextlib
 import itertools
@@ -8,19 +8,19 @@ import subprocess
 import pmt
 from gnuradio import gr
 
-# The program that sends and receives numbers, and what is installed. Both are set by `check`.
+# The program that sends and receives numbers, and the installation. `check` sets both.
 NUMBERS = os.environ["STRIPLINE_NUMBERS"]
 
 _count = itertools.count()
 
 
 def domain(name):
-    """A domain that no other test has."""
+    """Returns a domain that no other test uses."""
     return f"gr-{os.getpid()}-{next(_count)}-{name}"
 
 
 def run_together(receiver, *senders):
-    """Runs flowgraphs to their ends, the receiver from the first item on."""
+    """Runs flowgraphs to their ends. The receiver gets the first item."""
     receiver.start()
     for graph in senders:
         graph.start()
@@ -29,7 +29,7 @@ def run_together(receiver, *senders):
 
 
 def tag_rows(tags):
-    """What is compared of tags: those of an item have no order."""
+    """Returns the tags in a form for comparison: the tags of an item have no order."""
     return sorted(
         (tag.offset, pmt.symbol_to_string(tag.key), pmt.serialize_str(tag.value), pmt.serialize_str(tag.srcid))
         for tag in tags)

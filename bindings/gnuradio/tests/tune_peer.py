@@ -6,13 +6,14 @@ import stripline
 node = stripline.Node()
 taken = node.message_subscriber("tuned")
 iq = node.subscriber("iq", numpy.complex64)
-# The publisher stays: the end of its stream would end the source of messages.
+# The publisher stays open: the end of its stream would end the source of messages.
 tune = node.message_publisher("tune")
 tune.wait_for_receivers(1, timeout=60)
 while True:
     tune.send({"freq": 2000.0})
     try:
-        # A message that leaves the flowgraph before this end is connected is not for it. The next one is.
+        # A message that leaves the flowgraph before this end is connected does not arrive. The next
+        # one does.
         print("tuned", taken.receive(timeout=1).value, flush=True)
         break
     except TimeoutError:

@@ -1,5 +1,5 @@
 /// @file
-/// What all blocks of Stripline are: an end of a link.
+/// The common interface of all Stripline blocks: an end of a link.
 #ifndef STRIPLINE_GR_LINK_END_HPP
 #define STRIPLINE_GR_LINK_END_HPP
 
@@ -14,21 +14,22 @@ class STRIPLINE_GR_API link_end {
 public:
     virtual ~link_end() = default;
 
-    /// Why the block has ended before the flowgraph; empty: it has not. From any thread.
+    /// Returns the reason why the block has ended before the flowgraph; empty if it has not ended.
+    /// From any thread.
     virtual std::string failure() const = 0;
 
-    /// The type of the samples, as `cf32`, or of the messages, as `message/cbor`.
+    /// Returns the type of the samples, such as `cf32`, or of the messages, such as `message/cbor`.
     virtual std::string type() const = 0;
 
-    /// Whether it receives.
+    /// Returns whether the block receives.
     virtual bool is_input() const = 0;
 
-    /// Joins a block whose topic is a port to the ports of its component, on the thread of the
-    /// ports and before the flowgraph starts. Throws std::invalid_argument, also for a block of a
-    /// topic.
+    /// Connects a block with a port as its topic to the ports of its component. Call it on the
+    /// thread of the ports, before the flowgraph starts. Throws std::invalid_argument, also if the
+    /// topic of the block is not a port.
     virtual void attach(stripline_ports *ports) = 0;
 
-    /// Gives the port back, once the flowgraph has ended and before the ports do.
+    /// Gives the port back, after the flowgraph has ended and before the ports end.
     virtual void detach() = 0;
 };
 

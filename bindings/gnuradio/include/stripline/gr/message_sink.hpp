@@ -1,5 +1,5 @@
 /// @file
-/// A sink of messages of a flowgraph: what is sent on a topic.
+/// A sink of messages of a flowgraph. It sends them on a topic.
 #ifndef STRIPLINE_GR_MESSAGE_SINK_HPP
 #define STRIPLINE_GR_MESSAGE_SINK_HPP
 
@@ -19,24 +19,25 @@ class STRIPLINE_GR_API message_sink : virtual public ::gr::block, public link_en
 public:
     using sptr = std::shared_ptr<message_sink>;
 
-    /// Makes a sink of messages. Throws std::invalid_argument for a topic, type or option with a
-    /// mistake, and std::runtime_error for an error of the system.
+    /// Makes a sink of messages. Throws std::invalid_argument for an invalid topic, type or option,
+    /// and std::runtime_error for an error of the system.
     static sptr make(const std::string &topic, const message_sink_options &with = message_sink_options());
 
-    /// Makes the next stop() abandon the stream: receivers then know that it is not complete. From
-    /// any thread, as are all functions below.
+    /// Makes the next stop() abandon the stream, so that receivers detect that it is not complete.
+    /// From any thread, like all functions below.
     virtual void abandon() = 0;
 
-    /// The number of receivers that were connected when the last message was sent.
+    /// Returns the number of receivers that were connected when the last message was sent.
     virtual std::size_t receivers() const = 0;
 
-    /// Messages that were sent.
+    /// Returns the number of messages that were sent.
     virtual std::uint64_t messages() const = 0;
 
-    /// Messages that have no form in Stripline, and were not sent.
+    /// Returns the number of messages that Stripline cannot represent. They were not sent.
     virtual std::uint64_t refused_messages() const = 0;
 
-    /// The reason of the last of them, with the way to its value; empty: there was none.
+    /// Returns the reason for the last of them, with the path to the value; empty if no message was
+    /// refused.
     virtual std::string last_refusal() const = 0;
 };
 

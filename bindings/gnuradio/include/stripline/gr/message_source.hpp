@@ -1,5 +1,5 @@
 /// @file
-/// A source of messages of a flowgraph: those of a topic.
+/// A source of messages of a flowgraph. It receives them from a topic.
 #ifndef STRIPLINE_GR_MESSAGE_SOURCE_HPP
 #define STRIPLINE_GR_MESSAGE_SOURCE_HPP
 
@@ -14,32 +14,33 @@
 
 namespace stripline::gr {
 
-/// A block that passes the messages of a topic on at its port `out`. What is lost is a message at
-/// its port `gaps`: a dictionary of `packets` and `reason`. The end of the stream ends the block.
+/// A block that passes the messages of a topic on at its port `out`. A loss is a message at the
+/// port `gaps`: a dictionary of `packets` and `reason`. The end of the stream ends the block.
 ///
-/// It takes no further message from its topic while 64 wait at a block behind it.
+/// It takes no further message from the topic while 64 messages wait at a block after it.
 class STRIPLINE_GR_API message_source : virtual public ::gr::block, public link_end {
 public:
     using sptr = std::shared_ptr<message_source>;
 
-    /// Makes a source of messages. Throws std::invalid_argument for a topic, type or option with a
-    /// mistake, and std::runtime_error for an error of the system. Blocks until the publishers that
-    /// are there have answered, or for a few seconds.
+    /// Makes a source of messages. Throws std::invalid_argument for an invalid topic, type or
+    /// option, and std::runtime_error for an error of the system. Blocks until the publishers that
+    /// are present have answered, or for a few seconds.
     static sptr make(const std::string &topic, const message_source_options &with = message_source_options());
 
-    /// Messages that were passed on so far, and that were lost, as far as they can be counted. From
-    /// any thread, as are all functions below.
+    /// Returns the number of messages that were passed on, and of messages that were lost, as far
+    /// as they can be counted. From any thread, like all functions below.
     virtual std::uint64_t messages() const = 0;
     virtual std::uint64_t lost_messages() const = 0;
 
-    /// Messages that have no form in a flowgraph, and were left out. Their senders get the reason.
+    /// Returns the number of messages that a flowgraph cannot represent. They were left out. Their
+    /// senders get the reason.
     virtual std::uint64_t refused_messages() const = 0;
 
-    /// The reason of the last of them; empty: there was none.
+    /// Returns the reason for the last of them; empty if no message was left out.
     virtual std::string last_refusal() const = 0;
 
-    /// Publishers that were refused, with the reason: their messages have another schema, for
-    /// example.
+    /// Returns the refused publishers, with the reasons: for example, their messages have another
+    /// schema.
     virtual std::vector<std::string> refused() const = 0;
 };
 
