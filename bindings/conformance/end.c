@@ -123,7 +123,7 @@ static void close_all(void) {
     node = NULL;
 }
 
-/* The payload: each byte is a function of its index in the stream, and of the topic. */
+/* The payload: each byte is a function of the index in the stream, and of the topic. */
 static unsigned char byte_of(uint64_t number, uint64_t seed) {
     return (unsigned char)(number * 167 + (number >> 8) * 13 + seed);
 }
@@ -376,7 +376,7 @@ static void fill_up(char **words) {
     }
 }
 
-/* Prints the token of a packet, or of a window without its last part. */
+/* Prints the token of a packet, or of a window without the last part. */
 static void print_token(const struct object *in, const stripline_packet *packet) {
     static const char *const reasons[] = {"", "overflow", "peer-restart", "transport", "late"};
     stripline_packet_info info = {.size = sizeof info};

@@ -47,7 +47,7 @@ std::string failed(const stripline::failure &failure) {
     return "error " + std::string(stripline::word(failure.code())) + " " + message;
 }
 
-// Returns the token of a packet, or of a window without its last part.
+// Returns the token of a packet, or of a window without the last part.
 template <class T>
 std::string token_of(const stripline::packet_base<T> &packet, std::uint64_t seed) {
     static const std::array<const char *, 5> reasons = {"", "overflow", "peer-restart", "transport", "late"};

@@ -34,7 +34,7 @@ def seconds(ms: str) -> float:
 
 
 def payload(first: int, count: int, seed: int) -> npt.NDArray[np.uint8]:
-    """Returns bytes. Each is a function of its index in the stream, and of the topic."""
+    """Returns bytes. Each is a function of the index in the stream, and of the topic."""
     number = np.arange(first, first + count, dtype=np.uint64)
     made = number * np.uint64(167) + (number >> np.uint64(8)) * np.uint64(13) + np.uint64(seed)
     return made.astype(np.uint8)

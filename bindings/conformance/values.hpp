@@ -15,7 +15,7 @@
 
 inline std::uint64_t number(const std::string &word) { return std::stoull(word); }
 
-// The payload: each byte is a function of its index in the stream, and of the topic.
+// The payload: each byte is a function of the index in the stream, and of the topic.
 inline std::uint8_t byte_of(std::uint64_t number, std::uint64_t seed) {
     return static_cast<std::uint8_t>(number * 167 + (number >> 8) * 13 + seed);
 }

@@ -50,7 +50,7 @@ def build() -> str:
     names = ["-Wba", "-Wbh=.hh", "-Wbs=SK.cc", "-Wbd=DynSK.cc"]
     subprocess.run(["omniidl", "-bcxx", *names, "-C", str(BUILD), str(idl)], check=True)
     sources = [str(ROOT / "bindings/corba/peer.cc"), str(BUILD / "bulkioSK.cc"), str(BUILD / "bulkioDynSK.cc")]
-    # omniORB has TLS if its TLS library is linked.
+    # omniORB has TLS if the TLS library is linked.
     libraries = ["-Wl,--no-as-needed", "-lomnisslTP4", "-lomniDynamic4", "-lomniORB4", "-lomnithread", "-lpthread"]
     program = str(BUILD / "peer")
     subprocess.run(["g++", "-std=c++17", "-O1", f"-I{BUILD}", "-o", program, *sources, *libraries], check=True)

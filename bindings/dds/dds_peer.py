@@ -141,7 +141,7 @@ def of_a_connection(folder: str) -> None:
 
     def read() -> bool:
         for sample in reader.take(N=100):
-            # A frame begins with the packet's number, and the length of its payload in bytes.
+            # A frame begins with the packet's number, and the length of the payload in bytes.
             place = 0
             while place + 48 <= len(sample.bytes):
                 sequence, length = struct.unpack_from("<QI", bytes(sample.bytes), place)

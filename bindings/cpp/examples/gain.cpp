@@ -38,7 +38,7 @@ public:
         }
     }
 
-    // The range has been checked. An exception refuses the value, and its words are the reason.
+    // The range has been checked. An exception refuses the value, and the message is the reason.
     void change(const stripline::properties &properties) {
         const auto factor = properties.get<float>("factor");
         if (factor == 0) {

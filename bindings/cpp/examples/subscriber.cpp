@@ -1,4 +1,4 @@
-// Receives the packets of `publisher` in another terminal, and prints its losses. docs/cpp.md
+// Receives the packets of `publisher` in another terminal, and prints the losses. docs/cpp.md
 // explains both.
 //
 //     ./subscriber       waits for room: nothing is lost

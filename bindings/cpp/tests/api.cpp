@@ -123,7 +123,7 @@ static void packets() {
     CHECK(json.find(std::string(600, 'x')) != std::string::npos && json.back() == '}');
     CHECK(packet.connection().find("->") != std::string_view::npos);
 
-    // A received packet is forwarded with its place in the stream.
+    // A received packet is forwarded with the place in the stream.
     auto forward = TAKE(of.publisher<std::uint32_t>("y", nt));
     auto further = TAKE(of.subscriber<std::uint32_t>("y", nt));
     CHECK(TAKE(forward.wait_for_receivers(1, patience, nt)));

@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
             graph->connect(from, 0, gr::zeromq::push_sink::make(sizeof(gr_complex), 1, endpoint.data()), 0);
         }
         graph->run();
-        // Packets that the peer library still has in its queue are lost when the process ends.
+        // Packets that the peer library still has queued are lost when the process ends.
         std::getchar();
         return 0;
     }

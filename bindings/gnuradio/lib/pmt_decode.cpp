@@ -12,7 +12,7 @@
 namespace stripline::gr {
 namespace {
 
-/// The head of an item: its kind and number. For the kind `simple`, `info` contains the value.
+/// The head of an item: the kind and number. For the kind `simple`, `info` contains the value.
 struct head {
     major kind;
     std::uint8_t info;
@@ -114,7 +114,7 @@ void decoder::each(const head &of, std::size_t least, Each one) {
     }
 }
 
-/// Returns the bytes of a text or a byte string. Its parts are joined.
+/// Returns the bytes of a text or a byte string. The parts are joined.
 std::string decoder::string_of(const head &of) {
     if (!of.is_indefinite()) {
         if (of.number > left()) {

@@ -18,7 +18,7 @@ constexpr unsigned nesting_max = 128;
 /// The kinds of items in CBOR.
 enum class major : std::uint8_t { positive, negative, bytes, text, array, map, tag, simple };
 
-/// A problem that passes out through the values around it. Each of them adds its step.
+/// A problem that passes out through the values around it. Each of them adds a step.
 struct inner_problem {
     std::string text;
     // The steps, from the inside out.

@@ -43,7 +43,7 @@ public:
     /// Makes `finish` abandon the stream. From any thread.
     void abandon() { abandons_ = true; }
     /// Ends the stream of a topic in the same way as its flowgraph has ended, and closes. The
-    /// stream of a port stays open for its component.
+    /// stream of a port stays open for the component.
     void finish();
 
     /// These may be called from any thread.

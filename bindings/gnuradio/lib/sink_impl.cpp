@@ -175,7 +175,7 @@ std::size_t sink_impl::take_tags(
                 together.push_back(carried);
             }
         }
-        // The rate, frequency and time of a packet apply to its first sample.
+        // The rate, frequency and time of a packet apply to the first sample.
         if (begin->offset > first && (describes || bytes + size > carried_bytes_max)) {
             return static_cast<std::size_t>(begin->offset - first);
         }

@@ -140,7 +140,7 @@ int source_impl::work(int items, gr_vector_const_void_star &, gr_vector_void_sta
         return WORK_DONE;
     }
     if (whole == 0) {
-        // GNU Radio checks this only if its buffer is full.
+        // GNU Radio checks this only if the buffer is full.
         if (has_no_reader()) {
             return WORK_DONE;
         }

@@ -15,7 +15,7 @@ namespace stripline::gr {
 
 /// Ends the waits of one port as soon as GNU Radio stops the waiting thread.
 ///
-/// GNU Radio interrupts the threads of its blocks. An interrupt wakes a thread at once only if the
+/// GNU Radio interrupts the threads of the blocks. An interrupt wakes a thread at once only if the
 /// thread waits for a Boost condition. So a call here registers such a condition for its own
 /// thread. Another thread waits for the condition, and wakes the call through Stripline.
 class stop_watch {
@@ -28,7 +28,7 @@ public:
     /// Ends the call under way, or the next one. From any thread.
     void wake() const { stripline_waker_wake(waker_.get(), nullptr); }
 
-    /// Runs a call that a stop of its thread ends. If the thread is being stopped already, returns
+    /// Runs a call that a stop of the thread ends. If the thread is being stopped already, returns
     /// STRIPLINE_INTERRUPTED without the call. Only one thread at a time may use it.
     template <class Call>
     stripline_status guard(Call call) {

@@ -52,7 +52,7 @@ std::optional<double> number_of_tag(const pmt::pmt_t &value);
 class tag_maker {
 public:
     /// Replaces `found` by the tags of a packet of `samples` samples. `json` is the description of
-    /// its stream. Returns false if the tags in it do not decode.
+    /// the stream. Returns false if the tags in it do not decode.
     bool begin_packet(
         const stripline_packet_info &info, const stripline_stream_view &stream, std::string_view json,
         std::size_t samples, std::vector<new_tag> &found);
@@ -70,7 +70,7 @@ private:
     // The last time that was given. Packets continue it at the rate.
     std::optional<std::int64_t> time_ns_;
     std::uint64_t time_index_ = 0;
-    // The previous description, and its tags.
+    // The previous description, and the tags.
     std::string json_;
     std::vector<::gr::tag_t> carried_;
 };

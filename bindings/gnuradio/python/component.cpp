@@ -25,7 +25,7 @@ void check(const result<void> &done) {
     }
 }
 
-/// The ports of a component while its flowgraph runs, for Python.
+/// The ports of a component while the flowgraph runs, for Python.
 class running {
 public:
     explicit running(stripline_ports *ports) : ports_(ports) {}
@@ -88,7 +88,7 @@ std::pair<py::object, std::vector<port_block>> make_with_ports(const py::object 
     return {std::move(made), std::move(ports.made)};
 }
 
-/// The functions of a flowgraph in Python, and the kinds of its properties by name. Each function
+/// The functions of a flowgraph in Python, and the kinds of the properties by name. Each function
 /// returns the message of a failure, or None.
 struct functions {
     py::object create;
@@ -171,7 +171,7 @@ std::int32_t test(void *instance, const char *name, double *value, stripline_rea
     }
 }
 
-/// A flowgraph's variable or readout: its name and kind, the default of this kind, summary and
+/// A flowgraph's variable or readout: the name and kind, the default of this kind, summary and
 /// unit.
 using variable = std::tuple<std::string, std::string, py::object, std::string, std::string>;
 

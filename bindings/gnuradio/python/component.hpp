@@ -19,7 +19,7 @@ struct port_block {
     std::shared_ptr<link_end> block;
 };
 
-/// Returns the blocks that are made as ports, while a component makes its flowgraph; otherwise
+/// Returns the blocks that are made as ports, while a component makes the flowgraph; otherwise
 /// nullptr. The caller must hold the interpreter's lock.
 std::vector<port_block> *&made_ports();
 

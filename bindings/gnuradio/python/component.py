@@ -88,7 +88,7 @@ def main(flowgraph, args=None):
         # Only the description belongs on standard output.
         with _output_to_stderr():
             component = _Component(flowgraph)
-        # The launcher stops its components in order.
+        # The launcher stops the components in order.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         code = component.main([sys.argv[0], *(sys.argv[1:] if args is None else args)])
     except Exception as error:
@@ -235,7 +235,7 @@ class _Component:
         else:
             self.values.update(values)
             return None
-        # A setter that has raised may have stored its value before.
+        # A setter that has raised may have stored the value before.
         for name in reversed(done):
             try:
                 getattr(self._graph, f"set_{name}")(self.values[name])

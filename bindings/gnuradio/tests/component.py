@@ -1,5 +1,4 @@
-"""Flowgraphs as components of waveforms, beside stock components, run by the `stripline` command.
-"""
+"""Flowgraphs as components of waveforms, beside stock components, run by the command."""
 
 import itertools
 import json

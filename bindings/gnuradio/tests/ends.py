@@ -21,8 +21,7 @@ def ended(graph):
 
 
 def connect(graph, *chain):
-    """Connects blocks, and keeps them: GNU Radio does not keep blocks that are written in Python.
-    """
+    """Connects blocks, and keeps them: GNU Radio does not keep blocks written in Python."""
     graph.connect(*chain)
     graph.kept = chain
 
@@ -148,7 +147,7 @@ class Ends(unittest.TestCase):
             return graph, lambda: True
 
         def for_room(place):
-            # This source is not started, so its queue fills.
+            # This source is not started, so the queue fills.
             source = stripline.source("float", "iq", policy=slow, domain=place)
             graph = gr.top_block()
             sink = stripline.sink("float", "iq", policy=slow, domain=place, receivers=1)

@@ -103,7 +103,7 @@ class Languages(unittest.TestCase):
                             lambda: self.process_of(component) not in (None, before))
             self.wait_until("its answers", lambda: self.value_there(f"{component}.{OWN[component]}") >= 0)
             self.grows("detector.detections")
-        # A restarted receiver begins its figures anew, and measures some of its packets.
+        # A restarted receiver begins the figures anew, and measures only some packets.
         self.grows("detector.detections", by=300)
         self.stripline("stop")
         text, _ = self.launcher.communicate(timeout=PATIENCE_S)

@@ -132,7 +132,7 @@ class Forms(unittest.TestCase):
         mixed = vector(pmt.from_double(1), s("a"))
         self.assertTrue(pmt.equal(decode(encode(mixed), "float"), mixed))
         self.assertTrue(pmt.is_f32vector(decode(encode(vector(pmt.from_long(1), pmt.from_double(2))), "float")))
-        # Without the option, a PDU of other numbers is a dictionary of its two parts.
+        # Without the option, a PDU of other numbers is a dictionary of the two parts.
         found = decode(encode(pmt.cons(pmt.PMT_NIL, pmt.init_f32vector(2, floats))))
         self.assertTrue(pmt.is_dict(found))
         with self.assertRaisesRegex(ValueError, r'^\["a"\]\[1\]: the number does not fit the type of `vectors`$'):

@@ -86,7 +86,7 @@ class Stops(unittest.TestCase):
 
     def test_while_a_sink_waits_for_room(self):
         def make(place):
-            # This source is not started, so its queue fills.
+            # This source is not started, so the queue fills.
             source = stripline.source("float", "iq", policy=SLOW, domain=place)
             graph = gr.top_block()
             sink = stripline.sink("float", "iq", policy=SLOW, domain=place, receivers=1)

@@ -6,7 +6,7 @@ import stripline
 node = stripline.Node()
 taken = node.message_subscriber("tuned")
 iq = node.subscriber("iq", numpy.complex64)
-# The publisher stays open: the end of its stream would end the source of messages.
+# The publisher stays open: the end of this stream would end the source of messages.
 tune = node.message_publisher("tune")
 tune.wait_for_receivers(1, timeout=60)
 while True:

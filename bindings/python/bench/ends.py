@@ -208,7 +208,7 @@ def main() -> None:
         start = time.perf_counter_ns()
         work(count)
         print(time.perf_counter_ns() - start, flush=True)
-    # The parent reads this line if a process ends before its partner.
+    # The parent reads this line if a process ends before the partner.
     print("its input ended", file=sys.stderr)
 
 

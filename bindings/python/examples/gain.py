@@ -29,7 +29,7 @@ class Gain(stripline.Component):
                 np.multiply(x, np.float32(self.factor), out=y.view(np.float32))
             self.packets += 1
 
-    # The range has been checked. An exception refuses the value, and its message is the reason.
+    # The range has been checked. An exception refuses the value, and the message is the reason.
     @factor.setter
     def set_factor(self, factor: float) -> None:
         if factor == 0:

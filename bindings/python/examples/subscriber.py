@@ -1,4 +1,4 @@
-"""Receives the packets of `publisher.py` in another terminal, and prints its losses.
+"""Receives the packets of `publisher.py` in another terminal, and prints the losses.
 
     python subscriber.py       waits for room: nothing is lost
     python subscriber.py 50    takes 50 ms over each packet, and drops what it has no room for

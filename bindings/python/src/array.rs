@@ -127,7 +127,7 @@ impl ArrayType {
         Ok(self.checked(given, topic, 1)?.0)
     }
 
-    /// Returns the memory of an array with packets as its rows, and the number of rows.
+    /// Returns the memory of an array with packets as rows, and the number of rows.
     pub fn rows_of(&self, given: &Bound<'_, PyAny>, topic: &str) -> PyResult<(Bytes, usize)> {
         self.checked(given, topic, 2)
     }
@@ -193,7 +193,7 @@ pub struct Bytes {
     pub samples: usize,
 }
 
-// SAFETY: a user keeps the array, which keeps its memory.
+// SAFETY: a user keeps the array, which keeps the memory.
 unsafe impl Send for Bytes {}
 // SAFETY: as above; the memory is only read.
 unsafe impl Sync for Bytes {}
@@ -202,7 +202,7 @@ impl Bytes {
     /// Returns the memory of part `index`, if the array is divided into parts of `length` bytes.
     pub fn part(self, index: usize, length: usize) -> Self {
         let start = (index * length).min(self.length);
-        // SAFETY: the pointer stays within the memory, or points to its end.
+        // SAFETY: the pointer stays within the memory, or points to the end.
         let place = unsafe { self.start.add(start) };
         Self { start: place, length: length.min(self.length - start), samples: 0 }
     }
@@ -221,7 +221,7 @@ impl Bytes {
 
 /// Returns the first byte of an array.
 fn data_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
-    // SAFETY: the array is a numpy array. Its first members are the same in all versions.
+    // SAFETY: the array is a numpy array. The first members are the same in all versions.
     unsafe { (*array.as_ptr().cast::<PyArrayObject>()).fields.data.cast() }
 }
 

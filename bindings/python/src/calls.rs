@@ -130,7 +130,7 @@ impl Link {
     }
 }
 
-/// Returns whether a call was not sent because its types differ from the server's types.
+/// Returns whether a call was not sent because the types differ from the server's types.
 fn has_other_types(failed: &CallError<RawBytes>) -> bool {
     matches!(failed, CallError::Refused { refusal: Refusal::WrongType | Refusal::UnknownOperation, .. })
 }
@@ -478,7 +478,7 @@ pub fn operation_parts(operations: &[Operation]) -> Vec<OperationParts> {
     operations.iter().map(parts).collect()
 }
 
-/// A call that was started, and its reply once that has arrived.
+/// A call that was started, and the reply once it has arrived.
 ///
 /// `wait` returns the reply, and so does `await`. Dropping the last reference cancels the call, as
 /// `cancel` does: a server that has not started it never starts it.

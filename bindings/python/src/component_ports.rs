@@ -21,7 +21,7 @@ use crate::subscriber::Subscriber;
 use crate::waits;
 use crate::windows::WindowedSubscriber;
 
-/// The ports of a running component, and other facts about its waveform.
+/// The ports of a running component, and other facts about the waveform.
 ///
 /// It is `self.ports`, from the beginning to the end of `run`.
 #[pyclass(frozen, module = "stripline")]
@@ -148,7 +148,7 @@ impl Ports {
         py.detach(|| self.stop.sleep(time)).map_err(error::raised)
     }
 
-    /// Returns the type of a port in this waveform, as the text of its layout; None if the port is
+    /// Returns the type of a port in this waveform, as the text of the layout; None if the port is
     /// not connected.
     #[pyo3(name = "type")]
     fn type_of(&self, port: &str) -> PyResult<Option<String>> {
@@ -230,7 +230,7 @@ impl Ports {
     }
 
     /// Ends everything that was taken from the ports, and reports the outcome of `run`: the message
-    /// of its failure.
+    /// of a failure.
     #[pyo3(name = "_end")]
     fn end(&self, py: Python<'_>, failure: Option<String>) -> PyResult<()> {
         let (ports, inputs, outputs, outcome) = {

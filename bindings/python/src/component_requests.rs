@@ -8,7 +8,7 @@ use stripline::component::{Change, ControlRequests, Request, Test, TestResult};
 use crate::component::{Instance, function};
 use crate::waits;
 
-/// The requests to a component, and the functions of its class that handle them.
+/// The requests to a component, and the functions of the class that handle them.
 pub struct Requests {
     waiting: ControlRequests,
     instance: Arc<Instance>,

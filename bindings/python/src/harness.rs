@@ -32,7 +32,7 @@ pub struct Harness {
     owner: Owner,
     name: String,
     state: Mutex<State>,
-    /// Set by a thread that stops the component while another thread waits for its end.
+    /// Set by a thread that stops the component while another thread waits for the end.
     is_stopping: AtomicBool,
 }
 
@@ -198,7 +198,7 @@ impl Harness {
         MessageSubscriber::of_component(py, found, port, None)
     }
 
-    /// Runs a self-test. Returns whether it passed, its text and its value.
+    /// Runs a self-test. Returns whether it passed, the text and the value.
     fn test(
         &self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Arrays that are lent for a `with` block, and sent at its end.
+//! Arrays that are lent for a `with` block, and sent at the end.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

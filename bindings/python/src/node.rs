@@ -22,7 +22,7 @@ use crate::subscriber::Subscriber;
 use crate::waits;
 use crate::windows::WindowedSubscriber;
 
-/// A node of the library, with the options of its topics. The ports of the node share it.
+/// A node of the library, with the options of the topics. The ports of the node share it.
 pub struct NodeHandle {
     node: RustNode,
     topics: Topics,
@@ -201,7 +201,7 @@ impl Node {
     /// calls wait until it serves: see `Server`.
     ///
     /// `service` replaces the service name of the class. `name` is the name of the server, by which
-    /// calls with a key find it. `transport` is the transport of its calls. Up to `clients` clients
+    /// calls with a key find it. `transport` is the transport of the calls. Up to `clients` clients
     /// are connected at a time. Up to `waiting` calls may wait, and further calls are refused; with
     /// None, no call is refused.
     #[pyo3(signature = (serves, *, service=None, name=None, transport=None, clients=256, waiting=None))]
@@ -254,7 +254,7 @@ impl Node {
         made.collect()
     }
 
-    /// Stops the node: all waits in its ports raise `StoppedError`, now and later.
+    /// Stops the node: all waits in the node's ports raise `StoppedError`, now and later.
     fn stop(&self) -> PyResult<()> {
         self.handle()?.node.stop();
         Ok(())

@@ -42,7 +42,7 @@ impl<P> OneUser<P> {
         use_it(port)
     }
 
-    /// Takes the port when its object ends. No thread uses it any more.
+    /// Takes the port when the object ends. No thread uses it any more.
     pub fn take(&mut self) -> Option<P> {
         self.port.get_mut().unwrap_or_else(PoisonError::into_inner).take()
     }

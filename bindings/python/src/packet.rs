@@ -19,7 +19,7 @@ pub struct Shared {
     pub streams: StreamCache,
 }
 
-/// The object that keeps the memory of a packet for its arrays: their `base`.
+/// The object that keeps the memory of a packet for the arrays: their `base`.
 #[pyclass(frozen, module = "stripline._stripline", name = "_Samples")]
 struct Samples {
     _held: Arc<HeldPacket<Dynamic>>,
@@ -36,7 +36,7 @@ pub fn part_of<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let part = &held[first * array.samples.size()..][..samples * array.samples.size()];
     let base = Bound::new(py, Samples { _held: Arc::clone(held) })?.into_any();
-    // SAFETY: the packet in `base` keeps its samples, and nothing writes them. They are aligned
+    // SAFETY: the packet in `base` keeps the samples, and nothing writes them. They are aligned
     // like the first sample.
     Ok(unsafe { array.view(part.as_ptr(), samples, base)? }.into_any())
 }
@@ -66,7 +66,7 @@ enum State {
     Released,
 }
 
-/// The numbers that a copied packet keeps beside its samples.
+/// The numbers that a copied packet keeps beside the samples.
 struct Info {
     sequence: u64,
     sample_index: u64,
@@ -149,7 +149,7 @@ impl Packet {
         })
     }
 
-    /// Returns the packet in place, to send with its stamps.
+    /// Returns the packet in place, to send with the stamps.
     pub fn held_packet(&self) -> PyResult<Arc<HeldPacket<Dynamic>>> {
         match &*self.state()? {
             State::Held { held, .. } => Ok(Arc::clone(held)),
@@ -243,7 +243,7 @@ impl Packet {
         read!(self, from => from.samples(), from.length)
     }
 
-    /// Gives the packet back before it is garbage. Arrays over the packet stay valid, and keep its
+    /// Gives the packet back before it is garbage. Arrays over the packet stay valid, and keep the
     /// memory. A second call does nothing.
     fn release(&self) -> PyResult<()> {
         let before = std::mem::replace(&mut *self.state()?, State::Released);

@@ -35,7 +35,7 @@ const BUFFERS_MAX: usize = 2;
 pub struct Publisher {
     topic: String,
     array: ArrayType,
-    /// Whether each send waits for its receivers: then nothing is sent with the interpreter's lock.
+    /// Whether each send waits for the receivers: then nothing is sent with the interpreter's lock.
     is_acknowledged: bool,
     /// Whether a component has the publisher. In this case, the library ends the stream.
     is_of_component: bool,

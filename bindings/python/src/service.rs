@@ -79,7 +79,7 @@ struct Port {
 /// description. The last part answers a call: it gets the request and a `_Responder`.
 type Described<'py> = (String, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, String, Py<PyAny>);
 
-/// The types of an operation, and its handler.
+/// The types of an operation, and the handler.
 struct Handler {
     request: Form,
     answers: Arc<Answers>,

@@ -207,7 +207,7 @@ fn put_map(out: &mut Vec<u8>, map: &Bound<'_, PyDict>, depth: usize) -> Result<(
     Ok(())
 }
 
-/// Converts a value from CBOR for Python. Its nesting was limited when it was read.
+/// Converts a value from CBOR for Python. The nesting was limited when it was read.
 fn to_python(py: Python<'_>, value: Value) -> PyResult<Result<Bound<'_, PyAny>, String>> {
     let made = match value {
         Value::Null => py.None().into_bound(py),

@@ -38,7 +38,7 @@ const PAUSES: u32 = 8;
 /// A port that has stopped polling tries it again after this number of waits.
 const SKIPPED_MAX: u32 = 32;
 
-/// The watcher of this process. It is never freed, because its thread uses it.
+/// The watcher of this process. It is never freed, because a thread uses it.
 static WATCHER: AtomicPtr<Watcher> = AtomicPtr::new(ptr::null_mut());
 /// Whether the interpreter is ending.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
@@ -265,7 +265,7 @@ pub fn after_fork() {
     mem::forget(mem::take(&mut *lock(&WAKERS)));
 }
 
-/// The data that the signal pipe and its thread share with the main thread.
+/// The data that the signal pipe and the thread share with the main thread.
 struct Watcher {
     read_end: c_int,
     write_end: c_int,
@@ -307,7 +307,7 @@ impl Watcher {
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
             return Err(failed());
         }
-        // Python requires this, because its signal handler must not block. SAFETY: the descriptor
+        // Python requires this, because the signal handler must not block. SAFETY: the descriptor
         // is ours, and may have this flag.
         if unsafe { libc::fcntl(ends[1], libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
             return Err(failed());

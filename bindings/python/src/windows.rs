@@ -346,10 +346,10 @@ impl WindowedSubscriber {
 
     /// Waits for `samples` samples in a row, or fewer before a boundary, and returns them.
     ///
-    /// The next window starts `hop` samples after the start of this one; by default, after its end.
-    /// After a window that is not whole, it starts at the boundary. Raises `TimeoutError` after
-    /// `timeout` seconds, and `EndOfStream` after the last sample; samples that have arrived are
-    /// kept.
+    /// The next window starts `hop` samples after the start of this one; by default, after the end
+    /// of this one. After a window that is not whole, it starts at the boundary. Raises
+    /// `TimeoutError` after `timeout` seconds, and `EndOfStream` after the last sample; samples
+    /// that have arrived are kept.
     #[pyo3(signature = (samples, *, hop=None, timeout=None))]
     fn window(
         &self,
@@ -378,7 +378,7 @@ impl WindowedSubscriber {
         })
     }
 
-    /// Returns the next window if its samples have arrived, otherwise None. Raises the exceptions
+    /// Returns the next window if the samples have arrived, otherwise None. Raises the exceptions
     /// of `window`.
     #[pyo3(signature = (samples, *, hop=None))]
     fn try_window(&self, py: Python<'_>, samples: usize, hop: Option<usize>) -> PyResult<Option<Window>> {

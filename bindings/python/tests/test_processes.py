@@ -60,7 +60,7 @@ def test_packets_from_rust(domain: str, transport: str) -> None:
 def test_packets_to_rust(domain: str, transport: str, way: str) -> None:
     rust = start_numbers("receive", domain, transport, 500, 600)
     assert line(rust) == "waits"
-    # The values that the program in Rust expects of its peers.
+    # The values that the program in Rust expects of the peers.
     about = stripline.StreamInfo("of C++", 5e5)
     with stripline.Node(domain, topics=topics_of(transport)) as node:
         with node.publisher("numbers", np.uint32, stream=about) as out:

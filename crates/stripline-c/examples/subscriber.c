@@ -1,4 +1,5 @@
-/* Receives the packets of `publisher` in another terminal, and prints its losses. `docs/c.md` explains both.
+/* Receives the packets of `publisher` in another terminal, and prints the losses. `docs/c.md`
+ * explains both.
  *
  *     ./subscriber       waits for room: nothing is lost
  *     ./subscriber 50    takes 50 ms over each packet, and drops what it has no room for

@@ -126,7 +126,7 @@ pub unsafe extern "C" fn stripline_publisher_ready_descriptor(
 /// `STRIPLINE_OK` if there is room already: call `stripline_publisher_try_loan` first. Call this
 /// function each time before the loop waits. The descriptor stays ready until the next call of this
 /// function. Any other call of the publisher may undo the preparation. A receiver that was full has
-/// room again at its low watermark.
+/// room again at the low watermark.
 ///
 /// Fails with `STRIPLINE_TOO_LARGE` above `stripline_publisher_samples_in_place`, and with
 /// `STRIPLINE_PORT` while a loan is open and after the end of the stream. Fails with

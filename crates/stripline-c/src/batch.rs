@@ -71,7 +71,7 @@ pub unsafe extern "C" fn stripline_publisher_send_many(
 /// fails with `STRIPLINE_HANDLER`: the packet of the failure is finished, and later packets stay.
 /// Fails with `STRIPLINE_PORT` for a limit of 0, or for a subscriber with `hold` or `windowed`, and
 /// otherwise like `stripline_subscriber_receive`. A receiver that is killed in this call loses up
-/// to a quarter of its ring or depth.
+/// to a quarter of the ring or depth.
 ///
 /// - Ownership: `packets` gets the number of packets passed to the handler, in every outcome.
 ///   `packets` and `context` may be NULL. The handler may free the subscriber that called it. The
@@ -134,7 +134,7 @@ enum Ended {
     Callback(LinkError),
 }
 
-/// The error with which a function of the program ends its call. It unwinds through the link.
+/// The error with which a function of the program ends the call. It unwinds through the link.
 struct Stop(LinkError);
 
 fn stop(reason: LinkError) {

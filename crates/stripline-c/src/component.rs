@@ -61,10 +61,10 @@ pub type ComponentCreate = unsafe extern "C" fn(
     reason: *mut Reason,
 ) -> i32;
 
-/// A function that runs a component until the end of its input, or until the component has
+/// A function that runs a component until the end of the input, or until the component has
 /// finished.
 ///
-/// It returns 0 when the component has finished, which also ends its output streams.
+/// It returns 0 when the component has finished, which also ends the output streams.
 /// `STRIPLINE_STOPPED` is a clean end as well: when a port returns this status, the function
 /// returns it, too. Any other positive number is a failure, with the cause in `reason`
 /// (`stripline_reason_take`).
@@ -110,7 +110,7 @@ pub type ComponentTest = unsafe extern "C" fn(
 pub type ComponentValidate =
     unsafe extern "C" fn(context: *mut c_void, properties: *const Properties, reason: *mut Reason) -> i32;
 
-/// A function that destroys a component, after all its other functions have returned.
+/// A function that destroys a component, after all other functions have returned.
 pub type ComponentDestroy = unsafe extern "C" fn(instance: *mut c_void);
 
 /// The functions of a component type. Set either `run` or `handle`. The others may be NULL.

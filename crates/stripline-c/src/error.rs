@@ -18,7 +18,7 @@ pub struct Error {
     is_sent: bool,
 }
 
-/// A failure on its way to the C caller. Small, because it is part of the results of functions that
+/// A failure on the way to the C caller. Small, because it is part of the results of functions that
 /// rarely fail.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<FailureParts>);
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn stripline_error_os_code(error: *const Error) -> i32 {
     unsafe { error.as_ref() }.map_or(0, |error| error.os_code)
 }
 
-/// Returns 1 if the wait was interrupted after its packet or call had been sent, so that it must
+/// Returns 1 if the wait was interrupted after the packet or call had been sent, so that it must
 /// not be sent again; otherwise 0.
 ///
 /// - Ownership: the error stays the caller's.

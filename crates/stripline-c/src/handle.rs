@@ -115,7 +115,7 @@ impl Head {
     }
 
     /// Returns whether the handle may be freed now. If a handler within a call frees the handle
-    /// that called it, it may not: the call frees the handle at its end.
+    /// that called it, it may not: the call frees the handle at the end.
     pub fn begin_free(&self) -> bool {
         if self.0.load(Ordering::Relaxed) == BUSY {
             self.0.store(FREED, Ordering::Relaxed);

@@ -6,8 +6,8 @@
 //! - **Pointers.** A handle or text that is NULL is refused with `STRIPLINE_INVALID_ARGUMENT`,
 //!   unless the function allows NULL. Any other pointer must be valid: of the right type, not
 //!   freed, and aligned. Texts that a program passes are UTF-8 and end with NUL.
-//! - **Results.** A function writes its results only if it returns `STRIPLINE_OK`, unless it
-//!   documents more.
+//! - **Results.** A function writes results only if it returns `STRIPLINE_OK`, unless it documents
+//!   more.
 //! - **Panics.** No panic leaves this library: the call returns `STRIPLINE_PANICKED`, and so does
 //!   each later call of the same handle. Such a handle can only be freed.
 //! - **Forks.** A handle belongs to the process that made it. In a child, its functions return

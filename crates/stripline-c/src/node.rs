@@ -88,13 +88,13 @@ fn make(domain: Option<&str>, topics: Option<&str>, is_isolated: bool) -> Result
     }
 }
 
-/// Stops a node: all calls of its publishers and subscribers return `STRIPLINE_STOPPED`, those that
-/// wait now and all later ones. It has no effect on nodes of other processes.
+/// Stops a node: all calls of the node's publishers and subscribers return `STRIPLINE_STOPPED`,
+/// those that wait now and all later ones. It has no effect on nodes of other processes.
 ///
 /// - Ownership: the node stays the caller's.
 /// - Blocking: never.
-/// - Threads: any, also while other threads use the node or wait in its publishers and subscribers.
-///   Not in a signal handler.
+/// - Threads: any, also while other threads use the node or wait in publishers and subscribers of
+///   the node. Not in a signal handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_node_stop(node: *const Node, error: *mut *mut Error) -> Status {
     // SAFETY: the program follows the header's rule for handles.

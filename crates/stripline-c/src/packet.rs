@@ -127,11 +127,11 @@ impl Packet {
         matches!(unsafe { &*self.content.get() }, Content::Free)
     }
 
-    /// Gives the empty handle its content.
+    /// Puts content into the empty handle.
     ///
     /// # Safety
     /// The caller must be on the thread that owns this packet. The handle must be free, and nothing
-    /// may refer to its content.
+    /// may refer to the content.
     #[inline(always)]
     pub(crate) unsafe fn fill(&self, content: Content) {
         self.samples.set(content.samples());
@@ -142,7 +142,7 @@ impl Packet {
     /// Takes the content out of the handle, for a call that ends it.
     ///
     /// # Safety
-    /// The caller must be on the thread that owns this packet, and nothing may refer to its
+    /// The caller must be on the thread that owns this packet, and nothing may refer to the
     /// content.
     #[inline(always)]
     pub(crate) unsafe fn take(&self) -> Content {

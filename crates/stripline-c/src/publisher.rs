@@ -484,7 +484,7 @@ mod tests {
     use super::*;
     use crate::node::{NodeOptions, stripline_node_free, stripline_node_new};
 
-    // No C function panics on demand, so this test poisons the handle by a call of its own.
+    // No C function panics on demand, so this test poisons the handle by a test call.
     #[test]
     fn a_poisoned_publisher_can_only_be_freed() {
         let options =

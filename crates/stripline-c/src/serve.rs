@@ -199,7 +199,7 @@ pub(crate) unsafe fn begin(subscriber: *const Subscriber) -> Result<(), Failure>
 /// Ends a call that has begun.
 ///
 /// # Safety
-/// The call must have begun. The caller must not use the subscriber again if its handler has freed
+/// The call must have begun. The caller must not use the subscriber again if the handler has freed
 /// it.
 pub(crate) unsafe fn end(subscriber: *const Subscriber, has_panicked: bool) {
     // SAFETY: the call has begun, so the subscriber is not freed yet.

@@ -19,7 +19,7 @@ pub(crate) unsafe trait SizedStruct: Copy {
 /// Implements [`SizedStruct`]. Lists all members in order, the size first.
 macro_rules! sized {
     ($type:ty, $name:literal, $first:ident: usize, $($member:ident: $of:ty),* $(,)?) => {
-        // SAFETY: the structure is `repr(C)`, and its members are numbers and pointers.
+        // SAFETY: the structure is `repr(C)`, and the members are numbers and pointers.
         unsafe impl $crate::sized::SizedStruct for $type {
             const NAME: &'static str = $name;
             const ENDS: &'static [usize] = &[
@@ -38,7 +38,7 @@ pub(crate) use sized;
 /// Fails for a size at which no version ends, or if a member beyond this version is not zero.
 ///
 /// # Safety
-/// `from` must be NULL, or point to a structure with its own size in the first member.
+/// `from` must be NULL, or point to a structure with the size in the first member.
 pub(crate) unsafe fn read<T: SizedStruct>(from: *const T) -> Result<T, Failure> {
     // SAFETY: zero is a valid value of each member.
     let mut value: T = unsafe { std::mem::zeroed() };
@@ -75,7 +75,7 @@ pub(crate) unsafe fn read<T: SizedStruct>(from: *const T) -> Result<T, Failure> 
 /// Fails for NULL, or a size at which no version ends.
 ///
 /// # Safety
-/// `to` must be NULL, or point to a structure with its own size in the first member.
+/// `to` must be NULL, or point to a structure with the size in the first member.
 pub(crate) unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> Result<(), Failure> {
     if to.is_null() {
         return Err(Failure::null(T::NAME));

@@ -30,13 +30,13 @@ pub enum Status {
     Ejected = 5,
     /// A transport does not support an option.
     Unsupported = 6,
-    /// The other end broke the protocol, and its connection was closed.
+    /// The other end broke the protocol, and the connection was closed.
     PeerMisbehaved = 7,
     /// The other end refused the connection.
     Refused = 8,
     /// A port or topic was used in a way that it does not allow.
     Port = 9,
-    /// A message does not decode as its type.
+    /// A message does not decode as the expected type.
     Decode = 10,
     /// A handler failed or panicked. No further packet is handled.
     Handler = 11,
@@ -54,7 +54,7 @@ pub enum Status {
     System = 17,
     /// A child process used a handle that its parent had made.
     Forked = 18,
-    /// A component rejects its properties.
+    /// A component rejects the properties.
     InvalidProperties = 19,
     /// A component's own failure, in its own words.
     Failed = 20,
@@ -90,7 +90,7 @@ pub enum Status {
     Overloaded = 115,
     /// The server itself waits in this chain of calls.
     CallCycle = 116,
-    /// The server could not send its reply.
+    /// The server could not send the reply.
     ReplyFailed = 117,
     /// An argument is wrong: NULL, not UTF-8, out of range, or from a newer header. Nothing was
     /// done.

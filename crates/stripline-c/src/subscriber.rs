@@ -710,10 +710,10 @@ pub unsafe extern "C" fn stripline_subscriber_gap_at_end(
     unsafe { Subscriber::call(subscriber, error, give) }
 }
 
-/// Frees a subscriber, which closes its connections; NULL is allowed.
+/// Frees a subscriber, which closes the connections; NULL is allowed.
 ///
 /// Held packets stay valid until they are released. So does a lent packet: then the connections
-/// stay open until its release. If a handler of the subscriber frees it, it is freed when the call
+/// stay open until the release. If a handler of the subscriber frees it, it is freed when the call
 /// that runs the handler returns.
 ///
 /// - Ownership: ends here. A second call with the same subscriber is undefined.

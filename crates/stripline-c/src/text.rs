@@ -5,7 +5,7 @@ use std::ptr;
 
 use crate::error::Failure;
 
-/// A text in UTF-8. It has no NUL at its end: print it with `"%.*s", (int)text.length, text.data`.
+/// A text in UTF-8. It has no NUL at the end: print it with `"%.*s", (int)text.length, text.data`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Text {

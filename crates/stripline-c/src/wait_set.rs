@@ -103,7 +103,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The failure of a member that ends a wait: its status and its error object.
+/// The failure of a member that ends a wait: the status and the error object.
 #[derive(Default)]
 struct FailedMember(Mutex<Option<(Status, usize)>>);
 
@@ -165,7 +165,7 @@ impl WaitSet {
         unsafe { set.as_ref() }.ok_or_else(|| Failure::null("set"))
     }
 
-    /// Adds a handle, with the call that arms its descriptor.
+    /// Adds a handle, with the call that arms the descriptor.
     fn add<T: 'static>(
         &self,
         key: u64,
@@ -392,7 +392,7 @@ impl AsFd for Foreign {
 /// a negative descriptor or another interest.
 ///
 /// - Ownership: the descriptor stays the caller's. Remove it before it is closed. A closed
-///   descriptor is reported with `STRIPLINE_READY_CLOSED`, unless its number is in use again.
+///   descriptor is reported with `STRIPLINE_READY_CLOSED`, unless the number is in use again.
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]

@@ -44,7 +44,7 @@ static ALLOCATOR: Counting = Counting;
 /// Both handles must belong to one topic of bytes, and must not be freed.
 unsafe fn pass(publisher: *mut Publisher, subscriber: *mut Subscriber) {
     let (mut loan, mut memory, mut packet, none) = (null_mut(), null_mut(), null_mut(), null_mut());
-    // SAFETY: the info has its size set.
+    // SAFETY: the info has the size set.
     unsafe {
         let mut info: PacketInfo = std::mem::zeroed();
         info.size = size_of::<PacketInfo>();

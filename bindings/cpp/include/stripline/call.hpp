@@ -236,8 +236,8 @@ class operation {
 public:
     /// Calls the operation, and waits for the reply.
     ///
-    /// Fails with status::user_error for the operation's own error, which has its bytes. Fails with
-    /// status::no_server and the statuses that follow it if there is no reply.
+    /// Fails with status::user_error for the operation's own error, which contains the bytes. Fails
+    /// with status::no_server and the statuses that follow it if there is no reply.
     result<reply> call(span<const std::uint8_t> request, const call_options &options, const std::nothrow_t &) const {
         const stripline_call_options from = detail::c_options(options);
         return call_with(request, &from);
@@ -464,7 +464,7 @@ private:
 
 /// A handler of calls: gets the bytes of the request, and the responder. It answers at once, or
 /// moves the responder out and answers later. An exception refuses the call with
-/// status::handler_panicked, and its words are the reason. The handler may destroy the server that
+/// status::handler_panicked, and the message is the reason. The handler may destroy the server that
 /// called it. The server then ends when the serving call returns.
 using call_handler = std::function<void(span<const std::uint8_t>, responder &)>;
 
@@ -566,7 +566,7 @@ private:
     friend class server;
 };
 
-/// A server. It answers the calls of any number of clients. When it ends, its clients get
+/// A server. It answers the calls of any number of clients. When it ends, the clients get
 /// status::server_gone. Move-only; only one thread at a time may use it.
 class server {
 public:

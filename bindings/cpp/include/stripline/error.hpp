@@ -197,11 +197,11 @@ class usage_error : public error {
 class interrupted_error : public error {
     using error::error;
 };
-/// An operation has failed with its own error (status::user_error). `reason` contains its bytes.
+/// An operation has failed with its own error (status::user_error). `reason` contains the bytes.
 class user_error : public error {
     using error::error;
 };
-/// A call was not run, or its reply did not arrive (status::no_server up to reply_failed).
+/// A call was not run, or the reply did not arrive (status::no_server up to reply_failed).
 class call_error : public error {
     using error::error;
 };
@@ -262,8 +262,8 @@ struct failure_maker {
 namespace detail {
 
 #if STRIPLINE_EXCEPTIONS
-/// Throws a failure as an exception of its class. If the failure has the exception of a handler,
-/// throws that exception.
+/// Throws a failure as an exception of the matching class. If the failure has the exception of a
+/// handler, throws that exception.
 [[noreturn, gnu::cold, gnu::noinline]] inline void raise(const failure &reason) {
     if (reason.thrown() != nullptr) {
         std::rethrow_exception(reason.thrown());
@@ -378,7 +378,7 @@ public:
     T *operator->() { return &value(); }
     const T *operator->() const { return &value(); }
 
-    /// Returns the failure. If there is a value, its code is status::ok.
+    /// Returns the failure. If there is a value, the code is status::ok.
     const failure &error() const noexcept { return failure_; }
     /// Returns the code of the failure, or status::ok.
     status code() const noexcept { return failure_.code(); }

@@ -78,7 +78,7 @@ public:
         return one_text(stripline_harness_set_options, topics);
     }
 
-    /// Creates the component, connects the ports, and runs it on a thread of its own.
+    /// Creates the component, connects the ports, and runs it on another thread.
     result<void> start(const std::nothrow_t &) {
         return detail::outcome(
             handle_.get(), [&](auto error) { return stripline_harness_start(handle_.get(), error); });

@@ -27,8 +27,8 @@ enum class log_level : std::int32_t {
 
 /// A function that gets the records of the log: level, part of the library, and text. Both texts
 /// are valid until it returns. The library calls it on any thread, on several at once, and
-/// sometimes with a lock of the library held. The function must not call this library. Its
-/// exceptions are caught and dropped.
+/// sometimes with a lock of the library held. The function must not call this library. Exceptions
+/// are caught and dropped.
 using log_function = std::function<void(log_level, std::string_view, std::string_view)>;
 
 /// @cond

@@ -254,7 +254,7 @@ public:
     /// from 0, and the memory for the samples, as a `span<T>`. The effect equals a loan and a send
     /// in a loop, at a lower cost for each packet.
     ///
-    /// The writer returns nothing, or a result<void>. If it throws or fails, its packet is not
+    /// The writer returns nothing, or a result<void>. If it throws or fails, the packet is not
     /// sent, and the call ends. The form with exceptions throws the exception again. The packets
     /// before stay sent: their number is the increase of `sequence`. Blocks and fails like `send`,
     /// for each packet.

@@ -250,7 +250,7 @@ struct sample<std::complex<T>, std::enable_if_t<detail::is_number<T>>> : detail:
                   "stripline: the name of a sample has 1 to 64 of a-z, 0-9, '-', '/', '.', and is no built-in one");
 /// @endcond
 
-/// Makes a structure a sample type, with a name and all its fields in order.
+/// Makes a structure a sample type, with a name and all fields in order.
 ///
 /// Write it once, outside any namespace. The compiler refuses a structure with padding, pointers,
 /// or a field that is not listed. The other end of a link must have the same name, fields and

@@ -29,7 +29,7 @@ from ._declare import (
 from ._errors import Error, StoppedError, UsageError
 from ._types import _refused
 
-# The launcher's variables for its process. Programs that a component starts must not get them.
+# The launcher's variables for this process. Programs that a component starts must not get them.
 _VARIABLES = ("STRIPLINE_CONTROL_FD", "STRIPLINE_LAUNCHER_PID")
 # Errors that are meant for users: their message is enough.
 _PLAIN = (Error, ValueError, RuntimeError, OSError, AssertionError)
@@ -75,8 +75,7 @@ class Component:
 
     @property
     def ports(self) -> _stripline.Ports:
-        """The ports of the component and other facts about its waveform, in `run` and in `handle`.
-        """
+        """The ports and other facts about the waveform, in `run` and in `handle`."""
         state = self.__dict__.get(_STATE)
         if state is None or state.link is None:
             raise AttributeError("`ports` is there in `run`, from its beginning to its end")
@@ -205,7 +204,7 @@ def main(*components: type[Component], args: Sequence[str] | None = None) -> NoR
     output of the script on standard error.
 
     It ends the program with the exit code 0, 1 for a failure, or 2 for wrong arguments. Ctrl-C
-    reaches the launcher, which stops its components in order. A signal to the script alone ends it
+    reaches the launcher, which stops the components in order. A signal to the script alone ends it
     at once, unless the script has a handler of its own, which runs on the main thread.
     """
     if not components:

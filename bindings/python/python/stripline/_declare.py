@@ -344,7 +344,7 @@ class Property(_Declaration, Generic[T]):
         """Makes a method the setter for new values while the component runs.
 
         The method gets a value that conforms to the declaration, and returns once the value is in
-        effect. An exception refuses the value, and its message is the reason. Until the method
+        effect. An exception refuses the value, and the message is the reason. Until the method
         returns, the attribute has the old value. The method needs another name than the property,
         such as `set_factor`. It is not called for the first value.
         """

@@ -58,7 +58,7 @@ class Result:
     """The output of a component."""
 
     outputs: dict[str, npt.NDArray[Any]]
-    """The samples of each output, joined from all its packets."""
+    """The samples of each output, joined from all packets."""
     packets: dict[str, list[Packet]]
     """The packets of each output."""
     messages: dict[str, list[Any]]
@@ -356,7 +356,7 @@ class _Taker(_Thread):
             except EOFError:
                 return
             except TimeoutError:
-                # A component that has failed leaves its streams without an end.
+                # A component that has failed leaves the streams without an end.
                 if self.has_ended.is_set():
                     return
 

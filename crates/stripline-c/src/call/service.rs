@@ -18,7 +18,7 @@ pub struct Service {
     operations: Mutex<Vec<HandledOperation>>,
 }
 
-/// An operation and its handler.
+/// An operation and a handler.
 #[derive(Clone)]
 struct HandledOperation {
     operation: RustOperation,
@@ -64,8 +64,8 @@ impl Service {
     }
 }
 
-/// Makes a service without operations. Clients find it by its name: 1 to 64 letters, digits, `-`,
-/// `_`, `.`.
+/// Makes a service without operations. Clients find it by name: 1 to 64 letters, digits, `-`, `_`,
+/// `.`.
 ///
 /// - Ownership: the caller frees the service, before or after the servers. `name` is not kept.
 /// - Blocking: never.

@@ -1,4 +1,4 @@
-//! The publishers and subscribers that a component has taken from its ports.
+//! The publishers and subscribers that a component has taken from the ports.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -252,7 +252,7 @@ pub unsafe extern "C" fn stripline_harness_set_options(
     unsafe { Harness::call(harness, error, set) }
 }
 
-/// Creates the component, connects its ports, and runs it on a thread of its own.
+/// Creates the component, connects the ports, and runs it on another thread.
 ///
 /// Fails with `STRIPLINE_FAILED` if the specification or the component refuses the properties.
 /// Fails with `STRIPLINE_PORT` for a port without a type, and for an unconnected port that is not
@@ -310,7 +310,7 @@ pub unsafe extern "C" fn stripline_harness_input(
 }
 
 /// Takes the receiving end of an output, once, as `stripline_harness_input` takes the sending end
-/// of an input. If an output is not taken, its packets wait, and may block the component.
+/// of an input. If an output is not taken, the packets wait, and may block the component.
 ///
 /// - Ownership: the caller frees the subscriber. `type` and `options` are not kept; `options` may
 ///   be NULL.

@@ -24,7 +24,7 @@ use super::instance::Instance;
 use super::open;
 use super::{Given, Readout};
 
-/// The ports of a component, already connected, and other facts about its waveform. They are valid
+/// The ports of a component, already connected, and other facts about the waveform. They are valid
 /// until the component's function returns.
 ///
 /// Publishers, subscribers and readouts taken from the ports end then as well, and so do an open

@@ -22,7 +22,7 @@ impl Reason {
         self.0.into_inner()
     }
 
-    /// Converts the number that a function has returned to its outcome.
+    /// Converts the number that a function has returned to an outcome.
     ///
     /// # Errors
     /// Returns a stop, or the failure with the reason.
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn stripline_reason_set(reason: *mut Reason, text: *const 
 /// - Threads: the thread of the component's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_reason_take(reason: *mut Reason, error: *mut Error) -> Status {
-    // SAFETY: the program follows the header's rules for handles; the error is freed after its last
+    // SAFETY: the program follows the header's rules for handles; the error is freed after the last
     // use.
     unsafe {
         let status = stripline_error_status(error);

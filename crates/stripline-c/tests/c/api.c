@@ -139,7 +139,7 @@ static void packets_and_metadata(void) {
     stripline_node_free(node);
 }
 
-/* A structure of the program, and a packet that is forwarded with its place in the stream. */
+/* A structure of the program, and a packet that is forwarded with the place in the stream. */
 static void structures_and_forwarding(void) {
     stripline_node *node = isolated_node();
     stripline_sample_type type = {sizeof type, DETECTION, sizeof(struct detection), alignof(struct detection)};

@@ -18,7 +18,7 @@ pub fn calls_have_replies_errors_and_refusals(pair: &mut Pair) {
     for number in [0, 7, 200, 70_000, 5_000_000_000_u64] {
         pair.sender().expect(&format!("call radio double {number}"), &format!("ok {}", 2 * number));
     }
-    // The operation's own error contains its value.
+    // The operation's own error contains the value.
     let message = pair.sender().fails("call radio fail 77", "user-error");
     assert_eq!(message, "77");
     // A refusal in words. In Python, only an exception refuses.

@@ -19,7 +19,7 @@ pub fn held_packets_are_released_in_any_order(pair: &mut Pair) {
         pair.receiver().expect(&format!("hold in {key} 60000"), token);
     }
     for round in 0..20 {
-        // The sender continues, round after round through its buffer.
+        // The sender continues, round after round through the buffer.
         let others = send(pair, 4);
         pair.receiver().expect("take in 4 60000", &line(&others, "done"));
         if round == 10 {

@@ -10,7 +10,7 @@ use crate::model::{Stream, behind, line};
 use crate::pair::Pair;
 use crate::support::await_that;
 
-/// The moments at which the end is killed: after the answer to its last command, or right after it
+/// The moments at which the end is killed: after the answer to the last command, or right after it
 /// got the command.
 const MOMENTS: [bool; 2] = [true, false];
 
@@ -127,7 +127,7 @@ pub fn a_receiver_killed_at_every_step(pair: &mut Pair) {
         perform(pair.receiver(), rest.iter().copied(), is_answered);
         let names = pair.names();
         pair.kill_receiver();
-        // The loan still belongs to the sender, and its send waits for nothing.
+        // The loan still belongs to the sender, and the send waits for nothing.
         pair.sender().expect("commit", "ok 9");
         Pair::await_peers(pair.sender(), "out", 0);
         pair.sender().expect("send out 2000 40", "ok 2009");

@@ -112,7 +112,7 @@ impl End {
         FREE.lock().unwrap().push(self);
     }
 
-    /// Sends a command, and returns its answer.
+    /// Sends a command, and returns the answer.
     #[track_caller]
     pub fn order(&mut self, command: &str) -> String {
         self.begin(command);

@@ -109,7 +109,7 @@ impl Pair {
         format!("node {} {}", self.domain, self.topics)
     }
 
-    /// Kills the sender; another program in its language takes its place.
+    /// Kills the sender; another program in the same language replaces it.
     pub fn kill_sender(&mut self) {
         let killed = self.sender.take().unwrap();
         let language = killed.language;
@@ -117,7 +117,7 @@ impl Pair {
         self.sender = Some(self.another(language));
     }
 
-    /// Kills the receiver; another program in its language takes its place.
+    /// Kills the receiver; another program in the same language replaces it.
     pub fn kill_receiver(&mut self) {
         let killed = self.receiver.take().unwrap();
         let language = killed.language;
@@ -130,7 +130,7 @@ impl Pair {
         await_that("the peers are as many", || end.number(&format!("peers {name}")) == count);
     }
 
-    /// Waits until `in` has noticed that its sender is gone. No packet is left in the queue then.
+    /// Waits until `in` has noticed that the sender is gone. No packet is left in the queue then.
     pub fn await_sender_end(&mut self) {
         let receiver = self.receiver();
         await_that("the end is noticed", || {
@@ -140,8 +140,8 @@ impl Pair {
     }
 
     /// Opens the nodes, and connects `out` to `in`, which has a thread that fills the receive
-    /// queue. Waits until the thread runs under its name, and returns the thread's number. Before
-    /// that, it cannot be distinguished from a thread that has ended.
+    /// queue. Waits until the thread runs under the expected name, and returns the thread's number.
+    /// Before that, it cannot be distinguished from a thread that has ended.
     pub fn link_with_pump(&mut self, rules: &str) -> u32 {
         let process = self.receiver().id();
         let pumps =

@@ -1,4 +1,4 @@
-//! A payload that shows its place: each byte is a function of its index in the stream, and of the
+//! A payload that shows its place: each byte is a function of the index in the stream, and of the
 //! topic.
 
 /// Returns the number that the topic adds to each byte.

@@ -31,7 +31,7 @@ pub fn server_returns_when_the_packet_is_in_the_queue(pair: &mut Pair) {
     for policy in ["block", "drop-oldest", "drop-newest", "eject"] {
         pair.link(&format!("scope = 'server';deadline-ms = 3600000;depth = 8;overflow = '{policy}'"), 0);
         let mut stream = Stream::default();
-        // The receiving port has the connection, too: packets that are sent from now on go to its
+        // The receiving port has the connection, too: packets that are sent from now on go to the
         // queue.
         Pair::await_peers(pair.receiver(), "in", 1);
         for round in 1..=5 {

@@ -61,7 +61,7 @@ pub fn stamps_and_descriptions_are_whole(pair: &mut Pair) {
     for part in ["axes", "channels", "keywords"] {
         assert_eq!(found[part], expected[part], "{answer}");
     }
-    // The next packet continues the index, and a new stream begins with its next packet.
+    // The next packet continues the index, and a new stream begins with the next packet.
     pair.sender().expect("send out 1 3", "ok 2");
     pair.receiver().expect("take in 1 60000", "1/4000000000008/3 done");
     pair.sender().ok("stream out other - - - {}");

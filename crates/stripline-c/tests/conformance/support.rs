@@ -18,7 +18,7 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
-        // The interval between polls of a condition without a wake-up; no result depends on its
+        // The interval between polls of a condition without a wake-up; no result depends on the
         // length.
         std::thread::sleep(Duration::from_millis(1));
     }

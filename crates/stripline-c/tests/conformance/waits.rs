@@ -5,7 +5,7 @@ use crate::model::{Stream, line};
 use crate::pair::Pair;
 use crate::support::await_asleep;
 
-/// Begins a command that waits, interrupts it, and checks its outcome.
+/// Begins a command that waits, interrupts it, and checks the outcome.
 fn interrupted(end: &mut End, command: &str) {
     end.begin(command);
     await_asleep(end.id());

@@ -71,7 +71,7 @@ fn lines(text: &str) -> impl Iterator<Item = ((&str, &str), &str)> {
     })
 }
 
-/// Returns whether a structure has only grown at its end. A structure with `size` may grow.
+/// Returns whether a structure has only grown at the end. A structure with `size` may grow.
 fn has_grown(name: &str, before: &str, after: &str, now: &BTreeMap<(&str, &str), &str>) -> bool {
     let parse = |text: &str| -> Option<(usize, String)> {
         let (size, align) = text.split_once(' ')?;

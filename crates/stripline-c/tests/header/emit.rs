@@ -14,7 +14,7 @@ pub fn header(source: &Source) -> String {
          *\n \
          * Made of the source of the crate stripline-c by its tests: change it there.\n",
     );
-    // The first paragraphs of the crate's documentation are for its Rust readers.
+    // The first paragraphs of the crate's documentation are for Rust readers.
     let rules = source.docs.iter().position(|line| line.starts_with("- ")).unwrap_or(0);
     out += " *\n * These rules hold for all functions:\n *\n";
     source.docs[rules..].iter().for_each(|line| comment_line(&mut out, "", line));

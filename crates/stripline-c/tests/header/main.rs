@@ -23,7 +23,7 @@ fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Compares a file with its new text, or writes it.
+/// Compares a file with the new text, or writes it.
 fn check(path: &str, text: &str) {
     let file = package().join(path);
     if std::env::var_os("STRIPLINE_BLESS").is_some() {

@@ -76,7 +76,7 @@ pub struct Handle {
     pub docs: Vec<String>,
 }
 
-/// An enumeration, and its variants with their numbers.
+/// An enumeration, and the variants with their numbers.
 pub struct Enumeration {
     pub name: String,
     pub docs: Vec<String>,
@@ -101,7 +101,7 @@ pub struct Function {
     pub returns: String,
 }
 
-/// A parameter or member, with its C type.
+/// A parameter or member, with the C type.
 pub struct Parameter {
     pub name: String,
     pub docs: Vec<String>,

@@ -42,7 +42,7 @@ fn native_libraries() -> Vec<String> {
     run(Command::new(script).arg(features())).split_whitespace().map(String::from).collect()
 }
 
-/// Runs a command that must succeed, and returns its output.
+/// Runs a command that must succeed, and returns the output.
 #[track_caller]
 pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

@@ -15,7 +15,7 @@ fn domain(of: &str) -> String {
     format!("c-{of}-{}", std::process::id())
 }
 
-/// Builds and runs a program that checks its results itself.
+/// Builds and runs a program that checks the results itself.
 #[track_caller]
 fn check(name: &str, kind: Kind) {
     let path = program(&format!("tests/c/{name}.c"), kind);
@@ -125,7 +125,7 @@ fn random_calls_of_components_and_calls_return_what_the_model_has() {
     }
 }
 
-/// Checks that the installed library has each symbol of the last release, with its version.
+/// Checks that the installed library has each symbol of the last release, with the version.
 #[test]
 fn the_symbols_of_the_last_release_are_there() {
     let library = installed().join("lib/libstripline.so.0");

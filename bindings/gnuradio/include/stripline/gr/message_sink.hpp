@@ -13,7 +13,7 @@
 
 namespace stripline::gr {
 
-/// A block that sends the messages of its port `in` on a topic. The end of the flowgraph is the end
+/// A block that sends the messages of the port `in` on a topic. The end of the flowgraph is the end
 /// of the stream.
 class STRIPLINE_GR_API message_sink : virtual public ::gr::block, public link_end {
 public:

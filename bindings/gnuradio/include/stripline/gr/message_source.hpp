@@ -14,7 +14,7 @@
 
 namespace stripline::gr {
 
-/// A block that passes the messages of a topic on at its port `out`. A loss is a message at the
+/// A block that passes the messages of a topic on at the port `out`. A loss is a message at the
 /// port `gaps`: a dictionary of `packets` and `reason`. The end of the stream ends the block.
 ///
 /// It takes no further message from the topic while 64 messages wait at a block after it.

@@ -13,7 +13,7 @@
 
 namespace stripline::gr {
 
-/// A block that sends its input as packets of a topic. The end of the flowgraph is the end of the
+/// A block that sends the input as packets of a topic. The end of the flowgraph is the end of the
 /// stream.
 class STRIPLINE_GR_API sink : virtual public ::gr::sync_block, public link_end {
 public:

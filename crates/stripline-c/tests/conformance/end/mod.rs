@@ -48,7 +48,7 @@ pub fn run() {
     }
 }
 
-/// A failure in printed form: the word of its code, and the message.
+/// A failure in printed form: the word of the code, and the message.
 #[derive(Debug)]
 pub struct Failure {
     code: &'static str,

@@ -225,7 +225,7 @@ enum Kind<T: Content> {
     Windowed(Windowed<T>),
 }
 
-/// Returns the token of a packet, or of a window without its last part.
+/// Returns the token of a packet, or of a window without the last part.
 macro_rules! token {
     ($packet:expr, $seed:expr) => {{
         let packet = $packet;
