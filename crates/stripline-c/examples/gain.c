@@ -1,4 +1,5 @@
-/* A component: multiplies every sample by a factor, which can be changed while it runs. `docs/c.md` explains it.
+/* A component: multiplies every sample by a factor, which can be changed while it runs. `docs/c.md`
+ * explains it.
  *
  *     [component.gain]
  *     exec = "./gain"

@@ -23,9 +23,9 @@ use crate::text;
 /// but not the publisher that called it.
 pub type PacketWriter = unsafe extern "C" fn(context: *mut c_void, index: usize, samples: *mut c_void) -> i32;
 
-/// Sends `packets` packets of `samples` samples each. `writer` writes them in place. The effect is
-/// that of a loan and a commit in a loop, at a lower cost for each packet. A receiver that sleeps
-/// is woken once, and over sockets many packets leave with one system call.
+/// Sends `packets` packets of `samples` samples each. `writer` writes them in place. The effect
+/// equals a loan and a commit in a loop, at a lower cost for each packet. A receiver that sleeps is
+/// woken once, and over sockets many packets leave with one system call.
 ///
 /// Fails like `stripline_publisher_loan` and `stripline_loan_commit`, and with `STRIPLINE_HANDLER`
 /// if the writer fails. The packets before the failure stay sent. Their number is the increase of

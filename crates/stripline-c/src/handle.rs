@@ -69,9 +69,9 @@ impl Head {
         }
     }
 
-    /// Runs the short part of a call, in which no function of the program runs. `call` returns
-    /// false if it has done nothing. Then this returns `None`, and the caller runs the long part by
-    /// [`Head::enter`].
+    /// Runs the short part of a call, in which no function of the program runs. `call` returns true
+    /// if it has completed the call, and false if it has done nothing. If this returns `None`,
+    /// nothing was done, and the caller must run the long part by [`Head::enter`].
     ///
     /// # Safety
     /// The caller must follow the rule of [`Head::enter`].

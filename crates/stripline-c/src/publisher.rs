@@ -81,8 +81,7 @@ pub unsafe extern "C" fn stripline_publisher_new(
 ///
 /// `type` is `message/` and a name, or `message/` and a schema such as `tune{hz:f64}`
 /// (`docs/layouts.md`); NULL is `message/cbor`, the type of any message. A subscriber with another
-/// schema is refused. If one end has no schema, it connects to the other end only by
-/// `message/cbor`.
+/// schema is refused. An end with `message/cbor` connects to an end with any schema.
 ///
 /// Fails like `stripline_publisher_new`.
 ///

@@ -465,7 +465,7 @@ pub unsafe extern "C" fn stripline_wait_set_remove(
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) waits without end.
-/// - Threads: one at a time, which uses the handles of the set meanwhile.
+/// - Threads: one at a time. The waiting thread uses the handles of the set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_wait_set_wait(
     set: *const WaitSet,

@@ -109,7 +109,7 @@ class _Port(_Declaration):
         }
 
     def _samples(self, text: str | None) -> Any:
-        """Returns the type of the samples in a waveform, which gives the text of the type."""
+        """Returns the type of the samples in a waveform, from the text of the type."""
         if text is None:
             # The port is not connected. Nothing passes through it, so any type is right.
             return next(iter(self.types.values()), np.uint8)

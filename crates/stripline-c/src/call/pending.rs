@@ -56,9 +56,8 @@ impl Pending {
 /// Waits for the reply of a call.
 ///
 /// Returns `STRIPLINE_EMPTY` if the reply does not arrive in time: the call then stays outstanding,
-/// and so it does after `STRIPLINE_INTERRUPTED`. All other outcomes are those that
-/// `stripline_operation_call` returns. After one of these, later calls of this function fail with
-/// `STRIPLINE_PORT`.
+/// and so it does after `STRIPLINE_INTERRUPTED`. In all other cases, it returns the statuses of
+/// `stripline_operation_call`, and later calls of this function fail with `STRIPLINE_PORT`.
 ///
 /// - Ownership: the caller frees the reply, and still frees the pending call.
 /// - Blocking: up to `timeout_ns` (0: not at all), and up to the deadline of the call.

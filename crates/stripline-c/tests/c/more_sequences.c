@@ -1,4 +1,5 @@
-/* Random sequences of calls of components and of calls, against a model: `more_sequences SEED COUNT`. */
+/* Random sequences of calls of components and of calls, against a model: `more_sequences SEED
+ * COUNT`. */
 #include <stdatomic.h>
 #include <threads.h>
 

@@ -1,5 +1,6 @@
-/* Receives from a sender in another process, up to the end of stream: `receiver DOMAIN TOPICS`. Each sample must be its
- * own index in the stream. With `hold` as the third argument, it keeps the first packet and waits to be killed.
+/* Receives from a sender in another process, up to the end of stream: `receiver DOMAIN TOPICS`.
+ * Each sample must be its own index in the stream. With `hold` as the third argument, it keeps the
+ * first packet and waits to be killed.
  */
 #include "check.h"
 

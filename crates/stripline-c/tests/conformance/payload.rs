@@ -15,7 +15,7 @@ pub fn fill(bytes: &mut [u8], first: u64, seed: u64) {
     bytes.iter_mut().zip(first..).for_each(|(place, number)| *place = byte(number, seed));
 }
 
-/// Returns whether the bytes are those of the stream from index `first` on.
+/// Returns whether the bytes match the stream from index `first` on.
 pub fn is_sound(bytes: &[u8], first: u64, seed: u64) -> bool {
     bytes.iter().zip(first..).all(|(found, number)| *found == byte(number, seed))
 }
