@@ -227,7 +227,7 @@ pub unsafe extern "C" fn stripline_harness_leave_unconnected(
 }
 
 /// Sets the options of all connections, and the threads of a handler. The text is a topics file
-/// with only the table `[default]`: `depth = 2`, `dispatch = "pool(4)"` (`docs/waveform-file.md`).
+/// with the table `[default]`: `depth = 2`, `dispatch = "pool(4)"` (`docs/waveform-file.md`).
 /// Only before the start.
 ///
 /// Fails with `STRIPLINE_FAILED` for an invalid text.
