@@ -5,17 +5,18 @@
  * These rules hold for all functions:
  *
  * - **Pointers.** A handle or text that is NULL is refused with `STRIPLINE_INVALID_ARGUMENT`,
- *   unless its function allows NULL. Any other pointer must be valid: of the type, not freed, and
- *   aligned. Texts that are passed in are UTF-8 and end with NUL.
- * - **Results.** They are written only where the function returns `STRIPLINE_OK`, unless it
- *   documents more.
- * - **Panics.** None leaves this library: the call returns `STRIPLINE_PANICKED`, and so does each
- *   later call of the same handle, which can only be freed.
- * - **Forks.** Handles belong to the process that made them. In a child, their functions return
+ *   unless the function allows NULL. Any other pointer must be valid: of the right type, not
+ *   freed, and aligned. Texts that a program passes are UTF-8 and end with NUL.
+ * - **Results.** A function writes results only if it returns `STRIPLINE_OK`, unless it documents
+ *   more.
+ * - **Panics.** No panic leaves this library: the call returns `STRIPLINE_PANICKED`, and so does
+ *   each later call of the same handle. Such a handle can only be freed.
+ * - **Forks.** A handle belongs to the process that made it. In a child, its functions return
  *   `STRIPLINE_FORKED`.
- * - **Structures** with `size` as the first member grow. A program sets it to `sizeof`. A program
- *   that is older than the library gets the default of what it lacks. One that is newer is served
- *   unless it sets what this library does not have. 0 is the default of each member.
+ * - **Structures** with `size` as the first member may grow. A program sets `size` to `sizeof`. If
+ *   the program is older than the library, members that it lacks have their defaults. If the
+ *   program is newer, the call works unless the program sets a member that this library does not
+ *   have. The default of each member is 0.
  */
 #ifndef STRIPLINE_H
 #define STRIPLINE_H
@@ -29,7 +30,7 @@ extern "C" {
 
 /* Texts across the border: UTF-8 with a length, and texts that C programs pass in ------------ */
 
-/* A text in UTF-8. It has no NUL at its end: print it with `"%.*s", (int)text.length, text.data`. */
+/* A text in UTF-8. It has no NUL at the end: print it with `"%.*s", (int)text.length, text.data`. */
 typedef struct stripline_text {
     /* The first byte; never NULL. */
     const char *data;
@@ -37,7 +38,7 @@ typedef struct stripline_text {
     size_t length;
 } stripline_text;
 
-/* The version of the library, beside that of the header -------------------------------------- */
+/* The version of the library, beside the version of the header ------------------------------- */
 
 /* The major version of this header. */
 #define STRIPLINE_VERSION_MAJOR 0
@@ -51,9 +52,9 @@ typedef struct stripline_text {
 /* A timeout without end, for functions with a `timeout_ns`. */
 #define STRIPLINE_FOREVER ((int64_t)-1)
 
-/* Returns the version of the library that runs, as `0.1.0` or `0.1.0-alpha.1`. The header that a
- * program was compiled with has its version in `STRIPLINE_VERSION_MAJOR`, `_MINOR` and `_PATCH`,
- * without what follows the numbers.
+/* Returns the version of the running library, such as `0.1.0` or `0.1.0-alpha.1`.
+ * `STRIPLINE_VERSION_MAJOR`, `_MINOR` and `_PATCH` are the version of the header that a program
+ * was compiled with, without the pre-release part.
  *
  * - Ownership: the text is static.
  * - Blocking: never.
@@ -65,14 +66,14 @@ stripline_text stripline_version(void);
 
 /* The outcome of a call.
  *
- * 0 is success, a negative number an outcome that is no error, and a positive one an error. The
- * numbers up to 999 are those of `docs/errors.md`. A number never gets another meaning. A later
- * library only adds some: treat one that is not in this header as `STRIPLINE_FAILED`.
+ * 0 is success, a negative number is an outcome without an error, and a positive number is an
+ * error. `docs/errors.md` lists the numbers up to 999. A number never gets another meaning. A
+ * later library may add numbers: treat a number that is not in this header as `STRIPLINE_FAILED`.
  */
 enum stripline_status_number {
-    /* The call has done what it is for. */
+    /* The call succeeded. */
     STRIPLINE_OK = 0,
-    /* Nothing was there in the time that the call waits. */
+    /* Nothing arrived within the time that the call waits. */
     STRIPLINE_EMPTY = -1,
     /* End of stream: no packet follows. */
     STRIPLINE_ENDED = -2,
@@ -86,15 +87,15 @@ enum stripline_status_number {
     STRIPLINE_TOO_LARGE = 4,
     /* The receiver fell behind, and its policy is `eject`. */
     STRIPLINE_EJECTED = 5,
-    /* A transport cannot keep an option. */
+    /* A transport does not support an option. */
     STRIPLINE_UNSUPPORTED = 6,
-    /* The other end broke the protocol, and its connection was closed. */
+    /* The other end broke the protocol, and the connection was closed. */
     STRIPLINE_PEER_MISBEHAVED = 7,
     /* The other end refused the connection. */
     STRIPLINE_REFUSED = 8,
     /* A port or topic was used in a way that it does not allow. */
     STRIPLINE_PORT = 9,
-    /* A message does not decode as its type. */
+    /* A message does not decode as the expected type. */
     STRIPLINE_DECODE = 10,
     /* A handler failed or panicked. No further packet is handled. */
     STRIPLINE_HANDLER = 11,
@@ -110,9 +111,9 @@ enum stripline_status_number {
     STRIPLINE_DUPLICATE_PACKET = 16,
     /* The operating system reported an error. */
     STRIPLINE_SYSTEM = 17,
-    /* A child of a fork used what its parent had made. */
+    /* A child process used a handle that its parent had made. */
     STRIPLINE_FORKED = 18,
-    /* A component rejects its properties. */
+    /* A component rejects the properties. */
     STRIPLINE_INVALID_PROPERTIES = 19,
     /* A component's own failure, in its own words. */
     STRIPLINE_FAILED = 20,
@@ -122,15 +123,15 @@ enum stripline_status_number {
     STRIPLINE_INTERRUPTED = 22,
     /* The operation's own error, as its reply. */
     STRIPLINE_USER_ERROR = 100,
-    /* There was no server until the deadline. The call was not made. */
+    /* No server was found until the deadline. The call was not sent. */
     STRIPLINE_NO_SERVER = 101,
     /* The reply did not arrive in time. */
     STRIPLINE_CALL_UNANSWERED = 102,
-    /* The server left with the call outstanding, carried out or not. */
+    /* The server left while the call was outstanding. It may have run the call. */
     STRIPLINE_SERVER_GONE = 103,
     /* This side cancelled the call. */
     STRIPLINE_CALL_CANCELLED = 104,
-    /* The limit of outstanding calls is reached. The call was not made. */
+    /* The limit of outstanding calls is reached. The call was not sent. */
     STRIPLINE_TOO_MANY_CALLS = 105,
     /* The reply has another type. */
     STRIPLINE_REPLY_DECODE = 106,
@@ -138,7 +139,7 @@ enum stripline_status_number {
     STRIPLINE_UNKNOWN_OPERATION = 110,
     /* Request, reply or error of the operation has another type. */
     STRIPLINE_WRONG_TYPE = 111,
-    /* The operation's handler panicked; the server goes on. */
+    /* The operation's handler panicked; the server continues. */
     STRIPLINE_HANDLER_PANICKED = 112,
     /* The deadline had passed before the handler began. */
     STRIPLINE_DEADLINE_PASSED = 113,
@@ -146,21 +147,23 @@ enum stripline_status_number {
     STRIPLINE_CANCELLED_EARLY = 114,
     /* Too many calls wait at the server. */
     STRIPLINE_OVERLOADED = 115,
-    /* The server waits in this chain of calls itself. */
+    /* The server itself waits in this chain of calls. */
     STRIPLINE_CALL_CYCLE = 116,
-    /* The server could not send its reply. */
+    /* The server could not send the reply. */
     STRIPLINE_REPLY_FAILED = 117,
-    /* An argument is wrong: NULL, no UTF-8, out of range, or of a newer header. Nothing was done. */
+    /* An argument is wrong: NULL, not UTF-8, out of range, or from a newer header. Nothing was
+     * done.
+     */
     STRIPLINE_INVALID_ARGUMENT = 1001,
-    /* This library has failed. The handle of the call can only be freed from then on. */
+    /* This library has failed. From then on, the handle of the call can only be freed. */
     STRIPLINE_PANICKED = 1002,
-    /* The handle is in use: by a handler that runs, or by another thread. Nothing was done. */
+    /* The handle is in use, by a running handler or by another thread. Nothing was done. */
     STRIPLINE_IN_USE = 1003,
 };
 typedef int32_t stripline_status;
 
-/* Returns the word of an outcome in lower case, as `too-large`. It is `unknown` for a number that
- * this library does not have.
+/* Returns the word of an outcome in lower case, such as `too-large`. It is `unknown` for a number
+ * that this library does not have.
  *
  * - Ownership: the text is static.
  * - Blocking: never.
@@ -168,8 +171,8 @@ typedef int32_t stripline_status;
  */
 stripline_text stripline_status_word(int32_t status);
 
-/* Returns what usually mends an outcome, in one sentence. It is empty where there is nothing to
- * mend. `stripline_error_message` has the remedy of the case at hand.
+/* Returns the usual remedy for an outcome, in one sentence. It is empty if nothing needs a remedy.
+ * `stripline_error_message` has the remedy for the case at hand.
  *
  * - Ownership: the text is static.
  * - Blocking: never.
@@ -177,10 +180,10 @@ stripline_text stripline_status_word(int32_t status);
  */
 stripline_text stripline_status_remedy(int32_t status);
 
-/* The error object, and how failures become one ---------------------------------------------- */
+/* The error object, and the conversion of failures to it ------------------------------------- */
 
-/* The description of a failed call. Functions write one to `*error` when they fail, and leave
- * `*error` alone when they do not. Pass NULL where the status is enough.
+/* The description of a failed call. Functions write an error to `*error` when they fail, and leave
+ * `*error` alone when they succeed. Pass NULL if the status is enough.
  */
 typedef struct stripline_error stripline_error;
 
@@ -200,7 +203,7 @@ stripline_status stripline_error_status(const stripline_error *error);
  */
 const char *stripline_error_message(const stripline_error *error);
 
-/* Returns what usually mends an error of this status. Never NULL, and empty for NULL.
+/* Returns the usual remedy for an error of this status. Never NULL, and empty for NULL.
  *
  * - Ownership: the text is valid until the error is freed.
  * - Blocking: never.
@@ -208,8 +211,8 @@ const char *stripline_error_message(const stripline_error *error);
  */
 const char *stripline_error_remedy(const stripline_error *error);
 
-/* Returns the connection, or the other end, that the error is about, as `from -> to`. Never NULL,
- * and empty where it is about none.
+/* Returns the connection, or the peer, that the error is about, as `from -> to`. Never NULL. It is
+ * empty if the error is not about a connection.
  *
  * - Ownership: the text is valid until the error is freed.
  * - Blocking: never.
@@ -217,7 +220,7 @@ const char *stripline_error_remedy(const stripline_error *error);
  */
 const char *stripline_error_connection(const stripline_error *error);
 
-/* Returns the number that the operating system gave (`errno`), or 0 where it gave none.
+/* Returns the error number of the operating system (`errno`), or 0 without one.
  *
  * - Ownership: the error stays the caller's.
  * - Blocking: never.
@@ -225,8 +228,8 @@ const char *stripline_error_connection(const stripline_error *error);
  */
 int32_t stripline_error_os_code(const stripline_error *error);
 
-/* Returns 1 if the packet or the call of a wait that was interrupted has been sent, and must not
- * be sent again; otherwise 0.
+/* Returns 1 if the wait was interrupted after the packet or call had been sent, so that it must
+ * not be sent again; otherwise 0.
  *
  * - Ownership: the error stays the caller's.
  * - Blocking: never.
@@ -236,7 +239,7 @@ int32_t stripline_error_is_sent(const stripline_error *error);
 
 /* Frees an error; NULL is allowed.
  *
- * - Ownership: ends here, with that of its texts. A second call with the same error is undefined.
+ * - Ownership: ends here, also of the texts. A second call with the same error is undefined.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -244,13 +247,13 @@ void stripline_error_free(stripline_error *error);
 
 /* The log of the library, for a function of the program -------------------------------------- */
 
-/* A function that gets the records of the log: its context, the level, the part of the library as
- * `stripline::node`, and the text.
+/* A function that gets the records of the log: the context, the level, the part of the library,
+ * such as `stripline::node`, and the text.
  *
- * Level 1 is an error that ends a service of this process, level 2 is about another process, and
- * 3 to 5 are information. Both texts are valid until it returns. It is called on any thread,
- * on several at once, and sometimes with a lock of the library held. It calls no function of this
- * library.
+ * Level 1 is an error that ends a service of this process, level 2 is about another process, and 3
+ * to 5 are information. Both texts are valid until the function returns. The library calls it on
+ * any thread, on several at once, and sometimes with a lock of the library held. The function must
+ * not call this library.
  */
 typedef void (*stripline_log_callback)(
     void *context,
@@ -259,17 +262,17 @@ typedef void (*stripline_log_callback)(
     stripline_text text);
 
 /* Sets the function that gets the records of the log, up to a level from 1 (errors) to 5 (all).
- * There is one for the process; a second call replaces it, and NULL removes it.
+ * The process has one such function. A second call replaces it, and NULL removes it.
  *
- * Errors that no call can return go to the log. Without a function, they go nowhere.
+ * Errors that no call can return go to the log. Without a function, they are lost.
  *
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for a level out of range, and with `STRIPLINE_IN_USE`
  * within the function. In a Rust program with a logger of its own, it fails with
  * `STRIPLINE_FAILED`.
  *
- * - Ownership: `context` stays the caller's. When this returns, the function before is not running
- *   and not called again.
- * - Blocking: until the function before has returned.
+ * - Ownership: `context` stays the caller's. When this returns, the previous function is not
+ *   running, and is not called again.
+ * - Blocking: until the previous function has returned.
  * - Threads: any.
  */
 stripline_status stripline_log_set(
@@ -282,21 +285,21 @@ stripline_status stripline_log_set(
 
 /* Ends waits of one publisher, subscriber, client or server: of the thread that waits now, or of
  * the next call that may wait. That call returns `STRIPLINE_INTERRUPTED`, and can be repeated:
- * nothing is lost. Several wakes before it are one.
+ * nothing is lost. Several wakes before such a call count as one.
  */
 typedef struct stripline_waker stripline_waker;
 
-/* Ends one wait: the one under way, or else the next. Calls that never wait, as those with a
- * timeout of 0 and `try` in their name, leave it to the next one that may.
+/* Ends one wait: the one under way, or else the next. Calls that never wait (with a timeout of 0,
+ * or with `try` in the name) leave the wake to the next call that may wait.
  *
- * After a send, `stripline_error_is_sent` is 1 if its packet was sent, for a wait for
- * acknowledgements. Where the owner of the waker was freed, and in a child of a fork, this does
- * nothing. Fails only for NULL.
+ * If the interrupted call was a send that waits for acknowledgements, `stripline_error_is_sent` is
+ * 1 if the packet was sent. If the owner of the waker was freed, and in a child of a fork, this
+ * does nothing. Fails only for NULL.
  *
  * - Ownership: the waker stays the caller's.
  * - Blocking: never.
- * - Threads: any, several at once, and signal handlers: for a waker that is not NULL, it is
- *   async-signal-safe, and leaves `errno` alone.
+ * - Threads: any, several at once, and signal handlers: for a waker that is not NULL, the function
+ *   is async-signal-safe, and does not change `errno`.
  */
 stripline_status stripline_waker_wake(const stripline_waker *waker, stripline_error **error);
 
@@ -310,36 +313,36 @@ void stripline_waker_free(stripline_waker *waker);
 
 /* Nodes -------------------------------------------------------------------------------------- */
 
-/* A node: what a program's publishers and subscribers belong to. Nodes of the same domain find
- * each other without a daemon. It may be used by several threads at once.
+/* A node: a program's publishers and subscribers belong to it. Nodes of the same domain find each
+ * other without a daemon. Several threads may use a node at once.
  */
 typedef struct stripline_node stripline_node;
 
-/* Options of a node. Without any, it is that of the environment: the domain of `STRIPLINE_DOMAIN`
- * (`default` if it is unset), and the topics of the file `STRIPLINE_TOPICS`.
+/* Options of a node. Without options, the environment sets the domain (`STRIPLINE_DOMAIN`, or
+ * `default` if it is unset) and the topics (the file `STRIPLINE_TOPICS`).
  */
 typedef struct stripline_node_options {
     /* `sizeof(stripline_node_options)`. */
     size_t size;
-    /* The domain: 1 to 64 letters, digits, `-` and `_`. NULL: that of the environment. */
+    /* The domain: 1 to 64 letters, digits, `-` and `_`. NULL: the domain of the environment. */
     const char *domain;
-    /* Options of topics, as the text of a topics file. NULL: those of the environment, or none if
-     * `domain` is set.
+    /* Options of topics, as the text of a topics file. NULL: the topics of the environment, or
+     * none if `domain` is set.
      */
     const char *topics;
-    /* Not 0: a domain of its own, so that nothing outside this node is connected. For tests. The
-     * other members must not be set.
+    /* Not 0: the node has a domain of its own, so that nothing outside this node is connected. For
+     * tests. The other members must not be set.
      */
     uint32_t isolated;
 } stripline_node_options;
 
-/* Makes a node, which joins its domain.
+/* Makes a node, which joins the domain.
  *
- * Fails with `STRIPLINE_FAILED` for a domain or topics with a mistake, which the message names,
- * and with `STRIPLINE_SYSTEM` for a lack of descriptors or threads.
+ * Fails with `STRIPLINE_FAILED` for an invalid domain or topics (the message names the mistake),
+ * and with `STRIPLINE_SYSTEM` if descriptors or threads run out.
  *
  * - Ownership: the caller frees the node. `options` may be NULL and is not kept.
- * - Blocking: no longer than to start a thread.
+ * - Blocking: only to start a thread.
  * - Threads: any.
  */
 stripline_status stripline_node_new(
@@ -347,18 +350,18 @@ stripline_status stripline_node_new(
     stripline_node **node,
     stripline_error **error);
 
-/* Stops a node: calls of its publishers and subscribers that wait, and all later ones, return
- * `STRIPLINE_STOPPED`. It has no effect on a node of another process.
+/* Stops a node: all calls of the node's publishers and subscribers return `STRIPLINE_STOPPED`,
+ * those that wait now and all later ones. It has no effect on nodes of other processes.
  *
  * - Ownership: the node stays the caller's.
  * - Blocking: never.
- * - Threads: any, also while others use the node or wait in its publishers and subscribers. Not in
- *   a signal handler.
+ * - Threads: any, also while other threads use the node or wait in publishers and subscribers of
+ *   the node. Not in a signal handler.
  */
 stripline_status stripline_node_stop(const stripline_node *node, stripline_error **error);
 
-/* Frees a node, which leaves its domain; NULL is allowed. Its publishers and subscribers stay
- * connected, and are freed before or after it.
+/* Frees a node, which leaves the domain; NULL is allowed. The publishers and subscribers of the
+ * node stay connected. They may be freed before or after the node.
  *
  * - Ownership: ends here. A second call with the same node is undefined.
  * - Blocking: until the node's thread has ended.
@@ -368,8 +371,8 @@ void stripline_node_free(stripline_node *node);
 
 /* Counters of a node's connections ----------------------------------------------------------- */
 
-/* The counters of all connections to a node's subscribers at one time, and the connections that
- * were refused.
+/* The counters of all connections to a node's subscribers at one time, and the refused
+ * connections.
  */
 typedef struct stripline_report stripline_report;
 
@@ -377,11 +380,11 @@ typedef struct stripline_report stripline_report;
 typedef struct stripline_connection_report {
     /* `sizeof(stripline_connection_report)`, set by the caller. */
     size_t size;
-    /* `from -> to`. */
+    /* The connection, as `from -> to`. */
     stripline_text connection;
     /* Packets that the receiver has taken. */
     uint64_t packets;
-    /* Their payload, in bytes. */
+    /* The payload of these packets, in bytes. */
     uint64_t bytes;
     /* Packets that were lost. */
     uint64_t lost;
@@ -391,15 +394,15 @@ typedef struct stripline_connection_report {
     uint64_t gaps;
     /* Packets that arrived after a later one. */
     uint64_t reordered;
-    /* How often the sender vanished without an end of stream. */
+    /* The number of times that a sender vanished without an end of stream. */
     uint64_t peer_deaths;
 } stripline_connection_report;
 
-/* Takes the counters of every connection to the node's subscribers now, and of those that ended
- * last.
+/* Reads the counters of every connection to the node's subscribers, and of the last connections
+ * that ended.
  *
  * - Ownership: the caller frees the report.
- * - Blocking: no longer than for a lock of the node.
+ * - Blocking: only for a lock of the node.
  * - Threads: any, several at once.
  */
 stripline_status stripline_node_report(
@@ -415,7 +418,7 @@ stripline_status stripline_node_report(
  */
 size_t stripline_report_connections(const stripline_report *report);
 
-/* Gives the counters of one connection of a report, by its index.
+/* Gets the counters of one connection of a report, by index.
  *
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for an index at or above the number of connections.
  *
@@ -437,9 +440,10 @@ stripline_status stripline_report_connection(
  */
 size_t stripline_report_refused_connections(const stripline_report *report);
 
-/* Gives the name of a refused connection of a report, by its index, and the reason.
+/* Gets the name of a refused connection of a report, by index, and the reason.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for an index at or above their number.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an index at or above the number of refused
+ * connections.
  *
  * - Ownership: the texts are valid until the report is freed.
  * - Blocking: never.
@@ -454,22 +458,24 @@ stripline_status stripline_report_refused_connection(
 
 /* Frees a report; NULL is allowed.
  *
- * - Ownership: ends here, with that of its texts. A second call with the same report is undefined.
+ * - Ownership: ends here, also of the texts. A second call with the same report is undefined.
  * - Blocking: never.
  * - Threads: any.
  */
 void stripline_report_free(stripline_report *report);
 
-/* Sample types by value ---------------------------------------------------------------------- */
+/* Sample types that are named at run time ---------------------------------------------------- */
 
 /* The type of a topic's samples. Both ends of a connection compare it.
  *
- * `name` is a built-in type or a layout as `det{range_bin:u32,level_db:f32}` (`docs/layouts.md`).
- * Built in are `s8` to `u64`, `f32` and `f64`, and the complex ones with a `c` in front: `cf32`.
- * With `sample_size` 0, size and alignment are those of the name. Otherwise they must equal them:
- * set both with `sizeof` and `alignof`, and a structure with another layout is refused at once.
+ * `name` is a built-in type or a layout such as `det{range_bin:u32,level_db:f32}`
+ * (`docs/layouts.md`). The built-in types are `s8` to `u64`, `f32` and `f64`, and the complex
+ * types with a `c` in front, such as `cf32`. With `sample_size` 0, the name determines size and
+ * alignment. Otherwise both numbers must match the name. Set them with `sizeof` and `alignof`, and
+ * a structure with another layout is refused at once.
  *
- * A name that is neither is compared alone, and needs both numbers.
+ * A name that is neither a built-in type nor a layout is compared only as a name, and needs both
+ * numbers.
  */
 typedef struct stripline_sample_type {
     /* `sizeof(stripline_sample_type)`. */
@@ -498,8 +504,8 @@ enum stripline_stream_set {
 typedef struct stripline_stream_description {
     /* `sizeof(stripline_stream_description)`. */
     size_t size;
-    /* The members that are set: `STRIPLINE_STREAM_SET_…`, combined with `|`. Texts count as set
-     * where they are not NULL.
+    /* The members that are set: `STRIPLINE_STREAM_SET_…`, combined with `|`. Texts count as set if
+     * they are not NULL.
      */
     uint64_t set;
     /* The name of the stream; NULL: no name. */
@@ -508,9 +514,9 @@ typedef struct stripline_stream_description {
     double sample_rate_hz;
     /* The frequency that 0 Hz of the samples corresponds to. */
     double center_frequency_hz;
-    /* Samples of a row, if the samples are rows of a table. */
+    /* The number of samples in a row, if the samples are rows of a table. */
     uint32_t row_length;
-    /* A JSON object with further members as in `docs/wire.md`: `axes`, `channels`, `keywords`.
+    /* A JSON object with the further members of `docs/wire.md`: `axes`, `channels`, `keywords`.
      * NULL: none.
      */
     const char *more;
@@ -528,17 +534,18 @@ typedef struct stripline_stream_view {
     double sample_rate_hz;
     /* The frequency that 0 Hz of the samples corresponds to. */
     double center_frequency_hz;
-    /* Samples of a row, if the samples are rows of a table. */
+    /* The number of samples in a row, if the samples are rows of a table. */
     uint32_t row_length;
 } stripline_stream_view;
 
-/* Packets, and what comes with their samples ------------------------------------------------- */
+/* Packets, and the data that comes with their samples ---------------------------------------- */
 
-/* Samples that were received, in place, until they are released.
+/* Received samples, in place, until the packet is released.
  *
- * A held packet (`hold`) may be used and released on any thread, and several may read it at once.
- * Another one belongs to the thread of its subscriber. Both may be released after their subscriber
- * was freed; one that is not held keeps the subscriber's connections until then.
+ * A held packet (`hold`) may be used and released on any thread, and several threads may read it
+ * at once. Any other packet belongs to the thread of its subscriber. All packets may be released
+ * after their subscriber was freed. A packet that is not held keeps the subscriber's connections
+ * until then.
  */
 typedef struct stripline_packet stripline_packet;
 
@@ -546,48 +553,50 @@ typedef struct stripline_packet stripline_packet;
 enum stripline_gap_reason {
     /* There is no gap. */
     STRIPLINE_GAP_REASON_NONE = 0,
-    /* The receiver was slow and its policy drops packets. */
+    /* The receiver was slow, and its policy drops packets. */
     STRIPLINE_GAP_REASON_OVERFLOW = 1,
     /* The sender or the receiver was restarted. */
     STRIPLINE_GAP_REASON_PEER_RESTART = 2,
-    /* The transport lost them. */
+    /* The transport lost packets. */
     STRIPLINE_GAP_REASON_TRANSPORT = 3,
-    /* They did not arrive in the time that a resequencing port waits. */
+    /* Packets did not arrive within the time that a resequencing port waits. */
     STRIPLINE_GAP_REASON_LATE = 4,
 };
 
-/* The place of a packet in its stream, and the gap before it. */
+/* The place of a packet in the stream, and the gap before it. */
 typedef struct stripline_packet_info {
     /* `sizeof(stripline_packet_info)`, set by the caller. */
     size_t size;
-    /* The number of the packet among those of its sender, from 0. */
+    /* The number of the packet among all packets of the sender, from 0. */
     uint64_t sequence;
-    /* The number of its first sample within its stream. */
+    /* The number of the first sample within the stream. */
     uint64_t sample_index;
-    /* When its first sample was taken, in nanoseconds since the Unix epoch; 0: unknown. */
+    /* The time when the first sample was taken, in nanoseconds since the Unix epoch; 0: unknown. */
     int64_t time_ns;
-    /* When it should have been sent, in monotonic nanoseconds of the host; 0: its sender has no
-     * schedule.
+    /* The time when the packet should have been sent, in monotonic nanoseconds of the host; 0: the
+     * sender has no schedule.
      */
     uint64_t intended_ns;
-    /* When it was sent, in monotonic nanoseconds of the host; 0: it was not measured. */
+    /* The time when the packet was sent, in monotonic nanoseconds of the host; 0: not measured. */
     uint64_t sent_ns;
-    /* The cause of the gap just before it: a `stripline_gap_reason`, 0 where nothing is missing. */
+    /* The cause of the gap just before the packet: a `stripline_gap_reason`, 0 if nothing is
+     * missing.
+     */
     uint32_t gap_reason;
-    /* The number of the first packet that is missing. */
+    /* The number of the first missing packet. */
     uint64_t gap_first;
-    /* How many packets are missing; 0 after a restart, where the number is unknown. */
+    /* The number of missing packets; 0 after a restart, because the number is unknown then. */
     uint64_t gap_packets;
-    /* How many samples are missing; 0 where that is unknown. Messages count as one each. */
+    /* The number of missing samples; 0 if it is unknown. A message counts as one sample. */
     uint64_t gap_samples;
 } stripline_packet_info;
 
 /* Returns the samples of a packet, aligned for their type. It is NULL for a packet that is NULL or
- * released, and not NULL for one without samples.
+ * released. For a packet without samples, it is not NULL.
  *
  * - Ownership: the samples are read only, and valid until the packet is released.
  * - Blocking: never.
- * - Threads: that of the subscriber; of a held packet any, several at once.
+ * - Threads: the thread of the subscriber; for a held packet any, several at once.
  */
 const void *stripline_packet_samples(const stripline_packet *packet);
 
@@ -595,46 +604,47 @@ const void *stripline_packet_samples(const stripline_packet *packet);
  *
  * - Ownership: the packet stays the caller's.
  * - Blocking: never.
- * - Threads: that of the subscriber; of a held packet any, several at once.
+ * - Threads: the thread of the subscriber; for a held packet any, several at once.
  */
 size_t stripline_packet_length(const stripline_packet *packet);
 
-/* Gives the numbers of a packet, and the gap before it.
+/* Gets the numbers of a packet, and the gap before it.
  *
  * Fails with `STRIPLINE_PORT` for a packet that was released.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
- * - Threads: that of the subscriber; of a held packet any, several at once.
+ * - Threads: the thread of the subscriber; for a held packet any, several at once.
  */
 stripline_status stripline_packet_get_info(
     const stripline_packet *packet,
     stripline_packet_info *info,
     stripline_error **error);
 
-/* Gives the description of a packet's stream.
+/* Gets the description of a packet's stream.
  *
  * Fails with `STRIPLINE_PORT` for a packet that was released.
  *
  * - Ownership: the text is valid until the packet is released.
  * - Blocking: never.
- * - Threads: that of the subscriber; of a held packet any, several at once.
+ * - Threads: the thread of the subscriber; for a held packet any, several at once.
  */
 stripline_status stripline_packet_get_stream(
     const stripline_packet *packet,
     stripline_stream_view *stream,
     stripline_error **error);
 
-/* Writes the whole description of a packet's stream as JSON, with NUL at its end: also its axes,
- * channels and keywords (`docs/wire.md`). `length` is set to its bytes without NUL, also when they
- * do not fit: `buffer` may be NULL with `capacity` 0 to ask for it.
+/* Writes the whole description of a packet's stream as JSON, with a NUL at the end. It includes
+ * the axes, channels and keywords (`docs/wire.md`). `length` is set to the number of bytes without
+ * the NUL, even if they do not fit. To get only the length, pass NULL as `buffer` and 0 as
+ * `capacity`.
  *
  * Fails with `STRIPLINE_TOO_LARGE` if `capacity` is not above the length, and with
  * `STRIPLINE_PORT` for a packet that was released.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never. It allocates.
- * - Threads: that of the subscriber; of a held packet any, several at once.
+ * - Threads: the thread of the subscriber; for a held packet any, several at once.
  */
 stripline_status stripline_packet_get_stream_json(
     const stripline_packet *packet,
@@ -648,20 +658,20 @@ stripline_status stripline_packet_get_stream_json(
  *
  * - Ownership: the text is valid until the packet is released.
  * - Blocking: never.
- * - Threads: that of the subscriber; of a held packet any, several at once.
+ * - Threads: the thread of the subscriber; for a held packet any, several at once.
  */
 stripline_text stripline_packet_connection(const stripline_packet *packet);
 
-/* Releases a packet: its memory goes back to the transport, and a sender that waits for it goes
- * on. NULL is allowed.
+/* Releases a packet: the memory goes back to the transport, and a sender that waits for it
+ * continues. NULL is allowed.
  *
- * A second release is refused with `STRIPLINE_PORT`, and harmless, until the next packet is
- * received or the subscriber is freed. That of a handler ends when the handler returns, and is
- * refused here.
+ * A second release is refused with `STRIPLINE_PORT`, and is harmless until the next packet is
+ * received or the subscriber is freed. The packet of a handler ends when the handler returns. To
+ * release it here is refused.
  *
- * - Ownership: ends here, with that of its samples.
+ * - Ownership: ends here, also of the samples.
  * - Blocking: never.
- * - Threads: that of the subscriber; of a held packet any.
+ * - Threads: the thread of the subscriber; for a held packet any.
  */
 stripline_status stripline_packet_release(stripline_packet *packet, stripline_error **error);
 
@@ -670,24 +680,24 @@ stripline_status stripline_packet_release(stripline_packet *packet, stripline_er
  *
  * In a handler, the packet stays until the handler returns.
  *
- * - Ownership: ends here, but in a handler. `reason` is not kept.
+ * - Ownership: ends here, except in a handler. `reason` is not kept.
  * - Blocking: never.
- * - Threads: that of the subscriber; of a held packet any.
+ * - Threads: the thread of the subscriber; for a held packet any.
  */
 stripline_status stripline_packet_refuse(
     stripline_packet *packet,
     const char *reason,
     stripline_error **error);
 
-/* Releases a window and consumes only its first `samples` samples: the next window begins behind
- * them. A smaller number than the window has makes windows that overlap; at least one is
- * consumed.
+/* Releases a window, but consumes only the first `samples` samples: the next window begins after
+ * them. A number smaller than the length of the window makes windows that overlap. At least one
+ * sample is consumed.
  *
- * Fails with `STRIPLINE_PORT` for a packet that is no window, which then stays.
+ * Fails with `STRIPLINE_PORT` for a packet that is not a window. Such a packet is not released.
  *
- * - Ownership: ends here, with that of its samples.
+ * - Ownership: ends here, also of the samples.
  * - Blocking: never.
- * - Threads: that of the subscriber.
+ * - Threads: the thread of the subscriber.
  */
 stripline_status stripline_packet_consume(
     stripline_packet *packet,
@@ -716,33 +726,33 @@ typedef struct stripline_send_options {
     size_t size;
     /* The members that are set: `STRIPLINE_SEND_SET_…`, combined with `|`. */
     uint64_t set;
-    /* The number of the packet's first sample within its stream; by default it continues the
-     * packet before.
+    /* The number of the packet's first sample within the stream. By default, it continues the
+     * previous packet.
      */
     uint64_t sample_index;
-    /* When the first sample was taken, in nanoseconds since the Unix epoch. */
+    /* The time when the first sample was taken, in nanoseconds since the Unix epoch. */
     int64_t time_ns;
-    /* When the packet should have been sent, in monotonic nanoseconds of the host. */
+    /* The time when the packet should have been sent, in monotonic nanoseconds of the host. */
     uint64_t intended_ns;
-    /* When the send returns, instead of the connection's scope: 0 `none`, 1 `transport`, 2
-     * `server`, 3 `target` (`docs/glossary.md`).
+    /* The event after which the send returns, instead of the connection's scope: 0 `none`, 1
+     * `transport`, 2 `server`, 3 `target` (`docs/glossary.md`).
      */
     uint32_t scope;
-    /* How long a receiver is waited for in the scopes `server` and `target`. */
+    /* The time limit for receivers in the scopes `server` and `target`. */
     uint64_t deadline_ns;
 } stripline_send_options;
 
 /* Publishers --------------------------------------------------------------------------------- */
 
-/* A publisher, which sends packets of samples to every receiver of a topic. One thread at a time
+/* A publisher. It sends packets of samples to every receiver of a topic. Only one thread at a time
  * may use it.
  */
 typedef struct stripline_publisher stripline_publisher;
 
 /* Makes a publisher of samples on a topic.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a type with a mistake, and with `STRIPLINE_SYSTEM`
- * or `STRIPLINE_UNSUPPORTED` if its transport cannot be opened.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid type, and with `STRIPLINE_SYSTEM` or
+ * `STRIPLINE_UNSUPPORTED` if the transport cannot be opened.
  *
  * - Ownership: the caller frees the publisher, before or after the node. Nothing else is kept.
  * - Blocking: until the node's own subscribers are connected.
@@ -755,14 +765,14 @@ stripline_status stripline_publisher_new(
     stripline_publisher **publisher,
     stripline_error **error);
 
-/* Makes a publisher of messages on a topic. Each packet is one message in CBOR (RFC 8949), and its
- * samples are bytes. They are not checked.
+/* Makes a publisher of messages on a topic. Each packet is one message in CBOR (RFC 8949), and the
+ * samples are the bytes of the message. They are not checked.
  *
- * `type` is `message/` and a name, or `message/` and a schema as `tune{hz:f64}`
+ * `type` is `message/` and a name, or `message/` and a schema such as `tune{hz:f64}`
  * (`docs/layouts.md`); NULL is `message/cbor`, the type of any message. A subscriber with another
- * schema is refused. One end without a schema is connected to the other one with `message/cbor`.
+ * schema is refused. An end with `message/cbor` connects to an end with any schema.
  *
- * Fails as `stripline_publisher_new`.
+ * Fails like `stripline_publisher_new`.
  *
  * - Ownership: the caller frees the publisher, before or after the node. Nothing else is kept.
  * - Blocking: until the node's own subscribers are connected.
@@ -777,8 +787,8 @@ stripline_status stripline_message_publisher_new(
 
 /* Sets the description of the samples that follow.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a description with a mistake, which the message
- * names. One that is too large makes the next send fail.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid description. The message names the
+ * mistake. If the description is too large, the next send fails.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never. It allocates.
@@ -789,7 +799,7 @@ stripline_status stripline_publisher_set_stream(
     const stripline_stream_description *stream,
     stripline_error **error);
 
-/* Gives the number of receivers that are connected now.
+/* Gets the number of receivers that are connected now.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -802,10 +812,10 @@ stripline_status stripline_publisher_receivers(
 
 /* Waits until at least `count` receivers are connected.
  *
- * Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
+ * Returns `STRIPLINE_OK` if they are connected in time, and `STRIPLINE_EMPTY` if not.
  *
  * - Ownership: nothing is kept.
- * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+ * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) waits without end.
  * - Threads: one at a time.
  */
 stripline_status stripline_publisher_wait_for_receivers(
@@ -828,7 +838,7 @@ stripline_status stripline_publisher_waker(
     stripline_waker **waker,
     stripline_error **error);
 
-/* Gives the number of the next packet.
+/* Gets the number of the next packet.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -839,7 +849,7 @@ stripline_status stripline_publisher_sequence(
     uint64_t *sequence,
     stripline_error **error);
 
-/* Gives the most samples that a packet can have.
+/* Gets the maximum number of samples in a packet.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -850,7 +860,7 @@ stripline_status stripline_publisher_samples_max(
     size_t *samples,
     stripline_error **error);
 
-/* Gives the most samples of a packet that goes in one frame. Only such a packet is written in
+/* Gets the maximum number of samples in a packet of one frame. Only such a packet is written in
  * place, and can be sent without waiting.
  *
  * - Ownership: nothing is kept.
@@ -862,15 +872,16 @@ stripline_status stripline_publisher_samples_in_place(
     size_t *samples,
     stripline_error **error);
 
-/* Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`; it is still freed.
+/* Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`. The caller still frees
+ * it.
  *
- * Fails with `STRIPLINE_FULL` when a receiver does not take the remaining packets in time. To it,
- * the end is that of `stripline_publisher_abandon`. After `STRIPLINE_INTERRUPTED`, another call
- * goes on with the end.
+ * Fails with `STRIPLINE_FULL` when a receiver does not take the remaining packets in time. For
+ * that receiver, the stream ends as after `stripline_publisher_abandon`. After
+ * `STRIPLINE_INTERRUPTED`, another call continues to end the stream.
  *
  * - Ownership: the publisher stays the caller's.
  * - Blocking: until the remaining packets have left this process, up to `timeout_ns`;
- *   `STRIPLINE_FOREVER` (or any negative number) is without end.
+ *   `STRIPLINE_FOREVER` (or any negative number) waits without end.
  * - Threads: one at a time.
  */
 stripline_status stripline_publisher_finish(
@@ -878,9 +889,9 @@ stripline_status stripline_publisher_finish(
     int64_t timeout_ns,
     stripline_error **error);
 
-/* Leaves without an end of stream, as for a stream that is not complete. Receivers get all packets
- * that were sent, and then wait for another publisher, which comes with a gap. Later calls fail
- * with `STRIPLINE_PORT`; the publisher is still freed.
+/* Disconnects without an end of stream, for a stream that is not complete. Receivers get all
+ * packets that were sent, and then wait for another publisher. The stream of that publisher begins
+ * with a gap. Later calls fail with `STRIPLINE_PORT`. The caller still frees the publisher.
  *
  * - Ownership: the publisher stays the caller's.
  * - Blocking: never.
@@ -890,11 +901,11 @@ stripline_status stripline_publisher_abandon(
     stripline_publisher *publisher,
     stripline_error **error);
 
-/* Frees a publisher; NULL is allowed. It ends the stream, unless that has ended before. An error
- * of that goes to the log only (`stripline_publisher_finish` returns it).
+/* Frees a publisher; NULL is allowed. This ends the stream, unless it has ended before. An error
+ * at the end of the stream goes only to the log (`stripline_publisher_finish` returns it).
  *
- * With a loan open, the loan's memory stays, and the publisher ends when the loan is closed. A
- * commit then sends nothing and fails.
+ * If a loan is open, the memory of the loan stays valid, and the publisher ends when the loan is
+ * closed. A commit then sends nothing and fails.
  *
  * - Ownership: ends here. A second call with the same publisher is undefined.
  * - Blocking: until the remaining packets have left this process, ten seconds at most.
@@ -905,7 +916,7 @@ void stripline_publisher_free(stripline_publisher *publisher);
 /* Loans: room for a packet, written in place ------------------------------------------------- */
 
 /* Room for the samples of one packet, to be written in place. It belongs to the thread of its
- * publisher, which has one at a time.
+ * publisher. A publisher has one loan at a time.
  */
 typedef struct stripline_loan stripline_loan;
 
@@ -916,8 +927,8 @@ typedef struct stripline_loan stripline_loan;
  * another loan is open or after the end of the stream, and with `STRIPLINE_TOO_LARGE`,
  * `STRIPLINE_STALLED`, `STRIPLINE_STOPPED` and `STRIPLINE_SYSTEM`.
  *
- * - Ownership: the caller commits or cancels the loan. `memory` gets the place of the samples,
- *   aligned for their type and valid until then.
+ * - Ownership: the caller commits or cancels the loan. `memory` gets the address of the samples.
+ *   It is aligned for their type, and valid until then.
  * - Blocking: while a receiver has no room.
  * - Threads: one at a time.
  */
@@ -931,7 +942,8 @@ stripline_status stripline_publisher_loan(
 /* Lends room as `stripline_publisher_loan` does, without waiting.
  *
  * Fails with `STRIPLINE_FULL` when a receiver with policy `block` has no room, and with
- * `STRIPLINE_TOO_LARGE` above `stripline_publisher_samples_in_place`; otherwise as that.
+ * `STRIPLINE_TOO_LARGE` above `stripline_publisher_samples_in_place`; otherwise like
+ * `stripline_publisher_loan`.
  *
  * - Ownership: as for `stripline_publisher_loan`.
  * - Blocking: never.
@@ -944,16 +956,17 @@ stripline_status stripline_publisher_try_loan(
     stripline_loan **loan,
     stripline_error **error);
 
-/* Sends the samples of a loan as a packet, and closes the loan, also when it fails.
+/* Sends the samples of a loan as a packet, and closes the loan, even if it fails.
  *
- * Waits while a receiver with policy `block` has no room, if the loan may, and then until the
- * scope is reached. Fails as `stripline_publisher_loan`, and with `STRIPLINE_UNSUPPORTED` for a
- * scope that the transport cannot keep. Where the scope was not reached, the packet stays sent;
- * that is `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` or `STRIPLINE_PACKET_REFUSED`.
+ * Waits while a receiver with policy `block` has no room, if the loan may wait, and then until the
+ * scope is reached. Fails like `stripline_publisher_loan`, and with `STRIPLINE_UNSUPPORTED` for a
+ * scope that the transport does not support. If the scope is not reached, the packet stays sent,
+ * and the status is `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` or
+ * `STRIPLINE_PACKET_REFUSED`.
  *
- * - Ownership: that of the loan and its memory ends here. `options` may be NULL and is not kept.
- * - Blocking: as written above.
- * - Threads: that of the publisher.
+ * - Ownership: of the loan and the memory, ends here. `options` may be NULL and is not kept.
+ * - Blocking: as described above.
+ * - Threads: the thread of the publisher.
  */
 stripline_status stripline_loan_commit(
     stripline_loan *loan,
@@ -961,26 +974,28 @@ stripline_status stripline_loan_commit(
     stripline_error **error);
 
 /* Sends the samples of a loan as `stripline_loan_commit` does, with the stream, sample index, time
- * and order of a packet that was received.
+ * and order of a received packet.
  *
- * Fails with `STRIPLINE_PORT` for a packet that was released; otherwise as that.
+ * Fails with `STRIPLINE_PORT` for a packet that was released; otherwise like
+ * `stripline_loan_commit`.
  *
- * - Ownership: that of the loan and its memory ends here. The packet stays the caller's.
+ * - Ownership: of the loan and the memory, ends here. The packet stays the caller's.
  * - Blocking: as for `stripline_loan_commit`.
- * - Threads: that of the publisher, which has the packet.
+ * - Threads: the thread of the publisher, which must also own the packet.
  */
 stripline_status stripline_loan_commit_like(
     stripline_loan *loan,
     const stripline_packet *packet,
     stripline_error **error);
 
-/* Keeps only the first `samples` samples of a loan. A number above its own changes nothing.
+/* Keeps only the first `samples` samples of a loan. A number above the length of the loan changes
+ * nothing.
  *
  * Fails with `STRIPLINE_PORT` for a loan that is closed.
  *
  * - Ownership: the loan stays the caller's.
  * - Blocking: never.
- * - Threads: that of the publisher.
+ * - Threads: the thread of the publisher.
  */
 stripline_status stripline_loan_truncate(
     stripline_loan *loan,
@@ -989,19 +1004,20 @@ stripline_status stripline_loan_truncate(
 
 /* Closes a loan without sending anything; NULL is allowed.
  *
- * - Ownership: that of the loan and its memory ends here.
- * - Blocking: never. If its publisher was freed, that ends here: see `stripline_publisher_free`.
- * - Threads: that of the publisher.
+ * - Ownership: of the loan and the memory, ends here.
+ * - Blocking: never, unless the publisher was freed before: then it ends here, which may block as
+ *   `stripline_publisher_free` does.
+ * - Threads: the thread of the publisher.
  */
 stripline_status stripline_loan_cancel(stripline_loan *loan, stripline_error **error);
 
-/* Samples that are sent by one call ---------------------------------------------------------- */
+/* Packets that are copied and sent by one call ----------------------------------------------- */
 
 /* Sends a copy of `count` samples as a packet.
  *
- * Fails as `stripline_publisher_loan` and `stripline_loan_commit`.
+ * Fails like `stripline_publisher_loan` and `stripline_loan_commit`.
  *
- * - Ownership: nothing is kept. `samples` may be NULL if `count` is 0, `options` always.
+ * - Ownership: nothing is kept. `samples` may be NULL if `count` is 0. `options` may be NULL.
  * - Blocking: while a receiver with policy `block` has no room, and until the scope is reached.
  * - Threads: one at a time.
  */
@@ -1012,13 +1028,13 @@ stripline_status stripline_publisher_send(
     const stripline_send_options *options,
     stripline_error **error);
 
-/* Sends as `stripline_publisher_send` does, without waiting for room: all receivers get the
+/* Sends like `stripline_publisher_send`, but does not wait for room: either all receivers get the
  * packet, or none.
  *
- * Fails as `stripline_publisher_try_loan` and `stripline_loan_commit`.
+ * Fails like `stripline_publisher_try_loan` and `stripline_loan_commit`.
  *
  * - Ownership: as for `stripline_publisher_send`.
- * - Blocking: only until the scope is reached, where that is `server` or `target`.
+ * - Blocking: only until the scope is reached, for the scopes `server` and `target`.
  * - Threads: one at a time.
  */
 stripline_status stripline_publisher_try_send(
@@ -1030,8 +1046,8 @@ stripline_status stripline_publisher_try_send(
 
 /* Subscribers -------------------------------------------------------------------------------- */
 
-/* A subscriber, which receives packets of samples from every publisher of a topic. One thread at a
- * time may use it.
+/* A subscriber. It receives packets of samples from every publisher of a topic. Only one thread at
+ * a time may use it.
  */
 typedef struct stripline_subscriber stripline_subscriber;
 
@@ -1039,9 +1055,9 @@ typedef struct stripline_subscriber stripline_subscriber;
 typedef struct stripline_subscriber_options {
     /* `sizeof(stripline_subscriber_options)`. */
     size_t size;
-    /* Not 0: how many packets may be held at once, from 1 to 4096. They may be released in any
-     * order and on any thread, also after the subscriber was freed. 0: one at a time, which costs
-     * least.
+    /* Not 0: the number of packets that may be held at once, from 1 to 4096. They may be released
+     * in any order and on any thread, even after the subscriber was freed. 0: one packet at a
+     * time, which costs least.
      */
     uint32_t hold;
     /* Not 0: samples are received in windows of any length (`stripline_subscriber_window`) instead
@@ -1049,22 +1065,22 @@ typedef struct stripline_subscriber_options {
      */
     uint32_t windowed;
     /* Not 0: packets that several threads of an earlier stage have forwarded are put back in
-     * sequence. So many wait behind a missing one, at most 65536.
+     * sequence. The value is the number of packets that wait behind a missing one, at most 65536.
      */
     uint32_t resequence_window;
-    /* How long a missing packet is waited for, in milliseconds. */
+    /* The time to wait for a missing packet, in milliseconds. */
     uint32_t resequence_skip_after_ms;
 } stripline_subscriber_options;
 
-/* Makes a subscriber to samples on a topic, which is connected to every present and future
- * publisher of the topic.
+/* Makes a subscriber to samples on a topic. It connects to every present and future publisher of
+ * the topic.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a type or option with a mistake, and with
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid type or option, and with
  * `STRIPLINE_SYSTEM` or `STRIPLINE_UNSUPPORTED` if it cannot be connected. A publisher with
  * another type is listed in the node's report.
  *
  * - Ownership: the caller frees the subscriber, before or after the node. Nothing else is kept.
- * - Blocking: until the publishers that are there have answered, or for a few seconds.
+ * - Blocking: until the publishers that are present have answered, or for a few seconds.
  * - Threads: any.
  */
 stripline_status stripline_subscriber_new(
@@ -1076,16 +1092,17 @@ stripline_status stripline_subscriber_new(
     stripline_error **error);
 
 /* Makes a subscriber to messages on a topic. Each packet is one message in CBOR (RFC 8949), and
- * its samples are bytes. They are not checked: a message that does not decode can be refused
- * (`stripline_packet_refuse`).
+ * the samples are the bytes of the message. They are not checked: the program can refuse a message
+ * that does not decode (`stripline_packet_refuse`).
  *
- * `type` is that of `stripline_message_publisher_new`. A publisher with another schema is refused,
- * and is listed in the node's report.
+ * `type` is the same as for `stripline_message_publisher_new`. A publisher with another schema is
+ * refused, and is listed in the node's report.
  *
- * Fails as `stripline_subscriber_new`, and for `windowed`, because a message is whole.
+ * Fails like `stripline_subscriber_new`, and for the option `windowed`, because a message is not
+ * divided.
  *
  * - Ownership: the caller frees the subscriber, before or after the node. Nothing else is kept.
- * - Blocking: until the publishers that are there have answered, or for a few seconds.
+ * - Blocking: until the publishers that are present have answered, or for a few seconds.
  * - Threads: any.
  */
 stripline_status stripline_message_subscriber_new(
@@ -1096,14 +1113,14 @@ stripline_status stripline_message_subscriber_new(
     stripline_subscriber **subscriber,
     stripline_error **error);
 
-/* Receives the next packet. `timeout_ns` is how long it waits for one: 0 not at all, and
- * `STRIPLINE_FOREVER` (or any negative number) without end.
+/* Receives the next packet. `timeout_ns` is the time to wait for it: 0 does not wait, and
+ * `STRIPLINE_FOREVER` (or any negative number) waits without end.
  *
- * Returns `STRIPLINE_OK` with a packet, `STRIPLINE_EMPTY` if there was none in time, and
- * `STRIPLINE_ENDED` after every publisher has ended its stream. A publisher that died is waited
- * for. Fails with `STRIPLINE_STOPPED` when the node is stopped, and with `STRIPLINE_TOO_MANY_HELD`
- * if no more packets may be out. Fails as well with `STRIPLINE_EJECTED`, and with
- * `STRIPLINE_PEER_MISBEHAVED`. Receiving goes on after the latter.
+ * Returns `STRIPLINE_OK` with a packet, `STRIPLINE_EMPTY` if no packet arrived in time, and
+ * `STRIPLINE_ENDED` after every publisher has ended its stream. If a publisher dies, the
+ * subscriber waits for another. Fails with `STRIPLINE_STOPPED` when the node is stopped, and with
+ * `STRIPLINE_TOO_MANY_HELD` if no more packets may be held. Also fails with `STRIPLINE_EJECTED`
+ * and `STRIPLINE_PEER_MISBEHAVED`. After the latter, the program may continue to receive.
  *
  * - Ownership: the caller releases the packet.
  * - Blocking: up to the timeout.
@@ -1115,10 +1132,10 @@ stripline_status stripline_subscriber_receive(
     stripline_packet **packet,
     stripline_error **error);
 
-/* Receives the next `samples` samples of a windowed subscriber, across borders of packets, as a
- * packet. A window has fewer samples before a gap, a new stream and the end of stream.
+/* Receives the next `samples` samples of a windowed subscriber as a packet, across packet
+ * boundaries. A window has fewer samples before a gap, a new stream and the end of the stream.
  *
- * Returns and fails as `stripline_subscriber_receive` does.
+ * Returns and fails like `stripline_subscriber_receive`.
  *
  * - Ownership: the caller releases the packet, or consumes a part of it
  *   (`stripline_packet_consume`).
@@ -1146,7 +1163,7 @@ stripline_status stripline_subscriber_waker(
     stripline_waker **waker,
     stripline_error **error);
 
-/* Gives the number of publishers that are connected now.
+/* Gets the number of publishers that are connected now.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -1157,8 +1174,8 @@ stripline_status stripline_subscriber_senders(
     size_t *senders,
     stripline_error **error);
 
-/* Gives, after the end of stream, how many packets and samples were missing at its very end. Both
- * are 0 where nothing was missing, and 0 at a second call.
+/* Gets, after the end of stream, the numbers of packets and samples that were missing at the very
+ * end. Both are 0 if nothing was missing, and for a second call.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -1170,11 +1187,11 @@ stripline_status stripline_subscriber_gap_at_end(
     uint64_t *samples,
     stripline_error **error);
 
-/* Frees a subscriber, which leaves its connections; NULL is allowed.
+/* Frees a subscriber, which closes the connections; NULL is allowed.
  *
- * Packets that it holds stay until they are released. One that it lends does, too: then the
- * connections stay until its release. From its own handler, it is freed when the handler's call
- * returns.
+ * Held packets stay valid until they are released. So does a lent packet: then the connections
+ * stay open until the release. If a handler of the subscriber frees it, it is freed when the call
+ * that runs the handler returns.
  *
  * - Ownership: ends here. A second call with the same subscriber is undefined.
  * - Blocking: never.
@@ -1184,47 +1201,50 @@ void stripline_subscriber_free(stripline_subscriber *subscriber);
 
 /* Handlers, and waits for several subscribers ------------------------------------------------ */
 
-/* A handler of packets: gets its context and a packet, which ends when the handler returns.
+/* A handler of packets: gets the context and a packet. The packet is valid until the handler
+ * returns.
  *
- * It returns 0 to go on, and `STRIPLINE_STOPPED` to end the call that runs it. Any other number is
- * its failure: a sender that waits for the packet fails, and the call ends with
- * `STRIPLINE_HANDLER`. It must return: no `longjmp`, no exception of C++. It may use other
- * handles. Its own subscriber it may only free, which then happens at the end of the call.
+ * It returns 0 to continue, and `STRIPLINE_STOPPED` to end the call that runs it. Any other number
+ * is a failure: a sender that waits for the packet fails, and the call ends with
+ * `STRIPLINE_HANDLER`. The handler must return: no `longjmp`, no exception of C++. It may use
+ * other handles. The only thing that it may do with the subscriber that called it is to free it.
+ * The subscriber is then freed at the end of the call.
  */
 typedef int32_t (*stripline_packet_handler)(void *context, stripline_packet *packet);
 
-/* A subscriber and the handler of its packets. */
+/* A subscriber and a handler for the packets. */
 typedef struct stripline_served {
     /* The subscriber, made without `hold` and `windowed`. */
     stripline_subscriber *subscriber;
     /* The handler. */
     stripline_packet_handler handler;
-    /* What the handler gets; may be NULL. */
+    /* The context of the handler; may be NULL. */
     void *context;
 } stripline_served;
 
-/* Runs handlers for the packets of `count` subscribers on this thread, until the end of stream of
- * each. Two of them never run at the same time. The subscribers take turns, packet by packet.
+/* Runs handlers for the packets of `count` subscribers on this thread, until the stream of each
+ * has ended. Two handlers never run at the same time. The subscribers take turns, packet by
+ * packet.
  *
  * Returns `STRIPLINE_ENDED` at the end. Fails with `STRIPLINE_HANDLER` if a handler fails, with
- * `STRIPLINE_STOPPED` if the node is stopped or a handler returns it, and otherwise as
- * `stripline_subscriber_receive`. Packets that were not taken are kept: one may serve again.
+ * `STRIPLINE_STOPPED` if the node is stopped or a handler returns it, and otherwise like
+ * `stripline_subscriber_receive`. Packets that were not handled stay for a later call.
  *
  * - Ownership: the subscribers stay the caller's, unless their handler frees them. `ports` is not
  *   kept.
- * - Blocking: until the end.
- * - Threads: one at a time for each of the subscribers. Handlers run on it.
+ * - Blocking: until the end of all streams.
+ * - Threads: one at a time for each of the subscribers. Handlers run on the calling thread.
  */
 stripline_status stripline_serve(
     const stripline_served *ports,
     size_t count,
     stripline_error **error);
 
-/* Waits until one of `count` subscribers has a packet or its end of stream. `ready`, of `count`
- * bytes, gets 1 for each that has, and 0 for the others.
+/* Waits until one of `count` subscribers has a packet or the end of stream. `ready` has `count`
+ * bytes. Each gets 1 if its subscriber is ready, and 0 if not.
  *
- * Returns `STRIPLINE_OK` if one has, and `STRIPLINE_EMPTY` if none has in time. Fails as
- * `stripline_subscriber_receive` does.
+ * Returns `STRIPLINE_OK` if a subscriber is ready, and `STRIPLINE_EMPTY` if none is ready in time.
+ * Fails like `stripline_subscriber_receive`.
  *
  * - Ownership: nothing is kept. `ready` is written for `STRIPLINE_OK` and `STRIPLINE_EMPTY`.
  * - Blocking: up to `timeout_ns`, as for `stripline_subscriber_receive`. It allocates.
@@ -1239,26 +1259,26 @@ stripline_status stripline_wait_any(
 
 /* Many packets at a time --------------------------------------------------------------------- */
 
-/* A function that writes the packets of `stripline_publisher_send_many`. It gets its context, the
- * index of the packet in this call, from 0, and the place of its samples.
+/* A function that writes the packets of `stripline_publisher_send_many`. It gets the context, the
+ * index of the packet in this call, from 0, and the memory for the samples.
  *
- * It returns 0 to go on. Any other number ends the call with `STRIPLINE_HANDLER`, and this packet
- * is not sent. It must return: no `longjmp`, no exception of C++. It may use other handles, and
- * not its own publisher.
+ * It returns 0 to continue. Any other number ends the call with `STRIPLINE_HANDLER`, and this
+ * packet is not sent. It must return: no `longjmp`, no exception of C++. It may use other handles,
+ * but not the publisher that called it.
  */
 typedef int32_t (*stripline_packet_writer)(void *context, size_t index, void *samples);
 
-/* Sends `packets` packets of `samples` samples each, which `writer` writes in place. It is a loan
- * and a commit in a loop, and costs less for each packet. A receiver that sleeps is woken once,
- * and over sockets many packets leave with one system call.
+/* Sends `packets` packets of `samples` samples each. `writer` writes them in place. The effect
+ * equals a loan and a commit in a loop, at a lower cost for each packet. A receiver that sleeps is
+ * woken once, and over sockets many packets leave with one system call.
  *
- * Fails as `stripline_publisher_loan` and `stripline_loan_commit`, and with `STRIPLINE_HANDLER` if
- * the writer fails. The packets before the failure stay sent: the increase of
- * `stripline_publisher_sequence` is their number.
+ * Fails like `stripline_publisher_loan` and `stripline_loan_commit`, and with `STRIPLINE_HANDLER`
+ * if the writer fails. The packets before the failure stay sent. Their number is the increase of
+ * `stripline_publisher_sequence`.
  *
  * - Ownership: nothing is kept. `context` may be NULL.
  * - Blocking: as `stripline_publisher_send`, for each packet.
- * - Threads: one at a time. The writer runs on it.
+ * - Threads: one at a time. The writer runs on the calling thread.
  */
 stripline_status stripline_publisher_send_many(
     stripline_publisher *publisher,
@@ -1268,21 +1288,22 @@ stripline_status stripline_publisher_send_many(
     void *context,
     stripline_error **error);
 
-/* Waits until a packet is there, as `stripline_subscriber_receive` does without a time limit. Then
- * passes it, and those behind it that are there already, to `handler`: up to `limit` packets.
+/* Waits until a packet arrives, as `stripline_subscriber_receive` does without a time limit. Then
+ * passes this packet, and the packets behind it that have already arrived, to `handler`: up to
+ * `limit` packets.
  *
  * Returns `STRIPLINE_OK`, and `STRIPLINE_ENDED` at the end of the stream. The handler returns
- * `STRIPLINE_STOPPED` to leave later packets for the next call. Fails with `STRIPLINE_HANDLER` if
- * it fails; its packet is finished, and later ones stay. Otherwise fails as
- * `stripline_subscriber_receive`; with `STRIPLINE_PORT` for a limit of 0, or for a subscriber with
- * `hold` or `windowed`. A receiver that is killed in this call has lost up to a quarter of its
- * ring or depth.
+ * `STRIPLINE_STOPPED` to leave later packets for the next call. If the handler fails, the call
+ * fails with `STRIPLINE_HANDLER`: the packet of the failure is finished, and later packets stay.
+ * Fails with `STRIPLINE_PORT` for a limit of 0, or for a subscriber with `hold` or `windowed`, and
+ * otherwise like `stripline_subscriber_receive`. A receiver that is killed in this call loses up
+ * to a quarter of the ring or depth.
  *
- * - Ownership: `packets` gets the number of packets that the handler got, in every outcome; it may
- *   be NULL, and `context` too. The handler may free its own subscriber, which happens at the end
- *   of the call.
- * - Blocking: until a packet is there.
- * - Threads: one at a time. The handler runs on it.
+ * - Ownership: `packets` gets the number of packets passed to the handler, in every outcome.
+ *   `packets` and `context` may be NULL. The handler may free the subscriber that called it. The
+ *   subscriber is then freed at the end of the call.
+ * - Blocking: until a packet arrives.
+ * - Threads: one at a time. The handler runs on the calling thread.
  */
 stripline_status stripline_subscriber_drain(
     stripline_subscriber *subscriber,
@@ -1292,29 +1313,29 @@ stripline_status stripline_subscriber_drain(
     size_t *packets,
     stripline_error **error);
 
-/* What clients and servers of calls share: operations with types by value -------------------- */
+/* Shared parts of clients and servers of calls: operations with types named at run time ------ */
 
-/* An operation of a service: its name, and the types that client and server compare.
+/* An operation of a service: the name, and the types that client and server compare.
  *
- * A type is `message/cbor` for any value in CBOR, which is that of NULL, or `message/` and a
+ * A type is `message/cbor` for any value in CBOR (the meaning of NULL), or `message/` and a
  * schema. It may also be a type of samples: then the bytes are samples as plain memory.
  */
 typedef struct stripline_operation_type {
     /* `sizeof(stripline_operation_type)`. */
     size_t size;
-    /* Its name: 1 to 64 letters, digits, hyphens, underscores and dots. */
+    /* The name of the operation: 1 to 64 letters, digits, hyphens, underscores and dots. */
     const char *name;
-    /* The type of its requests. */
+    /* The type of the requests. */
     const char *request;
-    /* The type of its replies. */
+    /* The type of the replies. */
     const char *reply;
-    /* The type of its own errors. */
+    /* The type of the operation's own errors. */
     const char *error;
 } stripline_operation_type;
 
-/* Calls under way, and replies --------------------------------------------------------------- */
+/* Pending calls, and replies ----------------------------------------------------------------- */
 
-/* A call that was made. One thread at a time may use it. */
+/* A call that was started. Only one thread at a time may use it. */
 typedef struct stripline_pending stripline_pending;
 
 /* The bytes of a reply, or of an operation's own error. */
@@ -1322,9 +1343,9 @@ typedef struct stripline_reply stripline_reply;
 
 /* Waits for the reply of a call.
  *
- * Returns `STRIPLINE_EMPTY` if it has not arrived in time: the call then stays outstanding, as it
- * does after `STRIPLINE_INTERRUPTED`. Otherwise it returns and fails as
- * `stripline_operation_call`, and later calls fail with `STRIPLINE_PORT`.
+ * Returns `STRIPLINE_EMPTY` if the reply does not arrive in time: the call then stays outstanding,
+ * and so it does after `STRIPLINE_INTERRUPTED`. In all other cases, it returns the statuses of
+ * `stripline_operation_call`, and later calls of this function fail with `STRIPLINE_PORT`.
  *
  * - Ownership: the caller frees the reply, and still frees the pending call.
  * - Blocking: up to `timeout_ns` (0: not at all), and up to the deadline of the call.
@@ -1336,8 +1357,8 @@ stripline_status stripline_pending_wait(
     stripline_reply **reply,
     stripline_error **error);
 
-/* Frees a pending call; NULL is allowed. One that is outstanding is cancelled: a server that has
- * not begun with it does not begin.
+/* Frees a pending call; NULL is allowed. An outstanding call is cancelled: a server that has not
+ * started it never starts it.
  *
  * - Ownership: ends here. A second call with the same pending call is undefined.
  * - Blocking: never.
@@ -1371,23 +1392,27 @@ void stripline_reply_free(stripline_reply *reply);
 
 /* Clients of calls --------------------------------------------------------------------------- */
 
-/* A client of a service, which calls all servers of it in turn. Several threads may use it at
- * once.
+/* A client of a service. It calls the servers of the service in turn. Several threads may use it
+ * at once.
  */
 typedef struct stripline_client stripline_client;
 
-/* An operation of a client's service, to be called. Several threads may call at once. */
+/* An operation of a client's service, for calls. Several threads may call it at once. */
 typedef struct stripline_operation stripline_operation;
 
 /* Options of a client. */
 typedef struct stripline_client_options {
     /* `sizeof(stripline_client_options)`. */
     size_t size;
-    /* How long a call may take, with the wait for a server: at most an hour; 0: five seconds. */
+    /* The time limit of a call, which includes the wait for a server: at most an hour; 0: five
+     * seconds.
+     */
     uint64_t deadline_ns;
-    /* Calls that may be outstanding at each server: 1 to 16384; 0: 1024. */
+    /* The number of calls that may be outstanding at each server: 1 to 16384; 0: 1024. */
     uint32_t outstanding;
-    /* Bytes of the buffer for requests; 0: 256 KiB. Larger requests go in fragments. */
+    /* The size of the buffer for requests, in bytes; 0: 256 KiB. Larger requests are sent in
+     * fragments.
+     */
     uint32_t buffer;
 } stripline_client_options;
 
@@ -1395,20 +1420,22 @@ typedef struct stripline_client_options {
 typedef struct stripline_call_options {
     /* `sizeof(stripline_call_options)`. */
     size_t size;
-    /* How long the call may take: at most an hour; 0: that of the client. */
+    /* The time limit of the call: at most an hour; 0: the client's limit. */
     uint64_t deadline_ns;
-    /* Not 0: `key` selects the server, the same one each time. 0: the servers take turns. */
+    /* Not 0: `key` selects the server, and the same key selects the same server each time. 0: the
+     * servers take turns.
+     */
     uint32_t has_key;
     /* The key. */
     uint64_t key;
 } stripline_call_options;
 
-/* Makes a client of a service, which is connected to every present and future server of it.
+/* Makes a client of a service. It connects to every present and future server of the service.
  *
- * Fails with `STRIPLINE_FAILED` for a name or an option with a mistake, which the message names.
+ * Fails with `STRIPLINE_FAILED` for an invalid name or option. The message names the mistake.
  *
  * - Ownership: the caller frees the client, before or after the node. `options` may be NULL.
- * - Blocking: until the servers that are there have answered, or for a few seconds.
+ * - Blocking: until the servers that are present have answered, or for a few seconds.
  * - Threads: any.
  */
 stripline_status stripline_client_new(
@@ -1420,10 +1447,10 @@ stripline_status stripline_client_new(
 
 /* Waits until at least `count` servers of the service are connected.
  *
- * Returns `STRIPLINE_OK` if they are, and `STRIPLINE_EMPTY` if not in time.
+ * Returns `STRIPLINE_OK` if they are connected in time, and `STRIPLINE_EMPTY` if not.
  *
  * - Ownership: nothing is kept.
- * - Blocking: up to `timeout_ns`, and at most an hour, also for `STRIPLINE_FOREVER`.
+ * - Blocking: up to `timeout_ns`, but at most an hour, even for `STRIPLINE_FOREVER`.
  * - Threads: any, several at once.
  */
 stripline_status stripline_client_wait_for_servers(
@@ -1432,11 +1459,11 @@ stripline_status stripline_client_wait_for_servers(
     int64_t timeout_ns,
     stripline_error **error);
 
-/* Makes a waker, which ends waits of the client: calls, pending calls of it, and
- * `stripline_client_wait_for_servers`. One wake ends one wait, though several threads may wait.
+/* Makes a waker, which ends waits of the client: in calls, in pending calls, and in
+ * `stripline_client_wait_for_servers`. One wake ends one wait, even if several threads wait.
  *
- * An interrupted `stripline_operation_call` is cancelled: `stripline_error_is_sent` is 1 if it was
- * made. An interrupted `stripline_pending_wait` can be repeated.
+ * An interrupted `stripline_operation_call` is cancelled: `stripline_error_is_sent` is 1 if the
+ * call had been sent. An interrupted `stripline_pending_wait` can be repeated.
  *
  * - Ownership: the caller frees the waker, before or after the client.
  * - Blocking: never.
@@ -1447,10 +1474,10 @@ stripline_status stripline_client_waker(
     stripline_waker **waker,
     stripline_error **error);
 
-/* Makes a handle for an operation of the service. The first call checks that the server has it
- * with these types.
+/* Makes a handle for an operation of the service. The first call checks that the server has the
+ * operation with these types.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a name or a type with a mistake.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name or type.
  *
  * - Ownership: the caller frees the operation, before or after the client. Nothing else is kept.
  * - Blocking: never.
@@ -1462,15 +1489,15 @@ stripline_status stripline_client_operation(
     stripline_operation **operation,
     stripline_error **error);
 
-/* Calls an operation, and waits for its reply. `request` has `bytes` bytes of the operation's type
- * of request, and may be NULL if `bytes` is 0.
+/* Calls an operation, and waits for the reply. `request` has `bytes` bytes, which are a request of
+ * the operation's type. It may be NULL if `bytes` is 0.
  *
  * Returns `STRIPLINE_OK` with the reply. For `STRIPLINE_USER_ERROR`, `reply` is written as well:
- * it has the operation's own error. All other failures have no reply: `STRIPLINE_NO_SERVER` and
- * the statuses that follow it.
+ * it contains the operation's own error. All other failures have no reply: `STRIPLINE_NO_SERVER`
+ * and the statuses that follow it.
  *
  * - Ownership: the caller frees the reply. Nothing else is kept.
- * - Blocking: until the reply, up to the deadline.
+ * - Blocking: until the reply arrives, up to the deadline.
  * - Threads: any, several at once.
  */
 stripline_status stripline_operation_call(
@@ -1481,13 +1508,14 @@ stripline_status stripline_operation_call(
     stripline_reply **reply,
     stripline_error **error);
 
-/* Makes a call without waiting for its reply. `request` is that of `stripline_operation_call`.
+/* Starts a call without waiting for the reply. `request` is the same as for
+ * `stripline_operation_call`.
  *
- * Fails as that does before the call is made.
+ * If the call cannot be sent, fails like `stripline_operation_call`.
  *
- * - Ownership: the caller frees the pending call, which cancels it if it is outstanding. Nothing
- *   else is kept.
- * - Blocking: while there is no server or no room, up to the deadline.
+ * - Ownership: the caller frees the pending call, which cancels a call that is outstanding.
+ *   Nothing else is kept.
+ * - Blocking: while no server is connected or there is no room, up to the deadline.
  * - Threads: any, several at once.
  */
 stripline_status stripline_operation_start(
@@ -1498,7 +1526,7 @@ stripline_status stripline_operation_start(
     stripline_pending **pending,
     stripline_error **error);
 
-/* Frees an operation; NULL is allowed. Pending calls of it go on.
+/* Frees an operation; NULL is allowed. Pending calls of the operation continue.
  *
  * - Ownership: ends here. A second call with the same operation is undefined.
  * - Blocking: never.
@@ -1506,8 +1534,8 @@ stripline_status stripline_operation_start(
  */
 void stripline_operation_free(stripline_operation *operation);
 
-/* Frees a client; NULL is allowed. Its connections end with the last of its operations and pending
- * calls.
+/* Frees a client; NULL is allowed. The connections end with the last of the client's operations
+ * and pending calls.
  *
  * - Ownership: ends here. A second call with the same client is undefined.
  * - Blocking: never.
@@ -1517,17 +1545,19 @@ void stripline_client_free(stripline_client *client);
 
 /* The answer to one call, given at once or later --------------------------------------------- */
 
-/* The right and the duty to answer one call, on any thread and at any time, also after its handler
- * has returned. An answer never blocks. It has no effect once the client has gone, or the server
- * was freed.
+/* The right and the duty to answer one call, on any thread and at any time, even after the handler
+ * has returned. An answer never blocks. It has no effect if the client has left, or the server was
+ * freed.
  */
 typedef struct stripline_responder stripline_responder;
 
-/* A handler of calls: gets its context, the bytes of the request, and what answers the call.
+/* A handler of calls: gets the context, the bytes of the request, and the responder for the
+ * answer.
  *
- * The request ends when the handler returns. The responder is the program's: it frees it, in the
- * handler or later. It must return: no `longjmp`, no exception of C++. It may use other handles.
- * Its own server it may only free, which then happens at the end of the call that serves.
+ * The request is valid until the handler returns. The responder belongs to the program, which
+ * frees it in the handler or later. The handler must return: no `longjmp`, no exception of C++. It
+ * may use other handles. The only thing that it may do with the server that called it is to free
+ * it. The server is then freed at the end of the serving call.
  */
 typedef void (*stripline_call_handler)(
     void *context,
@@ -1535,11 +1565,11 @@ typedef void (*stripline_call_handler)(
     size_t bytes,
     stripline_responder *responder);
 
-/* Sends the reply of a call: `bytes` bytes of the operation's type of reply.
+/* Sends the reply of a call: `bytes` bytes, which are a reply of the operation's type.
  *
  * Fails with `STRIPLINE_PORT` for a call that was answered before.
  *
- * - Ownership: nothing is kept; the responder is still freed.
+ * - Ownership: nothing is kept. The caller still frees the responder.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -1549,12 +1579,12 @@ stripline_status stripline_responder_reply(
     size_t bytes,
     stripline_error **error);
 
-/* Sends the operation's own error, which is `STRIPLINE_USER_ERROR` at the client: `bytes` bytes of
- * the operation's type of error.
+/* Sends the operation's own error: `bytes` bytes, which are an error of the operation's type. The
+ * client gets `STRIPLINE_USER_ERROR`.
  *
- * Fails as `stripline_responder_reply`.
+ * Fails like `stripline_responder_reply`.
  *
- * - Ownership: nothing is kept; the responder is still freed.
+ * - Ownership: nothing is kept. The caller still frees the responder.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -1564,11 +1594,11 @@ stripline_status stripline_responder_fail(
     size_t bytes,
     stripline_error **error);
 
-/* Refuses a call with a reason in words, which is `STRIPLINE_REPLY_FAILED` at the client.
+/* Refuses a call, with a reason for people to read. The client gets `STRIPLINE_REPLY_FAILED`.
  *
- * Fails as `stripline_responder_reply`.
+ * Fails like `stripline_responder_reply`.
  *
- * - Ownership: nothing is kept; the responder is still freed.
+ * - Ownership: nothing is kept. The caller still frees the responder.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -1577,14 +1607,15 @@ stripline_status stripline_responder_refuse(
     const char *reason,
     stripline_error **error);
 
-/* Refuses a call with a kind of refusal and a reason in words. The client gets `kind` as its
- * status. `STRIPLINE_WRONG_TYPE` is for a request that does not decode, and
- * `STRIPLINE_HANDLER_PANICKED` for a handler that has failed by an exception.
- * `STRIPLINE_REPLY_FAILED` is that of `stripline_responder_refuse`.
+/* Refuses a call, with a kind of refusal and a reason for people to read. The client gets `kind`
+ * as the status. Use `STRIPLINE_WRONG_TYPE` for a request that does not decode, and
+ * `STRIPLINE_HANDLER_PANICKED` for a handler that failed by an exception. `STRIPLINE_REPLY_FAILED`
+ * has the effect of `stripline_responder_refuse`.
  *
- * Fails as `stripline_responder_reply`, and with `STRIPLINE_INVALID_ARGUMENT` for another kind.
+ * Fails like `stripline_responder_reply`, and with `STRIPLINE_INVALID_ARGUMENT` for any other
+ * kind.
  *
- * - Ownership: nothing is kept; the responder is still freed.
+ * - Ownership: nothing is kept. The caller still frees the responder.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -1594,8 +1625,8 @@ stripline_status stripline_responder_refuse_as(
     const char *reason,
     stripline_error **error);
 
-/* Returns how long the client waits for the reply, in nanoseconds counted from the call; 0 for
- * NULL, and after the answer.
+/* Returns the time that the client waits for the reply, in nanoseconds from the start of the call.
+ * Returns 0 for NULL, and after the answer.
  *
  * - Ownership: the responder stays the program's.
  * - Blocking: never.
@@ -1603,8 +1634,8 @@ stripline_status stripline_responder_refuse_as(
  */
 uint64_t stripline_responder_deadline_ns(const stripline_responder *responder);
 
-/* Frees a responder; NULL is allowed. A call without an answer is refused, so that its client does
- * not wait for nothing.
+/* Frees a responder; NULL is allowed. A call without an answer is refused, so that the client does
+ * not wait until the deadline.
  *
  * - Ownership: ends here. A second call with the same responder is undefined.
  * - Blocking: never.
@@ -1614,13 +1645,13 @@ void stripline_responder_free(stripline_responder *responder);
 
 /* Services: operations that are named at run time, and their handlers ------------------------ */
 
-/* A service: its name, its operations and their handlers. Any number of servers are made of it. */
+/* A service: a name, operations and their handlers. Any number of servers can be made from it. */
 typedef struct stripline_service stripline_service;
 
-/* Makes a service without operations. Clients find it by its name: 1 to 64 letters, digits, `-`,
- * `_`, `.`.
+/* Makes a service without operations. Clients find it by name: 1 to 64 letters, digits, `-`, `_`,
+ * `.`.
  *
- * - Ownership: the caller frees the service, before or after its servers. `name` is not kept.
+ * - Ownership: the caller frees the service, before or after the servers. `name` is not kept.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -1629,11 +1660,11 @@ stripline_status stripline_service_new(
     stripline_service **service,
     stripline_error **error);
 
-/* Adds an operation and its handler, for servers that are made of the service later. `doc` is what
- * clients can show of it, or NULL.
+/* Adds an operation and a handler, for servers that are made from the service later. `doc` is a
+ * description that clients can show, or NULL.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a name or a type with a mistake, a second operation
- * of that name, and one beyond 128.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name or type, for a second operation of
+ * the same name, and for more than 128 operations.
  *
  * - Ownership: `context` stays the program's, and must be valid until the servers of the service
  *   are freed. It may be NULL. Nothing else is kept.
@@ -1648,7 +1679,7 @@ stripline_status stripline_service_add(
     const char *doc,
     stripline_error **error);
 
-/* Frees a service; NULL is allowed. Its servers go on.
+/* Frees a service; NULL is allowed. Servers made from it continue.
  *
  * - Ownership: ends here. A second call with the same service is undefined.
  * - Blocking: never.
@@ -1658,23 +1689,25 @@ void stripline_service_free(stripline_service *service);
 
 /* Servers of calls --------------------------------------------------------------------------- */
 
-/* A server, which answers the calls of any number of clients. One thread at a time may use it. */
+/* A server. It answers the calls of any number of clients. Only one thread at a time may use it. */
 typedef struct stripline_server stripline_server;
 
 /* Options of a server. */
 typedef struct stripline_server_options {
     /* `sizeof(stripline_server_options)`. */
     size_t size;
-    /* The transport's name. NULL: as the domain's topics have it for the name of the service. */
+    /* The name of the transport. NULL: the transport that the domain's topics set for the name of
+     * the service.
+     */
     const char *transport;
-    /* The server's own name, 1 to 64 bytes. NULL: a unique one. */
+    /* The name of the server, 1 to 64 bytes. NULL: a unique name. */
     const char *name;
-    /* Bytes of the buffer for the replies to each client; 0: 256 KiB. */
+    /* The size of the buffer for the replies to each client, in bytes; 0: 256 KiB. */
     uint32_t buffer;
-    /* Clients at a time: 1 to 4096; 0: 256. */
+    /* The number of clients at a time: 1 to 4096; 0: 256. */
     uint32_t clients;
-    /* Calls that may wait behind the next one, at most 4096; others are refused with
-     * `STRIPLINE_OVERLOADED`. 0: all wait.
+    /* The number of calls that may wait behind the next one, at most 4096. Further calls are
+     * refused with `STRIPLINE_OVERLOADED`. 0: no limit.
      */
     uint32_t waiting;
 } stripline_server_options;
@@ -1687,20 +1720,21 @@ typedef struct stripline_server_counts {
     uint64_t calls;
     /* Calls that were answered without running a handler. */
     uint64_t refused;
-    /* Calls that their clients cancelled, in time or not. */
+    /* Calls that their clients cancelled, whether in time or too late. */
     uint64_t cancelled;
     /* Clients that were disconnected because they broke the protocol. */
     uint64_t evicted;
-    /* Replies that a client did not take in time, or that had no client any more. */
+    /* Replies that a client did not take in time, and replies to clients that had left. */
     uint64_t replies_dropped;
-    /* Clients connected now. */
+    /* Clients that are connected now. */
     uint64_t clients;
 } stripline_server_counts;
 
-/* Makes a server of a service. Clients find it from now on; their calls wait until it serves.
+/* Makes a server of a service. Clients find it from now on. Their calls wait until the server
+ * serves.
  *
  * Fails with `STRIPLINE_FAILED` for an option out of range, and with `STRIPLINE_SYSTEM` or
- * `STRIPLINE_UNSUPPORTED` if its transport cannot be opened.
+ * `STRIPLINE_UNSUPPORTED` if the transport cannot be opened.
  *
  * - Ownership: the caller frees the server, before or after the node and the service. `options`
  *   may be NULL and is not kept.
@@ -1714,15 +1748,15 @@ stripline_status stripline_server_new(
     stripline_server **server,
     stripline_error **error);
 
-/* Answers calls until the node is stopped. `threads` is how many run handlers at once, at most 64;
- * 0 runs them on this thread, one by one.
+/* Answers calls until the node is stopped. `threads` is the number of threads that run handlers,
+ * at most 64; 0 runs the handlers on this thread, one after the other.
  *
  * Returns `STRIPLINE_STOPPED` when the node is stopped, and `STRIPLINE_INTERRUPTED` when a waker
- * ends it. Calls that wait then are kept for the next one.
+ * ends the wait. Calls that still wait are kept for the next call of this function.
  *
  * - Ownership: the server stays the caller's, unless a handler frees it.
- * - Blocking: until then.
- * - Threads: one at a time. Handlers run on it, or on threads of the library.
+ * - Blocking: until the node is stopped or a waker ends the wait.
+ * - Threads: one at a time. Handlers run on the calling thread, or on threads of the library.
  */
 stripline_status stripline_server_serve(
     stripline_server *server,
@@ -1731,12 +1765,12 @@ stripline_status stripline_server_serve(
 
 /* Answers one call on this thread.
  *
- * Returns `STRIPLINE_EMPTY` if none arrives in time. Fails as `stripline_server_serve`.
+ * Returns `STRIPLINE_EMPTY` if no call arrives in time. Fails like `stripline_server_serve`.
  *
  * - Ownership: as for `stripline_server_serve`.
- * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
- *   Then until the handler returns.
- * - Threads: one at a time. The handler runs on it.
+ * - Blocking: up to `timeout_ns`, and then until the handler returns. `STRIPLINE_FOREVER` (or any
+ *   negative number) waits without end.
+ * - Threads: one at a time. The handler runs on the calling thread.
  */
 stripline_status stripline_server_serve_one(
     stripline_server *server,
@@ -1754,10 +1788,10 @@ stripline_status stripline_server_waker(
     stripline_waker **waker,
     stripline_error **error);
 
-/* Gives the counters of a server.
+/* Gets the counters of a server.
  *
  * - Ownership: nothing is kept.
- * - Blocking: no longer than for a lock of the server.
+ * - Blocking: only for a lock of the server.
  * - Threads: one at a time.
  */
 stripline_status stripline_server_get_counts(
@@ -1765,44 +1799,47 @@ stripline_status stripline_server_get_counts(
     stripline_server_counts *counts,
     stripline_error **error);
 
-/* Frees a server; NULL is allowed. Its clients get `STRIPLINE_SERVER_GONE` for calls without an
- * answer. From its own handler, it is freed when the call that serves returns.
+/* Frees a server; NULL is allowed. Clients with an outstanding call get `STRIPLINE_SERVER_GONE`.
+ * If a handler of the server frees it, it is freed when the serving call returns.
  *
- * - Ownership: ends here. A second call with the same server is undefined. Responders are still
- *   freed; their answers have no effect.
- * - Blocking: no longer than for the replies that are being sent.
+ * - Ownership: ends here. A second call with the same server is undefined. The program still frees
+ *   the responders. Their answers have no effect.
+ * - Blocking: only for the replies that are being sent.
  * - Threads: one at a time.
  */
 void stripline_server_free(stripline_server *server);
 
-/* Handles in a program's own loop: one descriptor each, and what makes it ready -------------- */
+/* Handles in a program's own loop: a descriptor for each handle, and functions to arm it ----- */
 
-/* Gives a subscriber's descriptor, for `poll`, epoll or a toolkit. It is the same each time. It
- * can be read when the subscriber has to be asked, once `stripline_subscriber_arm` has returned
- * `STRIPLINE_EMPTY`. It is level-triggered, and nothing is ever read from it.
+/* Gets a subscriber's descriptor, for `poll`, epoll or a toolkit. Every call gets the same one.
+ * Once `stripline_subscriber_arm` has returned `STRIPLINE_EMPTY`, the descriptor becomes readable
+ * when the subscriber needs a call. It is level-triggered. The program only waits for it and never
+ * reads from it.
  *
- * Fails with `STRIPLINE_SYSTEM` if the process has no descriptors left: it takes four.
+ * Fails with `STRIPLINE_SYSTEM` if the process has too few descriptors left: this function needs
+ * four.
  *
- * - Ownership: the descriptor is the subscriber's, and is closed with it. Do not close it.
+ * - Ownership: the descriptor belongs to the subscriber, and is closed with it. Do not close it.
  * - Blocking: never.
- * - Threads: one at a time. Any may wait for the descriptor.
+ * - Threads: one at a time. Any thread may wait for the descriptor.
  */
 stripline_status stripline_subscriber_ready_descriptor(
     stripline_subscriber *subscriber,
     int32_t *descriptor,
     stripline_error **error);
 
-/* Makes a subscriber's descriptor ready once there may be a packet, the end of stream or an error.
- * For a windowed one, `samples` is the length of the window that is awaited; for others it is 0.
+/* Makes a subscriber's descriptor ready once there may be a packet, the end of the stream or an
+ * error. For a windowed subscriber, `samples` is the length of the window to wait for. For any
+ * other subscriber it is 0.
  *
- * Returns `STRIPLINE_EMPTY` if there is nothing so far: wait for the descriptor. Returns
- * `STRIPLINE_OK` if there is something already: receive it first. Call this each time before the
- * loop waits. The descriptor stays ready until the next call of this. Any other call of the
- * subscriber may end what this has prepared.
+ * Returns `STRIPLINE_EMPTY` if nothing has arrived yet: wait for the descriptor. Returns
+ * `STRIPLINE_OK` if something has arrived already: receive it first. Call this function each time
+ * before the loop waits. The descriptor stays ready until the next call of this function. Any
+ * other call of the subscriber may undo the preparation.
  *
- * Fails with `STRIPLINE_STOPPED` when the node is stopped and with `STRIPLINE_INTERRUPTED` by a
- * waker, which make the descriptor ready as well. Fails with `STRIPLINE_TOO_MANY_HELD` while a
- * packet is out, of a subscriber made without `hold`.
+ * Fails with `STRIPLINE_STOPPED` when the node is stopped, and with `STRIPLINE_INTERRUPTED` when a
+ * waker ends the wait. Both also make the descriptor ready. For a subscriber made without `hold`,
+ * it fails with `STRIPLINE_TOO_MANY_HELD` until the program releases the packet that it has.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -1813,13 +1850,13 @@ stripline_status stripline_subscriber_arm(
     size_t samples,
     stripline_error **error);
 
-/* Gives a publisher's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read
- * when the publisher has to be asked, once `stripline_publisher_arm` or
- * `stripline_publisher_arm_for_receivers` has returned `STRIPLINE_EMPTY`.
+/* Gets a publisher's descriptor, as `stripline_subscriber_ready_descriptor` does for a subscriber.
+ * Once `stripline_publisher_arm` or `stripline_publisher_arm_for_receivers` has returned
+ * `STRIPLINE_EMPTY`, the descriptor becomes readable when the publisher needs a call.
  *
- * - Ownership: the descriptor is the publisher's, and is closed with it. Do not close it.
+ * - Ownership: the descriptor belongs to the publisher, and is closed with it. Do not close it.
  * - Blocking: never.
- * - Threads: one at a time. Any may wait for the descriptor.
+ * - Threads: one at a time. Any thread may wait for the descriptor.
  */
 stripline_status stripline_publisher_ready_descriptor(
     stripline_publisher *publisher,
@@ -1829,15 +1866,15 @@ stripline_status stripline_publisher_ready_descriptor(
 /* Makes a publisher's descriptor ready once there may be room for a packet of `samples` samples,
  * or an error.
  *
- * Returns `STRIPLINE_EMPTY` if there is no room so far: wait for the descriptor. Returns
- * `STRIPLINE_OK` if there is some already: call `stripline_publisher_try_loan` first. Call this
- * each time before the loop waits. The descriptor stays ready until the next call of this. Any
- * other call of the publisher may end what this has prepared. A receiver that was full has room
- * again at its low watermark.
+ * Returns `STRIPLINE_EMPTY` if there is no room yet: wait for the descriptor. Returns
+ * `STRIPLINE_OK` if there is room already: call `stripline_publisher_try_loan` first. Call this
+ * function each time before the loop waits. The descriptor stays ready until the next call of this
+ * function. Any other call of the publisher may undo the preparation. A receiver that was full has
+ * room again at the low watermark.
  *
- * Fails with `STRIPLINE_TOO_LARGE` above `stripline_publisher_samples_in_place`, with
+ * Fails with `STRIPLINE_TOO_LARGE` above `stripline_publisher_samples_in_place`, and with
  * `STRIPLINE_PORT` while a loan is open and after the end of the stream. Fails with
- * `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` as `stripline_subscriber_arm`.
+ * `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` like `stripline_subscriber_arm`.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -1848,11 +1885,11 @@ stripline_status stripline_publisher_arm(
     size_t samples,
     stripline_error **error);
 
-/* Makes a publisher's descriptor ready once at least `count` receivers may be connected. It takes
- * the place of what `stripline_publisher_arm` has prepared.
+/* Makes a publisher's descriptor ready once at least `count` receivers may be connected. This
+ * replaces an earlier `stripline_publisher_arm`.
  *
- * Returns `STRIPLINE_OK` if they are connected already, and `STRIPLINE_EMPTY` if not. Otherwise as
- * `stripline_publisher_arm`.
+ * Returns `STRIPLINE_OK` if they are connected already, and `STRIPLINE_EMPTY` if not. In all other
+ * respects, it is like `stripline_publisher_arm`.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -1863,10 +1900,11 @@ stripline_status stripline_publisher_arm_for_receivers(
     size_t count,
     stripline_error **error);
 
-/* Gives a client's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read
- * when pending calls have to be asked, once `stripline_client_arm` has returned `STRIPLINE_EMPTY`.
+/* Gets a client's descriptor, as `stripline_subscriber_ready_descriptor` does for a subscriber.
+ * Once `stripline_client_arm` has returned `STRIPLINE_EMPTY`, the descriptor becomes readable when
+ * the program must check the pending calls.
  *
- * - Ownership: the descriptor is the client's. Do not close it.
+ * - Ownership: the descriptor belongs to the client. Do not close it.
  * - Blocking: never.
  * - Threads: any, several at once.
  */
@@ -1875,13 +1913,15 @@ stripline_status stripline_client_ready_descriptor(
     int32_t *descriptor,
     stripline_error **error);
 
-/* Makes a client's descriptor ready once a reply may have arrived, or a server has come or gone.
+/* Makes a client's descriptor ready once a reply may have arrived, or a server has connected or
+ * left.
  *
- * Returns `STRIPLINE_EMPTY` if nothing has come so far: wait for the descriptor. Returns
- * `STRIPLINE_OK` if something has: ask the pending calls first. Call this each time before the
- * loop waits, and after each call that was started. Deadlines do not make it ready.
+ * Returns `STRIPLINE_EMPTY` if nothing has arrived yet: wait for the descriptor. Returns
+ * `STRIPLINE_OK` if something has: check the pending calls first. Call this function each time
+ * before the loop waits, and after each call that was started. Deadlines do not make the
+ * descriptor ready.
  *
- * Fails with `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` as `stripline_subscriber_arm`.
+ * Fails with `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` like `stripline_subscriber_arm`.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -1889,13 +1929,13 @@ stripline_status stripline_client_ready_descriptor(
  */
 stripline_status stripline_client_arm(const stripline_client *client, stripline_error **error);
 
-/* Gives a server's descriptor, as `stripline_subscriber_ready_descriptor` does. It can be read
- * when `stripline_server_serve_one` has something to do, once `stripline_server_arm` has returned
- * `STRIPLINE_EMPTY`.
+/* Gets a server's descriptor, as `stripline_subscriber_ready_descriptor` does for a subscriber.
+ * Once `stripline_server_arm` has returned `STRIPLINE_EMPTY`, the descriptor becomes readable when
+ * `stripline_server_serve_one` has something to do.
  *
- * - Ownership: the descriptor is the server's, and is closed with it. Do not close it.
+ * - Ownership: the descriptor belongs to the server, and is closed with it. Do not close it.
  * - Blocking: never.
- * - Threads: one at a time. Any may wait for the descriptor.
+ * - Threads: one at a time. Any thread may wait for the descriptor.
  */
 stripline_status stripline_server_ready_descriptor(
     stripline_server *server,
@@ -1904,11 +1944,11 @@ stripline_status stripline_server_ready_descriptor(
 
 /* Makes a server's descriptor ready once there may be a call.
  *
- * Returns `STRIPLINE_EMPTY` if no call is there so far: wait for the descriptor. Returns
- * `STRIPLINE_OK` if there is something already: serve it first. Call this each time before the
+ * Returns `STRIPLINE_EMPTY` if no call has arrived yet: wait for the descriptor. Returns
+ * `STRIPLINE_OK` if a call has arrived: serve it first. Call this function each time before the
  * loop waits.
  *
- * Fails with `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` as `stripline_subscriber_arm`.
+ * Fails with `STRIPLINE_STOPPED` and `STRIPLINE_INTERRUPTED` like `stripline_subscriber_arm`.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -1921,33 +1961,33 @@ stripline_status stripline_server_arm(stripline_server *server, stripline_error 
 /* One wait for any number of subscribers, publishers, clients and servers, and for descriptors of
  * the program. Each has a key. One thread waits at a time; others may add, remove and wake.
  *
- * A wait takes nothing: what is not asked then is ready again in the next wait.
+ * A wait does not consume packets: a handle that you do not read is ready again in the next wait.
  */
 typedef struct stripline_wait_set stripline_wait_set;
 
-/* The ways to be ready in a wait set, as bits. The first two are also what a descriptor is waited
- * for.
+/* The ways to be ready in a wait set, as bits. The first two also select the events to wait for on
+ * a descriptor.
  */
 enum stripline_ready {
-    /* A handle has to be asked, or a descriptor can be read or has ended. */
+    /* A handle needs a call, or a descriptor can be read or has ended. */
     STRIPLINE_READY_READABLE = 1,
     /* A descriptor can be written or has ended. */
     STRIPLINE_READY_WRITABLE = 2,
-    /* A descriptor was closed without being removed. It stays so until it is removed. */
+    /* A descriptor was closed without being removed. It stays in this state until it is removed. */
     STRIPLINE_READY_CLOSED = 4,
 };
 
 /* A thing that is ready in a wait set. */
 typedef struct stripline_wait_event {
-    /* The key that it was added with. */
+    /* The key that the member was added with. */
     uint64_t key;
-    /* How it is ready: `STRIPLINE_READY_…`, combined with `|`. */
+    /* The way that the member is ready: `STRIPLINE_READY_…`, combined with `|`. */
     uint64_t ready;
 } stripline_wait_event;
 
 /* Makes an empty wait set.
  *
- * Fails with `STRIPLINE_SYSTEM` if the process has no descriptors left: it takes two.
+ * Fails with `STRIPLINE_SYSTEM` if the process has too few descriptors left: a wait set needs two.
  *
  * - Ownership: the caller frees the wait set.
  * - Blocking: never.
@@ -1955,17 +1995,18 @@ typedef struct stripline_wait_event {
  */
 stripline_status stripline_wait_set_new(stripline_wait_set **set, stripline_error **error);
 
-/* Adds a subscriber to a wait set, under a key of the caller's choice. It is ready when
- * `stripline_subscriber_receive` has a packet, the end of stream or an error. For a windowed one,
- * `samples` is the length of the window that is awaited; for others it is 0.
+/* Adds a subscriber to a wait set, under a key that the caller selects. It is ready when
+ * `stripline_subscriber_receive` has a packet, the end of stream or an error. For a windowed
+ * subscriber, `samples` is the length of the window to wait for. For any other subscriber it is 0.
  *
- * Fails with `STRIPLINE_PORT` for a key that is in use, and as
+ * Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
  * `stripline_subscriber_ready_descriptor`.
  *
  * - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then
- *   never ready. While another thread waits with the set, remove it first.
+ *   never ready. While another thread waits with the set, remove the subscriber first.
  * - Blocking: never.
- * - Threads: the one of the subscriber, which from then on is the one that waits with the set.
+ * - Threads: the thread of the subscriber. From then on, this must be the thread that waits with
+ *   the set.
  */
 stripline_status stripline_wait_set_add_subscriber(
     const stripline_wait_set *set,
@@ -1977,14 +2018,14 @@ stripline_status stripline_wait_set_add_subscriber(
 /* Adds a publisher to a wait set. It is ready when there is room for a packet of `samples`
  * samples, or an error.
  *
- * A publisher has one descriptor: add it once to a set, by this or by
+ * A publisher has one descriptor, so add it only once to a set, by this function or by
  * `stripline_wait_set_add_publisher_for_receivers`. Fails with `STRIPLINE_PORT` for a key that is
- * in use, and as `stripline_publisher_ready_descriptor`. A wait while its loan is open is ready at
- * once.
+ * in use, and otherwise like `stripline_publisher_ready_descriptor`. While the loan of the
+ * publisher is open, it is always ready.
  *
- * - Ownership: as `stripline_wait_set_add_subscriber`.
+ * - Ownership: as for `stripline_wait_set_add_subscriber`.
  * - Blocking: never.
- * - Threads: as `stripline_wait_set_add_subscriber`.
+ * - Threads: as for `stripline_wait_set_add_subscriber`.
  */
 stripline_status stripline_wait_set_add_publisher(
     const stripline_wait_set *set,
@@ -1995,11 +2036,11 @@ stripline_status stripline_wait_set_add_publisher(
 
 /* Adds a publisher to a wait set. It is ready when at least `count` receivers are connected.
  *
- * Fails as `stripline_wait_set_add_publisher`.
+ * Fails like `stripline_wait_set_add_publisher`.
  *
- * - Ownership: as `stripline_wait_set_add_subscriber`.
+ * - Ownership: as for `stripline_wait_set_add_subscriber`.
  * - Blocking: never.
- * - Threads: as `stripline_wait_set_add_subscriber`.
+ * - Threads: as for `stripline_wait_set_add_subscriber`.
  */
 stripline_status stripline_wait_set_add_publisher_for_receivers(
     const stripline_wait_set *set,
@@ -2008,13 +2049,13 @@ stripline_status stripline_wait_set_add_publisher_for_receivers(
     size_t count,
     stripline_error **error);
 
-/* Adds a client to a wait set. It is ready when pending calls have to be asked, as after
+/* Adds a client to a wait set. It is ready when the program must check the pending calls, as after
  * `stripline_client_arm`.
  *
- * Fails with `STRIPLINE_PORT` for a key that is in use, and as
+ * Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
  * `stripline_client_ready_descriptor`.
  *
- * - Ownership: as `stripline_wait_set_add_subscriber`.
+ * - Ownership: as for `stripline_wait_set_add_subscriber`.
  * - Blocking: never.
  * - Threads: any, several at once.
  */
@@ -2026,12 +2067,12 @@ stripline_status stripline_wait_set_add_client(
 
 /* Adds a server to a wait set. It is ready when `stripline_server_serve_one` has something to do.
  *
- * Fails with `STRIPLINE_PORT` for a key that is in use, and as
+ * Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
  * `stripline_server_ready_descriptor`.
  *
- * - Ownership: as `stripline_wait_set_add_subscriber`.
+ * - Ownership: as for `stripline_wait_set_add_subscriber`.
  * - Blocking: never.
- * - Threads: as `stripline_wait_set_add_subscriber`.
+ * - Threads: as for `stripline_wait_set_add_subscriber`.
  */
 stripline_status stripline_wait_set_add_server(
     const stripline_wait_set *set,
@@ -2039,14 +2080,14 @@ stripline_status stripline_wait_set_add_server(
     stripline_server *server,
     stripline_error **error);
 
-/* Adds a descriptor of the program to a wait set. `interest` is what it is waited for:
+/* Adds a descriptor of the program to a wait set. `interest` is the event to wait for:
  * `STRIPLINE_READY_READABLE`, `STRIPLINE_READY_WRITABLE` or both.
  *
  * Fails with `STRIPLINE_PORT` for a key that is in use, and with `STRIPLINE_INVALID_ARGUMENT` for
  * a negative descriptor or another interest.
  *
- * - Ownership: the descriptor stays the caller's. Remove it before it is closed. One that was
- *   closed is reported with `STRIPLINE_READY_CLOSED`, unless its number has been used again.
+ * - Ownership: the descriptor stays the caller's. Remove it before it is closed. A closed
+ *   descriptor is reported with `STRIPLINE_READY_CLOSED`, unless the number is in use again.
  * - Blocking: never.
  * - Threads: any, several at once.
  */
@@ -2057,9 +2098,10 @@ stripline_status stripline_wait_set_add_descriptor(
     uint64_t interest,
     stripline_error **error);
 
-/* Removes what was added with a key. When this returns, no wait uses it any more or gives its key.
+/* Removes the member that was added with a key. When this returns, no wait uses the member or
+ * returns the key any more.
  *
- * Returns `STRIPLINE_EMPTY` if there is nothing with that key.
+ * Returns `STRIPLINE_EMPTY` if there is no member with that key.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -2070,18 +2112,19 @@ stripline_status stripline_wait_set_remove(
     uint64_t key,
     stripline_error **error);
 
-/* Waits until something in the set is ready, and gives up to `capacity` events. `count` is set to
- * their number. What does not fit is given first by the next wait.
+/* Waits until something in the set is ready, and writes up to `capacity` events. `count` is set to
+ * their number. The next wait begins with events that did not fit.
  *
  * Returns `STRIPLINE_OK` with at least one event, and `STRIPLINE_EMPTY` if nothing was ready in
  * time. Fails with `STRIPLINE_INTERRUPTED` by a waker of the set or of a handle in it, and with
- * `STRIPLINE_STOPPED` when the node of one is stopped. Fails with `STRIPLINE_TOO_MANY_HELD` for a
- * subscriber with its packet out, and with `STRIPLINE_PORT` while another thread waits. A handle
- * with another error is ready: the call that asks it has the error. Nothing is lost.
+ * `STRIPLINE_STOPPED` when the node of a handle is stopped. Fails with `STRIPLINE_TOO_MANY_HELD`
+ * for a subscriber with a lent packet, and with `STRIPLINE_PORT` while another thread waits. A
+ * handle with any other error is ready: the next call of the handle returns the error. Nothing is
+ * lost.
  *
  * - Ownership: nothing is kept.
- * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
- * - Threads: one at a time, which uses the handles of the set meanwhile.
+ * - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) waits without end.
+ * - Threads: one at a time. The waiting thread uses the handles of the set.
  */
 stripline_status stripline_wait_set_wait(
     const stripline_wait_set *set,
@@ -2102,7 +2145,7 @@ stripline_status stripline_wait_set_waker(
     stripline_waker **waker,
     stripline_error **error);
 
-/* Frees a wait set; NULL is allowed. What is in it stays.
+/* Frees a wait set; NULL is allowed. The members are not freed.
  *
  * - Ownership: ends here. A second call with the same set is undefined.
  * - Blocking: never.
@@ -2110,50 +2153,50 @@ stripline_status stripline_wait_set_waker(
  */
 void stripline_wait_set_free(stripline_wait_set *set);
 
-/* The words of a component's function that fails --------------------------------------------- */
+/* The reason why a component's function failed ----------------------------------------------- */
 
-/* The place for the words of a function of a component, for its user to read. It is valid until
- * the function returns.
+/* The place for the reason, in words for the user, why a component's function fails. It is valid
+ * until the function returns.
  */
 typedef struct stripline_reason stripline_reason;
 
-/* Sets the words of a function that fails, or those of a self-test. They replace the words before.
- * Bytes that are no UTF-8 are replaced. NULL for either has no effect.
+/* Sets the reason for a failure, or the remark of a self-test. It replaces any earlier text.
+ * Invalid UTF-8 is replaced. NULL for either argument has no effect.
  *
  * Returns `STRIPLINE_FAILED`, for the function to return.
  *
  * - Ownership: `text` is not kept.
  * - Blocking: never.
- * - Threads: that of the function.
+ * - Threads: the thread of the component's function.
  */
 stripline_status stripline_reason_set(stripline_reason *reason, const char *text);
 
-/* Sets the words to the message of an error, and frees the error.
+/* Sets the reason to the message of an error, and frees the error.
  *
  * Returns the error's status, for the function to return: `STRIPLINE_OK` for NULL. A function that
- * returns `STRIPLINE_STOPPED` has ended as its component should.
+ * returns `STRIPLINE_STOPPED` ends cleanly.
  *
- * - Ownership: that of the error ends here.
+ * - Ownership: of the error, ends here.
  * - Blocking: never.
- * - Threads: that of the function.
+ * - Threads: the thread of the component's function.
  */
 stripline_status stripline_reason_take(stripline_reason *reason, stripline_error *error);
 
 /* The values of a component's properties ----------------------------------------------------- */
 
-/* The values of all properties of a component. They fit the specification. They are valid until
- * the function that gets them returns.
+/* The values of all properties of a component. They conform to the specification. They are valid
+ * until the function that got them returns.
  */
 typedef struct stripline_properties stripline_properties;
 
-/* Gives the value of a real number.
+/* Gets the value of a real number.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not declared, or with another
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not declared, or has another
  * kind.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
- * - Threads: that of the function that got the properties.
+ * - Threads: the thread of the function that got the properties.
  */
 stripline_status stripline_properties_float(
     const stripline_properties *properties,
@@ -2161,11 +2204,11 @@ stripline_status stripline_properties_float(
     double *value,
     stripline_error **error);
 
-/* Gives the value of a whole number, as `stripline_properties_float`.
+/* Gets the value of a whole number, like `stripline_properties_float`.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
- * - Threads: that of the function that got the properties.
+ * - Threads: the thread of the function that got the properties.
  */
 stripline_status stripline_properties_integer(
     const stripline_properties *properties,
@@ -2173,11 +2216,11 @@ stripline_status stripline_properties_integer(
     int64_t *value,
     stripline_error **error);
 
-/* Gives the value of a boolean, 0 or 1, as `stripline_properties_float`.
+/* Gets the value of a boolean, 0 or 1, like `stripline_properties_float`.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
- * - Threads: that of the function that got the properties.
+ * - Threads: the thread of the function that got the properties.
  */
 stripline_status stripline_properties_boolean(
     const stripline_properties *properties,
@@ -2185,12 +2228,12 @@ stripline_status stripline_properties_boolean(
     int32_t *value,
     stripline_error **error);
 
-/* Gives the value of a text, a choice or a path, as `stripline_properties_float`. It has a NUL
- * behind its last byte. A path that is empty names no file.
+/* Gets the value of a text, a choice or a path, like `stripline_properties_float`. It has a NUL
+ * after the last byte. An empty path names no file.
  *
  * - Ownership: the text is valid until the function that got the properties returns.
  * - Blocking: never.
- * - Threads: that of the function that got the properties.
+ * - Threads: the thread of the function that got the properties.
  */
 stripline_status stripline_properties_text(
     const stripline_properties *properties,
@@ -2198,13 +2241,13 @@ stripline_status stripline_properties_text(
     stripline_text *value,
     stripline_error **error);
 
-/* Gives 1 if a change at run time names the property, even with its old value, and otherwise 0.
+/* Gets 1 if a change at run time names the property, even with the old value, and otherwise 0.
  *
- * Fails as `stripline_properties_float`.
+ * Fails like `stripline_properties_float`.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
- * - Threads: that of the function that got the properties.
+ * - Threads: the thread of the function that got the properties.
  */
 stripline_status stripline_properties_is_changed(
     const stripline_properties *properties,
@@ -2214,8 +2257,8 @@ stripline_status stripline_properties_is_changed(
 
 /* Read-only properties, which a component sets while it runs --------------------------------- */
 
-/* A read-only property of a component, for the component to set: `stripline get` prints its last
- * value. A number costs one store. A value out of the property's range is shown as unknown.
+/* A read-only property that a component sets: `stripline get` prints the last value. Setting a
+ * number costs one store. A value out of the property's range is shown as unknown.
  */
 typedef struct stripline_readout stripline_readout;
 
@@ -2232,7 +2275,7 @@ stripline_status stripline_readout_set_float(
     double value,
     stripline_error **error);
 
-/* Sets a whole number, as `stripline_readout_set_float`.
+/* Sets a whole number, like `stripline_readout_set_float`.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -2243,7 +2286,7 @@ stripline_status stripline_readout_set_integer(
     int64_t value,
     stripline_error **error);
 
-/* Adds to a whole number, as `stripline_readout_set_float`.
+/* Adds to a whole number, like `stripline_readout_set_float`.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -2254,7 +2297,7 @@ stripline_status stripline_readout_add(
     uint64_t count,
     stripline_error **error);
 
-/* Sets a boolean, as `stripline_readout_set_float`: 0 is false, any other number true.
+/* Sets a boolean, like `stripline_readout_set_float`: 0 is false, any other number is true.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -2265,10 +2308,10 @@ stripline_status stripline_readout_set_boolean(
     int32_t value,
     stripline_error **error);
 
-/* Sets a text of at most 4096 bytes, as `stripline_readout_set_float`. A longer one is cut.
+/* Sets a text of at most 4096 bytes, like `stripline_readout_set_float`. A longer text is cut.
  *
  * - Ownership: nothing is kept.
- * - Blocking: no longer than for a lock. It allocates.
+ * - Blocking: only for a lock. It allocates.
  * - Threads: any, several at once, until the component's function returns.
  */
 stripline_status stripline_readout_set_text(
@@ -2276,13 +2319,13 @@ stripline_status stripline_readout_set_text(
     const char *value,
     stripline_error **error);
 
-/* The ports of a component that runs --------------------------------------------------------- */
+/* The ports of a running component ----------------------------------------------------------- */
 
-/* The ports of a component, already connected, and what else it has of its waveform. They are
- * valid until the function that gets them returns.
+/* The ports of a component, already connected, and other facts about the waveform. They are valid
+ * until the component's function returns.
  *
- * Publishers, subscribers and readouts that they give end then, too, with an open loan and a
- * packet that is out. The program may free publishers and subscribers before.
+ * Publishers, subscribers and readouts taken from the ports end then as well, and so do an open
+ * loan and a received packet. The program may free publishers and subscribers earlier.
  */
 typedef struct stripline_ports stripline_ports;
 
@@ -2290,25 +2333,25 @@ typedef struct stripline_ports stripline_ports;
  *
  * - Ownership: the text is valid as long as the ports.
  * - Blocking: never.
- * - Threads: that of the ports.
+ * - Threads: the thread of the ports.
  */
 stripline_text stripline_ports_component(const stripline_ports *ports);
 
-/* Returns 1 if the user wants warnings and errors only (`stripline run --quiet`), and otherwise 0.
- * A component prints nothing on the terminal then.
+/* Returns 1 if the user wants only warnings and errors (`stripline run --quiet`), and otherwise 0.
+ * In this case, a component prints nothing on the terminal.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
- * - Threads: that of the ports.
+ * - Threads: the thread of the ports.
  */
 int32_t stripline_ports_is_quiet(const stripline_ports *ports);
 
-/* Gives the type of a port in this waveform, with its layout or schema. It is empty for a port
- * that is not connected, or not there.
+/* Gets the type of a port in this waveform, with the layout or schema. It is empty for a port that
+ * is not connected or does not exist.
  *
  * - Ownership: the text is valid as long as the ports.
  * - Blocking: never.
- * - Threads: that of the ports.
+ * - Threads: the thread of the ports.
  */
 stripline_status stripline_ports_type(
     const stripline_ports *ports,
@@ -2316,17 +2359,18 @@ stripline_status stripline_ports_type(
     stripline_text *type,
     stripline_error **error);
 
-/* Takes an input. `type` is that of its samples. NULL is the type that the waveform gives it, or
- * else the one that the component declares; also one of messages. An input that is not connected
- * is at its end of stream.
+/* Takes an input. `type` is the type of the samples. NULL selects the type that the waveform gives
+ * the input, or else the type that the component declares. This may also be a message type. An
+ * input that is not connected is at its end of stream.
  *
  * Fails with `STRIPLINE_PORT` if there is no such input, if it was taken before, or if the
- * waveform gives it another type. Fails with `STRIPLINE_INVALID_ARGUMENT` for a type or option
- * with a mistake. A mistake in the options takes the input nevertheless.
+ * waveform gives it another type. Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid type or
+ * option. If an option is invalid, the input still counts as taken.
  *
- * - Ownership: the subscriber is the ports'. `type` and `options` may be NULL and are not kept.
+ * - Ownership: the subscriber belongs to the ports. `type` and `options` may be NULL and are not
+ *   kept.
  * - Blocking: never.
- * - Threads: that of the ports.
+ * - Threads: the thread of the ports.
  */
 stripline_status stripline_ports_input(
     stripline_ports *ports,
@@ -2336,15 +2380,15 @@ stripline_status stripline_ports_input(
     stripline_subscriber **subscriber,
     stripline_error **error);
 
-/* Takes an output, as `stripline_ports_input` takes an input. Packets that are sent to an output
- * that is not connected are discarded.
+/* Takes an output, as `stripline_ports_input` takes an input. Packets sent to an output that is
+ * not connected are discarded.
  *
  * When the component's function returns 0, the stream ends. After a failure it does not, because
  * the component may be started again.
  *
- * - Ownership: the publisher is the ports'. `type` may be NULL and is not kept.
+ * - Ownership: the publisher belongs to the ports. `type` may be NULL and is not kept.
  * - Blocking: never.
- * - Threads: that of the ports.
+ * - Threads: the thread of the ports.
  */
 stripline_status stripline_ports_output(
     stripline_ports *ports,
@@ -2353,14 +2397,15 @@ stripline_status stripline_ports_output(
     stripline_publisher **publisher,
     stripline_error **error);
 
-/* Takes an input of messages, as bytes of CBOR. `type` is that of
+/* Takes an input of messages, as bytes of CBOR. `type` is the same as for
  * `stripline_message_subscriber_new`.
  *
- * Fails as `stripline_ports_input`, and for `windowed`.
+ * Fails like `stripline_ports_input`, and for the option `windowed`.
  *
- * - Ownership: the subscriber is the ports'. `type` and `options` may be NULL and are not kept.
+ * - Ownership: the subscriber belongs to the ports. `type` and `options` may be NULL and are not
+ *   kept.
  * - Blocking: never.
- * - Threads: that of the ports.
+ * - Threads: the thread of the ports.
  */
 stripline_status stripline_ports_message_input(
     stripline_ports *ports,
@@ -2370,12 +2415,12 @@ stripline_status stripline_ports_message_input(
     stripline_subscriber **subscriber,
     stripline_error **error);
 
-/* Takes an output of messages, as bytes of CBOR. `type` is that of
- * `stripline_message_publisher_new`. Fails as `stripline_ports_output`.
+/* Takes an output of messages, as bytes of CBOR. `type` is the same as for
+ * `stripline_message_publisher_new`. Fails like `stripline_ports_output`.
  *
- * - Ownership: the publisher is the ports'. `type` may be NULL and is not kept.
+ * - Ownership: the publisher belongs to the ports. `type` may be NULL and is not kept.
  * - Blocking: never.
- * - Threads: that of the ports.
+ * - Threads: the thread of the ports.
  */
 stripline_status stripline_ports_message_output(
     stripline_ports *ports,
@@ -2384,14 +2429,14 @@ stripline_status stripline_ports_message_output(
     stripline_publisher **publisher,
     stripline_error **error);
 
-/* Gives a property that the component declares as read-only, for the component to set. Two of the
- * same property set the same value.
+/* Gets a read-only property of the component, to set the value. Two readouts of the same property
+ * set the same value.
  *
- * Fails with `STRIPLINE_FAILED` for a property that is not declared so.
+ * Fails with `STRIPLINE_FAILED` for a property that is not declared read-only.
  *
- * - Ownership: the readout is the ports'.
+ * - Ownership: the readout belongs to the ports.
  * - Blocking: never.
- * - Threads: that of the ports.
+ * - Threads: the thread of the ports.
  */
 stripline_status stripline_ports_readout(
     stripline_ports *ports,
@@ -2400,12 +2445,12 @@ stripline_status stripline_ports_readout(
     stripline_error **error);
 
 /* Receives the next packet of an input, as `stripline_subscriber_receive` does without a timeout.
- * Meanwhile it runs the component's functions for changes and self-tests: before the packet, and
- * at once when a request arrives while none is there.
+ * It also runs the component's functions for changes and self-tests: before it takes a packet, and
+ * at once if a request arrives while it waits.
  *
  * - Ownership: the caller releases the packet.
- * - Blocking: until a packet or the end of stream.
- * - Threads: that of the ports. The functions run on it.
+ * - Blocking: until a packet or the end of the stream.
+ * - Threads: the thread of the ports. The functions run on it.
  */
 stripline_status stripline_ports_receive(
     stripline_ports *ports,
@@ -2414,11 +2459,11 @@ stripline_status stripline_ports_receive(
     stripline_error **error);
 
 /* Receives the next window of a windowed input, as `stripline_subscriber_window` does without a
- * timeout, and serves requests as `stripline_ports_receive`.
+ * timeout, and handles requests like `stripline_ports_receive`.
  *
  * - Ownership: the caller releases the packet, or consumes a part of it.
- * - Blocking: until the samples, a gap or the end of stream are there.
- * - Threads: that of the ports. The functions run on it.
+ * - Blocking: until the samples, a gap or the end of the stream.
+ * - Threads: the thread of the ports. The functions run on it.
  */
 stripline_status stripline_ports_window(
     stripline_ports *ports,
@@ -2427,22 +2472,22 @@ stripline_status stripline_ports_window(
     stripline_packet **window,
     stripline_error **error);
 
-/* Runs the component's functions for the requests that wait. For components that do not wait in
- * `stripline_ports_receive`, between their packets.
+/* Runs the component's functions for the requests that wait. Components that do not wait in
+ * `stripline_ports_receive` call it between packets.
  *
  * Fails with `STRIPLINE_STOPPED` when the component must stop.
  *
  * - Ownership: nothing is kept.
  * - Blocking: until the functions return.
- * - Threads: that of the ports. The functions run on it.
+ * - Threads: the thread of the ports. The functions run on it.
  */
 stripline_status stripline_ports_poll(stripline_ports *ports, stripline_error **error);
 
 /* Sleeps. Fails at once with `STRIPLINE_STOPPED` when the component must stop. Requests wait until
- * `stripline_ports_poll`.
+ * the next `stripline_ports_poll`.
  *
  * - Ownership: nothing is kept.
- * - Blocking: for `time_ns`; `STRIPLINE_FOREVER` (or any negative number) is without end.
+ * - Blocking: for `time_ns`; `STRIPLINE_FOREVER` (or any negative number) sleeps without end.
  * - Threads: any, until the component's function returns.
  */
 stripline_status stripline_ports_sleep(
@@ -2450,20 +2495,21 @@ stripline_status stripline_ports_sleep(
     int64_t time_ns,
     stripline_error **error);
 
-/* Components that are handlers: the waveform selects the threads that run them --------------- */
+/* Components with a handler: the waveform selects the threads that run it -------------------- */
 
 /* The packet that a handler makes. It is empty at first, and valid until the handler returns. */
 typedef struct stripline_made stripline_made;
 
-/* Sets the number of samples of the packet that a handler makes, and gives their place. Those that
- * were there before stay. The content of new ones is unspecified.
+/* Sets the number of samples of the packet that a handler makes, and gets their memory. Samples
+ * that were there before stay. The content of new samples is unspecified.
  *
  * Fails with `STRIPLINE_TOO_LARGE` if there is no memory for them. A packet above the output's
- * largest fails when it is sent.
+ * limit fails when it is sent.
  *
- * - Ownership: the memory is valid until the next call, and until the handler returns.
- * - Blocking: never. It allocates where no packet before had as many.
- * - Threads: that of the handler.
+ * - Ownership: the memory is valid until the next call of this function, and until the handler
+ *   returns.
+ * - Blocking: never. It allocates if no earlier packet had as many samples.
+ * - Threads: the thread of the handler.
  */
 stripline_status stripline_made_resize(
     stripline_made *made,
@@ -2473,16 +2519,16 @@ stripline_status stripline_made_resize(
 
 /* Components: their specification, and the functions that make and run them ------------------ */
 
-/* A component type: its name, ports, properties, self-tests and functions. Programs run it by
+/* A component type: a name, ports, properties, self-tests and functions. Programs run it by
  * `stripline_main` and `stripline_harness_new`.
  */
 typedef struct stripline_component stripline_component;
 
-/* A function that creates a component of checked properties. It gets the context of the functions,
- * and gives its result in `instance`, which the other functions get.
+/* A function that creates a component from properties that were checked. It gets the context of
+ * the functions. It sets `instance`, which all other functions get.
  *
- * It returns 0, or `STRIPLINE_FAILED` and its words in `reason`. Failures that can be found before
- * the first packet belong here.
+ * It returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Detect failures here if they can
+ * be found before the first packet.
  */
 typedef int32_t (*stripline_component_create)(
     void *context,
@@ -2490,22 +2536,26 @@ typedef int32_t (*stripline_component_create)(
     void **instance,
     stripline_reason *reason);
 
-/* A function that runs a component until the end of its input or of its own work.
+/* A function that runs a component until the end of the input, or until the component has
+ * finished.
  *
- * It returns 0 at its end, which then is the end of its streams. `STRIPLINE_STOPPED` is a clean
- * end as well: it returns what its ports return when it must stop. Any other positive number is
- * its failure, with its words in `reason` (`stripline_reason_take`).
+ * It returns 0 when the component has finished, which also ends the output streams.
+ * `STRIPLINE_STOPPED` is a clean end as well: when a port returns this status, the function
+ * returns it, too. Any other positive number is a failure, with the cause in `reason`
+ * (`stripline_reason_take`).
  */
 typedef int32_t (*stripline_component_run)(
     void *instance,
     stripline_ports *ports,
     stripline_reason *reason);
 
-/* A function that makes one packet of each received packet. What it makes is sent with the stream,
- * sample index and time of `packet`; also an empty packet. Without an output, `made` is NULL.
+/* A function that makes one packet from each received packet. The packet that it makes is sent
+ * with the stream, sample index and time of `packet`, even if it is empty. Without an output,
+ * `made` is NULL.
  *
- * The waveform selects the threads that run it. With a pool, it runs on several at once. It
- * returns as a `stripline_packet_handler` does, with its words in `reason`.
+ * The waveform selects the threads that run the function. With a pool, it runs on several threads
+ * at once. It returns the same numbers as a `stripline_packet_handler`, with the cause in
+ * `reason`.
  */
 typedef int32_t (*stripline_component_handler)(
     void *instance,
@@ -2513,20 +2563,21 @@ typedef int32_t (*stripline_component_handler)(
     stripline_made *made,
     stripline_reason *reason);
 
-/* A function that takes new values of changeable properties. It gets all properties, the changed
- * ones with their new values, which fit their ranges.
+/* A function that takes new values of changeable properties. It gets all properties. The changed
+ * ones have their new values, which are within their ranges.
  *
- * It returns 0, or `STRIPLINE_FAILED` and the reason against them. Then the old values stay.
+ * It returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Then the old values stay.
  */
 typedef int32_t (*stripline_component_change)(
     void *instance,
     const stripline_properties *properties,
     stripline_reason *reason);
 
-/* A function that runs the self-test of that name.
+/* A function that runs the named self-test.
  *
- * It returns 0 if the test passed, and otherwise `STRIPLINE_FAILED`. `reason` is a remark for the
- * user in both cases. It may set `value` to what it has measured, a finite number.
+ * It returns 0 if the test passed, and otherwise `STRIPLINE_FAILED`. In both cases, `reason` is a
+ * remark for the user. The function may set `value` to the number that it has measured, which must
+ * be finite.
  */
 typedef int32_t (*stripline_component_test)(
     void *instance,
@@ -2534,46 +2585,48 @@ typedef int32_t (*stripline_component_test)(
     double *value,
     stripline_reason *reason);
 
-/* A function that checks properties which are valid one by one, before any part of a waveform
- * starts. It may read files, and changes nothing. It returns 0, or `STRIPLINE_FAILED` and the
- * problem.
+/* A function that checks the properties together, before any part of a waveform starts. Each
+ * property is valid on its own. The function may read files, and changes nothing. It returns 0, or
+ * `STRIPLINE_FAILED` with the cause in `reason`.
  */
 typedef int32_t (*stripline_component_validate)(
     void *context,
     const stripline_properties *properties,
     stripline_reason *reason);
 
-/* A function that destroys a component, after all its other functions have returned. */
+/* A function that destroys a component, after all other functions have returned. */
 typedef void (*stripline_component_destroy)(void *instance);
 
-/* The functions of a component type. One of `run` and `handle` is set, and the others may be NULL.
+/* The functions of a component type. Set either `run` or `handle`. The others may be NULL.
  *
- * They are called on threads of the library. Of one component, `change` and `test` run on the
- * thread that runs it; with a pool, beside `handle`. They must return: no `longjmp`, no exception
- * of C++.
+ * They are called on threads of the library. For one component, `change` and `test` run on the
+ * thread that runs the component; with a pool, they run beside `handle`. All functions must
+ * return: no `longjmp`, no exception of C++.
  */
 typedef struct stripline_component_functions {
     /* `sizeof(stripline_component_functions)`. */
     size_t size;
-    /* What `create` and `validate` get. Without `create`, also the instance. */
+    /* The context for `create` and `validate`. Without `create`, it is also the instance. */
     void *context;
     /* Creates a component. */
     stripline_component_create create;
-    /* Runs it. */
+    /* Runs the component. */
     stripline_component_run run;
-    /* Makes one packet of each; the type has one input and at most one output. */
+    /* Makes one packet from each received packet. The type must have one input and at most one
+     * output.
+     */
     stripline_component_handler handle;
-    /* Takes new values; needed for properties that are changeable. */
+    /* Takes new values. Required for changeable properties. */
     stripline_component_change change;
-    /* Runs self-tests; needed where some are declared. */
+    /* Runs self-tests. Required if self-tests are declared. */
     stripline_component_test test;
     /* Checks the properties together. */
     stripline_component_validate validate;
-    /* Destroys what `create` has created. */
+    /* Destroys the instance that `create` has made. */
     stripline_component_destroy destroy;
 } stripline_component_functions;
 
-/* Makes a component type without ports, properties and functions. `name` is that in waveform
+/* Makes a component type without ports, properties and functions. `name` is the name in waveform
  * files: 1 to 64 letters, digits, `-` and `_`. `summary` is one sentence for users.
  *
  * - Ownership: the caller frees the component. Nothing else is kept.
@@ -2586,14 +2639,14 @@ stripline_status stripline_component_new(
     stripline_component **component,
     stripline_error **error);
 
-/* Sets the functions of a component type, in place of those before.
+/* Sets the functions of a component type, in place of any that were set before.
  *
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for NULL and for members that this library does not
- * have. What is declared without a function is found by `stripline_main` and
+ * have. A declared item without a function is reported later, by `stripline_main` and
  * `stripline_harness_start`.
  *
- * - Ownership: the context stays the program's. It is valid until all components of the type are
- *   destroyed.
+ * - Ownership: the context stays the program's. It must be valid until all components of the type
+ *   are destroyed.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -2602,7 +2655,7 @@ stripline_status stripline_component_set_functions(
     const stripline_component_functions *functions,
     stripline_error **error);
 
-/* Frees a component type; NULL is allowed. Components of it go on.
+/* Frees a component type; NULL is allowed. Running components of the type continue.
  *
  * - Ownership: ends here. A second call with the same component is undefined.
  * - Blocking: never.
@@ -2622,53 +2675,57 @@ enum stripline_port_direction {
 
 /* The kind of a property's values. */
 enum stripline_property_kind {
-    /* A finite real number: `float_default`, and with `has_range` `float_min` and `float_max`. */
+    /* A finite real number. The members are `float_default`, and with `has_range` `float_min` and
+     * `float_max`.
+     */
     STRIPLINE_PROPERTY_KIND_FLOAT = 1,
-    /* A whole number: `integer_default`, and with `has_range` `integer_min` and `integer_max`. */
+    /* A whole number. The members are `integer_default`, and with `has_range` `integer_min` and
+     * `integer_max`.
+     */
     STRIPLINE_PROPERTY_KIND_INTEGER = 2,
-    /* A boolean: `integer_default`, where any number but 0 is true. */
+    /* A boolean. The member is `integer_default`: 0 is false, any other number is true. */
     STRIPLINE_PROPERTY_KIND_BOOLEAN = 3,
-    /* A text: `text_default`. */
+    /* A text. The member is `text_default`. */
     STRIPLINE_PROPERTY_KIND_TEXT = 4,
-    /* One of `choices`: `text_default`, or the first of them where that is NULL. */
+    /* One of `choices`. The default is `text_default`, or the first choice if that is NULL. */
     STRIPLINE_PROPERTY_KIND_CHOICE = 5,
     /* A path, relative to the waveform file. By default it is empty, which names no file. */
     STRIPLINE_PROPERTY_KIND_PATH = 6,
 };
 
-/* The source of a property's value, and its time. */
+/* The writer of a property, and the time when it writes. */
 enum stripline_property_access {
-    /* By the waveform, before the start. */
+    /* The waveform sets it before the start. */
     STRIPLINE_PROPERTY_ACCESS_FIXED = 0,
-    /* Also by users while the component runs. */
+    /* The waveform sets it, and users may change it while the component runs. */
     STRIPLINE_PROPERTY_ACCESS_CHANGEABLE = 1,
-    /* By the component alone, while it runs (`stripline_ports_readout`). */
+    /* Only the component sets it, while it runs (`stripline_ports_readout`). */
     STRIPLINE_PROPERTY_ACCESS_READ_ONLY = 2,
 };
 
-/* A port of a component type. Of `types`, `same_as` and `type_property`, at most one is set. With
- * none, the port takes any type.
+/* A port of a component type. Set at most one of `types`, `same_as` and `type_property`. If none
+ * is set, the port takes any type.
  */
 typedef struct stripline_port {
     /* `sizeof(stripline_port)`. */
     size_t size;
-    /* Its name: 1 to 64 letters, digits, `-` and `_`. */
+    /* The name of the port: 1 to 64 letters, digits, `-` and `_`. */
     const char *name;
-    /* The direction of its packets: a `stripline_port_direction`. */
+    /* The direction of the packets: a `stripline_port_direction`. */
     uint32_t direction;
-    /* Not 0: a waveform need not connect it. */
+    /* Not 0: a waveform may leave the port unconnected. */
     uint32_t optional;
     /* Not 0: an input takes packets of any number of senders. */
     uint32_t many_writers;
-    /* The types that it takes, with `|` between them: `cf32` or `cf32 | cs16`. Each is a built-in
-     * type, a layout, a name, or one of messages as `message/tune{hz:f64}`.
+    /* The types that the port takes, with `|` between them: `cf32` or `cf32 | cs16`. Each is a
+     * built-in type, a layout, a name, or a message type such as `message/tune{hz:f64}`.
      */
     const char *types;
-    /* The input of the component that has the same type. */
+    /* The input of this component that has the same type. */
     const char *same_as;
-    /* The text or choice property that names its type. */
+    /* The text or choice property that contains the name of the type. */
     const char *type_property;
-    /* One line for users; may be NULL. */
+    /* A line for users; may be NULL. */
     const char *summary;
 } stripline_port;
 
@@ -2676,15 +2733,15 @@ typedef struct stripline_port {
 typedef struct stripline_property {
     /* `sizeof(stripline_property)`. */
     size_t size;
-    /* Its name: 1 to 64 letters, digits, `-` and `_`. */
+    /* The name of the property: 1 to 64 letters, digits, `-` and `_`. */
     const char *name;
-    /* The kind of its values: a `stripline_property_kind`. */
+    /* The kind of the values: a `stripline_property_kind`. */
     uint32_t kind;
-    /* When it gets its value: a `stripline_property_access`. */
+    /* The writer of the property, and the time: a `stripline_property_access`. */
     uint32_t access;
     /* Not 0: the waveform must set it, and the default is not used. */
     uint32_t required;
-    /* Not 0: the smallest and the largest number are set. Both belong to the range. */
+    /* Not 0: the smallest and the largest number are set. Both are part of the range. */
     uint32_t has_range;
     /* The default of a float. */
     double float_default;
@@ -2700,18 +2757,18 @@ typedef struct stripline_property {
     int64_t integer_max;
     /* The default of a text or a choice; NULL is the empty text. */
     const char *text_default;
-    /* The words of a choice, with `|` between them. */
+    /* The values of a choice, with `|` between them. */
     const char *choices;
-    /* The unit for users, as `Hz`; may be NULL. */
+    /* The unit for users, such as `Hz`; may be NULL. */
     const char *unit;
-    /* One line for users; may be NULL. */
+    /* A line for users; may be NULL. */
     const char *summary;
 } stripline_property;
 
 /* Adds a port to a component type.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a mistake, which the message names, and for a second
- * port of that name.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid port (the message names the mistake) and
+ * for a second port of the same name.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -2724,8 +2781,8 @@ stripline_status stripline_component_add_port(
 
 /* Adds a property to a component type.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a mistake, which the message names, as a default out
- * of its range, and for a second property of that name.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid property, such as a default out of range
+ * (the message names the mistake), and for a second property of the same name.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -2736,10 +2793,10 @@ stripline_status stripline_component_add_property(
     const stripline_property *property,
     stripline_error **error);
 
-/* Adds a self-test to a component type, which users run by `stripline test`. `summary` is one line
- * for them, and may be NULL.
+/* Adds a self-test to a component type. Users run it by `stripline test`. `summary` is one line
+ * for users, and may be NULL.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a name with a mistake, and for a second test of that
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name, and for a second test of the same
  * name.
  *
  * - Ownership: nothing is kept.
@@ -2754,15 +2811,16 @@ stripline_status stripline_component_add_test(
 
 /* The `main` of a program with components ---------------------------------------------------- */
 
-/* Runs `count` component types as the `main` of a program, which a waveform file names by `exec`.
- * It follows a launcher, prints the specifications (`--describe`), checks properties (`--check`),
- * or prints the usage. To be called before the program starts threads.
+/* Runs `count` component types as the `main` of a program that a waveform file names by `exec`. It
+ * follows a launcher, prints the specifications (`--describe`), checks properties (`--check`), or
+ * prints the usage. Call it before the program starts threads.
  *
- * `argc` and `argv` are those of `main`, with the program's own name first. A program with
- * arguments of its own leaves those out.
+ * `argc` and `argv` are the arguments of `main`, with the program's own name first. A program with
+ * additional arguments removes them first.
  *
  * Returns the exit code for `main`: 0, 1 for a failure, 2 for wrong arguments. Failures are
- * printed on standard error, and so is the log, unless `stripline_log_set` was called before.
+ * printed on standard error. The log is printed there as well, unless `stripline_log_set` was
+ * called before.
  *
  * - Ownership: the components stay the caller's.
  * - Blocking: until the launcher has ended the program.
@@ -2776,8 +2834,9 @@ int32_t stripline_main(
 
 /* One component in this process, with ports that a test feeds and reads ---------------------- */
 
-/* A harness, which runs one component in this process: a test feeds its inputs, reads its outputs,
- * and changes its properties. Its connections are over `inproc`. One thread at a time may use it.
+/* A harness. It runs one component in this process, for a test that feeds the inputs, reads the
+ * outputs, and changes the properties. The connections use `inproc`. Only one thread at a time may
+ * use it.
  */
 typedef struct stripline_harness stripline_harness;
 
@@ -2787,17 +2846,17 @@ typedef struct stripline_test_outcome {
     size_t size;
     /* 1 if the test passed, and otherwise 0. */
     uint32_t passed;
-    /* 1 if it has measured `value`. */
+    /* 1 if the test has measured `value`. */
     uint32_t has_value;
     /* The measured value. */
     double value;
-    /* One line for users, valid until the next test and the free of the harness. */
+    /* A line for users, valid until the next test and until the harness is freed. */
     stripline_text text;
 } stripline_test_outcome;
 
 /* Makes a harness of a component type.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a type that declares what it has no function for.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` if the type declares an item without a function.
  *
  * - Ownership: the caller frees the harness, before or after the component.
  * - Blocking: never.
@@ -2808,16 +2867,16 @@ stripline_status stripline_harness_new(
     stripline_harness **harness,
     stripline_error **error);
 
-/* Sets a property to the value in a text, as `stripline set` takes it. Before the start, that is
- * its value; the others have their defaults. Later it changes the property of the component that
- * runs.
+/* Sets a property to the value in a text, in the format of `stripline set`. Before the start, this
+ * sets the initial value; properties that are not set have their defaults. Later it changes the
+ * property of the running component.
  *
- * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not there, and for a value that
- * does not fit it. Fails with `STRIPLINE_FAILED` if the component refuses it: the message has its
- * reason.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that does not exist, and for an invalid
+ * value. Fails with `STRIPLINE_FAILED` if the component refuses the value: the message contains
+ * the reason.
  *
  * - Ownership: nothing is kept.
- * - Blocking: until the component has taken or refused it, ten seconds at most.
+ * - Blocking: until the component has taken or refused the value, ten seconds at most.
  * - Threads: one at a time.
  */
 stripline_status stripline_harness_set(
@@ -2826,8 +2885,8 @@ stripline_status stripline_harness_set(
     const char *value,
     stripline_error **error);
 
-/* Sets the type of a port, for one that takes several. `type` is as one of `stripline_port.types`.
- * Before the start.
+/* Sets the type of a port that takes several. `type` has the format of an item of
+ * `stripline_port.types`. Only before the start.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -2839,7 +2898,7 @@ stripline_status stripline_harness_set_type(
     const char *type,
     stripline_error **error);
 
-/* Leaves an optional port unconnected. All others are connected. Before the start.
+/* Leaves an optional port unconnected. All other ports are connected. Only before the start.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -2850,11 +2909,11 @@ stripline_status stripline_harness_leave_unconnected(
     const char *port,
     stripline_error **error);
 
-/* Sets the options of all connections, and the threads of a handler. The text is that of a topics
- * file with its table `[default]`: `depth = 2`, `dispatch = "pool(4)"` (`docs/waveform-file.md`).
- * Before the start.
+/* Sets the options of all connections, and the threads of a handler. The text is a topics file
+ * with the table `[default]`: `depth = 2`, `dispatch = "pool(4)"` (`docs/waveform-file.md`).
+ * Only before the start.
  *
- * Fails with `STRIPLINE_FAILED` for a text with a mistake.
+ * Fails with `STRIPLINE_FAILED` for an invalid text.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -2865,10 +2924,11 @@ stripline_status stripline_harness_set_options(
     const char *topics,
     stripline_error **error);
 
-/* Creates the component, connects its ports, and runs it on a thread of its own.
+/* Creates the component, connects the ports, and runs it on another thread.
  *
- * Fails with `STRIPLINE_FAILED` if the specification or the component refuses its properties.
- * Fails with `STRIPLINE_PORT` for a port that has no type, and for one that must be connected.
+ * Fails with `STRIPLINE_FAILED` if the specification or the component refuses the properties.
+ * Fails with `STRIPLINE_PORT` for a port without a type, and for an unconnected port that is not
+ * optional.
  *
  * - Ownership: the harness stays the caller's.
  * - Blocking: until the component is created.
@@ -2876,12 +2936,12 @@ stripline_status stripline_harness_set_options(
  */
 stripline_status stripline_harness_start(stripline_harness *harness, stripline_error **error);
 
-/* Takes the sending end of an input, once. `type` is that of its samples.
+/* Takes the sending end of an input, once. `type` is the type of the samples.
  *
  * Fails with `STRIPLINE_PORT` if there is no such input, if it was taken before, or if it has
  * another type.
  *
- * - Ownership: the caller frees the publisher, which ends the input's stream. It does so before
+ * - Ownership: the caller frees the publisher, which ends the input's stream, before it calls
  *   `stripline_harness_finish`. `type` is not kept.
  * - Blocking: never.
  * - Threads: one at a time.
@@ -2893,8 +2953,8 @@ stripline_status stripline_harness_input(
     stripline_publisher **publisher,
     stripline_error **error);
 
-/* Takes the receiving end of an output, once, as `stripline_harness_input` does of an input. The
- * packets of an output that is not taken wait, and may hold the component up.
+/* Takes the receiving end of an output, once, as `stripline_harness_input` takes the sending end
+ * of an input. If an output is not taken, the packets wait, and may block the component.
  *
  * - Ownership: the caller frees the subscriber. `type` and `options` are not kept; `options` may
  *   be NULL.
@@ -2909,8 +2969,8 @@ stripline_status stripline_harness_output(
     stripline_subscriber **subscriber,
     stripline_error **error);
 
-/* Takes the sending end of an input of messages, as `stripline_harness_input`. `type` is that of
- * `stripline_message_publisher_new`.
+/* Takes the sending end of an input of messages, like `stripline_harness_input`. `type` is the
+ * same as for `stripline_message_publisher_new`.
  *
  * - Ownership: as for `stripline_harness_input`. `type` may be NULL.
  * - Blocking: never.
@@ -2923,8 +2983,8 @@ stripline_status stripline_harness_message_input(
     stripline_publisher **publisher,
     stripline_error **error);
 
-/* Takes the receiving end of an output of messages, as `stripline_harness_output`. `type` is that
- * of `stripline_message_subscriber_new`.
+/* Takes the receiving end of an output of messages, like `stripline_harness_output`. `type` is the
+ * same as for `stripline_message_subscriber_new`.
  *
  * - Ownership: the caller frees the subscriber. `type` and `options` may be NULL.
  * - Blocking: never.
@@ -2938,12 +2998,12 @@ stripline_status stripline_harness_message_output(
     stripline_subscriber **subscriber,
     stripline_error **error);
 
-/* Runs a self-test of the component. A test that fails is an outcome, and no error.
+/* Runs a self-test of the component. A failed test is an outcome, not an error.
  *
- * Fails with `STRIPLINE_FAILED` for a test that is not there, and if the component has ended or
+ * Fails with `STRIPLINE_FAILED` for a test that does not exist, and if the component has ended or
  * takes no requests.
  *
- * - Ownership: the text of the outcome is the harness's.
+ * - Ownership: the text of the outcome belongs to the harness.
  * - Blocking: until the test has ended, ten seconds at most.
  * - Threads: one at a time.
  */
@@ -2953,13 +3013,14 @@ stripline_status stripline_harness_test(
     stripline_test_outcome *outcome,
     stripline_error **error);
 
-/* Gives the value of a read-only property as a text, as `stripline get` prints it: that of now,
- * and after the end the last one.
+/* Gets the current value of a read-only property as a text, in the format of `stripline get`.
+ * After the end of the component, this is the last value.
  *
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not read-only, and with
  * `STRIPLINE_FAILED` for a value out of the property's range.
  *
- * - Ownership: the text is valid until the next call of this, and the free of the harness.
+ * - Ownership: the text is valid until the next call of this function, and until the harness is
+ *   freed.
  * - Blocking: never.
  * - Threads: one at a time.
  */
@@ -2969,7 +3030,7 @@ stripline_status stripline_harness_get(
     stripline_text *value,
     stripline_error **error);
 
-/* Stops the component: its ports return `STRIPLINE_STOPPED` from now on.
+/* Stops the component: from now on the ports return `STRIPLINE_STOPPED`.
  *
  * - Ownership: the harness stays the caller's.
  * - Blocking: never.
@@ -2977,14 +3038,14 @@ stripline_status stripline_harness_get(
  */
 stripline_status stripline_harness_stop(stripline_harness *harness, stripline_error **error);
 
-/* Ends the ports that were not taken, and waits for the end of the component. The program ends the
- * inputs that it took before.
+/* Ends the ports that were not taken, and waits for the end of the component. The program must
+ * first end the inputs that it has taken.
  *
- * Fails with the failure of the component. Fails with `STRIPLINE_FAILED` if it has not ended in
- * time; it is stopped then.
+ * Fails with the failure of the component. Fails with `STRIPLINE_FAILED` if the component does not
+ * end in time; it is then stopped.
  *
  * - Ownership: the harness stays the caller's.
- * - Blocking: up to `timeout_ns`; 0 (or any negative number) is a minute.
+ * - Blocking: up to `timeout_ns`; 0 (or any negative number) waits up to a minute.
  * - Threads: one at a time.
  */
 stripline_status stripline_harness_finish(
@@ -2992,7 +3053,7 @@ stripline_status stripline_harness_finish(
     int64_t timeout_ns,
     stripline_error **error);
 
-/* Frees a harness; NULL is allowed. A component that runs is stopped, and ends later.
+/* Frees a harness; NULL is allowed. A running component is stopped, and ends later.
  *
  * - Ownership: ends here. A second call with the same harness is undefined.
  * - Blocking: never.
