@@ -87,8 +87,11 @@ impl fmt::Display for ControlError {
                     Some(meant) => write!(f, "; did you mean `{meant}`?")?,
                     None if running.is_empty() => f.write_str("; nor is any other")?,
                     None => {
-                        let known = running.iter().map(|(name, pid)| format!("{name} (process {pid})"));
-                        let known: Vec<String> = known.collect();
+                        // The others of that name, if there are any, are meant.
+                        let is_meant = |other: &str| other == name || !names.contains(&name.as_str());
+                        let known = running.iter().filter(|(other, _)| is_meant(other));
+                        let known: Vec<String> =
+                            known.map(|(name, pid)| format!("{name} (process {pid})")).collect();
                         write!(f, "; there is {}", listed(known.iter().map(String::as_str), "and"))?;
                     }
                 }
@@ -128,5 +131,25 @@ impl std::error::Error for ControlError {
 impl From<Error> for ControlError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_waveforms_those_of_the_name_are_listed() {
+        let others = (100..150).map(|pid| (format!("other{pid}"), pid));
+        let running: Vec<_> = others.chain([("radio".into(), 7), ("radio".into(), 8)]).collect();
+        let error = |name: &str| {
+            let (name, running) = (name.into(), running.clone());
+            ControlError::NoSuchWaveform { name, pid: Some(1), running, silent: Vec::new() }.to_string()
+        };
+        assert_eq!(
+            error("radio"),
+            "no waveform `radio` of this user is running in process 1; there is `radio (process 7)` and `radio (process 8)`"
+        );
+        assert!(error("something-else").contains("other100 (process 100)"));
     }
 }
