@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-/// Their names and texts. They need no file, no component of one's own and no other process.
-/// `src/waveforms` has links to the files, so that the package of this crate contains them.
+/// The names and texts of the waveforms. They run without a file, other components or other
+/// processes. `src/waveforms` has links to the files, so that the package of this crate contains
+/// them.
 const ALL: [(&str, &str); 4] = [
     ("adsb", include_str!("waveforms/adsb.toml")),
     ("fm", include_str!("waveforms/fm.toml")),
@@ -11,15 +12,15 @@ const ALL: [(&str, &str); 4] = [
     ("spectrum", include_str!("waveforms/spectrum.toml")),
 ];
 
-/// Returns the text of the waveform of that name. A file of that name comes first, and one that
-/// adds `.toml` to it may be meant.
+/// Returns the text of the built-in waveform with that name. Returns `None` if a file has that
+/// name, with or without `.toml`: the user may mean the file.
 pub(crate) fn waveform(file: &Path) -> Option<&'static str> {
     let found = ALL.iter().find(|(name, _)| file.as_os_str() == *name)?;
     let is_file = file.exists() || file.with_extension("toml").exists();
     (!is_file).then_some(found.1)
 }
 
-/// Returns their names, as a list for people.
+/// Returns the names of the built-in waveforms, as a list for people.
 pub(crate) fn names() -> String {
     ALL.map(|(name, _)| name).join(", ")
 }

@@ -1,4 +1,4 @@
-//! The file of a calibration: its place, and how it is read and written.
+//! The path of the calibration file, and how the file is read and written.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -9,7 +9,8 @@ use stripline_bench::calibration::{Calibration, FILE_BYTES_MAX};
 /// The variable with the path of the file.
 const VARIABLE: &str = "STRIPLINE_CALIBRATION";
 
-/// Returns the path of the file: `STRIPLINE_CALIBRATION`, or in the user's data folder.
+/// Returns the path of the file: the value of `STRIPLINE_CALIBRATION`, or a path in the user's data
+/// folder.
 pub(super) fn place() -> Result<PathBuf, String> {
     place_in(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
 }
@@ -18,7 +19,7 @@ fn place_in(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Stri
     if let Some(path) = variable(VARIABLE) {
         return Ok(path.into());
     }
-    // A relative path is to be ignored, by the XDG specification.
+    // The XDG specification requires that relative paths are ignored.
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")));
     data.map(|data| data.join("stripline/calibration.json")).ok_or_else(|| {
@@ -26,14 +27,14 @@ fn place_in(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Stri
     })
 }
 
-/// Reads a file, and at most one byte more than it may have; `None`: it is absent.
+/// Reads the file, up to one byte more than its size limit. Returns `None` if the file is absent.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let is_file = match path.metadata() {
         Ok(metadata) => metadata.is_file(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // A pipe would have the command wait.
+    // Reading a pipe would make the command wait.
     if !is_file {
         return Err(io::Error::other("it is no regular file"));
     }
@@ -42,15 +43,15 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// A new file beside the present one, which takes its place at once and whole. It is removed if it
-/// is not kept.
+/// A new file beside the present one. `keep` replaces the present file in one step. A draft that is
+/// not kept is removed.
 pub(super) struct Draft<'p> {
     path: &'p Path,
     draft: PathBuf,
 }
 
 impl<'p> Draft<'p> {
-    /// Makes an empty file beside the path, and the folder, if need be.
+    /// Makes an empty file beside the path, and the folder if it is missing.
     pub(super) fn beside(path: &'p Path) -> Result<Self, String> {
         let failed = |error: io::Error| format!("cannot write {}: {error}", path.display());
         if path.is_dir() {
@@ -66,7 +67,7 @@ impl<'p> Draft<'p> {
         Ok(own)
     }
 
-    /// Writes the calibration in place of the present one.
+    /// Writes the calibration and replaces the present file.
     pub(super) fn keep(&self, calibration: &Calibration) -> Result<(), String> {
         let failed = |error: io::Error| format!("cannot write {}: {error}", self.path.display());
         let text = serde_json::to_string_pretty(calibration).map_err(|error| failed(error.into()))? + "\n";
@@ -77,7 +78,7 @@ impl<'p> Draft<'p> {
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
-        // It is absent if it was kept.
+        // A draft that was kept is absent here.
         let _ = std::fs::remove_file(&self.draft);
     }
 }

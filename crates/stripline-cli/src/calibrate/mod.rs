@@ -24,11 +24,11 @@ use crate::terminal;
 use arguments::CalibrateArguments;
 use file::{Draft, place, read};
 
-/// The time for which a busy machine is detected before anything is measured.
+/// The time for which the load of other programs is measured before the calibration begins.
 const IDLE_CHECK: Duration = Duration::from_secs(1);
 
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Exit {
-    // Before anything runs, because a result that cannot be written should not cost a run.
+    // Checked before anything runs: a result that cannot be written should not cost a run.
     let writable = |path: PathBuf| {
         Draft::beside(&path)?;
         Ok(path)
@@ -98,11 +98,11 @@ fn busy(share: f64) -> String {
 
 /// The costs that a command can show.
 pub(crate) enum Costs {
-    /// The path, and what was measured there.
+    /// The path of the calibration, and the calibration.
     Measured(PathBuf, Calibration),
     /// Nothing was measured.
     Absent(PathBuf),
-    /// The file cannot be used, and why.
+    /// The file cannot be used, for this reason.
     Ignored(Option<PathBuf>, String),
 }
 
@@ -156,7 +156,8 @@ impl Costs {
         }
     }
 
-    /// Returns all costs as a table, with their origin; or why there are none, and the remedy.
+    /// Returns all costs as a table with their origin. Without costs, returns the reason and the
+    /// remedy.
     pub(crate) fn describe(&self) -> String {
         let remedy = "`stripline calibrate` measures this machine in two minutes.";
         match self {
@@ -175,7 +176,7 @@ impl Costs {
     }
 }
 
-/// Returns when, where and how it was measured, in sentences.
+/// Returns when, where and how the calibration was measured, in sentences.
 fn about(calibration: &Calibration) -> String {
     let mut text = format!(
         "Measured {} ({}) in {} by version {}, on {}.",
@@ -203,7 +204,7 @@ fn date(calibration: &Calibration) -> String {
     utc_datetime(calibration.measured()).replace(".000000", "")
 }
 
-/// Returns how long ago a time is, in words.
+/// Returns the time since `time`, in words.
 fn age(time: SystemTime) -> String {
     let Ok(age) = SystemTime::now().duration_since(time) else {
         return "in the future, by its date".into();

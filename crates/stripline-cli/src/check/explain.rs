@@ -11,10 +11,10 @@ use crate::calibrate::Costs;
 use crate::table::{Cell, Table, Tone};
 use crate::terminal;
 
-/// The sizes that a calibration has, as columns.
+/// The sizes in a calibration, as columns.
 const SIZES: [(usize, &str); 3] = [(64, "64 B"), (1024, "1 KiB"), (32_768, "32 KiB")];
 
-/// The choice of a connection's or topic's transport, with all candidates.
+/// The transport chosen for a connection or topic, with all candidates.
 #[derive(Debug, Serialize)]
 pub(crate) struct Explained {
     /// The connection, or the topic.
@@ -32,7 +32,7 @@ pub(crate) struct Explained {
 struct ExplainedCandidate {
     transport: String,
     taken: bool,
-    /// The rule that struck it out.
+    /// The rule that excluded the candidate.
     struck_out: Option<String>,
     /// `None`: not measured.
     costs: Option<Vec<Cost>>,
@@ -86,7 +86,7 @@ impl Explained {
             false => titles.push("COST"),
         }
         titles.push("RULE");
-        // The small and the large one are in the table of all costs, too.
+        // The smallest and the largest size are also in the table of all costs.
         let mut table = Table::new(&titles).numbers(&sizes).droppable(&[sizes[0], sizes[2]]);
         for candidate in &self.candidates {
             let tone = if candidate.taken { Tone::Good } else { Tone::Plain };
@@ -102,7 +102,8 @@ impl Explained {
         format!("{}\n{}", wrapped(&head, terminal::width(), 2), table.render())
     }
 
-    /// Returns the time of a packet of this size one way, as the receiver of this connection waits.
+    /// Returns the time of a packet of this size one way, for the wait strategy of the connection's
+    /// receiver.
     fn cost(&self, candidate: &ExplainedCandidate, bytes: usize) -> String {
         let costs = candidate.costs.iter().flatten();
         let cost = costs.into_iter().find(|cost| cost.bytes == bytes).map(|cost| match self.wait {
@@ -121,7 +122,7 @@ impl Explained {
     }
 }
 
-/// Returns the reason of a choice by name.
+/// Returns the reason of a choice that names the transport.
 fn named(by: ChosenBy) -> &'static str {
     match by {
         ChosenBy::Option => "named in --transport",

@@ -26,7 +26,7 @@ use explain::{Explained, legend};
 /// The longest message in a line of standard error.
 const TEXT_MAX: usize = 2000;
 
-/// The kind of a file, by its tables.
+/// The kind of a file, determined by its tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
@@ -46,10 +46,10 @@ struct Checked {
     connections: Option<usize>,
     cases: Option<usize>,
     findings: Vec<Finding>,
-    /// The choice of each connection's or topic's transport, if it was asked for.
+    /// The choice of each connection's or topic's transport, with `--explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
     explained: Option<Vec<Explained>>,
-    /// The calibration that their costs are from.
+    /// The calibration with the costs of the candidates.
     #[serde(skip_serializing_if = "Option::is_none")]
     calibration: Option<serde_json::Value>,
     /// All findings as text for people.
@@ -60,7 +60,7 @@ struct Checked {
 #[derive(Debug, Default, Serialize)]
 struct Finding {
     level: &'static str,
-    /// The kind of finding, which stays the same between versions. Experiments have none.
+    /// The kind of finding, the same in all versions. Findings in experiments have none.
     code: Option<&'static str>,
     message: String,
     remedy: String,
@@ -99,7 +99,7 @@ pub(crate) fn check(arguments: &CheckArguments, registry: &Registry) -> Exit {
 
 fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry, costs: Option<&Costs>) -> Checked {
     let is_stdin = file.as_os_str() == "-";
-    // Its folder is the current one.
+    // The folder of standard input is the current folder.
     let path = if is_stdin { Path::new("standard input") } else { file };
     let name = path.display().to_string();
     let read = match builtin::waveform(file) {
@@ -150,16 +150,16 @@ fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry, costs: 
     }
 }
 
-/// Reads standard input, and one byte more than a file may have.
+/// Reads standard input, up to one byte more than the size limit of a file.
 fn read_stdin() -> Result<Vec<u8>, Diagnostics> {
     let mut bytes = Vec::new();
-    // What could be read is checked; an error is an early end of the file.
+    // After an error, the bytes read so far are checked as the whole file.
     let _ = std::io::stdin().lock().take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
     Ok(bytes)
 }
 
-/// Returns the kind of the first table that only one kind of file has; a file without any is
-/// checked as a waveform. The text may be no TOML.
+/// Returns the kind of the first table that only one kind of file has. A file without such a table
+/// is checked as a waveform. The text may be invalid TOML.
 fn kind_of(text: &str) -> Kind {
     let names = text.lines().filter_map(|line| {
         let is_name = |symbol: char| symbol.is_ascii_alphanumeric() || symbol == '-' || symbol == '_';
@@ -188,7 +188,7 @@ impl Checked {
         if counts.is_empty() { String::new() } else { format!(": {}", counts.join(", ")) }
     }
 
-    /// Adds the choices of transports, if they were asked for.
+    /// Adds the choices of transports, with `--explain`.
     fn with_explained<'c>(
         self,
         costs: Option<&'c Costs>,

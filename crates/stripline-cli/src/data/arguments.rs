@@ -39,7 +39,7 @@ pub(crate) struct SourceArguments {
 }
 
 impl SourceArguments {
-    /// Returns the policy when `depth` packets wait.
+    /// Returns the policy for a full queue of `depth` packets.
     pub(super) fn overflow(&self) -> Overflow {
         if self.block { Overflow::Block } else { Overflow::DropOldest }
     }
@@ -223,7 +223,7 @@ fn existing(word: &str) -> Result<Existing, String> {
     word.parse()
 }
 
-/// Parses the time at which a file is on the disk.
+/// Parses the durability of a file.
 fn sync(word: &str) -> Result<Durability, String> {
     word.parse()
 }

@@ -63,7 +63,7 @@ pub(crate) fn hz(arguments: &HzArguments) -> Exit {
             Line { seconds: elapsed.as_secs_f64(), sample, total, last, intervals: intervals.measured() };
         let text = match (arguments.json, in_place) {
             (true, _) => format!("{}\n", line.json()),
-            // The line before is replaced.
+            // The line replaces the previous one.
             (_, true) => format!("\r\x1b[K{}", line.text()),
             (..) => line.text() + "\n",
         };
@@ -89,7 +89,7 @@ struct Totals {
     missing: u64,
 }
 
-/// The intervals between packets of one line, by Welford's method.
+/// The intervals between the packets of one line, by Welford's method.
 #[derive(Clone, Copy, Debug, Default)]
 struct Intervals {
     last: Option<Instant>,
@@ -97,7 +97,7 @@ struct Intervals {
     min_ns: f64,
     max_ns: f64,
     mean_ns: f64,
-    /// The sum of the squares of the differences to the mean.
+    /// The sum of the squared differences from the mean.
     squares: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What runs through ports and topics: `stripline echo`, `hz`, `record` and `replay`.
+//! Data of ports and topics: `stripline echo`, `hz`, `record` and `replay`.
 
 pub(crate) mod arguments;
 mod echo;
@@ -31,7 +31,7 @@ use crate::format::printable;
 /// The longest error or name in a line of standard error.
 const TEXT_MAX: usize = 300;
 
-/// Ctrl-C and the like: the command then ends in order.
+/// Ctrl-C and similar signals, after which the command ends in order.
 #[derive(Clone, Default)]
 pub(crate) struct Interrupt {
     is_set: Arc<AtomicBool>,
@@ -40,13 +40,14 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Takes over the signals that are not ignored.
+    /// Installs handlers for the signals that are not ignored.
     pub(crate) fn catch() -> io::Result<Self> {
         let this = Self::default();
         for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
             // A second signal ends the process at once.
             signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&this.is_set))?;
-            // A positive number. Before the flag, so that the reason is there when that is set.
+            // Signal numbers are positive. The number is stored before the flag, so that a set flag
+            // has a reason.
             signal_hook::flag::register_usize(signal, Arc::clone(&this.signal), signal as usize)?;
             signal_hook::flag::register(signal, Arc::clone(&this.is_set))?;
         }
@@ -54,19 +55,19 @@ impl Interrupt {
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        // Relaxed: it stands for itself.
+        // Relaxed: no other data depends on the flag.
         self.is_set.load(Ordering::Relaxed)
     }
 
-    /// Ends the command as a signal does.
+    /// Ends the command, as a signal does.
     fn set(&self) {
-        // Relaxed: it stands for itself.
+        // Relaxed: no other data depends on the flag.
         self.is_set.store(true, Ordering::Relaxed);
     }
 
     /// Returns the name of the signal that has ended the command.
     fn reason(&self) -> &'static str {
-        // Relaxed: the name alone depends on it.
+        // Relaxed: only the name depends on the number.
         match self.signal.load(Ordering::Relaxed).cast_signed() as i32 {
             SIGTERM => "SIGTERM",
             SIGHUP => "SIGHUP",
@@ -85,7 +86,7 @@ struct InterruptibleInput {
 const SILENCE_STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 impl InterruptibleInput {
-    /// Opens the file; `-` is standard input. A FIFO needs no writer yet.
+    /// Opens the file; `-` is standard input. A FIFO may be opened before it has a writer.
     fn open(path: &Path, interrupt: Interrupt) -> io::Result<Self> {
         let file = if path.as_os_str() == "-" {
             File::from(io::stdin().as_fd().try_clone_to_owned()?)
@@ -116,11 +117,11 @@ impl Read for InterruptibleInput {
     }
 }
 
-/// Does work on each item on a thread of its own, and returns the results in the same order. The
-/// work ends when it is interrupted, and does not panic.
+/// Runs `work` on each item, each on a thread of its own, and returns the results in the order of
+/// the items. `work` must return when it is interrupted, and must not panic.
 ///
 /// # Errors
-/// A thread cannot start. The work that has started is interrupted then, and has ended.
+/// A thread cannot start. The work that had started was interrupted then, and has ended.
 fn on_threads<I: Send, R: Send>(
     items: Vec<I>,
     interrupt: &Interrupt,
@@ -146,7 +147,8 @@ fn failed(error: &impl std::fmt::Display, exit: Exit) -> Exit {
     exit
 }
 
-/// Writes to standard output; false: its reader has closed it (`| head`), or it cannot be written.
+/// Writes to standard output. Returns false if the reader has closed it (`| head`), or if it cannot
+/// be written.
 fn write_out(out: &mut impl Write, text: &str, exit: &mut Exit) -> bool {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => true,

@@ -1,4 +1,4 @@
-//! The file of a recorded port: a recording with everything, or SigMF.
+//! The file of a recorded port: a recording of packets, or SigMF.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ const DATA_EXTENSION: &str = "sigmf-data";
 pub(super) enum PortFile {
     /// Packets of any type, with their streams, numbers, times and gaps.
     Recording(Box<RecordingWriter>),
-    /// Samples, with segments where the stream changes and where some are missing.
+    /// Samples, with a new segment where the stream changes and where samples are missing.
     SigMf(Box<SigMfFile>),
 }
 
 impl PortFile {
-    /// Checks the files of all these ports, as far as that is possible without a change.
+    /// Checks the files of all these ports, as far as possible without changing anything.
     pub(super) fn check(
         folder: &Path,
         ports: &[RecordingInfo],
@@ -41,7 +41,7 @@ impl PortFile {
                     remedy: "remove it, or record to another folder".into(),
                 };
                 if path.metadata().is_ok_and(|file| file.file_type().is_fifo()) {
-                    // Its reader may never come, and Ctrl-C would not end that wait.
+                    // A reader may never open the pipe, and Ctrl-C would not end the wait for it.
                     return Err(unfit("this is a pipe, and a recording needs a regular file"));
                 }
                 check_output(&path, existing)?;
@@ -79,7 +79,7 @@ impl PortFile {
         matches!(self, Self::SigMf(_))
     }
 
-    /// Returns the path, with the number that the file has got.
+    /// Returns the path of the file, with the number that was added to it.
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Recording(writer) => writer.path(),
@@ -87,7 +87,7 @@ impl PortFile {
         }
     }
 
-    /// Writes that packets are missing here.
+    /// Writes a gap: packets are missing here.
     pub(super) fn gap(&mut self, gap: &Gap) -> Result<(), FormatError> {
         match self {
             Self::Recording(writer) => writer.gap(gap),
@@ -99,7 +99,7 @@ impl PortFile {
         }
     }
 
-    /// Writes the description of the packets that follow.
+    /// Writes the description of the stream to which the next packets belong.
     pub(super) fn stream(&mut self, stream: &Arc<StreamInfo>) -> Result<(), FormatError> {
         match self {
             Self::Recording(writer) => writer.stream(stream),
@@ -118,7 +118,7 @@ impl PortFile {
         }
     }
 
-    /// Writes that the sender was started again.
+    /// Writes that the sender was restarted.
     pub(super) fn restart(&mut self) -> Result<(), FormatError> {
         match self {
             Self::Recording(writer) => writer.restart(),
@@ -137,7 +137,7 @@ impl PortFile {
         }
     }
 
-    /// Passes all data on, if the oldest of it was written a second ago.
+    /// Passes all data to the system if the oldest data was written a second ago.
     pub(super) fn pass_due(&mut self) -> Result<(), FormatError> {
         match self {
             Self::Recording(writer) => writer.pass_due(),
@@ -153,7 +153,7 @@ impl PortFile {
         }
     }
 
-    /// Returns a text about an earlier file in this place; `None`: there was none.
+    /// Returns a text about an earlier file at this path. `None`: there was no earlier file.
     pub(super) fn found(&self) -> Option<String> {
         match self {
             Self::Recording(writer) => writer.found().map(String::from),
@@ -161,7 +161,7 @@ impl PortFile {
         }
     }
 
-    /// Returns the files before the last one. There are some if the rate has changed.
+    /// Returns the files before the last one. A change of the sample rate begins a new file.
     pub(super) fn earlier_files(&self) -> Vec<String> {
         match self {
             Self::Recording(_) => Vec::new(),
@@ -173,13 +173,13 @@ impl PortFile {
         }
     }
 
-    /// Returns the counts of what a reader finds in the file now.
+    /// Returns the counts that a reader finds in the file now.
     pub(super) fn kept(&self) -> RecordingCounts {
         match self {
             Self::Recording(writer) => writer.kept(),
             Self::SigMf(file) => {
                 let report = file.writer.total();
-                // The packets that are whole.
+                // Only complete packets count.
                 let lost = file.ends.iter().filter(|end| **end > report.samples).count() as u64;
                 let packets = if report.samples == 0 { 0 } else { file.counts.packets - lost };
                 let samples = report.samples.saturating_sub(file.before);
@@ -191,21 +191,22 @@ impl PortFile {
     }
 }
 
-/// A SigMF recording. It is created with the first packet, which has its sample rate.
+/// A SigMF recording. It is created with the first packet, when the sample rate is fixed.
 pub(super) struct SigMfFile {
     scalar: Scalar,
     writer: StreamFileWriter,
-    /// The stream of the next packet, and the gap before it.
+    /// The stream of the next packet. `gap` is the gap before that packet.
     stream: Arc<StreamInfo>,
     gap: Option<Gap>,
     counts: RecordingCounts,
-    /// The samples up to the end of each of the last packets, which the file may not have yet.
+    /// For each of the last packets, the samples up to the end of the packet. The file may lack
+    /// these packets.
     ends: Vec<u64>,
-    /// The samples that the file had before.
+    /// The number of samples that were in the file before this recording.
     before: u64,
 }
 
-/// The most ends of packets that are compared with what the file has.
+/// The largest number of packet ends in `ends`.
 const ENDS_MAX: usize = 4096;
 
 impl SigMfFile {
@@ -238,7 +239,7 @@ impl SigMfFile {
         let written = self.writer.packet(&self.stream, place, self.gap.take().as_ref(), payload);
         self.counts.packets += 1;
         self.counts.bytes += payload.len() as u64;
-        // Of a write that fails, the file has a part.
+        // If the write fails, the file has a part of the packet.
         self.ends.push(before.saturating_add(samples));
         if written.is_ok() {
             self.ends.pop();
@@ -262,7 +263,7 @@ fn paths(folder: &Path, info: &RecordingInfo, scalar: Option<Scalar>) -> Vec<Pat
     endings.iter().map(|ending| folder.join(file_name(&info.port, ending))).collect()
 }
 
-/// Returns the name of a port's file: a topic may have any characters.
+/// Returns the name of a port's file. The name of a topic may have any characters.
 fn file_name(port: &str, extension: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let name: String = port.chars().take(100).map(plain).collect();
@@ -309,7 +310,7 @@ mod tests {
         file.gap(&Gap { first: 2, packets: 3, samples: 57, reason: GapReason::Overflow }).unwrap();
         file.packet(&at(100, 0), &[7, 8]).unwrap();
         file.stream(&stream(2e6, 101e6)).unwrap();
-        // What a killed recorder leaves can be read.
+        // The file of a killed recorder can be read.
         pass(&mut file);
         assert_eq!(SigMfRecording::open(&path).unwrap().meta.captures.len(), 2);
         file.packet(&at(101, 0), &[9, 10]).unwrap();
@@ -318,7 +319,7 @@ mod tests {
         assert_eq!(file.kept().packets, 3);
         pass(&mut file);
         assert_eq!(file.kept().packets, 5);
-        // SigMF has one rate: with another one, the recording goes on in a further file.
+        // SigMF has one rate. With another rate, the recording continues in a second file.
         file.stream(&stream(1e6, 101e6)).unwrap();
         file.packet(&at(1, 0), &[13, 14, 15, 16]).unwrap();
         assert_eq!(file.earlier_files(), [path.to_str().unwrap()]);
@@ -365,7 +366,7 @@ mod tests {
                 "{is_sigmf}"
             );
 
-            // A file that is removed has nothing.
+            // A file that was removed keeps nothing.
             let info = RecordingInfo { port: format!("b.{is_sigmf}"), ..info };
             let mut file =
                 PortFile::create(folder.path(), &info, is_sigmf, Existing::Refuse, Durability::End).unwrap();

@@ -27,7 +27,7 @@ use crate::services::{domain, join};
 
 /// The longest wait for a packet's time between two checks for Ctrl-C.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// How long a topic's subscribers may be missing before that is reported.
+/// The time after which missing subscribers of a topic are reported.
 const REPORT_TIME: Duration = Duration::from_secs(1);
 
 pub(crate) fn record(arguments: &RecordArguments) -> Exit {
@@ -35,7 +35,7 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
         Ok(interrupt) => interrupt,
         Err(error) => return failed(&error, Exit::Failure),
     };
-    // All ports exist before anything is written.
+    // The command writes nothing until all ports are found.
     let sources = match sources(arguments, &interrupt) {
         Ok(Some(sources)) => sources,
         Ok(None) => return Exit::Clean,
@@ -53,7 +53,7 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
         complain!("error: cannot make the folder {}: {error}", arguments.to.display());
         return Exit::Failure;
     }
-    // All files can be written before one of them is.
+    // The command writes no file until all files are found to be writable.
     let infos: Vec<RecordingInfo> = sources.iter().map(|source| info(source, arguments)).collect();
     if let Err(error) = PortFile::check(&arguments.to, &infos, arguments.sigmf, arguments.existing) {
         return failed(&not_written(&error), Exit::Failure);
@@ -95,7 +95,7 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
     exit
 }
 
-/// Returns an error about a file, with the option in place of a component's property.
+/// Returns an error about a file. It names the command's option in place of a component's property.
 fn not_written(error: &FormatError) -> String {
     error
         .to_string()
@@ -112,7 +112,7 @@ fn info(source: &Source, arguments: &RecordArguments) -> RecordingInfo {
     }
 }
 
-/// Attaches to all ports and topics. `None`: Ctrl-C came first.
+/// Attaches to all ports and topics. Returns `None` after Ctrl-C.
 fn sources(arguments: &RecordArguments, interrupt: &Interrupt) -> Result<Option<Vec<Source>>, Exit> {
     let mut sources = Vec::new();
     if let Some(waveform) = &arguments.waveform {
@@ -130,7 +130,7 @@ fn sources(arguments: &RecordArguments, interrupt: &Interrupt) -> Result<Option<
     Ok(Some(sources))
 }
 
-/// One port and its file.
+/// A port and its file.
 struct Recording {
     source: Source,
     file: PortFile,
@@ -144,13 +144,13 @@ struct Summary {
     name: String,
     payload: String,
     path: PathBuf,
-    /// The files before it. There are some if the rate has changed.
+    /// The files before the last one. A change of the sample rate begins a new file.
     earlier: Vec<String>,
-    /// A text about an earlier file in this place.
+    /// A text about an earlier file at this path.
     found: Option<String>,
-    /// The counts of what a reader finds in the file.
+    /// The counts that a reader finds in the file.
     counts: RecordingCounts,
-    /// Whether the file has samples alone, without packets.
+    /// Whether the file has only samples, without packets.
     is_sigmf: bool,
     problem: Option<String>,
 }
@@ -179,7 +179,7 @@ impl Recording {
     /// Records until the end of the sender, of the time or of the packets, or Ctrl-C.
     fn run(mut self, interrupt: &Interrupt, end: Option<Instant>, count: Option<u64>) -> Summary {
         let outcome = self.record_all(interrupt, end, count);
-        // What was written stays readable, also without its end.
+        // The data written so far stays readable, even if the end of the file cannot be written.
         let outcome = outcome.and_then(|()| self.file.finish().map_err(|e| e.to_string()));
         let path = self.file.path().to_owned();
         self.summary.problem = outcome.err();
@@ -226,7 +226,7 @@ impl Recording {
     }
 }
 
-/// Writes a packet, with its stream and the gap before it.
+/// Writes a packet, with its stream and the gap before the packet.
 fn write(
     packet: &Packet<'_, u8>,
     file: &mut PortFile,
@@ -304,7 +304,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
             }
             Err(error) => return failed(&error, Exit::Usage),
         };
-        // Their packets would be mixed on the topic of the port.
+        // Two recordings of one port would be mixed on its topic.
         let port = &reader.info().port;
         if let Some(other) = readers.iter().position(|other| other.info().port == *port) {
             let (one, other) = (files[other].display(), files[index].display());
@@ -344,7 +344,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
     exit
 }
 
-/// Opens a recording. Reading a pipe or a device ends when the command is interrupted.
+/// Opens a recording. An interrupt of the command ends the reads of a pipe or a device.
 fn open(path: &Path, interrupt: &Interrupt) -> Result<RecordingReader, FormatError> {
     if path.metadata().is_ok_and(|about| about.is_file() || about.is_dir()) {
         return RecordingReader::open(path);
@@ -399,17 +399,17 @@ fn publish(
             Ok(Replayed { played, truncation: reader.truncation() })
         }
         Err(Error::Stopped) => Err(Error::Stopped),
-        // The pipe that it came from was given up.
+        // The interrupt ended the read of a pipe.
         Err(_) if interrupt.is_set() => Err(Error::Stopped),
         Err(error) => {
-            // An end of stream would pass the packets before the damage off as all of them.
+            // An end of stream would pass off the packets before the damage as the whole recording.
             output.abandon();
             Err(error)
         }
     }
 }
 
-/// Returns the recordings of a folder, or the one that the path names.
+/// Returns the recordings of a folder, or the recording that the path names.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, String> {
     if !path.is_dir() {
         return Ok(vec![path.into()]);

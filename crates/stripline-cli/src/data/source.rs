@@ -1,4 +1,4 @@
-//! A port of a running waveform or a topic, as a receiver that nothing waits for.
+//! A receiver for a port of a running waveform, or for a topic.
 
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,16 @@ use crate::Exit;
 use crate::format::printable;
 use crate::services::{domain, join};
 
-/// The longest wait for a packet: so often the command checks for Ctrl-C.
+/// The longest wait for a packet between two checks for Ctrl-C.
 pub(super) const POLL_TIME: Duration = Duration::from_millis(50);
-/// How long a topic's publisher may be missing before that is reported.
+/// The time after which a missing publisher of a topic is reported.
 const DISCOVERY_TIME: Duration = Duration::from_secs(1);
 /// The interval between two checks for a publisher.
 const DISCOVERY_INTERVAL: Duration = Duration::from_millis(5);
 /// The longest name in an error, in characters.
 const NAME_MAX: usize = 60;
 
-/// A receiver of copies.
+/// A receiver of copies of the packets.
 pub(super) struct Source {
     /// The port or topic.
     pub name: String,
@@ -39,24 +39,24 @@ enum Origin {
     Topic { _node: Node },
 }
 
-/// The result of a receive.
+/// The result of one poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Poll {
     /// A packet was passed on.
     Packet,
-    /// There was none in time.
+    /// No packet arrived in time.
     Empty,
-    /// The sender was started again; its packets count from 0.
+    /// The sender was restarted, and numbers its packets from 0 again.
     Restarted,
-    /// Nothing follows.
+    /// No packet will follow.
     Ended,
 }
 
 impl Source {
-    /// Attaches to the port or topic. `None`: Ctrl-C came first.
+    /// Attaches to the port or topic. Returns `None` after Ctrl-C.
     ///
     /// # Errors
-    /// The exit code, after the reason was printed.
+    /// The exit code, after the error was printed.
     pub(super) fn open(arguments: &SourceArguments, interrupt: &Interrupt) -> Result<Option<Self>, Exit> {
         match (&arguments.topic, &arguments.waveform, &arguments.port) {
             (Some(topic), ..) => Self::of_topic(topic, arguments.depth, arguments.overflow(), interrupt),
@@ -64,7 +64,7 @@ impl Source {
                 let client = ControlClient::find(waveform, arguments.pid).map_err(|e| control_failed(&e))?;
                 Self::of_port(client, component, port, arguments.depth).map(Some)
             }
-            // Not reached: the parser demands either.
+            // Not reached: the parser requires a topic, or a waveform and a port.
             _ => Err(Exit::Usage),
         }
     }
@@ -91,7 +91,7 @@ impl Source {
         }
     }
 
-    /// Attaches to a topic, once a publisher has given its type.
+    /// Attaches to a topic once a publisher has announced the payload type.
     pub(super) fn of_topic(
         topic: &str,
         depth: u32,
@@ -130,15 +130,15 @@ impl Source {
         Ok(Some(Self { name: topic.into(), payload: payload.clone(), subscriber, origin }))
     }
 
-    /// Returns the bytes of a sample, if its type determines them.
+    /// Returns the bytes of a sample, if the payload type determines them.
     pub(super) fn sample_bytes(&self) -> Option<usize> {
         self.payload.sample_bytes()
     }
 
-    /// Waits for a packet, for `timeout` at most, and passes it to `each`.
+    /// Waits at most `timeout` for a packet, and passes it to `each`.
     ///
     /// # Errors
-    /// What the sender did against the protocol.
+    /// The sender violated the protocol.
     pub(super) fn poll(
         &mut self,
         timeout: Duration,
@@ -153,7 +153,7 @@ impl Source {
             Received::Ended => {}
         }
         let Origin::Port { client, component, port, depth } = &self.origin else { return Ok(Poll::Ended) };
-        // The sender has ended its stream or died, or the waveform ends.
+        // The stream has ended, the sender has died, or the waveform ends.
         match client.tap(component, port, *depth) {
             Ok(Tapped::Open(tap)) => {
                 self.subscriber = tap.into_subscriber();
@@ -163,7 +163,7 @@ impl Source {
         }
     }
 
-    /// Returns the packets that were missing at the very end.
+    /// Returns the gap after the last packet, if packets are missing there.
     pub(super) fn gap_at_end(&mut self) -> Option<Gap> {
         self.subscriber.gap_at_end()
     }
