@@ -519,14 +519,15 @@ pub(crate) struct JsonArguments {
 }
 
 impl JsonArguments {
-    /// Returns the destination of the JSON of a command without a file of its own. What follows
-    /// `--json` is the older form's.
+    /// Returns the destination of the JSON for a command that takes no file. A value of `--json` is
+    /// the file of the older form.
     pub(crate) fn resolve_alone(&self) -> Result<Option<PathBuf>, String> {
         self.resolve(Some(Path::new(""))).map(|(_, json)| json)
     }
 
-    /// Returns the command's own file, and the destination of the JSON if it is wanted; `-` is
-    /// standard output. The parser takes `run --json x.toml` for the older form without its file.
+    /// Returns the command's file and, if JSON is wanted, the destination of the JSON; `-` is
+    /// standard output. In `run --json x.toml`, the parser takes the command's file as the value of
+    /// `--json`.
     pub(crate) fn resolve(&self, file: Option<&Path>) -> Result<(Option<PathBuf>, Option<PathBuf>), String> {
         let output = || Some(self.output.clone().unwrap_or_else(|| "-".into()));
         match (&self.json, file) {
@@ -731,7 +732,7 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a time between readings, which is long enough not to disturb a waveform.
+/// Parses a time between readings. The minimum keeps the readings from disturbing a waveform.
 fn interval(text: &str) -> Result<f64, String> {
     match seconds(text) {
         Ok(seconds) if seconds < 0.1 => Err("it must be 0.1 seconds or more".into()),

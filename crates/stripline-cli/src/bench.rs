@@ -105,8 +105,8 @@ pub(crate) fn instructions(arguments: &InstructionsArguments) -> Exit {
     }
 }
 
-/// The destinations of a benchmark's results, besides the terminal. A dash is standard output,
-/// instead of the tables.
+/// The destinations of a benchmark's results, besides the terminal. The path `-` is standard
+/// output, in place of the tables.
 pub(crate) struct Results<'a> {
     pub json: Option<&'a Path>,
     /// A picture or an HTML page.
@@ -121,7 +121,7 @@ impl Results<'_> {
         tables: impl FnOnce(&R) -> String,
         draw: impl Fn(&R) -> Result<String, String>,
     ) -> Result<(R, Exit), Exit> {
-        // Before anything runs, because a result that cannot be written should not cost a run.
+        // Checked before anything runs: a result that cannot be written should not cost a run.
         if let (Some(json), Some(drawing)) = (self.json, self.drawing)
             && (json == drawing
                 || FileIdentity::of(json).is_some_and(|json| FileIdentity::of(drawing) == Some(json)))
@@ -144,7 +144,7 @@ impl Results<'_> {
         };
         let files = files().filter_map(|(path, form)| Some((path?, form)));
         let (waiting, plain): (Vec<_>, Vec<_>) = files.partition(|(path, _)| may_wait(path));
-        // The results that need no reader come first.
+        // Results that need no reader are written first.
         let mut exit = plain.into_iter().map(&write).fold(Exit::Clean, worse);
         end_at_signals();
         if waiting.iter().all(|(path, _)| path.as_os_str() != "-") {
@@ -164,8 +164,8 @@ pub(crate) fn judge(exit: Exit, is_interrupted: bool) -> Exit {
     exit
 }
 
-/// Returns the outcome for a target. The error is a text: the figure, and why it does not meet the
-/// target.
+/// Returns the outcome for a target. The error text has the figure and the reason why the figure
+/// does not meet the target.
 pub(crate) fn target(decision: Decision, figure: &str) -> Result<(), String> {
     match decision {
         Decision::Met => Ok(()),
@@ -173,8 +173,8 @@ pub(crate) fn target(decision: Decision, figure: &str) -> Result<(), String> {
     }
 }
 
-/// Prints the targets that are not met. Returns the exit code of a benchmark that requires them
-/// all. Without any target it fails, too: a script would take the end for a success.
+/// Prints the targets that are not met, and returns the exit code of a benchmark that requires all
+/// targets. A benchmark without any target fails, too: a script would take it for a success.
 pub(crate) fn require(targets: impl Iterator<Item = Result<(), String>>) -> Exit {
     let targets: Vec<_> = targets.collect();
     if targets.is_empty() {
@@ -219,7 +219,7 @@ impl BenchScreen {
         let text =
             format!("{:.0} s  run {} of {total}: {doing}", self.start.elapsed().as_secs_f64(), done + 1);
         if self.bar.is_hidden() {
-            // Without a terminal, a log gets a line now and then.
+            // Without a terminal, a log gets a line at this interval.
             if self.printed.is_none_or(|printed| printed.elapsed() >= LINE_EVERY) {
                 self.printed = Some(Instant::now());
                 complain!("{text}");

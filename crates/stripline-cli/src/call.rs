@@ -128,8 +128,8 @@ fn wrong(problem: &str) -> Exit {
     Exit::Usage
 }
 
-/// A reply of any shape, as JSON. What JSON does not have is converted: bytes become an array of
-/// numbers, other keys than texts become texts.
+/// A reply of any shape, as JSON. Values that JSON does not have are converted: bytes become an
+/// array of numbers, and keys that are not texts become texts.
 #[derive(Debug, PartialEq)]
 struct Reply(Value);
 
@@ -194,7 +194,7 @@ impl<'de> Visitor<'de> for ReplyVisitor {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        // JSON has neither infinities nor what is no number.
+        // JSON has neither infinities nor NaN.
         Ok(if value.is_finite() { value.into() } else { value.to_string().into() })
     }
 
@@ -223,7 +223,7 @@ impl<'de> Visitor<'de> for ReplyVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        // The length that a peer states reserves no memory.
+        // No memory is reserved for the length that a peer states.
         let mut values = Vec::new();
         while let Some(value) = items.next_element_seed(Self)? {
             values.push(value);

@@ -120,7 +120,7 @@ pub(crate) fn get(arguments: &GetArguments) -> Exit {
             complain!("warning: {place} was set to {waiting}, which the component has not applied yet");
         }
         if let (None, Some(problem)) = (&reading.value, &reading.problem) {
-            // Once for each component, as the reason is its own.
+            // A component's reason is printed once, not for each of its properties.
             if !unknown.contains(&(&reading.component, problem)) {
                 complain!("error: {place} is unavailable: {}", printable(problem, TEXT_MAX));
                 unknown.push((&reading.component, problem));
@@ -201,8 +201,8 @@ fn set_or_interrupted(
     outcome
 }
 
-/// Reports a setting with an unknown outcome: it was passed on to the component and may still be
-/// applied.
+/// Reports a setting with an unknown outcome. The setting was passed on to the component and may
+/// still be applied.
 fn complain_of_interrupted(client: &ControlClient, pid: &str, setting: &Setting) {
     let Setting { component, property, .. } = setting;
     let (name, place) = (client.name(), format!("{component}.{property}"));
@@ -296,7 +296,7 @@ pub(crate) fn stop(arguments: &StopArguments) -> Exit {
         }
     };
     match failure {
-        // The requested end is no failure of the request.
+        // The user asked for this end, so it is not a failure.
         Some(failure) if arguments.now && failure == RunReport::ENDED_NOW => {
             complain!("{failure}");
             exit
@@ -320,8 +320,8 @@ pub(crate) fn new_value(name: &str, new: &NewValue) -> String {
     format!("{name} = {}{unit} (was {})", text(&new.value), text(&new.before))
 }
 
-/// Finds the waveform. With `--pid`, its name may be left out: then the first argument belongs to
-/// the command, and is returned.
+/// Finds the waveform. With `--pid`, the waveform's name may be left out. Then the first argument
+/// belongs to the command, and is returned.
 pub(crate) fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Exit> {
     let first = which.waveform.as_deref();
     let (name, rest) = match (which.pid, first) {
@@ -332,7 +332,7 @@ pub(crate) fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Exit>
             match (names.next(), first) {
                 (Some(found), Some(first)) if found.name != first => (found.name, Some(first)),
                 (Some(found), _) => (found.name, None),
-                // It may be suspended; with its name, the search has the reason.
+                // The process may be suspended. A search by the waveform's name reports the reason.
                 (None, Some(first)) => (first.to_string(), None),
                 (None, None) => {
                     let silent = running.problems.iter().find(|(its, _)| *its == pid);
@@ -349,7 +349,7 @@ pub(crate) fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Exit>
     }
 }
 
-/// Returns the arguments of the command, with the first one that was no waveform's name.
+/// Returns the arguments of the command, with the first argument if it was not a waveform's name.
 pub(crate) fn taken<'a>(
     first: Option<&'a str>,
     others: Vec<&'a str>,

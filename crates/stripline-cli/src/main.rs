@@ -1,7 +1,7 @@
 //! The `stripline` command: checks and runs waveforms of radio components, and measures links.
 
-/// Writes a line to standard error. Ignores a log that is full or closed: it should not end a
-/// receiver.
+/// Writes a line to standard error. Ignores errors of the write: a full or closed log should not
+/// end a receiver.
 macro_rules! complain {
     ($($word:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($word)*)));
@@ -50,7 +50,7 @@ pub(crate) enum Exit {
     Failure,
     /// A wrong command line or waveform file.
     Usage,
-    /// A benchmark that has not met its targets, where they are required.
+    /// A benchmark that missed targets that were required.
     Targets,
 }
 

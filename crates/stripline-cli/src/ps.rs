@@ -39,7 +39,7 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             keep(&mut overview, name);
             filter = Some((name.as_str(), suggestion(name, names.iter().map(String::as_str))));
         }
-        // With a filter, those of the files of what it keeps.
+        // With a filter, only the rules in topics files of the remaining processes are shown.
         rules.retain(|rule| files(&overview).any(|file| file.path == rule.file));
         let text = if arguments.json {
             json(&overview, &rules, arguments.watch.is_some())
@@ -51,7 +51,7 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
                 complain!("warning: {}", printable(&rule.to_string(), 500));
             }
             let mut text = render(&overview, filter);
-            // Before `--watch=SECONDS`, the seconds were a word of their own.
+            // In an older form of the command, the seconds were a separate word.
             if let (Some(_), Some(name)) = (arguments.watch, &arguments.name)
                 && overview.processes.is_empty()
                 && name.parse::<f64>().is_ok()
@@ -60,8 +60,8 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             }
             text
         };
-        // On a terminal, clear the screen as `watch` does. A file or a pipe gets one table after
-        // the other.
+        // A terminal is cleared before each table, as `watch` does. A file or a pipe gets one table
+        // after the other.
         let clear = arguments.watch.is_some() && !arguments.json && terminal::is_terminal();
         match print_while_read(&format!("{}{text}", if clear { "\x1b[H\x1b[2J" } else { "" })) {
             Printed::All => {}
@@ -144,8 +144,8 @@ fn files(overview: &Overview) -> impl Iterator<Item = &TopicsFile> {
     overview.processes.iter().flat_map(|process| &process.topics_files)
 }
 
-/// Returns the rules that no process has used, of all topics files. Several programs may share a
-/// file, and each of them use a part of it.
+/// Returns the rules of all topics files that no process has used. Several programs may share a
+/// file, and each may use only a part of it.
 fn unused_rules(overview: &Overview) -> Vec<UnusedRule> {
     let mut of_file: BTreeMap<&str, BTreeSet<&String>> = BTreeMap::new();
     for file in files(overview) {
@@ -191,7 +191,8 @@ const PAYLOAD: usize = 6;
 /// The index of the last column.
 const STATE: usize = 13;
 
-/// Renders the tables for standard output. The filter comes with a suggestion for a misspelt name.
+/// Renders the tables for standard output. `filter` has the name and a suggestion for a misspelt
+/// name.
 fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
     let mut rows: Vec<Row> = Vec::new();
     for (from, to) in overview.connections() {
@@ -296,13 +297,13 @@ fn fill_sender(row: &mut Row, process: &Process, port: &SendingPort) {
     (row[5], row[PAYLOAD], row[9]) = (name(&port.transport), payload(port), count(port.packets));
 }
 
-/// Returns the name of its payload type, and whether it has no layout.
+/// Returns the name of the port's payload type, with a note if the type has no layout.
 fn payload(port: &SendingPort) -> String {
     let type_name = name(port.payload.split('{').next().unwrap_or_default());
     if port.no_layout { format!("{type_name} (no layout)") } else { type_name }
 }
 
-/// Returns the sending port of a connection that was refused: its name has the port's address.
+/// Returns the sending port of a refused connection. The connection's name has the port's address.
 fn refusing_sender<'o>(overview: &'o Overview, connection: &str) -> Option<(&'o Process, &'o SendingPort)> {
     let (from, _) = connection.rsplit_once(" -> ")?;
     let (_, address) = from.rsplit_once('@')?;
@@ -330,7 +331,7 @@ fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {
         (Some(_), None) => "receiver unknown",
         _ => "",
     };
-    // The level at which the sender is blocked, if that is below the depth.
+    // The level at which the sender is blocked, if it is below the depth.
     let high = from.and_then(|(_, _, reader)| reader.high_watermark);
     let depth = from.map(|f| f.2.depth).or(to.map(|t| t.2.depth));
     let depth = depth.map_or(String::new(), |depth| match high {
@@ -466,7 +467,7 @@ mod tests {
         assert_eq!(state(&marked), "full");
         let room = idle.replace("\"lag_packets\": 64", "\"lag_packets\": 63");
         assert_ne!(state(&room), "full");
-        // A queue of the receiving port, of a policy that drops.
+        // A receiving port has a queue of its own if its policy drops packets.
         let queue = |queued: u32| {
             room.replace("\"lost\": 0", &format!("\"lost\": 3, \"depth\": 64, \"queued\": {queued}"))
         };
@@ -510,7 +511,7 @@ mod tests {
             .unwrap(),
         );
         assert!(render(&all, None).contains("no client"));
-        // By the waveform's name, and by its launcher's process number.
+        // The filter is the waveform's name, or the launcher's process number.
         for (filter, processes) in [("radio", 2), ("9", 1), ("rad", 0)] {
             let mut some = all.clone();
             keep(&mut some, filter);

@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
         complain!("error: `{name}` writes samples to standard output: leave `--stdout lines` out");
         return Exit::Usage;
     }
-    // Before anything runs, because a result that cannot be written should not cost a run.
+    // Checked before anything runs: a result that cannot be written should not cost a run.
     if let Some(path) = &json
         && let Err(exit) = check_writable(path, Form::Json)
     {
@@ -100,14 +100,14 @@ fn writes(arguments: &RunArguments, json: Option<&Path>) -> Vec<(String, PathBuf
     files.into_iter().filter_map(|(option, path)| Some((option.into(), path?.into()))).collect()
 }
 
-/// Returns the component that writes what it receives to standard output, if there is one.
+/// Returns the component that writes received packets to standard output, if there is one.
 fn stdout_writer(waveform: &Waveform) -> Option<&str> {
     let writes = |component: &&ComponentPlan| {
         let spec = &component.spec;
         let is_stdout = |property: &PropertySpec| {
             property.kind == PropertyKind::Path && component.properties.text(&property.name) == "-"
         };
-        // With an output it is a source, which reads from standard input.
+        // A component with an output port is a source, which reads from standard input.
         spec.ports.iter().all(|port| port.direction == Direction::Input)
             && spec.properties.iter().any(is_stdout)
     };
@@ -131,7 +131,7 @@ fn end(
             return Exit::Failure;
         }
     };
-    // The result that needs no reader comes first.
+    // A result that needs no reader is written first.
     let mut exit = match json.filter(|path| !may_wait(path)) {
         Some(path) => write_json(path, &report),
         None => Exit::Clean,
@@ -146,7 +146,7 @@ fn end(
         }
     }
     if arguments.quiet {
-        // The warnings about files were printed when they came up.
+        // The warnings about files were already printed during the run.
         let notes = transit_notes(&report);
         notes.lines().filter(|line| !line.is_empty()).for_each(|line| complain!("warning: {line}"));
     }
@@ -202,13 +202,13 @@ fn checked(file: &Path, overrides: &Overrides, registry: &Registry) -> Result<Wa
     }
 }
 
-/// Returns what a waveform file may name: the stock components, those that a feature would bring
-/// in, and the transports.
+/// Returns everything that a waveform file may name: the stock components, the components that a
+/// feature of the build would add, and the transports.
 pub(crate) fn catalog<'a>(registry: &'a Registry, transports: &'a [&'a str]) -> Catalog<'a> {
     Catalog { absent: absent_components(), ..Catalog::new(registry.specs(), transports) }
 }
 
-/// Returns the stock components that this program lacks: type name, and what brings each in.
+/// Returns the stock components that this program lacks, each as the type name and the remedy.
 pub(crate) fn absent_components() -> &'static [(&'static str, &'static str)] {
     static ABSENT: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
         let absent = wire_formats().iter().filter(|format| !format.in_program);
@@ -242,7 +242,7 @@ struct Screen {
     name: String,
     quiet: bool,
     last: Option<(f64, u64)>,
-    /// Standard output takes no more lines.
+    /// Whether standard output no longer accepts lines.
     is_output_lost: bool,
     log: Arc<RunLog>,
 }
@@ -276,9 +276,9 @@ impl Screen {
 
 impl Observer for Screen {
     fn started(&mut self) {
-        // From here on the signal stops the waveform in order.
+        // From here on, the signal stops the waveform in order.
         terminal::raise_when_unread(&[SIGTERM, SIGINT, SIGHUP]);
-        // Without a terminal there is no progress: a log gets a line instead.
+        // Without a terminal there is no progress display. A log gets one line instead.
         if !self.quiet && self.bar.is_hidden() {
             self.log.print(&format!("{} is running", self.name));
         }
@@ -454,7 +454,7 @@ pub(crate) fn summary(report: &RunReport) -> String {
     for component in &report.components {
         notes += &files_note(component);
     }
-    // The usual choices need no words.
+    // The usual choices need no note.
     let is_unusual = |transport: &str| !["inproc", "shm"].contains(&transport);
     for c in report.connections.iter().filter(|c| c.chosen_by == ChosenBy::Auto && is_unusual(&c.transport)) {
         let why = c.passed_over.as_deref().unwrap_or_default();
@@ -468,7 +468,7 @@ pub(crate) fn summary(report: &RunReport) -> String {
     format!("{}\n{}{}\n", wrapped(&head, width, 0), table.render().trim_end(), wrapped(&notes, width, 2))
 }
 
-/// Returns lines on what the files of a component lack.
+/// Returns the lines about problems of a component's files.
 fn files_note(component: &ComponentResult) -> String {
     let mut note = String::new();
     let name = &component.name;
@@ -490,7 +490,7 @@ fn files_note(component: &ComponentResult) -> String {
     note
 }
 
-/// Returns lines on the packets that were sent and not taken.
+/// Returns the lines about packets that were sent and not accounted for.
 fn transit_notes(report: &RunReport) -> String {
     let mut notes = String::new();
     for c in report.connections.iter().filter(|c| c.statistics == "partial") {
@@ -518,7 +518,7 @@ fn pace_note(component: &ComponentResult, duration_s: f64) -> Option<String> {
     let pace = component.pace.as_ref().filter(|pace| pace.is_behind(duration_s))?;
     let (rate, achieved) = (quantity(pace.rate, "sample/s"), quantity(pace.achieved_rate, "sample/s"));
     let seconds = |seconds: f64| time(Some((seconds * 1e9) as u64));
-    // The same rule for what is left at the end.
+    // The same rule applies to the delay that remains at the end.
     let has_caught_up = !PaceResult { behind_max_s: pace.behind_s, ..pace.clone() }.is_behind(duration_s);
     let fact = match has_caught_up {
         true => format!("was up to {} behind its pace of {rate}", seconds(pace.behind_max_s)),
@@ -532,7 +532,7 @@ fn pace_note(component: &ComponentResult, duration_s: f64) -> Option<String> {
         None => "no receiver behind it was the reason".into(),
         Some(held) => {
             let of_time = |share: f64| format!("for {:.0} % of the time", share * 100.0);
-            // One with an acknowledgement for each packet fills no queue.
+            // A connection that waits for the acknowledgement of each packet fills no queue.
             let unacknowledged = held.unacknowledged.unwrap_or(0.0);
             let wait =
                 held.full.filter(|share| *share > 0.0).map(|share| match unacknowledged * 2.0 >= share {
@@ -556,8 +556,8 @@ fn middle(latency: &LatencyReport) -> String {
     }
 }
 
-/// Returns the time in the receiving port's queue. Without one, a packet is taken as it is
-/// received, and the time in the transport is part of its latency.
+/// Returns the time in the receiving port's queue. Without a queue, a packet is taken as soon as it
+/// is received, and the time in the transport is part of the latency.
 fn queued(latency: &LatencyReport) -> String {
     match latency.max {
         None | Some(..=1) => time(None),
@@ -565,7 +565,8 @@ fn queued(latency: &LatencyReport) -> String {
     }
 }
 
-/// Returns the 99th percentile, or a coarser one that the number of samples allows, with its name.
+/// Returns the 99th percentile. With too few samples for it, returns a lower percentile with its
+/// name.
 fn tail(latency: &LatencyReport) -> String {
     let LatencyReport { p75, p90, p99, .. } = *latency;
     match (p99, p90, p75) {

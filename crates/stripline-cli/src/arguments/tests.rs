@@ -8,7 +8,7 @@ fn the_definition_is_sound() {
     Arguments::command().debug_assert();
 }
 
-/// Returns a command, those within it, and so on.
+/// Returns a command and all commands within it, at any depth.
 fn with_all_within(command: &clap::Command) -> Vec<&clap::Command> {
     let within = command.get_subcommands().flat_map(with_all_within);
     std::iter::once(command).chain(within).collect()
@@ -24,7 +24,7 @@ fn every_command_has_examples_and_exit_codes() {
     }
 }
 
-/// Checks that an example has a line, and a paragraph has one: the terminal breaks it.
+/// Checks that each example and each paragraph is one line. The terminal breaks long lines.
 #[test]
 fn a_help_text_has_no_line_break_within_a_paragraph() {
     for command in with_all_within(&Arguments::command()) {
