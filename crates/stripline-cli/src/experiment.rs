@@ -13,7 +13,7 @@ use crate::run::{destination, worse};
 use crate::table::Table;
 use crate::terminal;
 
-/// The longest reason in a table. The JSON has all of it.
+/// The longest reason in a table. The JSON has the whole reason.
 const REASON_MAX: usize = 100;
 
 pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
@@ -164,7 +164,7 @@ fn published(report: &ExperimentReport) -> String {
     let mut printed = None;
     for case in &report.cases {
         let Some(published) = &case.published else { continue };
-        // Once for all variants.
+        // The published values are the same for all variants, and are printed once.
         if printed.replace(&case.case.name) != Some(&case.case.name) {
             table.add([
                 case.case.name.clone(),
@@ -206,7 +206,7 @@ fn verdicts(report: &ExperimentReport) -> String {
     table.render()
 }
 
-/// Adds a row with the reason if the case has no figures. Returns whether it has none.
+/// Adds a row with the reason if the case has no figures. Returns whether the case has no figures.
 fn is_absent(case: &CaseReport, table: &mut Table) -> bool {
     if case.runs.is_empty() {
         let packets = grouped(u64::from(case.case.packets));
@@ -237,7 +237,8 @@ fn last_ms(case: &CaseReport) -> Vec<f64> {
     (0..case.case.stages as usize).filter_map(of).collect()
 }
 
-/// Formats the count of each component. A figure after an arrow is the observer's, if there is one.
+/// Formats the count of each component. A figure after an arrow is the count of the observer, if
+/// there is one.
 fn reordered(case: &CaseReport) -> String {
     let most = |of: &dyn Fn(&ExperimentRun) -> Option<u64>| case.runs.iter().filter_map(of).max();
     let stages: Vec<u64> = (0..case.case.stages as usize)
@@ -248,7 +249,8 @@ fn reordered(case: &CaseReport) -> String {
     slashed(stages.iter()) + &behind
 }
 
-/// Formats values as `4463 / 4508 / 4514`; of many, the last three.
+/// Formats values as `4463 / 4508 / 4514`. Of more than three values, only the last three are
+/// shown.
 fn slashed(values: impl ExactSizeIterator<Item = impl ToString>) -> String {
     const SHOWN_MAX: usize = 3;
     let left_out = values.len().saturating_sub(SHOWN_MAX);

@@ -26,8 +26,8 @@ pub(crate) fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
-/// Returns the most characters of a table cell on standard output. A terminal is narrow; a pipe or
-/// a file is not.
+/// Returns the most characters of a table cell on standard output. Only a terminal limits the
+/// width.
 pub(crate) fn cell_max() -> usize {
     if std::io::stdout().is_terminal() { 60 } else { usize::MAX }
 }

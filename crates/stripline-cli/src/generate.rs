@@ -1,5 +1,5 @@
-//! `stripline schema`, `completions` and `man`: what is generated from the definitions of files and
-//! of the command line.
+//! `stripline schema`, `completions` and `man`: texts generated from the definitions of the files
+//! and of the command line.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Exit {
         ShellArgument::Zsh => Shell::Zsh,
         ShellArgument::Fish => Shell::Fish,
     };
-    // The generator panics when it cannot write, so it writes to memory.
+    // The generator panics if it cannot write. A write to memory does not fail.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "stripline", &mut script);
     print(&String::from_utf8_lossy(&script))

@@ -1,4 +1,4 @@
-//! A file that gets lines while a waveform runs, and never holds it up.
+//! A file that receives lines while a waveform runs, and never delays the waveform.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -8,26 +8,26 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// A file, or a pipe with a reader. A pipe that is full loses lines, which are counted.
+/// A file, or a pipe with a reader. Lines that do not fit into a full pipe are lost and counted.
 pub(crate) struct LineFile {
     path: PathBuf,
     file: File,
     lost: u64,
-    /// A line was written in part: the next one must begin on a line of its own.
+    /// Whether the last line was written only in part. Then the next one must begin on a new line.
     is_torn: bool,
 }
 
 impl LineFile {
-    /// Opens a file for lines at its end. `is_new`: a file that exists is refused.
+    /// Opens a file to append lines. With `is_new`, a file that exists is refused.
     ///
     /// # Errors
     /// The problem, with the name of the file.
     pub(crate) fn open(path: &Path, is_new: bool) -> Result<Self, String> {
         let mut options = OpenOptions::new();
-        // Pipes and devices exist before they are written.
+        // Pipes and devices always exist before.
         let is_special = path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir());
         options.create(true).create_new(is_new && !is_special).append(true);
-        // Neither the opening nor a write waits for the reader of a pipe.
+        // Neither the open nor a write waits for the reader of a pipe.
         options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
         let shown = path.display();
         let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
@@ -38,11 +38,11 @@ impl LineFile {
         Ok(Self { path: path.into(), file, lost: 0, is_torn: false })
     }
 
-    /// Writes a line with its end in one call. `missing` makes a line of the number of lines lost
-    /// before it.
+    /// Writes a line and its end in one call. `missing` returns the line that reports the number of
+    /// lines lost before.
     ///
     /// # Errors
-    /// The problem, if the line before was written. Later ones are counted only.
+    /// The problem, for the first line that is lost. Further lost lines are only counted.
     pub(crate) fn write(&mut self, line: &str, missing: impl Fn(u64) -> String) -> Result<(), String> {
         let mut text = String::new();
         if self.is_torn {
@@ -102,7 +102,7 @@ mod tests {
         let mut reader = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let mut file = LineFile::open(&path, true).unwrap();
         let mut piece = vec![0; 1 << 16];
-        // A pipe takes a line of 4000 bytes whole or not at all, and the other one in part.
+        // The pipe takes a line of 4000 bytes completely or not at all, and a longer line in part.
         for (length, before) in [(4000, ""), (10_000, "\n")] {
             let line = "x".repeat(length);
             let mut written = 0;

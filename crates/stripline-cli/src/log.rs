@@ -13,16 +13,16 @@ use crate::arguments::{LogArguments, LogFormat};
 use crate::line_file::LineFile;
 use crate::trace::Trace;
 
-/// The target of records that the launcher makes itself.
+/// The target of the launcher's own records.
 pub(crate) const LAUNCHER: &str = "stripline::waveform";
 
 /// Prints above the progress, and writes to the log file.
 pub(crate) struct RunLog {
     bar: ProgressBar,
-    /// Records of the library that are printed.
+    /// The filter for records of the library that are printed.
     screen: LogFilter,
     is_verbose: bool,
-    /// There are several components, so that lines begin with their names.
+    /// Whether the waveform has several components. Then lines begin with the component's name.
     many: bool,
     file: Option<LogFile>,
     trace: Option<Mutex<Trace>>,
@@ -56,7 +56,7 @@ impl RunLog {
         waveform: &Waveform,
     ) -> Result<Self, String> {
         let many = waveform.components.len() > 1;
-        // A wrong value was reported when the process started.
+        // A wrong value was already reported when the process started.
         let setting = LogFilter::from_environment().ok().flatten().unwrap_or_default();
         let screen = match arguments.verbose {
             0 => setting,
@@ -76,12 +76,13 @@ impl RunLog {
         Ok(Self { bar, screen, is_verbose: arguments.verbose > 0, many, file, trace })
     }
 
-    /// Returns the filter for component processes: what the screen or the file needs.
+    /// Returns the filter for component processes: the filter of the log file or, without one, of
+    /// the screen.
     pub(crate) fn filter(&self) -> &LogFilter {
         self.file.as_ref().map_or(&self.screen, |file| &file.filter)
     }
 
-    /// Takes over the log records of this process.
+    /// Makes this log the destination of this process's records.
     pub(crate) fn install(self: &Arc<Self>) {
         let log = Arc::clone(self);
         let sink = move |record: &log::Record<'_>| {
@@ -103,7 +104,7 @@ impl RunLog {
         self.write(component, level, target, message);
     }
 
-    /// Handles a step of a component, which is shown with `-v` only.
+    /// Handles a step of a component, which is printed only with `-v`.
     pub(crate) fn step(&self, component: &str, step: &Step) {
         let text = step.to_string();
         if self.is_verbose {
@@ -126,18 +127,18 @@ impl RunLog {
         }
     }
 
-    /// Returns what a component's lines on the screen begin with.
+    /// Returns the prefix of a component's lines on the screen.
     pub(crate) fn prefix(&self, component: Option<&str>) -> String {
         component.filter(|_| self.many).map(|name| format!("[{name}] ")).unwrap_or_default()
     }
 
-    /// Prints a line above the progress; with `-v`, with its time.
+    /// Prints a line above the progress, with its time if `-v` is set.
     pub(crate) fn print(&self, text: &str) {
         let time = if self.is_verbose { rfc3339(SystemTime::now()) + " " } else { String::new() };
         self.bar.suspend(|| complain!("{time}{text}"));
     }
 
-    /// Completes the trace, and reports lines that are lost at the end.
+    /// Completes the trace, and reports lines that were lost at the end of the log file.
     pub(crate) fn finish(&self) {
         self.trace(Trace::finish);
         let Some(file) = &self.file else { return };
@@ -147,7 +148,7 @@ impl RunLog {
         }
     }
 
-    /// Writes a record to the log file; a warning or error to the trace, too.
+    /// Writes a record to the log file. A warning or an error also goes to the trace.
     pub(crate) fn write(&self, component: Option<&str>, level: Level, target: &str, message: &str) {
         self.append(component, level, target, message);
         if level <= Level::Warn {
@@ -159,7 +160,7 @@ impl RunLog {
     fn append(&self, component: Option<&str>, level: Level, target: &str, message: &str) {
         let Some(file) = self.file.as_ref().filter(|file| level <= file.filter.level(target)) else { return };
         let mut lines = file.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        // The time is taken with the lock held: times in the file do not fall.
+        // The time is read while the lock is held, so that the times in the file never decrease.
         let now = SystemTime::now();
         let line = render(file.format, now, component, level, target, message);
         let missing = |count| {

@@ -1,4 +1,4 @@
-//! The files that commands write their results to. `-` is standard output.
+//! The files to which commands write their results. `-` is standard output.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use stripline_components::formats::{Existing, write_whole};
 use crate::Exit;
 use crate::show::print;
 
-/// So many bytes show whether a file is an earlier result.
+/// The number of bytes that show whether a file is an earlier result.
 const HEAD_BYTES: u64 = 64;
 
 /// The form of a result.
@@ -39,15 +39,15 @@ impl Form {
     }
 }
 
-/// Reports a file that results cannot be written to, and one that holds something else than an
-/// earlier result.
+/// Reports a file to which results cannot be written, and a file with other content than an earlier
+/// result.
 pub(crate) fn check_writable(path: &Path, form: Form) -> Result<(), Exit> {
     if path.as_os_str() == "-" {
         return Ok(());
     }
     let shown = path.display();
     if is_fifo(path) {
-        // Opening it would wait for its reader.
+        // The open would wait for a reader of the pipe.
         return Ok(());
     }
     if let Err(error) = OpenOptions::new().append(true).create(true).open(path) {
@@ -55,7 +55,7 @@ pub(crate) fn check_writable(path: &Path, form: Form) -> Result<(), Exit> {
         return Err(Exit::Usage);
     }
     let mut head = Vec::new();
-    // A pipe or a device has no earlier content, and a file that cannot be read is not replaced.
+    // A pipe or a device has no earlier content. A file that cannot be read is not replaced.
     let is_read = !path.is_file()
         || File::open(path).is_ok_and(|file| file.take(HEAD_BYTES).read_to_end(&mut head).is_ok());
     if !is_read || !form.replaces(&head) {
@@ -65,7 +65,7 @@ pub(crate) fn check_writable(path: &Path, form: Form) -> Result<(), Exit> {
     Ok(())
 }
 
-/// Returns whether writing there may wait for a reader: standard output, a pipe or a device.
+/// Returns whether a write may wait for a reader: to standard output, a pipe or a device.
 pub(crate) fn may_wait(path: &Path) -> bool {
     path.as_os_str() == "-" || path.metadata().is_ok_and(|about| !about.is_file())
 }
@@ -73,11 +73,11 @@ pub(crate) fn may_wait(path: &Path) -> bool {
 /// Makes the next SIGINT, SIGTERM or SIGHUP end the process, also while it waits for a reader. A
 /// signal that was ignored at the start stays ignored.
 ///
-/// To be called once everything that needs no reader is written.
+/// The caller must have written everything that needs no reader.
 pub(crate) fn end_at_signals() {
     for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
         let always = Arc::new(AtomicBool::new(true));
-        // Without it, a wait for a reader ends with its reader alone.
+        // Without the handler, only the reader ends the wait.
         let _ = signal_hook::flag::register_conditional_default(signal, always);
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Exit {
     write_text(path, text.map_err(|error| format!("the result does not serialise: {error}")))
 }
 
-/// Writes a result, or reports why it could not be made.
+/// Writes a result, or reports why the result could not be made.
 pub(crate) fn write_text(path: &Path, text: Result<String, String>) -> Exit {
     let text = match text {
         Ok(text) => text,

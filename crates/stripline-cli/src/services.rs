@@ -19,12 +19,12 @@ use crate::terminal;
 
 /// The longest wait for servers.
 const DISCOVERY_MAX: Duration = Duration::from_secs(1);
-/// The wait after the last news of a server. A node that joins receives all servers at once, so
-/// that no more come after it.
+/// The wait after the last change in the list of servers. A node that joins receives all servers at
+/// once, so that no further ones are expected after it.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// Interval between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Number of servers queried at a time. A suspended one delays only its own batch.
+/// Number of servers queried at a time. A suspended server delays only its own batch.
 const AT_ONCE: usize = 32;
 /// The longest name in a line, in characters.
 const NAME_MAX: usize = 64;
@@ -44,7 +44,7 @@ struct Server {
     /// The server's name.
     server: Option<String>,
     operations: Option<Vec<Operation>>,
-    /// The reason why the two fields above are unknown.
+    /// The reason that `server` and `operations` are missing.
     problem: Option<String>,
 }
 
@@ -78,7 +78,8 @@ pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
     print(&texts.join("\n"))
 }
 
-/// Returns the domain named, or that of the environment: the same default as in `Node::new`.
+/// Returns the given domain, or the domain of the environment. The default is the same as in
+/// `Node::new`.
 pub(crate) fn domain(named: Option<&str>) -> Result<String, Exit> {
     match named {
         Some(name) => Ok(name.into()),
@@ -101,7 +102,7 @@ fn topics_of(path: &Path) -> Result<Topics, Exit> {
     })
 }
 
-/// Reports an error of a domain: of the system, or a wrong name.
+/// Reports an error of joining a domain: a failure of the system, or a wrong name.
 fn of_domain(error: Error) -> Exit {
     let exit = if matches!(error, Error::System { .. }) { Exit::Failure } else { Exit::Usage };
     report_error(&error, exit)
@@ -114,7 +115,7 @@ fn report_error(error: &Error, exit: Exit) -> Exit {
     exit
 }
 
-/// Returns the servers discovered, once no more of them appear.
+/// Returns the discovered servers, once no more of them appear.
 pub(crate) fn discovered(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
     let end = Instant::now() + DISCOVERY_MAX;
     let (mut offers, mut since) = (Vec::new(), Instant::now());
@@ -154,8 +155,8 @@ impl Server {
     }
 }
 
-/// Renders the service's servers. Those with the same operations stand together, above the
-/// operations.
+/// Renders the servers of a service. Servers with the same operations are listed together, above
+/// the operations.
 fn render(service: &Service) -> String {
     let mut text = format!("{}\n", printable(&service.service, NAME_MAX));
     let mut kinds: Vec<&Vec<Operation>> = Vec::new();

@@ -46,7 +46,7 @@ pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -
         })
     };
     match specs.as_deref() {
-        // An executable with several types gives a list.
+        // An executable with several types is printed as a list.
         Ok([spec]) if arguments.json => print_json(spec),
         Ok(specs) if arguments.json => print_json(&specs),
         Ok(specs) => {
@@ -150,7 +150,7 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
     print(&format!("{}\n{}", table.render(), formats.render()))
 }
 
-/// Writes to standard output. A reader that closes it early (`| head`) is no failure.
+/// Writes to standard output. A reader that closes it early (`| head`) is not a failure.
 pub(crate) fn print(text: &str) -> Exit {
     match print_while_read(text) {
         Printed::All | Printed::Unread => Exit::Clean,
@@ -162,7 +162,7 @@ pub(crate) fn print(text: &str) -> Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Printed {
     All,
-    /// Its reader has gone: what prints repeatedly ends.
+    /// The reader has gone. A command that prints repeatedly should end.
     Unread,
     /// The error has been printed.
     Failed,

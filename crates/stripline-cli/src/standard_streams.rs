@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags, open};
 #[used]
 static OPEN_CLOSED: extern "C" fn() = open_closed;
 
-/// Opens `/dev/null` under the numbers up to 2 that are free: the system takes the lowest.
+/// Opens `/dev/null` for each closed standard stream. The system takes the lowest free number.
 extern "C" fn open_closed() {
     while let Ok(file) = open("/dev/null", OFlags::RDWR, Mode::empty()) {
         if file.as_raw_fd() > 2 {

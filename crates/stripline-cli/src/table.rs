@@ -1,7 +1,7 @@
 //! Tables that fit into the terminal.
 //!
-//! A table that is too wide leaves out columns, and lists below what it left out. If it is still
-//! too wide, each row becomes a block with a line for each cell. No word is broken.
+//! A table that is too wide leaves out columns, and lists them below. If it is still too wide, each
+//! row becomes a block with a line for each cell. No word is broken.
 
 use stripline_waveform::internal::wrapped;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -14,16 +14,16 @@ pub(crate) enum Tone {
     /// The terminal's own colour.
     #[default]
     Plain,
-    /// As it should be: green.
+    /// A normal state: green.
     Good,
-    /// To be noted: yellow.
+    /// A state that needs attention: yellow.
     Warning,
     /// A failure: red.
     Bad,
 }
 
 impl Tone {
-    /// Returns `Warning` for a number of losses above zero.
+    /// Returns `Warning` if losses have occurred.
     pub(crate) fn of_losses(number: u64) -> Self {
         if number > 0 { Self::Warning } else { Self::Plain }
     }
@@ -100,8 +100,8 @@ impl Table {
         self
     }
 
-    /// Sets the columns that a narrow terminal does without, in the order in which they are left
-    /// out. Those with one value in all rows come before the others.
+    /// Sets the columns that may be left out on a narrow terminal, in that order. Columns with the
+    /// same value in all rows are left out before the others.
     pub(crate) fn droppable(mut self, titles: &[&'static str]) -> Self {
         self.droppable = titles.to_vec();
         self
@@ -115,7 +115,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Removes a column without a remark.
+    /// Removes a column without a remark below the table.
     pub(crate) fn remove(&mut self, title: &str) {
         if let Some(index) = self.titles.iter().position(|known| *known == title) {
             self.titles.remove(index);
@@ -152,9 +152,10 @@ impl Table {
         text
     }
 
-    /// Returns the header and the rows as lines of exactly that width, without remarks. What does
-    /// not fit, even without the columns that may be left out, is cut off. Columns do not come and
-    /// go with their values, because such lines are drawn again and again.
+    /// Returns the header and the rows as lines of exactly that width, without remarks. Columns
+    /// that may be left out are dropped as needed, and the rest is cut off at the width. The choice
+    /// of columns does not depend on their common values: the lines are drawn repeatedly, and
+    /// columns should not come and go.
     pub(crate) fn lines(&self, width: usize, is_coloured: bool) -> Vec<String> {
         let widths = self.column_widths();
         let (shown, _) = self.selection(&widths, Some(width), &self.droppable);
@@ -204,7 +205,8 @@ impl Table {
         (text, cell.tone)
     }
 
-    /// Returns the columns that may be left out: those with one value first.
+    /// Returns the columns that may be left out. Columns with the same value in all rows come
+    /// first.
     fn drop_order(&self) -> Vec<&'static str> {
         let (same, other): (Vec<_>, Vec<_>) =
             self.droppable.iter().copied().partition(|title| self.common_value(title).is_some());
@@ -228,14 +230,14 @@ impl Table {
         left_out.iter().map(remark).collect()
     }
 
-    /// Formats each row as a block; cells without a value are left out.
+    /// Formats each row as a block. Cells without a value are left out.
     fn blocks(&self, width: usize, is_coloured: bool) -> String {
         let margin = self.titles.iter().map(|title| title.width()).max().unwrap_or(0);
         let mut blocks = Vec::new();
         for row in &self.rows {
             let mut block = String::new();
             for (title, cell) in self.titles.iter().zip(row).filter(|(_, cell)| cell.text != "-") {
-                // The further lines stand below the first one.
+                // Continuation lines are aligned with the first line.
                 let text = wrapped(&cell.text, Some(width.saturating_sub(margin + 3)), 0);
                 let text = text.replace('\n', &format!("\n{:1$}", "", margin + 3));
                 block += &format!(" {title:<margin$}  {}\n", cell.tone.paint(&text, is_coloured));
@@ -256,12 +258,12 @@ impl Table {
 
 /// Returns whether these columns fit into the width.
 fn fits(widths: &[usize], shown: &[usize], width: Option<usize>) -> bool {
-    // Each column has a space on both sides, and the last one needs none behind it.
+    // Each column has a space on both sides, except after the last one.
     let sum: usize = shown.iter().map(|column| widths[*column] + 2).sum();
     width.is_none_or(|width| sum.saturating_sub(1) <= width)
 }
 
-/// Returns as much of a text as fits into the width.
+/// Returns the longest beginning of a text that fits into the width.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     let mut used = 0;
     let fits = |c: &char| {
@@ -329,7 +331,7 @@ mod tests {
         table.add([Cell::toned("bad", Tone::Bad), "x".into()]);
         assert_eq!(table.lines(9, true)[1], " \x1b[31mbad\x1b[0m  x  ");
         assert_eq!(table.lines(3, true)[1], " \x1b[31mba\x1b[0m");
-        // A character of two columns does not fit into one.
+        // A character with a width of two does not fit into one column.
         assert_eq!((cut("漢字", 3), cut("漢字", 4)), ("漢".into(), "漢字".into()));
     }
 }

@@ -1,4 +1,4 @@
-//! The terminal or pipe behind standard output: its reader, its width, its colours.
+//! The terminal or pipe behind standard output: its reader, width and colours.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -13,18 +13,18 @@ pub(crate) use stripline_components::internal::width;
 
 use crate::arguments::ColorArgument;
 
-/// Waits for that long, or for ever. Returns false, at once, when standard output is a pipe without
-/// a reader.
+/// Waits for `time`, or for ever. Returns false at once when standard output is a pipe without a
+/// reader.
 pub(crate) fn wait_while_read(time: Option<Duration>) -> bool {
     let stdout = io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
-    // Longer than the system's type can be is for ever.
+    // A time that does not fit the system's type means for ever.
     let time = time.and_then(|time| Timespec::try_from(time).ok());
     match rustix::event::poll(&mut polled, time.as_ref()) {
         Ok(_) => !polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP),
-        // A signal without a handler that ends the process: the wait is only shorter.
+        // The signal has no handler that ends the process. The wait is only shorter.
         Err(Errno::INTR) => true,
-        // Without a poll there is still the pause; the next write reports a closed pipe.
+        // Without the poll, the pause remains. The next write reports a closed pipe.
         Err(_) => {
             time.iter().for_each(|_| std::thread::sleep(Duration::from_secs(1)));
             true
@@ -32,14 +32,15 @@ pub(crate) fn wait_while_read(time: Option<Duration>) -> bool {
     }
 }
 
-/// Raises a signal that ends this process in order, once, when standard output is a pipe and its
-/// reader has gone. The first one that is not ignored is raised: an ignored one has no effect.
+/// Raises a signal once when standard output is a pipe and its reader has gone. The signal ends
+/// this process in order. The first signal that is not ignored is raised, because an ignored signal
+/// has no effect.
 pub(crate) fn raise_when_unread(signals: &[i32]) {
     let Some(signal) = process::not_ignored(signals).first().copied() else { return };
     let wait = move || {
         while wait_while_read(None) {}
         complain!("standard output has no reader any more");
-        // It fails only for a number that is no signal.
+        // The call fails only for an invalid signal number.
         let _ = low_level::raise(signal);
     };
     if let Err(error) = std::thread::Builder::new().spawn(wait) {
@@ -50,10 +51,10 @@ pub(crate) fn raise_when_unread(signals: &[i32]) {
     }
 }
 
-/// Sets when output is coloured, for both functions below.
+/// Sets whether output is coloured, for the two functions below.
 pub(crate) fn set_colour(when: ColorArgument) {
     match when {
-        // Of the environment.
+        // The environment decides.
         ColorArgument::Auto => {}
         ColorArgument::Always => ColorChoice::Always.write_global(),
         ColorArgument::Never => ColorChoice::Never.write_global(),

@@ -1,6 +1,6 @@
 //! The trace of a run, in the JSON array form of Chrome's trace event format, which Perfetto opens:
-//! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>. There, the
-//! closing bracket may be missing, so that a file that was cut can be read.
+//! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>. The format
+//! allows the closing bracket to be missing, so that a truncated file can be read.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,18 +10,18 @@ use stripline_waveform::{Progress, Step, Waveform};
 
 use crate::line_file::LineFile;
 
-/// The track of the launcher. Those of the components follow, in the waveform's order.
+/// The track of the launcher. The tracks of the components follow, in the waveform's order.
 const LAUNCHER_TRACK: usize = 1;
 
-/// A file of events, which are written as they occur, one a line.
+/// A file of events. Each event is written when it occurs, as one line.
 pub(crate) struct Trace {
     file: LineFile,
     opened: Instant,
     components: Vec<TracedComponent>,
     connections: Vec<TracedConnection>,
-    /// Seconds at the last progress.
+    /// The time of the last progress report, in seconds.
     last: Option<f64>,
-    /// It is complete, or could not be written to.
+    /// Whether the trace is complete, or could not be written to.
     is_over: bool,
 }
 
@@ -32,14 +32,14 @@ struct TracedComponent {
 
 struct TracedConnection {
     name: String,
-    /// The receiver's.
+    /// The track of the receiver.
     track: usize,
     packets: u64,
     bytes: u64,
 }
 
 impl Trace {
-    /// Creates the file, and the tracks in it.
+    /// Creates the file, and the tracks in the file.
     ///
     /// # Errors
     /// The problem with the file.
@@ -74,7 +74,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Adds a step of a component, and the slice in which it runs.
+    /// Adds a step of a component, and the slice for the time in which the component runs.
     pub(crate) fn step(&mut self, component: &str, step: &Step) -> Result<(), String> {
         self.mark(Some(component), "step", &step.to_string())?;
         let track = self.track(Some(component));
@@ -148,7 +148,7 @@ impl Trace {
         self.write(&event)
     }
 
-    /// Writes an event. After an error, the trace has ended: an event in part can be the last only.
+    /// Writes an event. After an error, the trace ends: an incomplete event must be the last one.
     fn write(&mut self, event: &Value) -> Result<(), String> {
         if self.is_over {
             return Ok(());
@@ -163,7 +163,7 @@ impl Trace {
         u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Returns a component's track; that of the launcher for all else.
+    /// Returns the track of a component. Anything else gets the launcher's track.
     fn track(&self, component: Option<&str>) -> usize {
         let index = self.components.iter().position(|known| component == Some(&known.name));
         index.map_or(LAUNCHER_TRACK, |index| LAUNCHER_TRACK + 1 + index)

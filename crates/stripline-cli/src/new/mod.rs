@@ -13,10 +13,10 @@ use place::{Failure, Place};
 use crate::Exit;
 use crate::show::print;
 
-/// A module of the crate that is made.
+/// A module of the new crate.
 #[derive(Clone, Copy)]
 struct Module {
-    /// The name of the file, and of the component in the file.
+    /// The name of the file, and of the component in the waveform file.
     name: &'static str,
     /// The name of the component's Rust type.
     component: &'static str,
@@ -49,7 +49,7 @@ pub(crate) fn new(arguments: &NewArguments) -> Exit {
     }
 }
 
-/// A path below the folder, and the text of the file.
+/// A path within the folder, and the text of the file.
 type File = (String, String);
 
 fn make(arguments: &PlaceArguments, files: Vec<File>) -> Result<std::path::PathBuf, Failure> {
@@ -96,7 +96,7 @@ fn component(name: &str, kind: ComponentKind) -> Vec<File> {
             head(name)
         ),
     };
-    // A detector's messages are few, and what its user wants to see.
+    // A detector sends few messages, and the user wants to see them.
     let sink = if matches!(kind, ComponentKind::Detector) { "print-sink" } else { "null-sink" };
     let waveform = format!(
         "{waveform}\n[component.end]\ntype = \"{sink}\"\n\n\
@@ -159,7 +159,7 @@ fn manifest(name: &str, dependency: &str) -> String {
 
 fn next_steps(name: &str, folder: &Path) -> String {
     let shown = place::shown(folder);
-    // In quotes, if a shell would split or expand it.
+    // Quoted, if a shell would split or expand it.
     let is_plain = shown.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./+@%:,".contains(&b));
     let quoted = if is_plain { shown.clone() } else { format!("'{}'", shown.replace('\'', "'\\''")) };
     format!(

@@ -1,4 +1,4 @@
-//! Where `stripline new` writes, and what the new crate depends on.
+//! The folder that `stripline new` writes to, and the dependency of the new crate.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use crate::Exit;
 use crate::format::printable;
 
-/// The longest name, in bytes: that of a component.
+/// The longest name of a component, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Names that Cargo or the compiler does not take as the name of a crate, and those of the
+/// Names that Cargo or the compiler refuses as the name of a crate, and the names of the
 /// dependencies.
 const RESERVED: &str = "abstract alloc as async await become box break build const continue core crate deps do dyn \
     else enum examples extern false final fn for gen if impl in incremental let loop macro \
@@ -18,7 +18,7 @@ const RESERVED: &str = "abstract alloc as async await become box break build con
     std stripline stripline-macros stripline-ring struct super test trait true try type typeof \
     union unsafe unsized use virtual where while yield";
 
-/// The reason that nothing, or not everything, was made.
+/// The reason that nothing was made, or only a part.
 pub(super) struct Failure {
     pub text: String,
     pub exit: Exit,
@@ -28,7 +28,7 @@ fn usage(text: String) -> Failure {
     Failure { text, exit: Exit::Usage }
 }
 
-/// Checks the name of a component, which is also that of its crate.
+/// Checks the name of a component, which is also the name of the crate.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let shown = printable(name, NAME_BYTES_MAX);
     let is_known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
@@ -55,7 +55,7 @@ pub(super) fn dependency(source_tree: Option<&Path>) -> Result<String, Failure> 
         let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("stripline");
         return match library_in(&built_from).and_then(|library| toml_text(&library)) {
             Some(path) => Ok(format!("{{ path = {path} }}")),
-            // The release of this command.
+            // The dependency is the release of this command.
             None => Ok(format!("\"{}\"", env!("CARGO_PKG_VERSION"))),
         };
     };
@@ -78,14 +78,14 @@ fn library_in(folder: &Path) -> Option<PathBuf> {
     is_library.then(|| folder.canonicalize().ok()).flatten()
 }
 
-/// Returns a path in full, without control characters.
+/// Returns the text of a path, without control characters and not shortened.
 pub(super) fn shown(path: &Path) -> String {
     printable(&path.display().to_string(), usize::MAX)
 }
 
-/// Returns a path as a string of TOML.
+/// Returns a path as a TOML string.
 fn toml_text(path: &Path) -> Option<String> {
-    // Each string of JSON is one of TOML, except that TOML takes no bare DEL.
+    // Each JSON string is also a TOML string, except that TOML does not allow an unescaped DEL.
     let text = serde_json::to_string(path.to_str()?).ok()?;
     Some(text.replace('\u{7f}', "\\u007F"))
 }
@@ -94,7 +94,7 @@ fn toml_text(path: &Path) -> Option<String> {
 pub(super) struct Place(PathBuf);
 
 impl Place {
-    /// Makes the folder. One without any entry may be there.
+    /// Makes the folder. An empty folder may exist.
     pub fn new(folder: &Path) -> Result<Self, Failure> {
         let shown = shown(folder);
         let fail = |error: std::io::Error| match error.kind() {
@@ -111,7 +111,7 @@ impl Place {
         Ok(Self(folder.into()))
     }
 
-    /// Writes a new file. It never replaces one.
+    /// Writes a new file. A file that exists is never replaced.
     pub fn write(&self, path: &str, text: &str) -> Result<(), Failure> {
         let path = self.0.join(path);
         let folder = path.parent().unwrap_or(&self.0);
