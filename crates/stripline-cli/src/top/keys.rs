@@ -1,10 +1,10 @@
-//! Keys from the bytes that a terminal sends.
+//! Keys, parsed from the bytes that a terminal sends.
 
-/// The longest sequence that begins with an escape; a longer one is no key.
+/// The longest sequence that begins with an escape. A longer sequence is not a key.
 const SEQUENCE_MAX: usize = 16;
 const ESCAPE: u8 = 0x1b;
 
-/// A key, as far as the view uses it.
+/// A key that the view uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Up,
@@ -21,7 +21,7 @@ pub(super) enum Key {
     Text(char),
 }
 
-/// Splits bytes into keys. A key may come in several parts.
+/// Splits bytes into keys. The bytes of a key may arrive in several parts.
 #[derive(Debug, Default)]
 pub(super) struct KeyParser {
     pending: Vec<u8>,
@@ -41,7 +41,7 @@ impl KeyParser {
         keys
     }
 
-    /// Returns the escape key, if that was the last byte: no sequence followed it.
+    /// Returns the escape key if the last byte was an escape and no sequence followed it.
     pub fn after_pause(&mut self) -> Option<Key> {
         let is_escape = self.pending == [ESCAPE];
         self.pending.clear();
@@ -49,7 +49,7 @@ impl KeyParser {
     }
 }
 
-/// Returns the length of the first key, and the key if it is one that the view uses. `None`: more
+/// Returns the length of the first key, and the key if the view uses it. Returns `None` if more
 /// bytes are needed.
 fn first(bytes: &[u8]) -> Option<(usize, Option<Key>)> {
     let key = match *bytes.first()? {
@@ -85,13 +85,13 @@ fn sequence(bytes: &[u8]) -> Option<(usize, Option<Key>)> {
     Some((length, key))
 }
 
-/// Parses a character in UTF-8. A byte that cannot begin or go on one is left out.
+/// Parses a character in UTF-8. A byte that can neither begin nor continue a character is left out.
 fn character(bytes: &[u8]) -> Option<(usize, Option<Key>)> {
     let text = &bytes[..bytes.len().min(4)];
     let valid = match std::str::from_utf8(text) {
         Ok(valid) => valid,
         Err(error) if error.valid_up_to() == 0 => {
-            // Without a length of the error, the rest of the character has not arrived yet.
+            // Without an error length, the rest of the character has not arrived yet.
             return error.error_len().map(|length| (length, None));
         }
         Err(error) => std::str::from_utf8(&text[..error.valid_up_to()]).unwrap_or_default(),
@@ -117,7 +117,7 @@ mod tests {
             keys(b"\x1b[5~q\x1b[6~\r\x7f\x03"),
             [Key::PageUp, Key::Text('q'), Key::PageDown, Key::Enter, Key::Backspace, Key::Interrupt,]
         );
-        // Those of other keys are left out, and what is no sequence ends.
+        // Sequences of other keys and control characters are left out.
         assert_eq!(keys(b"\x1b[1;5Cx\x1b[15~y\x01z"), "xyz".chars().map(Key::Text).collect::<Vec<_>>());
         assert_eq!(keys(b"\x1bx"), [Key::Escape, Key::Text('x')]);
         assert_eq!(keys(&[b"\x1b[".as_slice(), &[b'0'; SEQUENCE_MAX]].concat()), []);

@@ -26,19 +26,19 @@ use model::{Action, Model};
 use raw_terminal::{Input, RawTerminal};
 use snapshot::Snapshot;
 
-/// How long the view waits for a key before it checks signals, news and the size of the terminal.
+/// The longest wait for a key before the view checks signals, news and the terminal's size.
 const POLL_TIME: Duration = Duration::from_millis(50);
 /// The longest wait for a component to apply a change.
 const SET_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A report of the other threads to the view.
+/// A message from the other threads to the view.
 enum News {
     Snapshot(Box<Snapshot>),
     /// There is no snapshot, for this reason.
     Trouble(String),
-    /// The outcome of so many settings.
+    /// The outcome of this number of settings.
     Outcome(usize, Result<String, String>),
-    /// A log record of this process, which would disturb the picture.
+    /// A log record of this process. Printed directly, it would disturb the picture.
     Record(String),
     Ended,
 }
@@ -49,7 +49,7 @@ enum End {
     Quit,
     /// The waveform has ended.
     Waveform,
-    /// Another thread has ended by a panic, which has printed its message.
+    /// Another thread has panicked, and the message was printed.
     Panic,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Exit {
     }
 }
 
-/// Sets the flag at a signal that is not ignored. A second one ends this process at once.
+/// Sets the flag at a signal that is not ignored. A second signal ends this process at once.
 fn handle_signals(ended: &Arc<AtomicBool>) -> io::Result<()> {
     for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(ended))?;
@@ -114,7 +114,7 @@ fn handle_signals(ended: &Arc<AtomicBool>) -> io::Result<()> {
 /// Passes log records on to the view.
 fn show_records(news: &Sender<News>) {
     let news = news.clone();
-    // A wrong value was reported when the process started.
+    // A wrong value was already reported when the process started.
     let filter = LogFilter::from_environment().ok().flatten().unwrap_or_default();
     let max = filter.max_level();
     let sink = move |record: &log::Record<'_>| {
@@ -158,7 +158,7 @@ fn find(arguments: &TopArguments) -> Result<ControlClient, Exit> {
     }
 }
 
-/// Draws, and handles keys, until the end.
+/// Draws the view and handles keys, until the end.
 fn show(
     raw: &mut RawTerminal,
     mut model: Model,
@@ -168,7 +168,7 @@ fn show(
 ) -> io::Result<End> {
     let is_coloured = terminal::is_stdout_coloured();
     loop {
-        // A thread that has ended in order has sent the reason before.
+        // A thread that ended normally has already sent the reason.
         let failed = has_failed();
         for new in news.try_iter() {
             match new {
@@ -186,7 +186,7 @@ fn show(
         if ended.load(Ordering::Relaxed) {
             return Ok(End::Quit);
         }
-        // A terminal that has hung up takes no output; the input has the reason.
+        // A terminal that has hung up takes no output. The input reports the end.
         let drawn = raw.draw(&model.frame(RawTerminal::size(), is_coloured));
         let keys = match raw.input(POLL_TIME)? {
             Input::Keys(keys) => keys,
@@ -216,7 +216,8 @@ fn read_until_end(client: &ControlClient, every: Duration, news: &Sender<News>) 
         if news.send(new).is_err() || has_ended {
             return;
         }
-        // On a machine where a snapshot takes long, the pause is as long as the snapshot.
+        // If a snapshot takes longer than half of the interval, the pause is as long as the
+        // snapshot.
         let took = begin.elapsed();
         std::thread::sleep(every.saturating_sub(took).max(took));
     }
@@ -227,7 +228,7 @@ fn set_until_end(client: &ControlClient, requests: &Receiver<Setting>, news: &Se
     while let Ok(first) = requests.recv() {
         let all: Vec<Setting> = [first].into_iter().chain(requests.try_iter()).collect();
         let count = all.len();
-        // Of several values for a property, the last one counts.
+        // If a property has several new values, only the last one is set.
         let last: BTreeMap<(String, String), Setting> = all
             .into_iter()
             .map(|setting| ((setting.component.clone(), setting.property.clone()), setting))
@@ -241,7 +242,7 @@ fn set_until_end(client: &ControlClient, requests: &Receiver<Setting>, news: &Se
     }
 }
 
-/// Sets a property. Returns what to show.
+/// Sets a property. Returns the text to show.
 fn set(client: &ControlClient, setting: Setting) -> Result<String, String> {
     let place = format!("{}.{}", setting.component, setting.property);
     let changes = client.set(&[setting], SET_TIMEOUT).map_err(|error| format!("{place}: {error}"))?;

@@ -1,4 +1,4 @@
-//! What the view shows, and what keys do: no terminal here.
+//! The content of the view and the effect of keys, independent of a terminal.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,13 +12,13 @@ use crate::control::{restarts, state_of};
 use crate::format::{grouped, packets, printable, quantity, time};
 use crate::table::{Cell, Table, Tone, cut};
 
-/// Rates, loads and latencies are those of so much time.
+/// The time over which rates, loads and latencies are measured.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Latencies in a sparkline.
+/// The number of latencies in a sparkline.
 const HISTORY_MAX: usize = 12;
 /// The most characters of a name or value.
 const CELL_MAX: usize = 40;
-/// The most characters of a value that is typed.
+/// The most characters of a value that the user types.
 const TYPED_MAX: usize = 1000;
 const HELP: &str = "q quit  ↑↓ property  ←→ change  Enter type  PgUp PgDn scroll";
 const HELP_TYPING: &str = "Enter set  Esc discard  Ctrl-C quit";
@@ -27,7 +27,7 @@ const HELP_TYPING: &str = "Enter set  Esc discard  Ctrl-C quit";
 pub(super) struct Model {
     /// The waveform's name.
     name: String,
-    /// Samples of the last second or so, the newest last.
+    /// Snapshots of about the last second, the newest last.
     past: VecDeque<Snapshot>,
     /// Mean latencies between two snapshots, by connection. `None`: no packet was measured.
     history: BTreeMap<String, VecDeque<Option<f64>>>,
@@ -35,22 +35,23 @@ pub(super) struct Model {
     selected: usize,
     /// The value that is being typed.
     typed: Option<String>,
-    /// Values that were requested and may not be in the newest snapshot, by component and property.
+    /// Values that were requested, by component and property. The newest snapshot may not have them
+    /// yet.
     requested: BTreeMap<(String, String), String>,
     /// Requests without an outcome.
     outstanding: usize,
     status: (String, Tone),
     /// The reason that there is no new snapshot.
     trouble: Option<String>,
-    /// The first line that is shown, if they do not all fit.
+    /// The first line that is shown, if not all lines fit.
     first: usize,
-    /// The selected line must be among them.
+    /// Whether the selected line must be among the lines that are shown.
     is_following: bool,
-    /// Lines that were shown last time.
+    /// The number of lines shown last time.
     height: usize,
 }
 
-/// The consequence of a key.
+/// The effect of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Nothing,
@@ -101,7 +102,7 @@ impl Model {
         self.selected = self.selected.min(self.changeable().len().saturating_sub(1));
     }
 
-    /// Shows why there is no new snapshot, until there is one.
+    /// Shows the reason that there is no new snapshot, until there is one.
     pub fn trouble(&mut self, problem: &str) {
         self.trouble = Some(one_line(problem));
     }
@@ -111,7 +112,7 @@ impl Model {
         self.status = (one_line(text), Tone::Warning);
     }
 
-    /// Shows the outcome of so many requests.
+    /// Shows the outcome of this number of requests.
     pub fn outcome(&mut self, requests: usize, outcome: Result<String, String>) {
         self.outstanding = self.outstanding.saturating_sub(requests);
         self.status = match outcome {
@@ -200,7 +201,7 @@ impl Model {
         all.filter(|reading| reading.access == Access::Changeable).collect()
     }
 
-    /// Returns a line for each row of the terminal, of its width.
+    /// Returns a line for each row of the terminal, as wide as the terminal.
     pub fn frame(&mut self, (columns, rows): (u16, u16), is_coloured: bool) -> Vec<String> {
         let (width, rows) = (usize::from(columns), usize::from(rows));
         let (mut lines, selected) = self.body(width, is_coloured);
@@ -218,7 +219,8 @@ impl Model {
         lines
     }
 
-    /// Returns the status and the help; in a single row, the more important one.
+    /// Returns the status and the help. With a single row, returns the status, or the help if the
+    /// status is empty.
     fn foot(&self, width: usize, rows: usize, is_coloured: bool) -> Vec<String> {
         let (status, tone) = match (&self.typed, &self.trouble) {
             (Some(typed), _) => {
@@ -239,7 +241,7 @@ impl Model {
         }
     }
 
-    /// Returns all lines above that, and the index of the selected one.
+    /// Returns all lines above the status, and the index of the selected line.
     fn body(&self, width: usize, is_coloured: bool) -> (Vec<String>, Option<usize>) {
         let Some(now) = self.past.back() else {
             return (vec![padded(&format!("{}: waiting for its launcher", self.name), width)], None);
@@ -258,7 +260,8 @@ impl Model {
         lines.push(empty);
         let selected = lines.len() + 1 + self.selected;
         lines.extend(properties.lines(width, is_coloured));
-        // The mark stands in the space before the first column, and is seen without colours, too.
+        // The mark replaces the space before the first column, so that it is visible without
+        // colours, too.
         if let (Some(line), true) = (properties.lines(width, false).get(1 + self.selected), width > 0) {
             let marked = format!(">{}", line.strip_prefix(' ').unwrap_or(line));
             lines[selected] = if is_coloured { format!("\x1b[7m{marked}\x1b[0m") } else { marked };
@@ -298,7 +301,7 @@ impl Model {
     /// Returns the load of one processor by a component, in percent.
     fn load(&self, now: &Snapshot, component: &str) -> Option<f64> {
         let busy = now.busy_s.get(component)?;
-        // A process that was started again begins anew.
+        // The counter of a restarted process begins at zero.
         let its = |past: &Snapshot| past.busy_s.get(component).copied().filter(|past| past.pid == busy.pid);
         let (time, before) = self.past.iter().find_map(|past| Some((past.time, its(past)?)))?;
         let seconds = seconds_between(time, now.time)?;
@@ -310,7 +313,7 @@ impl Model {
             Table::new(&["CONNECTION", "PACKETS/S", "RATE", "LOST", "LAG", "LATENCY", "LATENCIES"])
                 .numbers(&["PACKETS/S", "RATE", "LOST", "LAG", "LATENCY"])
                 .droppable(&["RATE", "LAG", "PACKETS/S", "LATENCIES", "LATENCY"]);
-        // In the order of their senders in the waveform.
+        // Connections are in the order of their senders in the waveform.
         let sender = |name: &str| {
             let component = name.split('.').next().unwrap_or_default();
             now.waveform.components.iter().position(|known| known.name == component)
@@ -387,18 +390,18 @@ fn padded(text: &str, width: usize) -> String {
     text + &" ".repeat(width.saturating_sub(used))
 }
 
-/// Returns the time between two snapshots in seconds; `None`: it is the same one.
+/// Returns the time between two snapshots in seconds. `None`: both are the same snapshot.
 fn seconds_between(before: Instant, now: Instant) -> Option<f64> {
     let seconds = now.duration_since(before).as_secs_f64();
     (seconds > 0.0).then_some(seconds)
 }
 
-/// Returns the growth of a counter. One that has fallen began anew.
+/// Returns the growth of a counter. A counter that has fallen was reset to zero in between.
 fn since(now: u64, before: u64) -> u64 {
     if now < before { now } else { now - before }
 }
 
-/// Returns the mean latency between two snapshots; `None`: no packet was measured.
+/// Returns the mean latency between two snapshots. `None`: no packet was measured.
 fn latency_ns(now: &Counters, before: &Counters) -> Option<f64> {
     let is_anew = now.latency_samples < before.latency_samples;
     let (measured, sum_ns) = if is_anew { (0, 0) } else { (before.latency_samples, before.latency_sum_ns) };
@@ -406,7 +409,8 @@ fn latency_ns(now: &Counters, before: &Counters) -> Option<f64> {
     (count > 0).then(|| now.latency_sum_ns.saturating_sub(sum_ns) as f64 / count as f64)
 }
 
-/// Returns the packets that wait, and the most that may; on sockets, the bytes in the kernel.
+/// Returns the number of waiting packets and the limit. On sockets, returns the bytes in the
+/// kernel.
 fn lag(counters: &Counters) -> String {
     match (counters.waiting, counters.kernel_bytes) {
         (Some(packets), _) => format!("{}/{}", grouped(packets), grouped(counters.depth.into())),
@@ -415,18 +419,19 @@ fn lag(counters: &Counters) -> String {
     }
 }
 
-/// Draws latencies from zero to the largest of them; a space stands for none.
+/// Draws latencies on a scale from zero to the largest one. A space stands for a missing latency.
 fn sparkline(latencies: &VecDeque<Option<f64>>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = latencies.iter().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
     let bar = |latency: f64| BARS[((latency / most * 7.0).round() as usize).min(7)];
     let bars: String = latencies.iter().map(|latency| latency.map_or(' ', bar)).collect();
-    // The newest stands at the right end, and the width does not change.
+    // The newest latency is at the right end, and the width does not change.
     if latencies.iter().all(Option::is_none) { String::new() } else { format!("{bars:>HISTORY_MAX$}") }
 }
 
-/// Returns the value after or before this one. Numbers change by one unit of their second digit,
-/// whole ones by one at least; words in their order; `None`: there is no next one.
+/// Returns the value after or before this one; `None`: there is no such value. Numbers change by
+/// one unit of their second digit, and integers by at least one. Words follow the order in
+/// `allowed`.
 fn stepped(now: &str, kind: &Value, allowed: &str, is_up: bool) -> Option<String> {
     match kind {
         Value::Boolean(_) => Some((now != "true").to_string()),
@@ -440,14 +445,15 @@ fn stepped(now: &str, kind: &Value, allowed: &str, is_up: bool) -> Option<String
         Value::Float(_) => {
             let now: f64 = now.parse().ok().filter(|now: &f64| now.is_finite())?;
             let exponent = if now == 0.0 { -1 } else { now.abs().log10().floor() as i32 - 1 };
-            // Powers of ten with a positive exponent are exact, so that 0.3 has no further digits.
+            // Powers of ten with a positive exponent are exact. The division keeps 0.3 from getting
+            // further digits.
             let power = 10f64.powi(exponent.abs());
             let units = if exponent < 0 { now * power } else { now / power };
             let units = units.round() + if is_up { 1.0 } else { -1.0 };
             let new = if exponent < 0 { units / power } else { units * power };
             new.is_finite().then(|| (new + 0.0).to_string())
         }
-        // A text with allowed values is a choice, and these are its words.
+        // A text with allowed values is a choice among these words.
         Value::Text(_) => {
             let words: Vec<&str> = allowed.split(" | ").filter(|word| !word.is_empty()).collect();
             let index = words.iter().position(|word| *word == now)?;
@@ -478,7 +484,7 @@ mod tests {
         }
     }
 
-    /// Returns a snapshot so long after the start. The filter is loaded by a quarter.
+    /// Returns a snapshot `ms` after the start. The filter has a load of 25 %.
     fn snapshot(start: Instant, ms: u64, counters: Option<Counters>) -> Snapshot {
         let text = r#"{ "name": "radio", "pid": 9, "file": "", "phase": "running", "elapsed_s": 3.0,
             "packets": 1234, "lost": 7, "components": [
@@ -547,7 +553,8 @@ mod tests {
         let row = |begin: &str| text.lines().find(|line| line[1..].starts_with(begin)).unwrap();
         let words = |begin: &str| row(begin).split_whitespace().collect::<Vec<_>>().join(" ");
         assert_eq!(words("filter"), "filter fir-filter suspended 11 25 % 2");
-        // 100 packets a second; 300 us for 100 of them; first 1 us and then 5 us.
+        // 100 packets a second. The mean of 100 latencies is 3 us; the sparkline has 1 us, then 5
+        // us.
         assert_eq!(words("tone.out"), "tone.out -> filter.in 100 100 kB/s 7 3/64 3.00 µs ▂█");
         assert_eq!(words("filter.high"), ">filter.high 4000 Hz 0 or more");
         assert!(text.starts_with("radio: running for 3 s in process 9, 1,234 packets, 7 lost\n"), "{text}");
@@ -558,7 +565,7 @@ mod tests {
         let (mut model, start) = (model(), Instant::now() + Duration::from_secs(2));
         model.add(snapshot(start, 0, None));
         assert!(text(&mut model).contains("tone.out -> filter.in          -"), "{}", text(&mut model));
-        // Its counters begin anew.
+        // The counters of the restarted connection begin at zero.
         model.add(snapshot(start, 2000, Some(counters(10, 10_000))));
         model.add(snapshot(start, 4000, Some(counters(20, 20_000))));
         assert!(text(&mut model).contains("1.00 µs         ▂█  ▂"), "{}", text(&mut model));
@@ -635,7 +642,7 @@ mod tests {
     fn arrows_change_the_selected_property() {
         let mut model = model();
         assert_eq!(model.key(Key::Right), set("high", "4100"));
-        // The value that was requested is the next one's base.
+        // The next step begins at the requested value.
         assert_eq!(model.key(Key::Text('+')), set("high", "4200"));
         assert!(text(&mut model).contains("4000 -> 4200"));
         model.outcome(2, Ok("filter.high = 4200".into()));

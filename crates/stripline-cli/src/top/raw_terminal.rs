@@ -1,4 +1,5 @@
-//! The terminal while the view is open: raw keys, an own page, and its state before at the end.
+//! The terminal while the view is open: raw keys and a page for the view. Its state before is
+//! restored at the end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -14,42 +15,42 @@ use rustix::termios::{OptionalActions, Termios};
 
 use super::keys::{Key, KeyParser};
 
-/// Opens the second page of the terminal, hides the cursor, and does not wrap lines.
+/// Opens the second page of the terminal, hides the cursor, and turns line wrapping off.
 const OPEN: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const CLOSE: &str = "\x1b[?2026l\x1b[?7h\x1b[?25h\x1b[?1049l";
-/// Begin and end a picture that the terminal shows at once; others ignore them.
+/// Begin and end a picture that the terminal shows at once. Other terminals ignore both sequences.
 const BEGIN: &str = "\x1b[?2026h";
 const END: &str = "\x1b[?2026l";
-/// The size of a terminal that does not report it.
+/// The size assumed for a terminal that does not report its size.
 const SIZE_DEFAULT: (u16, u16) = (80, 24);
 /// The largest size that is drawn.
 const SIZE_MAX: u16 = 1000;
 
-/// The longest wait for a terminal that takes no output, to restore it.
+/// The longest wait until the terminal takes the sequence that restores it.
 const CLOSE_TIME: Duration = Duration::from_secs(1);
 
-/// The terminal to restore, until that is done.
+/// The state of the terminal that must be restored. Empty after the restore.
 static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
 
-/// The terminal as it was before.
+/// The state of the terminal before the view.
 struct Before {
     settings: Termios,
     output: File,
 }
 
-/// The terminal. It is restored when this is dropped, and before the message of a panic.
+/// The terminal. It is restored when this value is dropped, and before the message of a panic.
 pub(super) struct RawTerminal {
     parser: KeyParser,
     output: File,
     drawn: String,
-    /// Bytes of it that the terminal has not taken yet.
+    /// Bytes of the picture that the terminal has not taken yet.
     unwritten: Vec<u8>,
 }
 
 /// Keys, or the end of the terminal.
 pub(super) enum Input {
     Keys(Vec<Key>),
-    /// It has hung up.
+    /// The terminal has hung up.
     End,
 }
 
@@ -57,7 +58,7 @@ impl RawTerminal {
     /// Takes over the terminal.
     ///
     /// # Errors
-    /// When the terminal does not take its settings.
+    /// The terminal does not accept the settings.
     pub fn open() -> io::Result<Self> {
         let settings = rustix::termios::tcgetattr(io::stdin())?;
         let mut raw = settings.clone();
@@ -77,7 +78,7 @@ impl RawTerminal {
         Ok(terminal)
     }
 
-    /// Returns columns and rows.
+    /// Returns the columns and rows of the terminal.
     pub fn size() -> (u16, u16) {
         let size = rustix::termios::tcgetwinsize(io::stdout()).map(|size| (size.ws_col, size.ws_row));
         let (columns, rows) =
@@ -85,11 +86,12 @@ impl RawTerminal {
         (columns.min(SIZE_MAX), rows.min(SIZE_MAX))
     }
 
-    /// Draws lines, which have the width of the terminal, from its first row on. Writes nothing if
-    /// they are as before, or while the terminal has not taken the lines before.
+    /// Draws lines, which must have the width of the terminal, from the first row on. Writes
+    /// nothing if the lines have not changed, or while the terminal has not taken the previous
+    /// lines.
     ///
     /// # Errors
-    /// When the terminal cannot be written to.
+    /// The terminal cannot be written to.
     pub fn draw(&mut self, lines: &[String]) -> io::Result<()> {
         if self.unwritten.is_empty() {
             let rows = (1..).zip(lines).map(|(row, line)| format!("\x1b[{row};1H{line}"));
@@ -102,7 +104,7 @@ impl RawTerminal {
         self.write()
     }
 
-    /// Writes what the terminal takes now.
+    /// Writes the bytes that the terminal takes without a wait.
     fn write(&mut self) -> io::Result<()> {
         while !self.unwritten.is_empty() {
             match self.output.write(&self.unwritten) {
@@ -115,10 +117,10 @@ impl RawTerminal {
         Ok(())
     }
 
-    /// Waits for keys for that long.
+    /// Waits for keys, at most for `time`.
     ///
     /// # Errors
-    /// When the system cannot wait.
+    /// The system cannot wait.
     pub fn input(&mut self, time: Duration) -> io::Result<Input> {
         let stdin = io::stdin();
         let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
@@ -129,7 +131,7 @@ impl RawTerminal {
             Err(Errno::INTR) => return Ok(Input::Keys(Vec::new())),
             Err(error) => return Err(error.into()),
         }
-        // A terminal that has hung up can be read at once, for ever.
+        // A terminal that has hung up is always ready to read.
         if polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
             return Ok(Input::End);
         }
@@ -149,16 +151,17 @@ impl Drop for RawTerminal {
     }
 }
 
-/// Opens the terminal behind standard output again, so that only this program does not wait for it.
-/// The descriptor of standard output is shared with the shell.
+/// Opens the terminal behind standard output again, with non-blocking writes. The descriptor of
+/// standard output cannot be changed for this, because the shell shares it.
 fn output() -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
-    // A terminal of another user cannot be opened again. Then a draw waits until it is taken.
+    // The terminal of another user cannot be opened again. Then each draw waits until the terminal
+    // takes the bytes.
     options.open("/proc/self/fd/1").or_else(|_| Ok(io::stdout().as_fd().try_clone_to_owned()?.into()))
 }
 
-/// Restores the terminal, once. Without effect on one that has hung up.
+/// Restores the terminal, once. Has no effect on a terminal that has hung up.
 fn restore() {
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(Before { settings, mut output }) = before else { return };

@@ -1,4 +1,4 @@
-//! The figures of a waveform at one moment: from its launcher, its ports and the kernel.
+//! The figures of a waveform at one moment, from the launcher, the ports and the kernel.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,12 +9,12 @@ use stripline_waveform::control::{
     ControlClient, ControlError, PropertyReading, RunningComponent, RunningWaveform,
 };
 
-/// Ticks of processor time in a second, which Linux fixes for user space.
+/// Ticks of processor time in a second. Linux fixes this number for user space.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Bytes of a thread's name that the kernel keeps.
+/// The longest thread name that the kernel keeps, in bytes.
 const THREAD_NAME_MAX: usize = 15;
 
-/// All that is read at one moment.
+/// All figures that are read at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub time: Instant,
@@ -32,11 +32,12 @@ pub(super) struct Counters {
     pub bytes: u64,
     pub lost: u64,
     pub depth: u32,
-    /// Packets that wait in rings and queues, where that can be read.
+    /// Packets that wait in rings and queues, where the count can be read.
     pub waiting: Option<u64>,
     /// Bytes that wait in the kernel's socket.
     pub kernel_bytes: Option<u64>,
-    /// Packets with a measured latency, and the sum of these.
+    /// The number of packets with a measured latency. `latency_sum_ns` is the sum of these
+    /// latencies.
     pub latency_samples: u64,
     pub latency_sum_ns: u64,
 }
@@ -52,7 +53,7 @@ impl Snapshot {
     /// Takes a snapshot.
     ///
     /// # Errors
-    /// When the launcher does not answer, or the system's lists cannot be read.
+    /// The launcher does not answer, or the system's lists cannot be read.
     pub fn take(client: &ControlClient) -> Result<Self, ControlError> {
         let waveform = client.show()?;
         let properties = client.get(None, None)?;
@@ -68,7 +69,7 @@ impl Snapshot {
     }
 }
 
-/// Joins the figures of both ends of each connection.
+/// Combines the figures of both ends of each connection.
 fn counters(processes: &[&Process]) -> BTreeMap<String, Counters> {
     let mut readers = BTreeMap::<&str, Vec<&Reader>>::new();
     for reader in processes.iter().flat_map(|process| &process.sending).flat_map(|port| &port.readers) {
@@ -96,8 +97,9 @@ fn counters(processes: &[&Process]) -> BTreeMap<String, Counters> {
     found
 }
 
-/// Reads the processor time of a component. In a process with others it is that of its own thread,
-/// if the name of the thread is its own, too.
+/// Reads the processor time of a component. If the component shares a process, reads the time of
+/// the thread with the component's name. Returns `None` if another component's thread has the same
+/// name.
 fn busy(component: &RunningComponent, all: &[RunningComponent]) -> Option<Busy> {
     let pid = component.pid?;
     if component.placement == Placement::Process {
@@ -117,7 +119,7 @@ fn busy(component: &RunningComponent, all: &[RunningComponent]) -> Option<Busy> 
     seconds.reduce(|one, other| one + other).map(|seconds| Busy { pid, seconds })
 }
 
-/// Returns the name of a component's thread: as much of its own as the kernel keeps.
+/// Returns the name of a component's thread: the component's name, as far as the kernel keeps it.
 fn thread_name(component: &str) -> &str {
     let mut end = component.len().min(THREAD_NAME_MAX);
     while !component.is_char_boundary(end) {
