@@ -1,6 +1,7 @@
-// The token of the printed address, and requests that show it.
+// The token of the printed address, and requests that carry it.
 
-// The token stays in the page's memory: cookies and addresses would reach other servers of this host.
+// The token stays in the page's memory. Cookies and addresses would reach other servers of this
+// host.
 const token = new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
 history.replaceState(null, "", location.pathname);
 // The user opens the printed address in the tab of this page.

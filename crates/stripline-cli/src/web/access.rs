@@ -1,10 +1,11 @@
-//! Which requests are served: those with the token, to this machine's own names, from the page.
+//! The rules for requests: a request needs the token, a name of this machine, and the page as its
+//! origin.
 
 use super::request::Request;
 
 /// Bytes of a token.
 const TOKEN_BYTES: usize = 16;
-/// The variable that may have a token.
+/// The environment variable that may contain a token.
 const TOKEN_VARIABLE: &str = "STRIPLINE_WEB_TOKEN";
 
 /// The rules of one server.
@@ -25,10 +26,11 @@ pub(super) enum Admission {
 }
 
 impl Access {
-    /// Creates the rules with the token of the environment, or a new one of the system.
+    /// Creates the rules with the token of the environment, or with a new random token.
     ///
     /// # Errors
-    /// A sentence: the environment's token has another form, or there are no random numbers.
+    /// A sentence: the token of the environment has a wrong form, or the system has no random
+    /// numbers.
     pub(super) fn new(port: u16) -> Result<Self, String> {
         let token = match std::env::var(TOKEN_VARIABLE) {
             Ok(token) if is_token(&token) => token,
@@ -50,13 +52,14 @@ impl Access {
         format!("http://127.0.0.1:{}/#token={}", self.port, self.token)
     }
 
-    /// Checks a request, which may be for a file of the page. Nothing of it is used before.
+    /// Checks a request, which may be for a file of the page. The caller must not use any part of
+    /// the request before.
     ///
-    /// The token comes in a field that only the page's own script writes. A browser would send a
-    /// cookie to every port of this host, where other users' servers may listen.
+    /// The token is in a header field that only the page's own script writes. A browser would send
+    /// a cookie to every port of this host, where other users' servers may listen.
     pub(super) fn check(&self, request: &Request, is_file: bool) -> Admission {
         use Admission::{File, Refused, Served};
-        // Another site's name may lead to this address (DNS rebinding).
+        // The name of another site may lead to this address (DNS rebinding).
         let Some(host) = request.field("host").filter(|host| self.is_own(host)) else {
             return Refused("the Host is not that of this page; use the printed address");
         };
@@ -79,12 +82,13 @@ impl Access {
 
     fn is_own(&self, host: &str) -> bool {
         let name = host.strip_suffix(&format!(":{}", self.port));
-        // Browsers leave out the port 80.
+        // Browsers leave port 80 out.
         let name = name.or_else(|| Some(host).filter(|_| self.port == 80));
         matches!(name, Some("127.0.0.1" | "localhost" | "[::1]"))
     }
 
-    /// Compares with the token in a time that does not depend on where they differ.
+    /// Compares a token with the right one. The time does not depend on the position of a
+    /// difference.
     fn is_right(&self, other: &str) -> bool {
         let (own, other) = (self.token.as_bytes(), other.as_bytes());
         let difference = own.iter().zip(other).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));

@@ -1,4 +1,4 @@
-// The page: connects to the stream of events, and keeps what is chosen.
+// The page connects to the stream of events, and keeps the user's choices.
 
 import { request } from "./access.js";
 import { Graph } from "./graph.js";
@@ -14,15 +14,15 @@ const forms = new PropertyForms(at("properties"));
 let stream = null;
 let state = null;
 let seen = false;
-// Whether the chosen waveform runs.
+// Whether the chosen waveform is running.
 let runs = false;
-// The connections shown last, and when they were all there.
+// The connections shown last, and the time when all of them were present.
 let kept = { connections: [], at_ms: 0 };
 
 const keyOf = (it) => `${it.from} -> ${it.to}`;
 
-// Shows the stream of events for what is chosen, and opens it again when it breaks. A spectrum is measured only while its
-// stream is open.
+// Opens the stream of events for the user's choices, and opens it again when it breaks. A spectrum
+// is measured only while its stream is open.
 async function connect() {
   stream?.abort();
   const { signal } = (stream = new AbortController());
@@ -37,7 +37,7 @@ async function connect() {
     if (response?.ok) await receiveAll(response.body.pipeThrough(new TextDecoderStream()).getReader(), signal);
     if (signal.aborted) return;
     if (response && !response.ok) return badge("status", await refusal(response), "bad");
-    // Without a response. A stream that has ended may have given its place to another page.
+    // There was no response. A stream that has ended may have lost its place to another page.
     if (!response) badge("status", "the server is gone; trying again", "bad");
     await new Promise((resume) => setTimeout(resume, 1000));
   }
@@ -61,7 +61,7 @@ async function receiveAll(reader, signal) {
       try {
         receive(JSON.parse(event.slice("data: ".length)));
       } catch (error) {
-        // The next event may be shown all the same.
+        // An event that cannot be shown does not affect the next one.
         reportError(error);
       }
     }
@@ -73,7 +73,7 @@ function badge(id, text, kind) {
   at(id).className = `badge ${kind}`;
 }
 
-// Shows the options of a list. One that is open stays open if they are the same.
+// Fills a list with options. If the options have not changed, an open list stays open.
 function options(id, list, value) {
   const select = at(id);
   const shape = JSON.stringify(list);
@@ -101,7 +101,7 @@ function receive(update) {
   runs = Boolean(running);
   if (!runs) return showEnd();
   seen = true;
-  // Connections are gone a moment before their waveform, or while a component is started again.
+  // Connections disappear a moment before their waveform, or while a component is restarted.
   const isLess = state.connections.length < kept.connections.length;
   if (isLess && (running.phase === "stopping" || state.at_ms - kept.at_ms < 3000)) state.connections = kept.connections;
   else kept = { connections: state.connections, at_ms: state.at_ms };
@@ -122,7 +122,7 @@ function showEnd() {
   if (!seen) at("graph").textContent = "As soon as a waveform runs, it is shown here: stripline run FILE.toml";
 }
 
-// Chooses what is not chosen yet, and shows the lists.
+// Makes the choices that are still missing, and shows the lists.
 function showChoices(running) {
   const connections = state.connections;
   if (!connections.some((it) => keyOf(it) === chosen.connection)) {
@@ -207,7 +207,7 @@ function chooseComponent(name) {
 
 let isAsking = false;
 
-// Shows the properties as they are now; called once a second.
+// Shows the current properties. Called once a second.
 async function showProperties() {
   if (!runs || !chosen.component || isAsking || document.hidden) return;
   isAsking = true;
@@ -216,7 +216,7 @@ async function showProperties() {
     const response = await request(`api/properties?${new URLSearchParams({ waveform: which.name, pid: which.pid })}`);
     if (response.ok) forms.show(which, chosen.component, await response.json());
   } catch {
-    // The stream of events reports a server that is gone.
+    // The stream of events reports that the server is gone.
   } finally {
     isAsking = false;
   }
@@ -229,7 +229,7 @@ at("waveform").addEventListener("change", (event) => {
 at("connection").addEventListener("change", (event) => chooseConnection(event.target.value));
 at("port").addEventListener("change", (event) => choosePort(event.target.value));
 at("component").addEventListener("change", (event) => chooseComponent(event.target.value));
-// A page that is not seen takes nothing from the waveform.
+// A hidden page takes no data from the waveform.
 document.addEventListener("visibilitychange", () => (document.hidden ? stream.abort() : connect()));
 setInterval(showProperties, 1000);
 connect();

@@ -1,5 +1,5 @@
-//! The clients that are connected, few of each kind. A newcomer always gets a place: the client of
-//! its kind that the server has waited for longest gives its place up.
+//! The connected clients. The number of each kind is limited, but a newcomer always gets a place:
+//! it replaces the client of the same kind for which the server has waited longest.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,17 +7,18 @@ use std::time::{Duration, Instant};
 
 use super::stream::ClientStream;
 
-/// Clients of all kinds at a time, with those that have given their places up and are about to end.
+/// The most clients of all kinds at a time, including clients that have lost their places and are
+/// about to end.
 pub(super) const CLIENTS_MAX: usize = 128;
-/// How long a newcomer waits for the end of a client, where [`CLIENTS_MAX`] have not ended.
+/// The time that a newcomer waits for the end of another client when there are [`CLIENTS_MAX`].
 const PLACE_TIME: Duration = Duration::from_millis(500);
-/// How long the end waits for the threads of the clients.
+/// The time that the server waits for the threads of the clients at the end.
 const END_TIME: Duration = Duration::from_secs(5);
 
-/// The kind of a client. Each kind has places of its own, which no other kind can take.
+/// The kind of a client. Each kind has places that no other kind can take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientKind {
-    /// The client has not shown the token, or needs none for a file of the page.
+    /// The client has not shown the token, or needs no token for a file of the page.
     WithoutToken,
     WithToken,
     /// The client has shown the token and receives a spectrum.
@@ -25,7 +26,7 @@ pub(super) enum ClientKind {
 }
 
 impl ClientKind {
-    /// Returns how many clients of the kind there may be at a time.
+    /// Returns the number of clients of this kind that may be connected at a time.
     const fn places(self) -> usize {
         match self {
             Self::WithoutToken => 32,
@@ -35,10 +36,10 @@ impl ClientKind {
     }
 }
 
-/// The clients that are connected.
+/// The connected clients.
 #[derive(Default)]
 pub(super) struct ClientTable {
-    /// The oldest first.
+    /// The entries, the oldest first.
     entries: Mutex<Vec<ClientEntry>>,
     changed: Condvar,
 }
@@ -46,7 +47,7 @@ pub(super) struct ClientTable {
 struct ClientEntry {
     number: u64,
     stream: Arc<ClientStream>,
-    /// `None`: the client has given its place up, and its thread is about to end.
+    /// `None`: the client has lost its place, and its thread is about to end.
     kind: Option<ClientKind>,
 }
 
@@ -58,8 +59,8 @@ pub(super) struct Client {
 }
 
 impl ClientTable {
-    /// Adds a client without the token, with a number that no other has. `None`: too many clients
-    /// are about to end.
+    /// Adds a client without the token. No other client may have the same `number`. Returns `None`
+    /// if too many clients are about to end.
     pub(super) fn add(self: &Arc<Self>, number: u64, stream: Arc<ClientStream>) -> Option<Client> {
         let mut entries = self.lock();
         let deadline = Instant::now() + PLACE_TIME;
@@ -85,7 +86,7 @@ impl ClientTable {
         }
     }
 
-    /// Waits for the end of a client; `None`: the deadline has passed.
+    /// Waits for the end of a client. Returns `None` after the deadline.
     fn wait<'t>(
         &self,
         entries: MutexGuard<'t, Vec<ClientEntry>>,
@@ -107,7 +108,7 @@ impl Client {
     /// Gives the client a place of another kind.
     ///
     /// # Errors
-    /// If the client has given its place up meanwhile.
+    /// The client has lost its place in the meantime.
     pub(super) fn become_one(&self, kind: ClientKind) -> io::Result<()> {
         let mut entries = self.table.lock();
         let own = entries.iter().position(|entry| entry.number == self.number && entry.kind.is_some());
@@ -127,8 +128,8 @@ impl Drop for Client {
     }
 }
 
-/// Makes room for a newcomer. If the server waits for no client of the kind, the oldest one is
-/// closed: a program that reads its events opens them again.
+/// Makes room for a newcomer of this kind. If the server waits for no client of the kind, the
+/// oldest client is closed. A page then opens its stream of events again.
 fn make_room(entries: &mut [ClientEntry], kind: ClientKind) {
     let of_kind = || entries.iter().enumerate().filter(|(_, entry)| entry.kind == Some(kind));
     if of_kind().count() < kind.places() {
@@ -163,7 +164,7 @@ mod tests {
             (client, end)
         }
 
-        /// Returns clients that have all places of a kind.
+        /// Fills all places of a kind, and returns the clients.
         fn fill(&mut self, kind: ClientKind) -> Vec<(Client, TcpStream)> {
             (0..kind.places()).map(|_| self.add(kind)).collect()
         }
@@ -178,7 +179,8 @@ mod tests {
         for kind in [WithoutToken, WithToken, WithSpectrum] {
             let mut clients = Clients::default();
             let mut all = clients.fill(kind);
-            // The oldest two take what is sent. Of the others, the youngest has stalled first.
+            // The two oldest clients take the data that is sent. Of the others, the youngest
+            // stalled first.
             for (client, _) in &all {
                 client.stream.send(b"event").unwrap();
             }
@@ -192,7 +194,7 @@ mod tests {
                 assert!(all[..number].iter().all(has_place), "{kind:?} {number}");
                 all[number] = newcomer;
             }
-            // The server waits for none: the oldest one goes.
+            // The server waits for no client, so the oldest one is closed.
             let newcomer = clients.add(kind);
             assert!(
                 has_place(&newcomer) && !has_place(&all[0]) && all[1..].iter().all(has_place),

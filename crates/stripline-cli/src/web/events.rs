@@ -1,4 +1,4 @@
-//! The stream of events of a page: the state, ten times a second at most.
+//! The stream of events of a page: the state, at most ten times a second.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::spectrum::{Spectrum, SpectrumView};
 
 /// The shortest time between two events.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// How old the state of an event may be: pages share one sample.
+/// The greatest age of the state in an event. Pages share one sample.
 const AGE_MAX: Duration = Duration::from_millis(90);
 
 /// One event.
@@ -23,7 +23,7 @@ const AGE_MAX: Duration = Duration::from_millis(90);
 struct Event<'a> {
     /// Milliseconds since the start of the server.
     at_ms: u64,
-    /// The name that the page is limited to.
+    /// The name of the waveform to which the page is limited.
     only: Option<&'a str>,
     waveforms: &'a [RunningWaveform],
     /// The connections of the waveform that the page shows.
@@ -66,7 +66,7 @@ pub(super) fn send(site: &Site, request: &Request, client: &Client) -> io::Resul
             problems: &snapshot.problems,
             spectrum: latest.as_ref(),
         };
-        // A client that does not take all of it in time is closed.
+        // A client that does not take the whole event in time is closed.
         stream.send(format!("data: {}\n\n", serde_json::to_string(&event)?).as_bytes())?;
         if let Some(latest) = latest {
             shown = latest;
@@ -82,7 +82,8 @@ fn open(site: &Site, which: &Selection, port: &str) -> Result<SpectrumView, Stri
     Ok(SpectrumView::open(client, component.into(), port.into()))
 }
 
-/// Returns the connections of the chosen waveform; of one name, those of the first.
+/// Returns the connections of the chosen waveform. Of several waveforms with the name, the first
+/// one is used.
 fn connections_of<'s>(snapshot: &'s PageState, which: Option<&Selection>) -> Vec<&'s ConnectionState> {
     let Some(which) = which else { return Vec::new() };
     let is_chosen =

@@ -1,10 +1,11 @@
-// The graph: components in layers from the sources on, connections as curves between them.
+// The graph: components in layers that begin at the sources, and connections as curves between
+// them.
 
 import { bytes, count, rate } from "./plots.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const NODE = { width: 140, height: 52, gapY: 42 };
-// The space between two columns: as the width allows, within these.
+// The limits of the space between two columns. Within them, the space depends on the width.
 const GAP = { least: 100, most: 200 };
 const MARGIN = 12;
 
@@ -18,8 +19,8 @@ function element(name, attributes, text) {
 
 const componentOf = (port) => port.slice(0, port.lastIndexOf("."));
 
-// Returns the layer of each component: one more than the largest of its senders. A circle ends at
-// the number of components.
+// Returns the layer of each component, which is one more than the largest layer of the component's
+// senders. Cycles end at the number of components.
 export function layersOf(names, edges) {
   const layers = new Map(names.map((name) => [name, 0]));
   for (let turn = 0; turn < names.length; turn++) {
@@ -36,7 +37,7 @@ export function layersOf(names, edges) {
   return layers;
 }
 
-// Returns the components of each column, near those that they are connected to.
+// Returns the components of each column, placed near the components that they are connected to.
 function columnsOf(names, edges) {
   const layers = layersOf(names, edges);
   const used = [...new Set(layers.values())].sort((a, b) => a - b);
@@ -60,7 +61,7 @@ export class Graph {
     this.nodes = new Map();
   }
 
-  // Shows a state. The picture is built anew only when components or connections have changed.
+  // Shows a state. The picture is rebuilt only when components or connections have changed.
   show(components, connections, chosen) {
     const names = components.map((it) => it.name);
     for (const it of connections) {
@@ -81,7 +82,7 @@ export class Graph {
     for (const it of connections) this.update(it, chosen);
   }
 
-  // Shows that no component runs any more. The figures stay as they were at the end.
+  // Shows that no component runs any more. The figures keep their last values.
   end() {
     for (const [name, node] of this.nodes) {
       node.classList.remove("running", "starting", "suspended");
@@ -154,7 +155,7 @@ export class Graph {
   edge(it, from, to, pairs) {
     const key = `${it.from} -> ${it.to}`;
     const [x1, y1, x2, y2] = [from.x + NODE.width, from.y + NODE.height / 2, to.x, to.y + NODE.height / 2];
-    // Several connections of the same two components, and those back, take ways of their own.
+    // Parallel connections and connections back take separate ways.
     const pair = JSON.stringify([from, to]);
     const shift = 44 * (pairs.get(pair) ?? 0);
     pairs.set(pair, (pairs.get(pair) ?? 0) + 1);
@@ -164,7 +165,7 @@ export class Graph {
     const path = back || shift
       ? `M${x1} ${y1} C${x1 + bend} ${low} ${x2 - bend} ${low} ${x2} ${y2}`
       : `M${x1} ${y1} C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
-    // On the curve; behind its middle, where those from one port are apart.
+    // The label is on the curve, past the middle, where the curves from one port are apart.
     const [x, y] = back || shift
       ? [(x1 + x2) / 2, (y1 + y2) / 8 + low * 0.75]
       : [x1 + (x2 - x1) * (y1 === y2 ? 0.5 : 0.59), y1 + (y2 - y1) * 0.68];

@@ -93,7 +93,7 @@ impl Text {
         let mut count = 0;
         let mut rest = latency.iter().peekable();
         for bits in LATENCY_BITS {
-            // A bucket of the pairs does not cross a power of two.
+            // A bucket of `latency` never crosses a power of two.
             while let Some((_, packets)) = rest.next_if(|(start, _)| *start < 1 << bits) {
                 count += packets;
             }

@@ -73,7 +73,7 @@ fn start(arguments: &WebArguments) -> Result<Exit, (Exit, String)> {
     Ok(Exit::Clean)
 }
 
-/// Listens on the loopback interface, and on no other.
+/// Listens on the loopback interface only.
 fn listen(port: u16) -> Result<TcpListener, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
         format!("cannot listen on 127.0.0.1:{port}: {error}; choose another --port, or leave it out")

@@ -1,4 +1,4 @@
-//! What runs now: waveforms and their connections, with rates.
+//! The state of the running waveforms and their connections, with rates.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ const RATE_TIME: Duration = Duration::from_secs(1);
 /// The most problems shown.
 const PROBLEMS_MAX: usize = 20;
 
-/// The waveforms that the page shows, and the ways to ask them.
+/// The waveforms that the page shows, and their control clients.
 pub(super) struct PageModel {
     only: Option<Selection>,
     sampler: Mutex<Sampler>,
@@ -34,14 +34,15 @@ pub(super) struct Selection {
 pub(super) struct PageState {
     pub waveforms: Vec<RunningWaveform>,
     pub connections: Vec<ConnectionState>,
-    /// What could not be asked.
+    /// Failures to get a part of the state.
     pub problems: Vec<String>,
 }
 
-/// One connection of a waveform. A value that one side alone has is missing if it does not answer.
+/// One connection of a waveform. A value that only one side has is missing if that side does not
+/// answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct ConnectionState {
-    /// The launcher's process.
+    /// The process of the launcher.
     pub launcher: u32,
     /// The sending port, as `component.port`.
     pub from: String,
@@ -51,9 +52,9 @@ pub(super) struct ConnectionState {
     pub overflow: String,
     /// Packets that may wait before the policy acts.
     pub depth: u32,
-    /// Packets that wait; unknown on sockets without a queue.
+    /// Packets that wait. The number is unknown on sockets without a queue.
     pub waiting: Option<u64>,
-    /// `full`, `answer`, `empty` or nothing: the reason of a wait.
+    /// The reason of a wait: `full`, `answer`, `empty` or nothing.
     pub waits: &'static str,
     pub packets: u64,
     pub bytes: u64,
@@ -62,7 +63,7 @@ pub(super) struct ConnectionState {
     pub reordered: u64,
     pub packets_per_s: f64,
     pub bytes_per_s: f64,
-    /// Pairs of the shortest nanoseconds of a bucket and its packets.
+    /// The lower end of each bucket in nanoseconds, and the packets in the bucket.
     pub latency: Vec<(u64, u64)>,
 }
 
@@ -86,12 +87,13 @@ impl PageModel {
         Self { only, sampler: Mutex::default(), clients: Mutex::default() }
     }
 
-    /// Returns the name that the page is limited to.
+    /// Returns the name of the waveform to which the page is limited.
     pub(super) fn only(&self) -> Option<&str> {
         self.only.as_ref().map(|only| only.name.as_str())
     }
 
-    /// Returns a snapshot that is no older; takes one if need be. All clients share it.
+    /// Returns a snapshot that is not older than `age_max`. Takes a new one if necessary. All
+    /// clients share it.
     pub(super) fn snapshot(&self, age_max: Duration) -> Arc<PageState> {
         let mut sampler = self.sampler.lock().unwrap_or_else(PoisonError::into_inner);
         if sampler.sampled_at.is_none_or(|at| at.elapsed() >= age_max) {
@@ -100,10 +102,10 @@ impl PageModel {
         Arc::clone(&sampler.snapshot)
     }
 
-    /// Returns the way to a running waveform.
+    /// Returns the control client of a running waveform.
     ///
     /// # Errors
-    /// As [`ControlClient::find`], also for a waveform that the page does not show.
+    /// As in [`ControlClient::find`], and for a waveform that the page does not show.
     pub(super) fn client(&self, which: &Selection) -> Result<ControlClient, ControlError> {
         if let Some(only) = &self.only
             && (only.name != which.name || only.pid.is_some() && which.pid.is_some() && only.pid != which.pid)
@@ -116,7 +118,7 @@ impl PageModel {
         let pid = which.pid.or(self.only.as_ref().and_then(|only| only.pid));
         let key = Selection { name: which.name.clone(), pid };
         let known = self.clients.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        // The launcher of one that has ended is gone for good.
+        // The launcher of a waveform that has ended never returns.
         if let Some(client) = known.filter(|client| is_running(client.pid())) {
             return Ok(client);
         }
@@ -171,13 +173,13 @@ impl Sampler {
         }
     }
 
-    /// Fills in the rates since about [`RATE_TIME`] ago.
+    /// Fills in the rates over about [`RATE_TIME`].
     fn add_rates(&mut self, connections: &mut [ConnectionState], now: Instant) {
         let mut before = std::mem::take(&mut self.history);
         for connection in connections {
             let key = (connection.launcher, connection.from.clone(), connection.to.clone());
             let mut counts = before.remove(&key).unwrap_or_default();
-            // A receiver that was started again counts from 0.
+            // A restarted receiver counts from 0 again.
             if counts.back().is_some_and(|last| last.1 > connection.packets) {
                 counts.clear();
             }
@@ -195,7 +197,7 @@ impl Sampler {
     }
 }
 
-/// Returns the connections of these waveforms. Those to a tap are left out.
+/// Returns the connections of these waveforms, without the connections to a tap.
 fn connections_of(overview: &Overview, waveforms: &[RunningWaveform]) -> Vec<ConnectionState> {
     let launchers: Vec<u32> = waveforms.iter().map(|waveform| waveform.pid).collect();
     let ends = overview.connections().into_iter();
@@ -213,7 +215,7 @@ fn connection(
     let launcher = |parent: Option<u32>| parent.filter(|parent| launchers.contains(parent));
     let sender = from.map(|(process, ..)| launcher(process.parent));
     let receiver = to.map(|(process, ..)| launcher(process.parent));
-    // A receiver outside is a tap, as is one of this process.
+    // A receiver in a process outside of the waveform, or in this process, is a tap.
     let launcher = sender.unwrap_or(receiver.flatten())?;
     if receiver.is_some_and(|its| its != Some(launcher)) {
         return None;
@@ -315,7 +317,7 @@ mod tests {
         assert_eq!(rate(0, 100), (0.0, 0.0));
         assert_eq!(rate(500, 150), (100.0, 800.0));
         assert_eq!(rate(1_000, 300), (200.0, 1_600.0));
-        // Not since the beginning any more.
+        // The rates are no longer measured from the beginning.
         assert_eq!(rate(1_500, 300), (150.0, 1_200.0));
         assert_eq!(rate(2_000, 10), (0.0, 0.0));
         assert_eq!(rate(2_100, 20), (100.0, 800.0));

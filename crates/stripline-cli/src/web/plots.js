@@ -1,4 +1,4 @@
-// Pictures on canvases: latency over time, spectrum, waterfall. And numbers as text.
+// Pictures on canvases: latency over time, spectrum and waterfall. Also numbers as text.
 
 const three = (value) => (value < 9.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : value.toFixed(0));
 
@@ -28,7 +28,7 @@ export function colour(value) {
   return stops[low].map((part, index) => Math.round(part + (stops[low + 1][index] - part) * (at - low)));
 }
 
-// Fits a canvas to its size on the screen. Returns its context with the size in CSS pixels.
+// Fits a canvas to its size on the screen. Returns the context, with the size in CSS pixels.
 function prepared(canvas) {
   const scale = window.devicePixelRatio || 1;
   const [width, height] = [canvas.clientWidth || canvas.width, canvas.clientHeight || canvas.height];
@@ -60,12 +60,12 @@ export class LatencyMap {
     this.last = new Map();
   }
 
-  // Adds the packets since the last update. The counts are those since the start.
+  // Adds the packets since the last update. The counts in `pairs` are totals since the start.
   add(atMs, pairs) {
     const now = new Map(pairs);
     const isFirst = this.last.size === 0;
     const total = (map) => [...map.values()].reduce((sum, it) => sum + it, 0);
-    // A receiver that was started again counts from 0.
+    // A restarted receiver counts from 0 again.
     const before = total(now) < total(this.last) ? new Map() : this.last;
     const column = [...now].map(([ns, packets]) => [ns, Math.max(packets - (before.get(ns) ?? 0), 0)]);
     this.last = now;
@@ -77,7 +77,8 @@ export class LatencyMap {
 
   static SECONDS = 30;
 
-  // Returns the latency that so many of the shown packets do not exceed; null: too few.
+  // Returns the latency that this share of the shown packets does not exceed. Null means too few
+  // packets.
   quantile(share) {
     const all = new Map();
     for (const { column } of this.columns) for (const [ns, packets] of column) all.set(ns, (all.get(ns) ?? 0) + packets);
@@ -127,7 +128,7 @@ export class LatencyMap {
   }
 }
 
-// The newest spectrum, and those before it as rows of a waterfall.
+// The newest spectrum, and earlier spectra as rows of a waterfall.
 export class SpectrumPlot {
   constructor(canvas, waterfall) {
     Object.assign(this, { canvas, waterfall, rows: [], spectrum: null, low: -100, high: 0 });
@@ -146,7 +147,7 @@ export class SpectrumPlot {
     if (!spectrum.levels.length || !isNew) return;
     this.rows.unshift(spectrum.levels);
     this.rows.length = Math.min(this.rows.length, 220);
-    // The scale follows slowly, so that it does not jump.
+    // The scale changes slowly, so that it does not jump.
     const sorted = [...spectrum.levels].sort((a, b) => a - b);
     let [floor, top] = [sorted[Math.floor(sorted.length / 10)], sorted.at(-1)];
     if (spectrum.unit === "dB") [floor, top] = [Math.max(floor, -140) - 12, top + 8];
@@ -161,8 +162,8 @@ export class SpectrumPlot {
     this.drawWaterfall();
   }
 
-  // Returns the value of the horizontal axis at a share of the width as text. There are as many digits as a
-  // quarter of the width needs.
+  // Returns the value at this share of the horizontal axis, as text. It has enough digits to
+  // distinguish values that are a quarter of the width apart.
   place(share) {
     const [low, high, unit] = this.spectrum?.axis ?? [0, 1, ""];
     const largest = Math.max(Math.abs(low), Math.abs(high));
@@ -197,7 +198,7 @@ export class SpectrumPlot {
     context.lineWidth = 1.4;
     context.stroke();
     context.fillStyle = style("--muted");
-    // On a narrow screen, there is no room for five.
+    // A narrow screen has no room for five labels.
     const shares = plotWidth > 420 ? [0, 0.25, 0.5, 0.75, 1] : [0, 0.5, 1];
     shares.forEach((share) => {
       context.textAlign = share === 0 ? "left" : share === 1 ? "right" : "center";

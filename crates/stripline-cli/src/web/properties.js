@@ -4,7 +4,7 @@ import { request } from "./access.js";
 
 const ACCESS = { fixed: "set at start", "read-only": "read-only", changeable: "" };
 
-// Returns the input for a value: its kind is that of the value.
+// Returns the input for a value. The kind of input depends on the type of the value.
 function input(reading, id) {
   const choices = reading.allowed.includes(" | ") ? reading.allowed.split(" | ") : null;
   const made = document.createElement(choices ? "select" : "input");
@@ -14,7 +14,8 @@ function input(reading, id) {
   } else if (typeof reading.value === "boolean") {
     made.type = "checkbox";
   } else if (typeof reading.value === "number") {
-    // Not `number`: that would refuse 6e3 in some languages, and hide what the launcher refuses.
+    // Not `number`: that type would refuse 6e3 in some languages, and hide values that the launcher
+    // refuses.
     made.type = "text";
     made.inputMode = "decimal";
   } else {
@@ -36,7 +37,7 @@ export class PropertyForms {
     Object.assign(this, { holder, shape: "", rows: new Map() });
   }
 
-  // Shows the properties of a component. A field that is being changed keeps what was typed.
+  // Shows the properties of a component. A field that is being edited keeps the typed text.
   show(which, component, readings) {
     const its = readings.filter((it) => it.component === component);
     const shape = JSON.stringify([which, component, its.map((it) => [it.property, it.access, it.allowed])]);
@@ -114,7 +115,7 @@ export class PropertyForms {
   }
 }
 
-// Sets one property. Returns whether it is in effect, and a sentence.
+// Sets one property. Returns whether the new value is in effect, and a sentence.
 export async function set(which, component, property, value) {
   try {
     const response = await request("api/set", {

@@ -1,10 +1,10 @@
-//! Requests of HTTP/1.1, with limits on their memory.
+//! HTTP/1.1 requests, parsed with limits on their memory.
 
 /// The longest head of a request: its first line and its fields, in bytes.
 pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The most fields of a request.
 const FIELDS_MAX: usize = 64;
-/// The longest body, in bytes: a property's value has 64 KiB at most, and twice that as JSON.
+/// The longest body, in bytes. A property's value has at most 64 KiB, and twice that as JSON.
 const BODY_BYTES_MAX: usize = 192 << 10;
 
 /// A complete request.
@@ -13,9 +13,9 @@ pub(super) struct Request {
     pub method: String,
     /// The path without its query.
     pub path: String,
-    /// The query's parts, decoded.
+    /// The parts of the query, decoded.
     pub query: Vec<(String, String)>,
-    /// Names in lower case, and values.
+    /// The fields, with names in lower case.
     fields: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
@@ -23,20 +23,21 @@ pub(super) struct Request {
 /// The reason that a request is refused or missing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RequestError {
-    /// The client has closed the connection, or has sent only a part in time: no response.
+    /// The client has closed the connection, or has sent only a part in time. It gets no response.
     Gone,
-    /// A status and a sentence.
+    /// A status and a sentence for the response.
     Refused(u16, &'static str),
 }
 
 use RequestError::Refused;
 
 impl Request {
-    /// Parses what has arrived so far; `None`: more must follow.
+    /// Parses the bytes received so far. Returns `None` if more must follow.
     pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, RequestError> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut head = httparse::Request::new(&mut fields);
-        // Without the limit, each byte would be parsed again for each piece that arrives.
+        // Without the limit, every piece that arrives would cause all bytes before it to be parsed
+        // again.
         let length = match head.parse(&bytes[..bytes.len().min(HEAD_BYTES_MAX)]) {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => return Ok(None),
@@ -86,24 +87,26 @@ impl Request {
         }
     }
 
-    /// Returns the value of a field by its name in lower case. One that is there twice is empty.
+    /// Returns the value of a field by its name in lower case. The value of a field that occurs
+    /// twice is empty.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         let mut found = self.fields.iter().filter(|(known, _)| known == name);
         match (found.next(), found.next()) {
             (Some((_, value)), None) => Some(value),
-            // Another program may take either.
+            // Other programs might use either value.
             (Some(_), Some(_)) => Some(""),
             (None, _) => None,
         }
     }
 
-    /// Returns the value of a part of the query, if it is there.
+    /// Returns the value of a part of the query, if the query has it.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Decodes `a=b&c=d` with `%XX` and `+`; `None`: it is not UTF-8, or a `%` without two digits.
+/// Decodes `a=b&c=d` with `%XX` and `+`. Returns `None` if the text is not UTF-8, or if a `%` is
+/// not followed by two digits.
 fn parse_query(text: &str) -> Option<Vec<(String, String)>> {
     let parts = text.split('&').filter(|part| !part.is_empty());
     parts

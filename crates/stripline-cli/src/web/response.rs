@@ -1,4 +1,4 @@
-//! Responses of HTTP/1.1. Each is the last on its connection.
+//! HTTP/1.1 responses. Each response is the last one on its connection.
 
 use std::io;
 
@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::stream::ClientStream;
 
-/// Fields of every response. The page has everything from here, and is in no frame.
+/// Fields of every response. The page may load files only from this server, and must not be in a
+/// frame.
 const FIELDS: &str = "Content-Security-Policy: default-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'\r\n\
     X-Content-Type-Options: nosniff\r\n\
@@ -31,11 +32,11 @@ impl Response {
     }
 
     pub(super) fn json(status: u16, value: &impl Serialize) -> Self {
-        // Plain text and numbers always serialise.
+        // Text and numbers always serialise.
         Self::text(status, "application/json", serde_json::to_vec(value).unwrap_or_default())
     }
 
-    /// Returns an error with its sentence.
+    /// Returns an error with a sentence.
     pub(super) fn error(status: u16, sentence: &str) -> Self {
         Self::json(status, &json!({ "error": sentence }))
     }

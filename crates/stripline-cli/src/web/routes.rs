@@ -1,4 +1,4 @@
-//! What each path returns: the files of the page, its requests, and the metrics.
+//! The response to each path: the files of the page, the requests of the page, and the metrics.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,9 +26,9 @@ const FILES: [(&str, &str, &str); 8] = [
     ("/properties.js", "text/javascript; charset=utf-8", include_str!("properties.js")),
     ("/icon.svg", "image/svg+xml", include_str!("icon.svg")),
 ];
-/// How long a change may take.
+/// The longest time for a change.
 const SET_TIME: Duration = Duration::from_secs(5);
-/// How old the state in the metrics may be.
+/// The greatest age of the state in the metrics.
 const METRICS_AGE: Duration = Duration::from_millis(500);
 
 /// The state that all clients of the server share.
@@ -55,9 +55,9 @@ impl Site {
         Self { access, model, started: Instant::now(), is_over: AtomicBool::new(false) }
     }
 
-    /// Ends the responses that go on.
+    /// Ends the responses that are still open.
     pub(super) fn stop(&self) {
-        // Relaxed: it stands for itself.
+        // Relaxed: no other data depends on the flag.
         self.is_over.store(true, Ordering::Relaxed);
     }
 
@@ -98,7 +98,7 @@ impl Site {
     }
 
     fn set(&self, request: &Request) -> Response {
-        // A form of another site cannot have this type.
+        // A form of another site cannot have this content type.
         if request.field("content-type") != Some("application/json") {
             return Response::error(415, "the body must be application/json");
         }
@@ -116,7 +116,7 @@ impl Site {
     }
 }
 
-/// Returns whether a request is for a file of the page. The files are the same for everyone.
+/// Returns whether a request is for a file of the page. The files are the same for all users.
 pub(super) fn is_file(request: &Request) -> bool {
     request.method == "GET" && FILES.iter().any(|(name, ..)| *name == request.path)
 }
@@ -131,7 +131,7 @@ pub(super) fn selection(request: &Request) -> Result<Option<Selection>, &'static
     Ok(request.parameter("waveform").map(|name| Selection { name: name.into(), pid }))
 }
 
-/// Returns the response for a request that a launcher did not serve.
+/// Returns the response to a request that a launcher did not serve.
 fn failed(error: &ControlError) -> Response {
     let is_wrong = error.is_wrong() || matches!(error, ControlError::NoSuchWaveform { .. });
     Response::error(if is_wrong { 400 } else { 503 }, &error.to_string())
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn the_page_has_nothing_from_elsewhere_and_nothing_inline() {
         for (path, _, text) in FILES {
-            // Names of XML, not addresses.
+            // These are XML names, not addresses.
             let text = text.replace("http://www.w3.org/2000/svg", "");
             for outside in ["http:", "https:", "//cdn", "url(", "@import", "eval("] {
                 assert!(!text.contains(outside), "{path} has {outside}");

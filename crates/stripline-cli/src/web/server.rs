@@ -1,4 +1,4 @@
-//! The server: one thread for each client, and no more clients than a limit.
+//! The server. Each client has a thread, and the number of clients is limited.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use super::response::Response;
 use super::routes::{Site, is_file};
 use super::stream::ClientStream;
 
-/// How often the server checks for Ctrl-C.
+/// The interval between two checks for Ctrl-C.
 const POLL_TIME: Duration = Duration::from_millis(100);
-/// The stack of a client's thread: the deepest thing that it does is to write a flat document.
+/// The stack of a client's thread. The deepest calls write a document without nesting.
 const STACK_BYTES: usize = 1 << 20;
-/// The response to a newcomer that finds no thread.
+/// The response to a newcomer that gets no thread.
 const NO_PLACE: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
 
-/// Serves until `is_over`.
+/// Serves until `is_over` returns true.
 pub(super) fn serve(listener: &TcpListener, site: &Arc<Site>, is_over: impl Fn() -> bool) {
     let table = Arc::new(ClientTable::default());
     for number in 0.. {
@@ -31,7 +31,8 @@ pub(super) fn serve(listener: &TcpListener, site: &Arc<Site>, is_over: impl Fn()
             continue;
         };
         let site = Arc::clone(site);
-        // The place is given back with the client: also after a panic, and without a thread.
+        // The client gives its place back when it is dropped, even after a panic or if no thread
+        // starts.
         let serve = move || serve_one(&client, &site);
         let thread = std::thread::Builder::new().name("stripline-web".into()).stack_size(STACK_BYTES);
         let _ = thread.spawn(serve);
@@ -40,12 +41,12 @@ pub(super) fn serve(listener: &TcpListener, site: &Arc<Site>, is_over: impl Fn()
     table.close_all();
 }
 
-/// Returns the next client; `None`: the server ends.
+/// Returns the next client. Returns `None` when the server ends.
 fn accept(listener: &TcpListener, is_over: &impl Fn() -> bool) -> Option<ClientStream> {
     while !is_over() {
         let mut polled = [PollFd::new(listener, PollFlags::IN)];
         let time = Timespec::try_from(POLL_TIME).ok();
-        // An error is a signal, and a signal may be the end.
+        // The poll fails because of a signal, which may end the server.
         if rustix::event::poll(&mut polled, time.as_ref()).is_ok_and(|ready| ready > 0) {
             match listener.accept() {
                 Ok((stream, _)) => {
@@ -54,7 +55,7 @@ fn accept(listener: &TcpListener, is_over: &impl Fn() -> bool) -> Option<ClientS
                     }
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                // No descriptors are left: the client goes on waiting.
+                // No descriptors are left. The client keeps waiting.
                 Err(_) => std::thread::sleep(Duration::from_millis(5)),
             }
         }
@@ -72,7 +73,7 @@ fn serve_one(client: &Client, site: &Site) {
             return;
         }
     };
-    // A client that does not read the response has gone, or is closed: nothing is left to do.
+    // A client that does not read the response has gone or is closed. Nothing more can be done.
     let _ = match site.access.check(&request, is_file(&request)) {
         Admission::Refused(why) => Response::error(403, why).send(stream),
         Admission::File => site.answer(&request, client),

@@ -1,5 +1,5 @@
-//! The spectrum of a port: its newest samples, through a tap, while a page shows it. Of a port that
-//! sends rows, the newest row is shown.
+//! The spectrum of a port, from its newest samples. They come through a tap while a page shows the
+//! spectrum. If the port sends rows, the newest row is shown instead.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -16,20 +16,22 @@ use stripline_waveform::control::{ControlClient, Tapped};
 
 /// The interval between two spectra.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Packets that may wait in the tap. Older ones are dropped: only the newest samples count.
+/// Packets that may wait in the tap. Older packets are dropped, because only the newest samples are
+/// used.
 const DEPTH: u32 = 512;
-/// Samples of a spectrum; fewer while fewer have arrived.
+/// The most samples of a spectrum. It has fewer while fewer samples have arrived.
 const SAMPLES_MAX: usize = 4096;
 /// The fewest samples of a spectrum.
 const SAMPLES_MIN: usize = 64;
-/// Values sent to the page; each is the largest of those that it stands for.
+/// The most values sent to the page. Each value is the largest in a group of neighbours.
 const BINS_MAX: usize = 512;
-/// The level of no power at all, in decibels.
+/// The level of zero power, in decibels.
 const FLOOR_DB: f32 = -200.0;
-/// Threads for spectra at a time: one for each client with a spectrum, and those about to end.
+/// The most spectrum threads at a time: a thread for each client with a spectrum, and threads that
+/// are about to end.
 const THREADS_MAX: usize = 32;
 
-/// The number of these threads.
+/// The number of spectrum threads.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// The longest row that is shown, in samples.
@@ -43,17 +45,17 @@ pub(super) struct Spectrum {
     pub payload: String,
     pub sample_rate_hz: Option<f64>,
     pub center_frequency_hz: Option<f64>,
-    /// The channel that is shown, of several.
+    /// The channel that is shown, if there are several.
     pub channel: Option<String>,
-    /// The values at both ends of the horizontal axis, and their unit.
+    /// The values at both ends of the horizontal axis, and the unit.
     pub axis: (f64, f64, String),
-    /// Levels in decibels; a full-scale sine has 0. Of a row, its values.
+    /// Levels in decibels, where a full-scale sine has 0. For a row, the values of the row.
     pub levels: Vec<f32>,
-    /// The unit of the levels; empty: unknown.
+    /// The unit of the levels. Empty if it is unknown.
     pub unit: &'static str,
-    /// Counts the spectra: the same number is the same spectrum.
+    /// The number of the spectrum. The same number means the same spectrum.
     pub number: u64,
-    /// The reason that no spectrum, or no further one, can be shown.
+    /// The reason that no spectrum, or no newer spectrum, can be shown.
     pub problem: Option<String>,
 }
 
@@ -73,7 +75,7 @@ impl SpectrumView {
     /// Attaches to a port in the background.
     pub(super) fn open(client: ControlClient, component: String, port: String) -> Self {
         let view = Self { shared: Arc::default() };
-        // Relaxed: the number stands for itself.
+        // Relaxed: no other data depends on the number.
         if THREADS.fetch_add(1, Ordering::Relaxed) >= THREADS_MAX {
             THREADS.fetch_sub(1, Ordering::Relaxed);
             view.shared.fail(format!(
@@ -108,7 +110,7 @@ impl Drop for SpectrumView {
     }
 }
 
-/// The place of a spectrum, until it is dropped.
+/// The place of a spectrum thread in [`THREADS`], until it is dropped.
 struct SpectrumCount;
 
 impl Drop for SpectrumCount {
@@ -118,7 +120,7 @@ impl Drop for SpectrumCount {
 }
 
 impl Shared {
-    /// Waits for the next spectrum; false: nothing shows it any more.
+    /// Waits until the next spectrum is due. Returns false if nothing shows the spectrum any more.
     fn pause(&self) -> bool {
         let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.ended.wait_timeout_while(is_over, INTERVAL, |is_over| !*is_over);
@@ -164,21 +166,21 @@ impl Shared {
                     });
                 }
                 if !is_open {
-                    // Its component has ended, or is started again.
+                    // The component has ended, or is being restarted.
                     break;
                 }
             }
         }
     }
 
-    /// Takes what waits. Returns whether more may follow.
+    /// Takes the waiting packets. Returns whether more may follow.
     fn take(
         &self,
         subscriber: &mut Subscriber<u8>,
         scalar: Scalar,
         analyser: &mut Analyser,
     ) -> Result<bool, stripline::Error> {
-        // A fast sender fills the queue again meanwhile.
+        // The limit is needed because a fast sender may fill the queue again meanwhile.
         for _ in 0..DEPTH {
             match subscriber.try_receive()? {
                 Received::Packet(packet) => {
@@ -195,7 +197,7 @@ impl Shared {
 }
 
 impl Spectrum {
-    /// Describes the axis, the rate of a channel, and the channel.
+    /// Sets the axis, the sample rate of one channel, and the channel.
     fn describe(&mut self, stream: &StreamInfo, is_complex: bool) {
         let channels = stream.channels.len().max(1) as f64;
         self.sample_rate_hz = stream.sample_rate_hz.map(|rate| rate / channels);
@@ -203,7 +205,7 @@ impl Spectrum {
         self.channel = stream.channels.first().filter(|_| stream.channels.len() > 1).cloned();
         self.axis = match (stream.row_length, stream.axes.first()) {
             (Some(length), Some(axis)) => {
-                // Frequencies are relative to the centre, as `waterfall-sink` has them.
+                // Frequencies are relative to the centre, as in `waterfall-sink`.
                 let center = self.center_frequency_hz.filter(|_| axis.unit == "Hz").unwrap_or(0.0);
                 let (first, last, unit) = ends(axis, length);
                 (center + first, center + last, unit)
@@ -219,7 +221,7 @@ impl Spectrum {
     }
 }
 
-/// Returns the ends of an axis with `length` values. Each value is in the middle of its place.
+/// Returns the ends of an axis with `length` values. Each value is in the middle of a step.
 fn ends(axis: &Axis, length: u32) -> (f64, f64, String) {
     let half = axis.step / 2.0;
     (axis.start - half, axis.at(u64::from(length)) - half, axis.unit.clone())
@@ -234,16 +236,17 @@ fn scalar_of(payload: &TypeName) -> Result<Scalar, String> {
     })
 }
 
-/// The newest samples of the first channel in a row, and their spectrum. Of rows, the newest one.
+/// The newest samples of the first channel, and their spectrum. If the stream has rows, the newest
+/// row.
 #[derive(Default)]
 struct Analyser {
     samples: Vec<Complex<f32>>,
     /// The samples of each row; `None`: the stream has no rows.
     row_length: Option<usize>,
-    /// The newest row that is complete and was not taken yet.
+    /// The newest complete row that was not taken yet.
     row: Option<Vec<f32>>,
-    /// For the last length. All are powers of two: a planner for any length would make the
-    /// executable much larger.
+    /// The transform for the last length. All lengths are powers of two: a planner for any length
+    /// would make the executable much larger.
     transform: Option<Radix4<f32>>,
 }
 
@@ -263,12 +266,12 @@ impl Analyser {
         self.add(packet, scalar, packet.sample_index(), stream.channels.len().max(1));
     }
 
-    /// Adds samples. `index` is the number of the first one, of all channels together. Forgets what
-    /// is before the newest [`SAMPLES_MAX`] samples, or the newest row.
+    /// Adds samples. `index` is the number of the first sample, counted over all channels. Only the
+    /// newest [`SAMPLES_MAX`] samples or the newest row are kept.
     fn add(&mut self, bytes: &[u8], scalar: Scalar, index: u64, channels: usize) {
         let row = self.row_length.unwrap_or(1).max(1);
         let newest = bytes.len() / scalar.size();
-        // Two rounds of rows have a whole row of the first channel.
+        // The last two rows of each channel contain a complete row of the first channel.
         let wanted = if self.row_length.is_some() { 2 * row } else { SAMPLES_MAX };
         let skipped = newest.saturating_sub(wanted.saturating_mul(channels));
         let values = bytes[skipped * scalar.size()..newest * scalar.size()].chunks_exact(scalar.size());
@@ -288,9 +291,9 @@ impl Analyser {
             if place == 0 {
                 self.samples.clear();
             }
-            // A row without its begin is left out.
+            // A row that was not received from its beginning is left out.
             if place == self.samples.len() && row <= ROW_MAX {
-                // No power at all is minus infinity in decibels.
+                // In decibels, zero power is minus infinity.
                 let lowest = |x: f64| if x == f64::NEG_INFINITY { FLOOR_DB } else { finite(x) };
                 self.samples.push(Complex::new(lowest(re), finite(im)));
             }
@@ -306,8 +309,8 @@ impl Analyser {
         self.samples.drain(..old);
     }
 
-    /// Returns the levels of the newest samples, or the values of the newest row. `None`: there are
-    /// too few samples, or no further row.
+    /// Returns the levels of the newest samples, or the values of the newest row. Returns `None` if
+    /// there are too few samples, or no new row.
     fn levels(&mut self, is_complex: bool) -> Option<Vec<f32>> {
         if self.row_length.is_some() {
             let row = self.row.take()?;
@@ -329,17 +332,18 @@ impl Analyser {
         };
         transform.process(&mut buffer);
         if is_complex {
-            // 0 Hz stands in the middle.
+            // 0 Hz is in the middle.
             buffer.rotate_right(length / 2);
         } else {
             buffer.truncate(length / 2);
         }
-        // The window halves a sine; a real one has half of its amplitude at minus its frequency.
+        // The window halves the amplitude of a sine. A real sine has half of its amplitude at the
+        // negative frequency.
         let gain = if is_complex { 2.0 } else { 4.0 } / length as f32;
         let group = buffer.len().div_ceil(BINS_MAX);
         let level = |bins: &[Complex<f32>]| {
             let power = bins.iter().map(Complex::norm_sqr).fold(0.0, f32::max) * gain * gain;
-            // Tenths are enough for a picture.
+            // A picture needs no more than tenths.
             ((10.0 * power.log10()).max(FLOOR_DB) * 10.0).round() / 10.0
         };
         Some(buffer.chunks(group).map(level).collect())
@@ -352,7 +356,7 @@ fn hann(index: u32, length: usize) -> f32 {
     (0.5 - 0.5 * turn.cos()) as f32
 }
 
-/// Returns the value that a level of 0 dB stands for.
+/// Returns the sample value that corresponds to 0 dB.
 fn full_scale(scalar: Scalar) -> f64 {
     let parts = if scalar.is_complex() { 2 } else { 1 };
     match scalar.number() {
@@ -385,7 +389,7 @@ mod tests {
         let cf32 = Scalar::parse("cf32").unwrap();
         analyser.add(&complex_tone(10_000, -0.25, 0.1), cf32, 0, 1);
         let levels = analyser.levels(true).unwrap();
-        // A quarter below the middle of 512; -20 dB.
+        // The peak is a quarter below the middle of 512 values, at -20 dB.
         assert_eq!((levels.len(), peak(&levels)), (512, (128, -20.0)));
         assert!(levels[300] < -80.0, "{}", levels[300]);
 
@@ -418,7 +422,7 @@ mod tests {
         assert_eq!(analyser.levels(false), None);
         analyser.add(&[0; 4 * (SAMPLES_MIN - 1)], f32, 0, 1);
         assert_eq!(analyser.levels(false), None);
-        // A part of a sample at the end is left out.
+        // An incomplete sample at the end is left out.
         analyser.add(&[0; 7], f32, 0, 1);
         assert_eq!(analyser.levels(false), Some(vec![FLOOR_DB; SAMPLES_MIN / 2]));
         analyser.add(&f32::NAN.to_ne_bytes().repeat(9), f32, 0, 1);
@@ -438,22 +442,22 @@ mod tests {
         let f32 = Scalar::parse("f32").unwrap();
         let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
         let mut analyser = Analyser { row_length: Some(4), ..Analyser::default() };
-        // From the middle of a row, to the middle of another one.
+        // The samples begin in the middle of one row and end in the middle of another.
         analyser.add(&bytes(&[8.0, 9.0, -1.0, f32::NEG_INFINITY, 3.0, 2.0, 7.0]), f32, 2, 1);
         assert_eq!(analyser.levels(false), Some(vec![-1.0, FLOOR_DB, 3.0, 2.0]));
         assert_eq!(analyser.levels(false), None);
         analyser.add(&bytes(&[6.0, 5.0, 4.0]), f32, 9, 1);
         assert_eq!(analyser.levels(false), Some(vec![7.0, 6.0, 5.0, 4.0]));
-        // Rows of two channels take turns.
+        // The rows of two channels alternate.
         let turns: Vec<f32> = (0..16).map(|n| n as f32).collect();
         analyser.add(&bytes(&turns), f32, 0, 2);
         assert_eq!(analyser.levels(false), Some(vec![8.0, 9.0, 10.0, 11.0]));
-        // More values than the page draws: the largest of each group.
+        // A row with more values than the page draws is reduced to the largest value of each group.
         let mut analyser = Analyser { row_length: Some(1024), ..Analyser::default() };
         analyser.add(&bytes(&(0..1024).map(|n| n as f32).collect::<Vec<_>>()), f32, 0, 1);
         let levels = analyser.levels(false).unwrap();
         assert_eq!((levels.len(), levels[0], levels[511]), (512, 1.0, 1023.0));
-        // Samples of two channels: the first one alone.
+        // Of samples with two channels, only the first channel is used.
         let mut analyser = Analyser::default();
         analyser.add(&bytes(&[1.0, -1.0].repeat(SAMPLES_MIN)), f32, 0, 2);
         assert!(analyser.samples.iter().all(|sample| sample.re == 1.0));

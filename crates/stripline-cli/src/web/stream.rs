@@ -1,5 +1,5 @@
-//! The connection to one client. A request, a response and an event have one time limit each, for
-//! all of their bytes. So a client that moves a byte at a time gains nothing.
+//! The connection to one client. A request, a response and an event each have one time limit for
+//! all of their bytes, so that a client cannot gain time with one byte at a time.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,25 +11,25 @@ use rustix::net::sockopt;
 
 use super::request::{Request, RequestError};
 
-/// What the kernel keeps for a client that does not read, in bytes.
+/// The most bytes that the kernel keeps for a client that does not read.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
-/// A request must be complete after this time.
+/// The time limit for a complete request.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// A client must have taken a response, or an event, after this time.
+/// The time limit for a client to take a response or an event.
 const SEND_TIME: Duration = Duration::from_secs(10);
-/// The most bytes that are read after a request.
+/// The most bytes that are read and dropped after a request.
 const REST_BYTES_MAX: usize = 4 << 20;
 
 /// A client's connection, which any thread can close.
 pub(super) struct ClientStream {
     stream: TcpStream,
-    /// Since when the server has waited for this client, and no byte has moved. `None`: the server
-    /// does not wait for it.
+    /// The time since which the server waits for this client without any byte moved. `None`: the
+    /// server does not wait for the client.
     waits_since: Mutex<Option<Instant>>,
 }
 
 impl ClientStream {
-    /// Takes over a connection. From now on, the server waits for its request.
+    /// Takes over a connection. From then on, the server waits for the request.
     pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
@@ -37,8 +37,8 @@ impl ClientStream {
         Ok(Self { stream, waits_since: Mutex::new(Some(Instant::now())) })
     }
 
-    /// Returns the order in which clients give their places up. The client that the server has
-    /// waited for longest comes first. Clients that the server does not wait for come last.
+    /// Returns the order in which clients lose their places. The client for which the server has
+    /// waited longest comes first, and clients for which the server does not wait come last.
     pub(super) fn eviction_order(&self) -> (bool, Option<Instant>) {
         let since = *self.waits_since.lock().unwrap_or_else(PoisonError::into_inner);
         (since.is_none(), since)
@@ -54,21 +54,21 @@ impl ClientStream {
         self.or_reset(self.send_until(bytes, Instant::now() + SEND_TIME))
     }
 
-    /// Sends all bytes, and nothing more. Waits until the client closes: a connection that is
-    /// closed with unread bytes would lose the response.
+    /// Sends all bytes, and ends the stream. Waits until the client closes the connection: if the
+    /// server closed it while bytes are unread, the response would be lost.
     pub(super) fn send_last(&self, bytes: &[u8]) -> io::Result<()> {
         let deadline = Instant::now() + SEND_TIME;
         let sent = self.send_until(bytes, deadline).and_then(|()| self.skip_rest(deadline));
         self.or_reset(sent)
     }
 
-    /// Sends what the kernel takes at once, and nothing more.
+    /// Sends as many bytes as the kernel takes at once, and ends the stream.
     pub(super) fn send_without_wait(&self, bytes: &[u8]) {
         let _ = (&self.stream).write_all(bytes);
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Closes the connection. A thread that waits for the client returns.
+    /// Closes the connection. A thread that waits for this client returns.
     pub(super) fn close(&self) {
         self.reset();
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -103,7 +103,7 @@ impl ClientStream {
         Ok(())
     }
 
-    /// Reads what the client still sends, within limits.
+    /// Reads the remaining bytes from the client, within limits.
     fn skip_rest(&self, deadline: Instant) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)?;
         let (mut piece, mut count) = ([0; 4096], 0);
@@ -116,7 +116,7 @@ impl ClientStream {
         Ok(())
     }
 
-    /// Receives what has arrived, at least one byte; 0: nothing follows.
+    /// Receives at least one byte. Returns 0 if no bytes follow.
     fn receive(&self, piece: &mut [u8], deadline: Instant) -> io::Result<usize> {
         self.transfer(PollFlags::IN, deadline, || (&self.stream).read(piece))
     }
@@ -146,7 +146,7 @@ impl ClientStream {
             if rest.is_zero() {
                 return Err(ErrorKind::TimedOut.into());
             }
-            // An error is a signal: the next turn has the outcome.
+            // An error of the poll is a signal. The next turn reports the outcome of the step.
             let _ = rustix::event::poll(
                 &mut [PollFd::new(&self.stream, ready)],
                 Timespec::try_from(rest).ok().as_ref(),
@@ -158,8 +158,8 @@ impl ClientStream {
         sent.inspect_err(|_| self.reset())
     }
 
-    /// Drops what the kernel keeps for the client as soon as the connection is closed. Otherwise
-    /// the kernel would keep it for minutes, for each of these clients.
+    /// Makes the kernel drop the client's unsent bytes when the connection is closed. Otherwise the
+    /// kernel would keep the bytes of each such client for minutes.
     fn reset(&self) {
         let _ = sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
     }
@@ -167,7 +167,7 @@ impl ClientStream {
 
 #[cfg(test)]
 impl ClientStream {
-    /// Returns a connection and its client's end.
+    /// Returns a connection and the client's end of it.
     pub(super) fn pair() -> (Self, TcpStream) {
         let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -188,13 +188,13 @@ mod tests {
     #[test]
     fn a_request_has_one_limit_for_all_of_its_bytes() {
         let (stream, mut client) = ClientStream::pair();
-        // A byte always follows: a limit for each read would never be reached.
+        // The next byte always arrives in time, so a limit for each read would never be reached.
         let sending = std::thread::spawn(move || {
             let _ = client.write_all(b"GET / HTTP/1.1\r\nA: ");
             while client.write_all(b"a").is_ok() {}
         });
         let outcome = stream.receive_request_until(Instant::now());
-        // The limit of the head, if the server never has to wait.
+        // If the server never has to wait, the limit of the head is reached.
         assert!(matches!(outcome, Err(RequestError::Refused(408 | 431, _))), "{outcome:?}");
         drop(stream);
         sending.join().unwrap();
