@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::common::{capture, repository, run};
 
-/// All transports and placements to run it with.
+/// All transports and placements with which the receiver runs.
 const WAYS: &[(&str, &str)] = &[
     ("inproc", "threads"),
     ("shm", "threads"),
@@ -117,7 +117,8 @@ fn the_capture_gives_the_reference_frames_over_every_transport() {
         let there = *count > 0;
         *count = count.saturating_sub(1);
         matched += usize::from(there);
-        // Downlink formats 11 and 17: the first five bits.
+        // Messages with downlink format 11 or 17 must all be found. The first five bits are the
+        // format.
         let format = u8::from_str_radix(&line[1..3], 16).unwrap() >> 3;
         assert!(there || (format != 11 && format != 17), "{line} is missing");
     }

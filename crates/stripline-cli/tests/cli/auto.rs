@@ -1,4 +1,4 @@
-//! `auto`: what a run reports of the transports that it chose.
+//! `auto`: the report of the transports that a run chose.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use crate::common;
 use crate::common::{gain_example, run, write_script};
 use serde_json::Value;
 
-/// Writes an executable that does what the example `gain` does, and describes itself without `shm`.
+/// Writes an executable that runs the example `gain`, and describes itself without `shm`.
 fn without_shm(folder: &Path) -> PathBuf {
     let path = folder.join("gain-without-shm");
     let gain = gain_example();
@@ -18,8 +18,8 @@ fn without_shm(folder: &Path) -> PathBuf {
     path
 }
 
-/// Writes a waveform with that executable between a source and a sink, with keys of the second
-/// connection.
+/// Writes a waveform with that executable between a source and a sink. `keys` are keys of the
+/// second connection.
 fn waveform(folder: &Path, keys: &str) -> String {
     let path = folder.join("auto.toml");
     let text = format!(
@@ -54,7 +54,7 @@ fn the_report_and_the_log_have_each_choice_with_its_reason() {
     let arguments = ["run", &file, "--json", report.to_str().unwrap(), "--log-file", log.to_str().unwrap()];
     let finished = run(&arguments);
     finished.says(0, &[]);
-    // The table's notes are wrapped.
+    // The notes below the table are wrapped.
     let words = finished.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(&format!("gain.out -> end.in: auto took mqueue ({WHY}).")), "{words}");
     assert!(!words.contains("auto took uds"), "{words}");

@@ -1,4 +1,4 @@
-//! Wrong files, wrong arguments, wrong programs: each has its exit code and a message with a
+//! Wrong files, wrong arguments and wrong programs. Each has an exit code and a message with a
 //! remedy.
 
 use std::path::{Path, PathBuf};
@@ -31,7 +31,8 @@ fn captures_that_are_missing_empty_or_cut_off() {
     adsb(&["--set", &file("odd.bin", &[127; 1001])]).says(2, &["source", "odd.bin", "1 of its 1001 bytes"]);
     let directory = format!("source.path={}", folder.path().display());
     adsb(&["--set", &directory]).says(2, &["source", "directory", "nothing was started"]);
-    // Shorter than one frame, but whole samples: nothing to decode, and no error.
+    // The file is shorter than one frame, but has whole samples. Nothing is decoded, and there is
+    // no error.
     adsb(&["--set", &file("short.bin", &[127; 100])]).says(0, &[]);
 }
 
@@ -73,12 +74,12 @@ fn what_a_component_would_refuse_is_found_before_anything_starts() {
     };
     let missing = "type = \"file-source\"\nproperties = { path = \"missing.cf32\" }";
     with(missing).says(2, &["missing.cf32: there is no such file", "relative to the waveform file"]);
-    // A pipe is not opened for the check: a process at its other end waits for the run.
+    // The check does not open a pipe: a process at the other end waits for the run.
     let pipe = folder.path().join("pipe.cf32");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     with("type = \"file-source\"\nproperties = { path = \"pipe.cf32\" }").says(0, &[]);
-    // As a waveform, it is not waited for either; a pipe with a writer is read.
+    // A pipe in place of the waveform file is not waited for either. A pipe with a writer is read.
     run(&["check", pipe.to_str().unwrap()]).says(2, &["pipe.cf32` is no file, and has no content"]);
     let script = format!("cat waveforms/adsb.toml | {} check /dev/stdin", env!("CARGO_BIN_EXE_stripline"));
     let mut piped = std::process::Command::new("sh");
@@ -105,20 +106,21 @@ fn properties_that_do_not_fit_the_rate_that_arrives() {
     }
     let path = waveform(folder.path(), &text);
     let path = path.to_str().unwrap();
-    // The default rate of the generator counts: half of its 48,000 samples/s arrive.
+    // The default rate of the generator is used: half of its 48,000 samples/s arrive.
     for command in ["check", "run"] {
         let refused = run(&[command, path]);
         refused.says(2, &["`filter`: `high` is 13000 Hz", "12000 Hz", "24000 samples/s arrive", "^"]);
     }
     run(&["check", path, "--set", "tone.sample_rate=96e3"]).says(0, &[]);
     run(&["check", path, "--set", "half.factor=1"]).says(0, &[]);
-    // A rate of the component's own counts more than the one that arrives.
+    // The component's own rate takes precedence over the rate of the samples that arrive.
     run(&["check", path, "--set", "filter.sample_rate=48e3"]).says(0, &[]);
     let cutoff = run(&["check", path, "--set", "filter.high=4e3", "--set", "half.cutoff=15e3"]);
     cutoff.says(2, &["`half`: `cutoff` is 15000 Hz", "12000 Hz", "48000 samples/s arrive"]);
 }
 
-/// Writes a generator of 48,000 samples/s, a component of that kind, and a filter behind it.
+/// Writes a generator of 48,000 samples/s, a component of this kind, and a filter after the
+/// component.
 fn behind(folder: &Path, kind: &str, properties: &str, high: &str) -> String {
     let inputs: &[&str] = if kind == "resampler" { &["in"] } else { &["in1", "in2", "in3"] };
     let mut text = format!(
@@ -145,7 +147,7 @@ fn rates_are_carried_through_components_that_change_or_join_streams() {
         ("resampler", "up = 3, down = 2", "72000", "30e3", "40e3"),
         ("adder", "", "48000", "20e3", "30e3"),
         ("multiplexer", "", "48000", "20e3", "30e3"),
-        // Each of the channels has the rate of its input.
+        // Each channel has the rate of the corresponding input.
         ("multiplexer", "mode = \"interleave\"", "48000", "20e3", "30e3"),
     ] {
         let file = behind(folder.path(), kind, properties, good);
@@ -158,7 +160,7 @@ fn rates_are_carried_through_components_that_change_or_join_streams() {
     for (kind, properties, code) in
         [("adder", "", 2), ("multiplexer", "mode = \"interleave\"", 2), ("multiplexer", "", 0)]
     {
-        // Merged packets keep their own rates, so that none is sure to arrive.
+        // Merged packets keep their own rates, so the rate that arrives is not certain.
         let file = behind(folder.path(), kind, properties, if code == 0 { "30e3" } else { "4e3" });
         run(&[&["check", &file], &mixed[..]].concat()).says(code, if code == 0 { &[] } else { &words });
     }
@@ -200,7 +202,7 @@ fn channels_and_rows_that_a_component_cannot_take_are_found_by_the_check() {
     draw("mode = 'interleave'", "fft", "").says(2, &one);
     draw("mode = 'interleave'", "fft", "a").says(0, &[]);
 
-    // One channel beside two, and the remedy.
+    // A stream of one channel meets a stream of two. The message has the remedy.
     let sum = |second: &str| {
         let text = format!(
             "[component]\na = {{ type = 'signal-generator', properties = {{ sample_rate = 1e6 }} }}\n\

@@ -1,5 +1,5 @@
-//! `stripline bench bindings`: it measures what is there, names what is not, and leaves nothing
-//! behind. Speed is not tested here.
+//! `stripline bench bindings` measures the installed bindings, names the missing ones, and leaves
+//! nothing behind. Speed is not tested here.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,8 @@ use std::process::Command;
 use crate::common::{c_library, repository, run, stripline};
 use serde_json::Value;
 
-/// Runs it with its temporary files in a folder, and returns the figures and the printed tables.
+/// Runs the benchmark with its temporary files in a folder. Returns the figures and the printed
+/// tables.
 fn figures(folder: &Path, arguments: &[&str]) -> (Vec<Value>, String) {
     let json = folder.join("figures.json");
     let output = stripline()
@@ -37,7 +38,7 @@ fn figures(folder: &Path, arguments: &[&str]) -> (Vec<Value>, String) {
 fn measured(figure: &Value) {
     let times: Vec<f64> = figure["times_ns"].as_array().unwrap().iter().flat_map(Value::as_f64).collect();
     assert!(times.len() == 2 && times.iter().all(|ns| *ns > 0.0), "{figure}");
-    // One run decides nothing.
+    // A single run decides nothing.
     assert_eq!((&figure["decision"], &figure["coverage"]), (&"not-decided".into(), &0.0.into()), "{figure}");
     assert!(figure["null"]["low"].as_f64() <= figure["null"]["high"].as_f64(), "{figure}");
 }
@@ -86,7 +87,7 @@ fn an_aim_that_is_not_decided_is_not_met() {
     let bindings = |only: &str, more: &[&str]| {
         run(&[&["bench", "bindings", "--quick", "--runs", "1", "--only", only], more].concat())
     };
-    // One run decides nothing.
+    // A single run decides nothing.
     bindings("rust_", &["--require-targets"])
         .says(3, &["a required target is not met: rust_", "not decided"]);
     bindings("python_", &["--python", "/no/python", "--require-targets"])

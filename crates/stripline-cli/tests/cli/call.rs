@@ -64,7 +64,8 @@ fn served(service: Service<'_>, domain: &str, body: impl FnOnce(&dyn Fn(&[&str])
     let mut server = node.service_server(service, options).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| server.serve(Dispatch::Queue));
-        // Also when the body panics: otherwise the server would be waited for.
+        // The node is stopped even if the body panics. Otherwise the scope would wait for the
+        // server.
         struct Stopped<'n>(&'n Node);
         impl Drop for Stopped<'_> {
             fn drop(&mut self) {
@@ -111,7 +112,7 @@ fn errors_have_the_words_of_the_service() {
         call(&["radio", "route", "[\"left\", -1.5]"])
             .says(1, &["`radio.route`: left: \\u{1b}[2Jno negative gain"]);
         call(&["radio", "breaks"]).says(1, &["panicked", "a broken radio"]);
-        // The server checks the request; what it found is shown with the remedy.
+        // The server checks the request. The command shows the server's problem with the remedy.
         call(&["radio", "tune", "7"]).says(2, &["another type", "expected", "as 2.0"]);
         call(&["radio", "tune"]).says(2, &["another type", "third argument"]);
         call(&["radio", "route", "[\"left\"]"]).says(2, &["another type", "stripline services"]);
@@ -149,7 +150,7 @@ fn samples_have_no_json_form() {
 fn a_server_that_does_not_reply_is_not_waited_for_longer_than_said() {
     let name = domain("silent");
     let node = Node::join(&name, Topics::default()).unwrap();
-    // It is never served.
+    // The server is never served.
     let _server = node.service_server(RadioService::of(Set).unwrap(), ServerOptions::default()).unwrap();
     run(&["call", "--domain", &name, "--timeout", "0.2", "radio", "count"]).says(1, &["radio", "200ms"]);
 }

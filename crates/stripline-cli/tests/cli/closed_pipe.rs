@@ -1,4 +1,4 @@
-//! The end of commands when standard output loses its reader, as before `| head`.
+//! The end of commands when standard output loses its reader, as with `| head`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::common::waveform::File;
 use crate::common::{PATIENCE, repository, stripline};
 
-/// Starts the command and reads its first line; from then on its output has no reader.
+/// Starts the command and reads the first line. After that, the command's output has no reader.
 fn after_one_line(command: &mut Command) -> (Child, String) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut line = String::new();
@@ -15,7 +15,7 @@ fn after_one_line(command: &mut Command) -> (Child, String) {
     (child, line)
 }
 
-/// Starts the command with an output that never has a reader.
+/// Starts the command. Its output never has a reader.
 fn without_reader(command: &mut Command) -> Child {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());
@@ -40,7 +40,7 @@ fn code_at_end(mut child: Child) -> Option<i32> {
 
 #[test]
 fn a_watch_ends_with_its_reader() {
-    // The second one would write its next list in an hour.
+    // The second command would write the next list only in an hour.
     for arguments in [
         &["ps", "--watch=0.01"][..],
         &["ps", "--watch=3600"],
@@ -101,6 +101,6 @@ fn an_experiment_ends_with_the_reader_of_its_output() {
     let text =
         "[experiment]\nname = 'long'\n[[case]]\nname = 'slow'\nstages = 1\npackets = 10000\npace-ms = 1000\n";
     std::fs::write(&path, text).unwrap();
-    // As after Ctrl-C.
+    // The benchmark ends as it does after Ctrl-C.
     assert_eq!(code_at_end(without_reader(stripline().arg("bench").arg(&path))), Some(1));
 }

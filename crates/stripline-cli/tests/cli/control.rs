@@ -30,7 +30,7 @@ fn what_is_set_acts_on_the_samples_and_stop_delivers_all_of_them() {
         set.prints("level.amplitude = 0.25 (was 1)\n");
         running.wait_for_line("level: amplitude = 0.25 (was 1)");
         file.ask("get", &["level.amplitude"]).prints("0.25\n");
-        // Another value after it, and then the end: the value sent before still arrives.
+        // Another value is set just before the end. The value sent before it still arrives.
         file.ask("set", &["level.amplitude=-1", "level.offset=0.5"]).says(0, &[]);
         let stop = file.ask("stop", &[]);
         stop.says(0, &[]);
@@ -39,12 +39,12 @@ fn what_is_set_acts_on_the_samples_and_stop_delivers_all_of_them() {
         let (code, text) = running.end();
         assert_eq!(code, Some(0), "{text}");
         let bytes = std::fs::read(file.path("level.raw")).unwrap();
-        // The real part of each sample.
+        // Each sample is complex. Only the real part is compared.
         let real = |sample: &[u8]| f32::from_le_bytes(sample[..4].try_into().unwrap());
         let mut levels: Vec<f32> = bytes.chunks_exact(8).map(real).collect();
         levels.dedup();
         assert!([1.0, 0.25].iter().zip(&levels).all(|(a, b)| a == b), "{levels:?}");
-        // Both changes apply at once: no sample has only one of them.
+        // Both changes apply at once, so no sample has only one of them.
         assert!(levels.iter().all(|level| [1.0, 0.25, -0.5].contains(level)), "{levels:?}");
     }
 }
@@ -115,7 +115,7 @@ fn properties_are_shown_as_they_are_now() {
     for words in ["tone.waveform", "any time", "at start", "read-only", "filter.high", "4000"] {
         assert!(text.stdout.contains(words), "{words}: {}", text.stdout);
     }
-    // Output that is not a terminal is not cut.
+    // Output to a pipe is not cut.
     assert!(text.stdout.contains("kaiser by `attenuation`"), "{}", text.stdout);
     assert!(!file.ask("get", &["filter"]).stdout.contains("tone."));
     file.ask("set", &["filter.high=3e3"]).says(0, &[]);
@@ -123,7 +123,7 @@ fn properties_are_shown_as_they_are_now() {
     assert!(file.ask("get", &["filter"]).stdout.contains("3000 (changed)"));
     file.ask("get", &["fliter"]).says(2, &["no component `fliter`", "did you mean `filter`?"]);
     file.ask("get", &["filter.hgih"]).says(2, &["no property `hgih`", "did you mean `high`?"]);
-    // And in the list of running waveforms.
+    // The list of running waveforms has the component, too.
     let listed = run(&["ls", &file.name]);
     listed.says(0, &[]);
     for words in [&file.name, "running", "fir-filter", "passband, stopband"] {
@@ -149,8 +149,8 @@ fn what_is_wrong_is_said_and_nothing_is_set() {
         ("tone.sample_rate=96e3", &["cannot be changed while it runs", "--set tone.sample_rate="]),
         ("sink.packets=0", &["is read-only"]),
     ] {
-        // A group of settings with one wrong value applies none of them, also not those of other
-        // components.
+        // If one value of a group of settings is wrong, none of the group is applied, in any
+        // component.
         let printed = file.ask("set", &["tone.amplitude=0.5", setting, "filter.low=1e3"]);
         printed.says(2, words);
         assert_eq!(printed.stdout, "");
@@ -168,15 +168,15 @@ fn what_is_wrong_is_said_and_nothing_is_set() {
     let many: Vec<String> = (0..300).map(|n| format!("tone.amplitude={n}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     file.ask("set", &many).says(2, &["from 1 to 256"]);
-    // Names and values come from other people, so they are escaped.
+    // Names and values come from other users, so they are escaped.
     let printed = file.ask("set", &["tone.\u{1b}[2Jx=1", "tone.waveform=\u{1b}[31m"]);
     printed.says(2, &["no property"]);
     assert!(!printed.stderr.contains('\u{1b}'), "{:?}", printed.stderr);
-    // A rule that only the component can check. It refuses the whole group with its own message,
+    // Only the component can check this rule. It refuses the whole group with a message of its own,
     // and continues with the old values.
     let printed = file.ask("set", &["filter.low=9e3", "filter.window=blackman", "tone.amplitude=0.5"]);
     printed.says(1, &["filter.low = 9000", "refused", "it must be above `low`, 9000 Hz"]);
-    // The other component's settings are independent.
+    // The settings of the other component are independent.
     assert_eq!(printed.stdout, "tone.amplitude = 0.5 (was 1)\n");
     let json = file.json("set", &["filter.low=9e3"]);
     assert_eq!((&json[0]["taken"], &json[0]["values"]["low"]["before"]), (&"refused".into(), &0.0.into()));
@@ -275,7 +275,7 @@ fn a_component_that_does_not_look_is_late_and_looks_later() {
     printed.says(0, &["was set to 2, which the component has not applied yet"]);
     assert_eq!(printed.stdout, "1\n");
     assert!(file.ask("get", &["source"]).stdout.contains("1 (2 not applied yet)"));
-    // That many requests may wait, and no more.
+    // The number of waiting requests is limited.
     for _ in 0..70 {
         let json = file.json("set", &["source.amplitude=3", "--timeout", "0.001"]);
         if json[0]["taken"] == "refused" {
@@ -284,7 +284,8 @@ fn a_component_that_does_not_look_is_late_and_looks_later() {
             stop.says(0, &[]);
             let (code, text) = running.end();
             assert_eq!(code, Some(0));
-            // A client with the reply "passed on" also learns that the change was not applied.
+            // A client that got the reply "passed on" is also informed that the change was not
+            // applied.
             assert!(
                 text.contains("warning: source: did not take amplitude = 2: the component ended"),
                 "{text}"
@@ -328,7 +329,7 @@ fn a_stopped_process_is_named_and_takes_what_was_set_when_it_goes_on() {
     file.ask("get", &["tone.amplitude"]).says(0, &[]);
     assert!(file.property("sink.packets")["value"].is_i64());
     assert_eq!(file.property("filter.high")["waiting"], 2e3);
-    // A process that reads nothing must not block the launcher, even with many requests.
+    // A process that never reads its requests must not block the launcher, even with many requests.
     let value = "2".repeat(50_000);
     let setting = format!("filter.high=0.{value}");
     for _ in 0..30 {
@@ -362,9 +363,10 @@ fn what_was_set_survives_a_restart() {
         filter["restarts"] == 1 && filter["state"] == "running"
     });
     assert_eq!(file.property("filter.high")["value"], 2e3);
-    // The component has the properties, too, not only the launcher; the message is its own.
+    // The component itself has the new property, not only the launcher. The message is from the
+    // component.
     file.ask("set", &["filter.low=3e3"]).says(1, &["`high` is 2000 Hz; it must be above `low`, 3000 Hz"]);
-    // A change that waited when the component died is not applied, and that is reported.
+    // A change that is waiting when the component dies is not applied, and this is reported.
     send(running.component("filter"), Signal::STOP);
     let waiting = std::thread::scope(|scope| {
         let asking = scope.spawn(|| file.json("set", &["filter.high=1e3", "--timeout", "60"]));

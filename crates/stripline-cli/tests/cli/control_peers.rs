@@ -1,4 +1,4 @@
-//! Access to a running waveform by several clients, hostile ones, and another user.
+//! Access to a running waveform by several clients, by hostile clients, and by another user.
 
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use stripline::call::{CallError, ClientOptions, ServiceClient};
 use stripline::node::{Node, Topics};
 
-/// A user id that no process here has otherwise.
+/// A user id that no other process of the test has.
 const ANOTHER_USER: u32 = 65_534;
-/// The variable with the job of a test process that acts as another user's.
+/// The environment variable that makes a test process act as a process of another user.
 const PLAY: &str = "STRIPLINE_TEST_ASK_AS_ANOTHER_USER";
 
 /// Joins the launcher's domain. Returns the node and a client of its service.
@@ -39,7 +39,7 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     {
         file.ask(command, arguments).says(2, &["2 waveforms", &pids[0], &pids[1], "--pid"]);
     }
-    // Each has a heading of its own, and can be selected alone.
+    // Each of the two waveforms has its own heading, and can be selected alone.
     let listed = run(&["ls", &file.name]).stdout;
     for pid in &pids {
         assert!(listed.contains(&format!("\n{} in process {pid}\n", file.name)), "{listed}");
@@ -48,7 +48,8 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     assert!(listed.contains(&pids[0]) && !listed.contains(&pids[1]), "{listed}");
     assert!(listed.contains("fir-filter"), "{listed}");
     run(&["ls", "--pid", "1"]).says(2, &["no waveform of this user runs in process 1"]);
-    // The ports of each can be, too.
+    // The ports of each waveform can be selected, too.
+    //
     // A process that is late with its figures is left out of a list.
     let ports = |filter: &str| run(&["ps", filter]).stdout.matches("tone.out").count();
     wait_until("both are shown", || ports(&file.name) >= 2);
@@ -58,7 +59,7 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     file.ask("get", &["--pid", &pids[1], "tone.amplitude"]).prints("1\n");
     file.ask("get", &["--pid", "1"]).says(2, &["no waveform", "in process 1", &pids[0]]);
     file.ask("stop", &["--pid", &pids[0]]).says(0, &[]);
-    // The name alone is unambiguous again.
+    // Only one waveform is left, so the name alone is unambiguous again.
     file.ask("stop", &[]).says(0, &[]);
     assert_eq!((one.end().0, other.end().0), (Some(0), Some(0)));
 }
@@ -86,7 +87,7 @@ fn hostile_requests_harm_nobody() {
     let file = File::radio();
     let running = file.start(&[], 3);
     let (_node, service) = service_of(running.pid());
-    // Types of another program, and operations that do not exist.
+    // Requests have types of another program, or name operations that do not exist.
     for (operation, request) in [
         ("set", json!({"settings": "all of them"})),
         ("set", json!([1, 2, 3])),
@@ -109,18 +110,18 @@ fn hostile_requests_harm_nobody() {
     wrong("set", set(json!([setting(&"x".repeat(1 << 20), "sine")]), u64::MAX), "no component");
     wrong("set", set(json!([setting("tone", &"x".repeat(1 << 20))]), u64::MAX), "must be one of");
     wrong("test", json!({"component": "", "tests": [], "timeout_ms": u64::MAX}), "no component");
-    // The launcher waits neither for clients that hang nor for clients that hang up.
+    // The launcher waits neither for clients that hang nor for clients that disconnect.
     let name = sockets_of(running.pid()).pop().unwrap();
     let mut hanging: Vec<UnixStream> = (0..8).map(|_| connect(&name)).collect();
     let _ = hanging[0].write_all(&[0xff; 64]);
     drop(connect(&name));
     let operation = service.operation::<Value, Value, Value>("set").unwrap();
     let amplitude = json!([{"component": "tone", "property": "amplitude", "value": "0.5"}]);
-    // Cancelled earlier, it might rightly not be started.
+    // If the request were cancelled earlier, the launcher might rightly not start it.
     let unheard = operation.start(&set(amplitude, 1000)).unwrap();
     wait_until("it is set", || file.ask("get", &["tone.amplitude"]).stdout == "0.5\n");
     unheard.cancel();
-    // No request occupies a slot for good.
+    // No request occupies a slot permanently.
     for _ in 0..150 {
         file.ask("get", &["tone.amplitude"]).says(0, &[]);
     }
@@ -140,9 +141,9 @@ fn forged_launchers_are_told_apart() {
     };
     forge(1, |mut stream| drop(stream.write_all(b"\x1b[2J{\"version\": 1")));
     forge(2, |mut stream| drop(stream.write_all(&u32::MAX.to_le_bytes())));
-    // A socket that neither sends nor ends; kept until the test is over.
+    // A socket that neither sends nor closes. It is kept until the end of the test.
     forge(3, std::mem::forget);
-    // A launcher of another version, which has another name.
+    // A launcher of another version has another name.
     let other = format!("stripline-{}-run-3-{:016x}-{me}-{:016x}", rustix::process::geteuid().as_raw(), 0, 4);
     let _other = UnixListener::bind_addr(&SocketAddr::from_abstract_name(other).unwrap()).unwrap();
     let listed = run(&["ls"]);
@@ -153,7 +154,7 @@ fn forged_launchers_are_told_apart() {
     run(&["get", "no-such-waveform"]).says(2, &["no waveform", &format!("process {me} does not answer")]);
 }
 
-/// Uses names that accept no connection and have full queues: another connection would wait.
+/// Uses names with full queues that accept no connection. Another connection would wait.
 #[test]
 fn forged_names_with_full_queues_hold_nobody_up() {
     const NAMES: u32 = 600;
@@ -177,7 +178,7 @@ fn forged_names_with_full_queues_hold_nobody_up() {
             socket
         })
         .collect();
-    // A wait for each would take longer than a test may.
+    // A wait for each name would take longer than the time limit of a test.
     let (listed, beside) = list();
     println!("{without:?} without false names, {beside:?} beside {NAMES}");
     assert!(listed.stdout.contains(&file.name), "{}", listed.stdout);
@@ -216,7 +217,7 @@ fn another_user_is_not_answered() {
 fn ask_as_another_user(name: &str) {
     let mut stream = connect(name);
     let mut answer = Vec::new();
-    // The launcher closes the connection before it has sent any offer.
+    // The launcher closes the connection before it sends any offer.
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.is_empty(), "another user received {} bytes", answer.len());
 }

@@ -1,4 +1,4 @@
-//! `stripline stop` against real runs, and other ways in which they end.
+//! `stripline stop` against real runs, and other ways in which runs end.
 
 use std::process::Stdio;
 
@@ -39,7 +39,7 @@ fn one_is_stopped(placement: &str, processes: usize) {
     stop.prints("one has ended\n");
     let before = file.property("other.packets")["value"].as_i64();
     wait_until("the other goes on", || file.property("other.packets")["value"].as_i64() > before);
-    // Its last report is still available; new settings are refused.
+    // The last report of the stopped component is still available. New settings are refused.
     assert!(file.property("one.packets")["value"].as_i64() > Some(0));
     file.ask("stop", &["one"]).says(0, &[]);
     file.ask("stop", &["two"]).says(2, &["no component `two`"]);
@@ -53,7 +53,7 @@ fn one_is_stopped(placement: &str, processes: usize) {
 fn a_waveform_that_is_still_starting_can_be_asked_and_stopped() {
     let filter = "properties = { high = 4e3, sample_rate = 48e3 }";
     let file = File::filtered("source", "exec = \"./mute\"", filter);
-    // A component that describes itself and never registers.
+    // The component describes itself, and never registers.
     let port = r#"{"name":"out","direction":"output","mandatory":true,"many_writers":false,"types":{"one-of":["cf32"]},"summary":""}"#;
     let spec = format!(r#"{{"name":"mute","summary":"","ports":[{port}],"properties":[]}}"#);
     let script = format!("#!/bin/sh\n[ \"$1\" = --describe ] && echo '{spec}' && exit\nexec sleep 1000\n");
@@ -95,7 +95,7 @@ fn stop_now_ends_everything_at_once() {
     assert!(stop.stdout.contains("was ended at once after"), "{}", stop.stdout);
     assert!(!stop.stdout.contains("failed"), "{}", stop.stdout);
     let (code, text) = running.end();
-    // As after a second Ctrl-C.
+    // The run ends as it does after a second Ctrl-C.
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("ended at once by `stripline stop --now`"), "{text}");
     assert!(components.iter().all(|(_, pid)| !is_alive(*pid)));
@@ -122,7 +122,7 @@ fn who_only_waits_for_one_that_does_not_stop_is_not_blamed() {
     let listed = run(&["ls", &file.name]);
     listed.says(0, &[&format!("process {filter} is suspended; `kill -CONT {filter}` lets it go on")]);
     assert!(listed.stdout.contains("suspended"), "{}", listed.stdout);
-    // Long enough that the tone has packets which it cannot send.
+    // The wait is long enough for the tone to have packets that it cannot send.
     wait_until("the tone waits", || {
         run(&["ps", &file.name]).stdout.contains("tone.out waits for filter.in (full)")
     });
@@ -142,13 +142,13 @@ fn a_launcher_that_dies_or_is_stopped_is_no_silent_hang() {
         .says(1, &["is stopped and does not answer", &format!("kill -CONT {pid}")]);
     file.ask("get", &[])
         .says(1, &[&format!("launcher of `{}`", file.name), "is stopped and does not answer"]);
-    // A launcher of another name does not affect the request.
+    // A launcher that runs another waveform does not affect the request.
     let other = File::radio();
     let _other = other.start(&[], 3);
     other.ask("get", &[]).says(0, &[]);
     assert!(run(&["ls"]).stderr.contains(&format!("process {pid}")));
     send(running.pid(), Signal::CONT);
-    // In the middle of a set request, and of a stop.
+    // The launcher is killed during a set request and during a stop.
     for arguments in [&["set", "source.amplitude=2", "--timeout", "600"][..], &["stop", "filter"]] {
         let file = File::idle();
         let running = file.start(&[], 3);

@@ -1,4 +1,5 @@
-//! `stripline echo` and `hz` against real runs: a tap shows what is sent, and changes nothing.
+//! `stripline echo` and `hz` against real runs. A tap shows the packets that are sent, and changes
+//! nothing.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use stripline::node::{Node, Topics};
 use stripline::payload::{Cbor, NoSchema};
 
-/// A tap in a process of its own, which is killed when dropped.
+/// A tap in a separate process, which is killed when the value is dropped.
 struct Tap {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -32,14 +33,14 @@ impl Tap {
         Self { child, lines }
     }
 
-    /// Returns the next line; `None`: it has ended.
+    /// Returns the next line. Returns `None` at the end.
     fn line(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
     }
 
-    /// Skips lines up to one of that event.
+    /// Skips lines until one reports this event.
     fn wait_for(&mut self, event: &str) -> Value {
         loop {
             let line = self.line().unwrap_or_else(|| panic!("it ended without the event `{event}`"));
@@ -73,7 +74,7 @@ fn packets_of_outputs_and_inputs_are_shown() {
     assert!(lines[1].starts_with("packet ") && lines[1].contains("(480 samples): "), "{}", lines[1]);
     assert!(lines[1].ends_with(" …") && lines.len() == 3, "{}", text.stdout);
 
-    // What arrives at an input is what its sender sends.
+    // An input shows the packets of its sender.
     let json = file.ask("echo", &["sink.in", "--count", "2", "--json"]);
     json.says(0, &["filter.out: f32"]);
     let lines: Vec<Value> = json.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -111,7 +112,7 @@ fn a_wrong_name_is_refused_with_the_one_meant() {
     drop(running);
 }
 
-/// Writes a tone of 200 packets in two seconds.
+/// Writes a tone that sends 200 packets in two seconds.
 fn tone() -> File {
     File::new(
         r#"
@@ -143,19 +144,19 @@ fn neither_a_tap_nor_its_end_changes_the_packets_of_a_waveform() {
         let running = file.start(&options, if placement == "threads" { 1 } else { 2 });
         let arguments = ["echo", &file.name, "tone.out", "--json"];
         let [mut killed, mut stopped, mut ended] = std::array::from_fn(|_| Tap::start(&arguments));
-        // All are at work before anything happens to them.
+        // All taps receive packets before they are disturbed.
         for tap in [&mut killed, &mut stopped, &mut ended] {
             tap.wait_for("packet");
         }
         send(killed.child.id(), Signal::KILL);
         send(stopped.child.id(), Signal::STOP);
-        // The waveform comes to its own end, with all its packets, in spite of the stopped one.
+        // The waveform ends by itself with all packets, in spite of the stopped tap.
         let (code, text) = running.end();
         assert_eq!(code, Some(0), "{text}");
         let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
         let connection = &report["connections"][0];
         assert_eq!((&connection["packets"], &connection["lost"]), (&200.into(), &0.into()), "{transport}");
-        // A tap that was left alone gets every packet up to the end.
+        // The tap that was not disturbed gets every packet up to the end.
         let mut next = None;
         loop {
             let line = ended.line().expect("a last line");
@@ -218,7 +219,7 @@ fn a_reader_that_closes_the_output_ends_the_command() {
     drop(running);
 }
 
-/// Returns the output of a command that has none.
+/// Returns the standard output of a command that prints nothing.
 fn closed() -> ChildStdout {
     let mut child = stripline().arg("--version").stdout(Stdio::piped()).spawn().unwrap();
     let output = child.stdout.take().unwrap();
@@ -243,7 +244,7 @@ fn samples_and_messages_of_topics_are_shown() {
     notes.send(&("tuned".into(), None)).unwrap();
     assert_eq!(echo.wait_for("packet")["message"], serde_json::json!(["tuned", null]));
     assert_eq!(echo.end(), Some(0));
-    // A message with a schema.
+    // The payload is a message with a schema.
     let mut typed = node.publisher::<Cbor<(String, Option<u8>)>>("typed").unwrap();
     let mut echo = Tap::start_in(&domain, &["echo", "--topic", "typed", "--json", "--count", "1"]);
     assert!(typed.wait_for_receivers(1, Duration::from_secs(60)).unwrap());

@@ -1,8 +1,8 @@
-//! The waveform chooses a component's dispatch, and the output is the same with each.
+//! The waveform chooses the dispatch of a component. The output is the same with each dispatch.
 
 use crate::common::{example, run};
 
-/// The packets of a source. Their number is not a multiple of any block size of a handler.
+/// A source of packets. The number of packets is not a multiple of any block size of a handler.
 const SOURCE: &str = "[component.source]\ntype = \"signal-generator\"\nproperties = { waveform = \"noise\", \
                       packet = 100, duration_s = 0.01, sample_rate = 2e6 }\n";
 
@@ -54,7 +54,7 @@ fn an_executable_that_is_a_handler_is_run_by_a_pool() {
         format!("exec = \"{path}\"\ndispatch = \"{dispatch}\"\nproperties = {{ pause = {pause} }}")
     };
     let (expected, _) = through(&stage("queue", "0.0"), "", "shm");
-    // Two packets in three overtake the slow ones.
+    // Two of three packets overtake the slow ones.
     let (made, overtaken) = through(&stage("pool(4)", "2.0"), RESEQUENCE, "shm");
     assert!(made == expected && overtaken > 0, "{overtaken} overtaken");
     let (made, overtaken) = through(&stage("pool(4, resequence)", "2.0"), "", "uds");

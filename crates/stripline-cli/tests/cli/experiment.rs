@@ -1,4 +1,4 @@
-//! `stripline bench FILE.toml`: it measures the cases of the file, reports those that it cannot
+//! `stripline bench FILE.toml` measures the cases of the file, reports the cases that it cannot
 //! run, and leaves nothing behind. Speed is not tested here.
 
 use std::io::{BufRead, BufReader};
@@ -21,7 +21,7 @@ const TRANSPORTS: &[&str] = &[
     "zeromq",
 ];
 
-/// One process and several, both kinds of work, every dispatch and order.
+/// An experiment with one process and several, both kinds of work, and every dispatch and order.
 const TINY: &str = "
 [experiment]
 name = 'tiny'
@@ -162,7 +162,7 @@ fn check_case(case: &Value, name: &str) {
             assert!(stage["service_ms"].as_f64().unwrap() >= 0.2 && stage["last_ms"].as_f64().unwrap() > 0.0);
             assert_eq!(stage["cpu_s"].is_f64(), !is_collocated, "{case}");
         }
-        // No case ends before its ideal.
+        // No case ends before its ideal time.
         assert!(run["ideal_ms"].as_f64().unwrap() >= 4.0, "{case}");
         assert!(name == "together" || run["over_ideal"].as_f64().unwrap() >= 0.9, "{case}");
     }
@@ -185,7 +185,8 @@ fn check_pool(case: &Value) {
             assert_eq!(observer["reordered"], 0, "{case}");
             assert_eq!(observer["last_ms"], run["last_ms"], "{case}");
         }
-        // 20 packets of 0.2 ms, 4 at once, and the way through the other component.
+        // 20 packets of 0.2 ms are processed 4 at a time, and then pass through the other
+        // component.
         assert!(run["ideal_ms"].as_f64().unwrap() >= 1.2, "{case}");
     }
 }
@@ -239,7 +240,7 @@ fn cases_are_chosen_by_name() {
 #[test]
 fn required_targets_decide_the_exit_code() {
     let folder = tempfile::tempdir().unwrap();
-    // No share is above 1, and five packets cannot be 1000 times out of order.
+    // No share can be above 1, and five packets cannot be 1000 times out of order.
     let text = "[experiment]\nname = 'x'\n[default]\npackets = 5\nstages = 1\n\
                 [[case]]\nname = 'met'\ntarget = { reordered = 1000 }\n\
                 [[case]]\nname = 'missed'\ntarget = { reordered-share-min = 1 }\n\

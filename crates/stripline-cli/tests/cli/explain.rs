@@ -13,7 +13,7 @@ use stripline_bench::calibration::program_version;
 use stripline_bench::ladder::Machine;
 use tempfile::TempDir;
 
-/// Those that the calibration of the tests has.
+/// The transports in the calibration of the tests.
 const MEASURED: [&str; 5] = ["inproc", "shm", "uds", "tcp", "mqueue"];
 
 /// Returns all transports of the program.
@@ -70,7 +70,7 @@ impl Calibrated {
 }
 
 /// Returns a calibration of this machine and version, two days old. `shm` takes 1000 to 3000 ns to
-/// a sleeper, and a tenth to a receiver that spins. `udp` was not measured.
+/// a receiver that sleeps, and a tenth of that to a receiver that spins. `udp` was not measured.
 fn calibration() -> Value {
     let cost = |bytes: u32, ns: f64| json!({"bytes": bytes, "asleep_ns": ns, "spinning_ns": ns / 10.0, "per_packet_ns": 50.0});
     let costs = |base: f64| json!([cost(64, base), cost(1024, 2.0 * base), cost(32_768, 3.0 * base)]);
@@ -95,7 +95,7 @@ fn adsb() -> String {
     repository("waveforms/adsb.toml").to_str().unwrap().into()
 }
 
-/// Returns the text as one line: the notes below tables are wrapped.
+/// Returns the text as one line, because the notes below tables are wrapped.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -125,7 +125,7 @@ fn without_a_calibration_each_candidate_has_its_rule_and_no_cost() {
         let is_taken = candidate["transport"] == "shm";
         assert_eq!((&candidate["taken"], candidate["struck_out"].is_null()), (&is_taken.into(), is_taken));
     }
-    // Without the option both are absent.
+    // Without the option, both fields are absent.
     let plain: Value = serde_json::from_str(&calibrated.run(&["check", "--json", &adsb()]).stdout).unwrap();
     assert!(plain[0].get("explained").is_none() && plain[0].get("calibration").is_none());
 }
@@ -150,7 +150,7 @@ fn a_calibration_gives_the_costs_by_the_way_of_waiting() {
     let text = words(&found.stdout);
     for words in [
         "source.out -> one.in: inproc, taken by auto",
-        // A spinning receiver.
+        // The receiver of this connection spins.
         "* inproc 100 ns 200 ns 300 ns taken shm 100 ns 200 ns 300 ns fits, and comes after inproc",
         "* shm 1.00 µs 2.00 µs 3.00 µs taken uds 2.00 µs 4.00 µs 6.00 µs it cannot keep locked",
         "source.out -> three.in: tcp, named in the file",
@@ -208,7 +208,7 @@ fn a_file_that_does_not_fit_is_ignored_with_the_reason() {
         let state = calibrated.explained(&[&adsb()])["calibration"].take();
         assert_eq!(state["state"], "ignored");
         assert!(state["reason"].as_str().unwrap().contains(reason), "{state}");
-        // What cannot be used is left alone.
+        // A calibration that cannot be used is not changed.
         assert_eq!(std::fs::read_to_string(calibrated.path()).unwrap(), contents);
     }
     let folder = Calibrated::absent();
@@ -251,7 +251,7 @@ fn topics_are_explained_and_other_files_have_no_choice() {
     let found = calibrated.run(&["check", "--explain", experiment.to_str().unwrap()]);
     found.says(0, &[]);
     assert_eq!(found.stdout.lines().count(), 1, "{}", found.stdout);
-    // A file with an error has its findings, and no choice.
+    // A file with an error has findings, but no choice.
     let wrong = calibrated.file("wrong.toml", "[component.a]\ntype = \"nul-sink\"\n");
     let found = calibrated.run(&["check", "--explain", &wrong, &adsb()]);
     found.says(2, &["did you mean `null-sink`?"]);
@@ -328,7 +328,7 @@ fn a_busy_machine_and_a_place_without_room_are_refused_before_the_measurement() 
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            // Relaxed: nothing else is shared.
+            // Relaxed: the threads share no other data.
             scope.spawn(|| {
                 while !is_done.load(Ordering::Relaxed) {
                     std::hint::spin_loop();

@@ -1,4 +1,4 @@
-//! Components and launchers that die; afterwards nothing of them is left.
+//! Components and launchers that die, and leave nothing behind.
 
 use std::process::{Command, Stdio};
 
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 const COMPONENTS: [&str; 4] = ["source", "demodulator", "decoder", "sink"];
 
-/// Starts the receiver with a long simulation.
+/// Starts the receiver with a simulation of an hour.
 fn endless(more: &[&str]) -> Running {
     let waveform = repository("waveforms/adsb.toml");
     let mut arguments = vec!["run", waveform.to_str().unwrap(), "--set", "source.duration_s=3600"];
@@ -73,7 +73,7 @@ fn a_run_stops_in_order_after_its_duration() {
         .says(0, &[]);
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     assert!(result["connections"][0]["packets"].as_u64().unwrap() > 0);
-    // Everything sent has arrived: the decoder took all that the demodulator sent.
+    // The decoder received all packets that the demodulator sent.
     assert!(result["connections"].as_array().unwrap().iter().all(|c| c["lost"] == 0), "{result}");
 }
 
@@ -115,7 +115,7 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
         running.wait_until("it is back", || {
             running.components().iter().any(|(name, pid)| name == "demodulator" && *pid != first)
         });
-        // Without delay, so that the interrupt comes at any stage of the restart.
+        // The interrupt follows at once, so that it may come at any stage of the restart.
         running.signal(Signal::INT);
         let (code, text) = running.end();
         assert_eq!(code, Some(0), "{transport}: {text}");
@@ -129,7 +129,7 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
             count("sent"),
             "{transport}: {first}"
         );
-        // The decoder's sender died, and the gap was reported in its place.
+        // The sender to the decoder died. The gap is reported in place of the lost packets.
         assert_eq!(result["connections"][1]["peer_deaths"], 1, "{transport}: {result}");
         assert!(result["connections"][1]["gaps"].as_u64() >= Some(1), "{transport}: {result}");
     }
@@ -180,14 +180,14 @@ fn tcp_without_a_loopback_interface_has_a_remedy() {
     assert!(printed.contains("ip link set lo up"), "{printed}");
 }
 
-/// Sweeps the limit of memory: at each, another thread or buffer has no room.
+/// Runs with increasing limits of memory. At each limit, another thread or buffer finds no memory.
 #[test]
 fn a_run_short_of_memory_does_not_panic() {
     let (program, waveform) = (env!("CARGO_BIN_EXE_stripline"), repository("waveforms/adsb.toml"));
     let executable = std::fs::metadata(program).unwrap().len() >> 20;
     let mut codes = std::collections::BTreeSet::new();
     for placement in ["processes", "threads"] {
-        // From less than the loader of the system needs.
+        // The first limit is less than the system's loader needs.
         for mebibytes in (executable / 2..executable / 2 + 400).step_by(15) {
             let script = format!(
                 "ulimit -v {}; exec {program} run {} --placement {placement} --set source.duration_s=0.01",

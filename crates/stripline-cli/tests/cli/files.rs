@@ -1,4 +1,4 @@
-//! Files that users bring: what they are is found, and what they describe is used.
+//! Files that users bring. Their types are detected, and their descriptions are used.
 
 use std::io::Write;
 
@@ -8,14 +8,14 @@ use stripline_components::formats::{WavFileWriter, WavSettings};
 use crate::common::waveform::File;
 use crate::common::{Run, run, stripline};
 
-/// Writes a file of the waveform's folder, and returns its path.
+/// Writes a file into the folder of the waveform, and returns its path.
 fn write(file: &File, name: &str, bytes: &[u8]) -> String {
     let path = file.path(name);
     std::fs::write(&path, bytes).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
-/// Returns a waveform that prints what a source sends.
+/// Returns a waveform that prints the packets of a source.
 fn printed(source: &str) -> File {
     File::new(&format!(
         r#"
@@ -37,7 +37,7 @@ fn play(file: &File, settings: &[&str]) -> Run {
     run(&["run", path.to_str().unwrap(), "--quiet"].into_iter().chain(sets).collect::<Vec<_>>())
 }
 
-/// Returns index, time and frequency of each packet, and its first value.
+/// Returns the index, time, frequency and first value of each packet.
 fn packets(run: &Run) -> Vec<(u64, i64, Option<f64>, Value)> {
     let (mut frequency, mut packets) = (None, Vec::new());
     for line in run.stdout.lines() {
@@ -132,7 +132,7 @@ fn a_wav_file_is_played_with_the_rate_and_frequency_of_its_header() {
     let run = play(&file, &[&path]);
     assert_eq!(packets(&run), [(0, 0, Some(98e6), serde_json::json!([0.5, -1.0]))]);
     assert!(run.stdout.contains("\"sample_rate_hz\":2000000"), "{}", run.stdout);
-    // As two real channels.
+    // The same file is sent as two real channels.
     let run = play(&file, &[&path, "source.output=f32"]);
     assert_eq!(packets(&run), [(0, 0, Some(98e6), serde_json::json!(0.5))]);
     assert!(run.stdout.contains("\"channels\":[\"1\",\"2\"]"), "{}", run.stdout);
@@ -156,7 +156,7 @@ fn the_channels_of_a_raw_file_take_turns() {
         run(&[&["check", waveform.to_str().unwrap()], &settings[..]].concat())
     };
     check("filter.high=900").says(0, &[]);
-    // A channel has half of the rate, and so a quarter of it is the highest frequency.
+    // A channel has half of the sample rate, so the highest frequency is a quarter of that rate.
     check("filter.high=1100").says(2, &["1100"]);
     let printed = printed("type = \"file-source\"\nproperties = { path = \"in\", output = \"f32\" }");
     let run = play(&printed, &[&path, "source.channels=2", "source.packet=4"]);
@@ -268,7 +268,7 @@ fn no_remedy_for_a_type_leads_in_a_circle() {
     let path = format!("source.path={}", write(&file, "a.cu8", &[0; 20]));
     let waveform = file.path("file.toml");
     let check = |setting: &str| run(&["check", waveform.to_str().unwrap(), "--set", &path, "--set", setting]);
-    // The filter takes f32 or cf32; the file cannot be sent as f32.
+    // The filter takes f32 or cf32, but the file cannot be sent as f32.
     let refused = check("source.output=cu8");
     refused.says(2, &["sends cu8", "set the property `output` of `source` to \"cf32\""]);
     assert!(!refused.stderr.contains("\"f32\""), "{}", refused.stderr);

@@ -1,4 +1,4 @@
-//! Files that find no room, no name or no place: what was written before stays, and is counted.
+//! Files that cannot be written or named. All data written before stays, and is counted.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use stripline_components::formats::SigMfRecording;
 use crate::common::waveform::File;
 use crate::common::{Run, run};
 
-/// Writes a waveform with a tone of samples of this type, and sinks with these keys.
+/// Writes a waveform with a tone of this sample type, and sinks with these keys.
 fn tone(samples: &str, sinks: &[&str]) -> File {
     let sinks: String = (0..)
         .zip(sinks)
@@ -25,11 +25,12 @@ fn tone(samples: &str, sinks: &[&str]) -> File {
     ))
 }
 
-/// Runs a waveform with a limit on the size of its files, in blocks of 512 bytes. Returns its
-/// report.
+/// Runs a waveform with a limit on the size of its files, in blocks of 512 bytes. Returns the
+/// report of the run.
 fn limited(file: &File, blocks: u32) -> (Run, Value) {
     let result = file.path("result.json");
-    // As on a full disk, a write fails: without its signal, which would kill.
+    // A write beyond the limit fails, as on a full disk. The signal that would kill the process is
+    // ignored.
     let script = format!(
         "trap '' XFSZ; ulimit -f {blocks}; exec {} run {} -q --placement threads --json {}",
         env!("CARGO_BIN_EXE_stripline"),
@@ -123,7 +124,7 @@ fn a_picture_without_room_leaves_the_earlier_one() {
          [[connection]]\nfrom = \"fft.out\"\nto = \"sink.in\"\nbuffer = \"16KiB\"\n"
     ));
     std::fs::write(file.path("a.png"), "earlier").unwrap();
-    // The rings have room.
+    // The limit leaves room for the rings.
     let (done, _) = limited(&file, 50);
     done.says(1, &["a.png: cannot write", "File too large"]);
     assert_eq!(std::fs::read(file.path("a.png")).unwrap(), b"earlier");
@@ -153,7 +154,7 @@ fn a_name_may_have_255_bytes() {
         let (file, path) = (at(&name(255)), name(255));
         run(&["run", file.path("file.toml").to_str().unwrap(), "-q"]).says(0, &[]);
         assert!(size(&file.path(&path)) > 0);
-        // With a number, the name would be too long.
+        // The number would make the name too long.
         let numbered = "sink0.existing=number";
         let again = run(&["check", file.path("file.toml").to_str().unwrap(), "--set", numbered]);
         again.says(2, &[".2.", "the name is too long"]);

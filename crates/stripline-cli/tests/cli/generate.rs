@@ -12,8 +12,8 @@ fn schema(kind: &str) -> Value {
     serde_json::from_str(&printed.stdout).unwrap()
 }
 
-/// Checks a value by the words of JSON schema that the schemas here use. Returns the places of what
-/// does not fit. An unknown word fails the test.
+/// Checks a value against the JSON schema keywords that are used here. Returns the places that do
+/// not fit. An unknown keyword fails the test.
 fn misfits(schema: &Value, value: &Value, place: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut require = |is_so: bool, what: &str| {
@@ -55,7 +55,7 @@ fn misfits(schema: &Value, value: &Value, place: &str) -> Vec<String> {
             "minProperties" => {
                 require(value.as_object().is_none_or(|table| !table.is_empty()), "minProperties")
             }
-            // Names and sizes: the reader has tests of its own for them.
+            // Names and sizes are covered by the tests of the reader.
             "pattern" | "propertyNames" => {}
             "required" => {
                 let has = |key: &Value| value.get(key.as_str().unwrap()).is_some();
@@ -98,7 +98,7 @@ fn toml_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the blocks of TOML in a document that begin as a whole file does.
+/// Returns the TOML blocks in a document that begin like a whole file.
 fn blocks(document: &str, start: &str) -> Vec<String> {
     let text = std::fs::read_to_string(repository(document)).unwrap();
     let blocks = text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_string());
@@ -122,7 +122,7 @@ fn the_files_of_the_project_fit_their_schemas() {
     let topics = "[domain]\n[default]\ntransport = 'shm'\n[topic.iq]\ndepth = 4\nresequence = { window = 8, \
                   skip-after-ms = 0 }\nbuffer = 65536\nsampling = 'off'\ndispatch = 'pool(2)'";
     assert_eq!(misfits(&schema("topics"), &value(topics), ""), Vec::<String>::new());
-    // Its parser has the same opinion.
+    // The parser of topics files also accepts the example.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("topics.toml");
     std::fs::write(&path, topics).unwrap();
@@ -171,7 +171,7 @@ fn completions_are_scripts_of_their_shells() {
         for word in ["waveforms", "links", "completions", "transport"] {
             assert!(printed.stdout.contains(word), "{shell}: {word}");
         }
-        // Its shell can read it, where that is installed.
+        // The shell itself checks the syntax, if it is installed.
         let mut checked = Command::new(shell);
         checked.args(["-n", "/dev/stdin"]).stdin(Stdio::piped()).stderr(Stdio::piped());
         let Ok(mut child) = checked.spawn() else {
@@ -191,7 +191,7 @@ fn every_command_has_a_manual_page() {
     let pages = folder.path().join("man/man1");
     let write = || run(&["man", "--output", pages.to_str().unwrap()]);
     write().says(0, &[]);
-    // Again, over the first ones.
+    // The second run replaces the pages of the first one.
     write().says(0, &[]);
     for name in ["stripline", "stripline-run", "stripline-links", "stripline-bench-ladder", "stripline-call"]
     {

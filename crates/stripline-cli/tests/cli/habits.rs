@@ -1,4 +1,4 @@
-//! What all commands have in common: JSON, names, paths, exit codes.
+//! Common rules of all commands: JSON, names, paths and exit codes.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -16,12 +16,12 @@ fn path(name: &str) -> String {
     repository(name).to_str().unwrap().into()
 }
 
-/// Runs `stripline check` with this on standard input.
+/// Runs `stripline check` with this text on standard input.
 fn check_text(arguments: &[&str], text: &[u8]) -> Run {
     let mut command = stripline();
     command.arg("check").args(arguments).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A command that refuses its arguments does not read it.
+    // A command that refuses its arguments does not read standard input.
     let _ = child.stdin.take().unwrap().write_all(text);
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -92,7 +92,7 @@ fn waveforms_are_built_in() {
     ran.says(0, &[]);
     assert!(ran.stdout.contains("adsb ended after"), "{}", ran.stdout);
     run_there(&["run", "adbs"]).says(2, &["adbs", "built into the command: adsb, fm, radio, spectrum"]);
-    // A file of that name comes first.
+    // A file with the name comes before the built-in waveform.
     std::fs::write(folder.path().join("adsb"), "[waveform]\nname = 'mine'").unwrap();
     run_there(&["run", "adsb"]).says(2, &["adsb"]);
 }
@@ -262,7 +262,7 @@ fn components_of_ones_own_are_shown() {
     shown.says(0, &[]);
     assert!(shown.stdout.contains("factor") && shown.stdout.contains("\nPorts\n"), "{}", shown.stdout);
     let mut described: Value = serde_json::from_str(&common::run_gain_description()).unwrap();
-    // They belong to the program, not to the component.
+    // The transports belong to the program, not to the component.
     described.as_object_mut().unwrap().remove("transports").unwrap();
     assert_eq!(parsed(&run(&["components", gain, "--json"])), described);
     let folder = tempfile::tempdir().unwrap();
