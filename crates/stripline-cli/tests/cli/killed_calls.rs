@@ -1,8 +1,8 @@
-//! Writers that are killed at each of their calls to the system. The files are read back, and a
-//! next run goes on.
+//! Writers that are killed at each of their system calls. Afterwards the files are read, and
+//! another run continues.
 //!
-//! The kills come from a library in C, which the writer is started with. Without `STRIPLINE_KILLS`,
-//! only some of the calls are tried.
+//! A library in C, preloaded into the writer, kills it. Without `STRIPLINE_KILLS`, only some of the
+//! calls are tested.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,11 +15,11 @@ use stripline_components::formats::{
 use crate::common::waveform::File;
 use crate::common::{Run, repository, stripline};
 
-/// Bytes of the samples of a packet: a write that is killed ends at a page.
+/// The bytes of the samples of a packet. A write that is killed ends at a page.
 const PACKET_BYTES: usize = 8000;
 const PACKETS: usize = 3;
 
-/// The library that kills, in a folder that is removed with it.
+/// The library that kills the writer, in a temporary folder.
 struct Killer {
     folder: tempfile::TempDir,
     library: PathBuf,
@@ -37,8 +37,9 @@ impl Killer {
         Self { folder, library }
     }
 
-    /// Runs a command. Its writer is killed at this call that concerns the folder. Returns the size
-    /// that the file with the samples had on the disk, and the result.
+    /// Runs a command and kills the writer at this call, counted among the calls that concern the
+    /// folder. Returns the size that the file of samples had on the disk, and the result of the
+    /// command.
     fn run(&self, at: usize, written: &Path, arguments: &[&str]) -> (u64, Run) {
         let log = self.folder.path().join("log");
         let _ = std::fs::remove_file(&log);
@@ -47,30 +48,30 @@ impl Killer {
         command.env("STRIPLINE_KILL_AT", at.to_string()).env("STRIPLINE_KILL_LOG", &log);
         let done = Run::of(command.output().unwrap());
         let log = std::fs::read_to_string(log).unwrap_or_default();
-        // Metadata are written to another file first.
+        // Metadata are first written to a `.sigmf-part` file.
         let mut sizes = log.lines().filter(|line| !line.ends_with(".sigmf-part"));
         let last = sizes.next_back().and_then(|line| line.split_once(' '));
         (last.map_or(0, |(size, _)| size.parse().unwrap()), done)
     }
 }
 
-/// Returns the calls at which a writer is killed.
+/// Returns the numbers of the calls at which a writer is killed.
 fn calls() -> impl Iterator<Item = usize> {
     let step = if std::env::var_os("STRIPLINE_KILLS").is_some() { 1 } else { 5 };
     (1..).step_by(step)
 }
 
-/// Returns the samples of a file; `None` if it is not there yet.
+/// Returns the samples of a file. Returns `None` if the file does not exist yet.
 fn samples(path: &Path) -> Option<Vec<u8>> {
     let data = path.with_extension("sigmf-data");
     if !path.exists() {
-        // The metadata follow as soon as the file for the samples is there.
+        // Metadata are written as soon as the file of samples exists.
         assert!(!data.exists() || data.metadata().unwrap().len() == 0, "{} has no metadata", data.display());
         return None;
     }
     if path.extension().is_some_and(|ending| ending == "sigmf-meta") {
         let recording = SigMfRecording::open(path).unwrap();
-        // A source refuses a recording without samples.
+        // A source would refuse a recording without samples.
         if recording.data_path.metadata().unwrap().len() == 0 {
             return Some(Vec::new());
         }
@@ -80,7 +81,7 @@ fn samples(path: &Path) -> Option<Vec<u8>> {
     }
     let options = FileReaderOptions { truncate_partial: true, ..FileReaderOptions::default() };
     let mut reader = match FileReader::open(path, &options) {
-        // It has its header alone.
+        // The file has only a header.
         Err(FormatError::Empty { .. }) => return Some(Vec::new()),
         opened => opened.unwrap(),
     };
@@ -95,7 +96,7 @@ fn samples(path: &Path) -> Option<Vec<u8>> {
     }
 }
 
-/// Writes a waveform with a short tone and a sink.
+/// Writes a waveform with a short tone and this kind of sink.
 fn tone(kind: &str, name: &str, existing: &str) -> String {
     let more = if kind == "wav-sink" { ", encoding = \"float32\"" } else { "" };
     let (packet, rate) = (PACKET_BYTES / 4, 1e6);
@@ -109,7 +110,7 @@ fn tone(kind: &str, name: &str, existing: &str) -> String {
     )
 }
 
-/// Runs it as a next run, and returns the report of its file.
+/// Runs the waveform again, and returns the report of the written file.
 fn run_again(file: &File, kind: &str, name: &str, existing: &str) -> Value {
     let text = std::fs::read_to_string(file.path("file.toml")).unwrap();
     let (head, _) = text.split_once("[component.tone]").unwrap();
@@ -130,7 +131,7 @@ fn a_sink_is_killed_at_each_call_and_a_next_run_goes_on() {
         ("wav-sink", "a.wav", "a.2.wav", 94),
     ] {
         let mut whole = None;
-        // The first run is not killed: the others are compared with it.
+        // The first run is not killed. Other runs are compared with it.
         for at in std::iter::once(0).chain(calls()) {
             let file = File::new(&tone(kind, name, "refuse"));
             let out = file.path("out");
@@ -159,10 +160,10 @@ fn a_sink_is_killed_at_each_call_and_a_next_run_goes_on() {
             );
 
             let existing = if at % 2 == 0 { "append" } else { "number" };
-            // SigMF may have an empty file for the samples, and no metadata yet.
+            // SigMF may have an empty file of samples, and no metadata yet.
             let data = out.join(name.replace("-meta", "-data"));
             let stored = std::fs::read(data).ok();
-            // The header of a WAV file may not have the last of them yet.
+            // The header of a WAV file may not count the last samples yet.
             let all = stored.as_deref().and_then(|bytes| bytes.get(head..)).unwrap_or_default();
             let all = &all[..all.len() / 4 * 4];
             assert!(all.starts_with(&kept) && (head > 0 || all == kept), "{name}: {at}");
@@ -177,7 +178,8 @@ fn a_sink_is_killed_at_each_call_and_a_next_run_goes_on() {
     }
 }
 
-/// Returns the packets of a recording; `None` if it is not there yet.
+/// Returns the number of packets in a recording. Returns `None` if the recording does not exist
+/// yet.
 fn packets(path: &Path) -> Option<usize> {
     if path.extension().is_some_and(|ending| ending == "sigmf-meta") {
         return samples(path).map(|bytes| bytes.len() / PACKET_BYTES);
@@ -221,7 +223,7 @@ fn a_recorder_is_killed_at_each_call_and_a_next_one_goes_on() {
                 assert!(found == Some(PACKETS) && at > 10, "{name}: {at}");
                 break;
             }
-            // A description is shorter than a packet.
+            // The description is shorter than a packet, so it does not change the quotient.
             let stated = (durable as usize / PACKET_BYTES).min(PACKETS);
             assert!(found.unwrap_or(0) >= stated, "{name}: {at}: {durable} bytes, and {found:?}");
             let existing = if at % 2 == 0 && !form.is_empty() { "append" } else { "number" };

@@ -1,5 +1,5 @@
-//! `stripline bench ladder`: it measures all its cases and leaves nothing behind. Speed is not
-//! tested here.
+//! `stripline bench ladder` measures all its cases and leaves nothing behind. Speed is not tested
+//! here.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ fn a_tiny_ladder_has_its_rows_and_ratios() {
 #[test]
 fn a_target_that_is_not_decided_is_not_met() {
     let ladder = ["bench", "ladder", "--quick", "--runs", "1", "--seconds-per-run", "0.001", "--sizes", "64"];
-    // One run decides nothing.
+    // A single run decides nothing.
     run(&[&ladder[..], &["--transports", "shm", "--require-targets"]].concat())
         .says(3, &["a required target is not met: shm_64_over_atomic", "not decided"]);
 }
@@ -80,7 +80,7 @@ fn check_rows(report: &Value) {
         let rates = (row["packets_per_s"].as_f64().unwrap(), row["bytes_per_s"].as_f64().unwrap());
         assert!(rates.0 > 0.0 && (rates.1 / rates.0 - 32.0).abs() < 0.001, "{row}");
     }
-    // One-way calls of omniORB used bare may overtake each other.
+    // One-way calls in bare omniORB may overtake each other.
     for row in rows.iter().filter(|row| row["what"] != "omniORB") {
         assert_eq!((&row["lost"], &row["reordered"]), (&0.into(), &0.into()), "{row}");
     }
@@ -112,10 +112,12 @@ fn check_ratios(report: &Value) {
         let ratio = &ratios[name];
         assert!(measured(name), "{name}: {ratio}");
         assert!(ratio["null"]["low"].as_f64() <= ratio["null"]["high"].as_f64(), "{name}: {ratio}");
-        // Two runs decide nothing, and their range holds the median with one half.
+        // Two runs decide nothing. The range of two runs contains the median with a probability of
+        // one half.
         assert_eq!((&ratio["decision"], &ratio["coverage"]), (&"not-decided".into(), &0.5.into()), "{name}");
     }
-    // Their sizes or transports were not selected: no figure, but a reason.
+    // The sizes or transports of these ratios were not selected, so they have a reason in place of
+    // a figure.
     for name in ["shm_8192_over_minimal", "shm_64k_over_memcpy", "uds_1024_over_bare", "tcp_1024_over_bare"] {
         assert!(ratios[name]["value"].is_null() && ratios[name]["decision"].is_null(), "{name}");
         assert!(ratios[name]["missing"].is_string(), "{name}");
@@ -136,7 +138,7 @@ fn an_interrupted_ladder_leaves_no_process() {
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         assert!(lines.next().unwrap().unwrap().contains("run 1 of "));
-        // Its first process has started.
+        // The first process of the ladder has started.
         wait_until("its processes are there", || with_marker(folder.path()).len() > 1);
         kill_process(Pid::from_child(&child), signal).unwrap();
         assert_eq!(child.wait().unwrap().code(), code);
@@ -153,13 +155,13 @@ fn wrong_arguments_are_named() {
     ladder(&["--sizes", "2000000"]).says(2, &["2000000", "1048576"]);
     ladder(&["--transports", "shm,pigeon"]).says(2, &["pigeon", "inproc", "tcp"]);
     ladder(&["--runs", "0"]).says(2, &["runs", "0"]);
-    // Reported before the run, not after.
+    // The problem is reported before the run, not after it.
     ladder(&["--json", "/no/such/folder/ladder.json"]).says(2, &["/no/such/folder/ladder.json"]);
     ladder(&["--svg", "/no/such/folder/ladder.svg"]).says(2, &["/no/such/folder/ladder.svg"]);
     run(&["bench"]).says(2, &["ladder"]);
 }
 
-/// Returns a variable that marks the processes of this test: they inherit it.
+/// Returns a variable that marks the processes of this test. Child processes inherit it.
 fn marker(folder: &Path) -> (&'static str, PathBuf) {
     ("STRIPLINE_TEST_MARKER", folder.into())
 }

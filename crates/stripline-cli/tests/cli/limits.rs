@@ -1,11 +1,11 @@
-//! Limits of the system (`ulimit`) in runs.
+//! Runs under limits of the system (`ulimit`).
 
 use std::process::{Command, Stdio};
 
 use crate::common::Run;
 use crate::common::waveform::File;
 
-/// Runs the waveform for a moment in a shell with these limits.
+/// Runs the waveform briefly in a shell with these limits.
 fn run_with(limits: &str, file: &File) -> Run {
     let script = format!("ulimit {limits} && exec \"$0\" run \"$1\" --duration 0.2 -q");
     let mut shell = Command::new("sh");
@@ -16,9 +16,9 @@ fn run_with(limits: &str, file: &File) -> Run {
 #[test]
 fn a_limit_that_ends_a_run_has_its_name_its_value_and_the_remedy() {
     let file = File::radio();
-    // Blocks of 512 bytes.
+    // The limit is in blocks of 512 bytes.
     run_with("-f 100", &file).says(1, &["RLIMIT_FSIZE", "51200 bytes", "`ulimit -f`"]);
-    // A number that the launcher needs for itself.
+    // The launcher itself needs more descriptors than that.
     run_with("-n 14", &file).says(1, &["RLIMIT_NOFILE", "is 14", "`ulimit -n`"]);
 }
 
@@ -27,11 +27,11 @@ fn a_small_address_space_is_an_error_that_names_the_limit() {
     let file = File::radio();
     let executable = std::fs::metadata(env!("CARGO_BIN_EXE_stripline")).unwrap().len() >> 10;
     let mut refused = 0;
-    // In KiB: from less than the loader of the system needs, over a launcher without room, to
-    // components without room.
+    // The limits are in KiB. The smallest limits are too low for the system's loader, the next ones
+    // for the launcher, and the largest ones for the components.
     for limit in (executable / 2..executable + 120_000).step_by(3000) {
         let run = run_with(&format!("-v {limit}"), &file);
-        // The loader's own error, or its crash.
+        // The loader failed with its own error, or crashed.
         if run.code == Some(127) || run.code == Some(139) || run.code.is_none() {
             assert_eq!(refused, 0, "{limit}: {}", run.stderr);
             continue;
@@ -67,6 +67,6 @@ fn limits_are_findings_with_their_line() {
     assert!(found.contains("warning[limit]") && found.contains("(RLIMIT_FSIZE)"), "{found}");
     assert!(found.contains("file.toml:"), "{found}");
     assert!(check("-n 14").contains("(RLIMIT_NOFILE)"));
-    // The remedy: with more, there is no finding.
+    // With a higher limit, as the remedy requires, there is no finding.
     assert!(!check("-n 200").contains("warning[limit]"));
 }

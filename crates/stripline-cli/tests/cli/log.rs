@@ -1,4 +1,4 @@
-//! The log of a run: levels, times, files, and what components print.
+//! The log of a run: levels, times, files and the output of components.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -85,7 +85,7 @@ fn a_source_that_is_started_again_has_its_end_once_among_its_steps() {
     let records = records(&log);
     let steps = records.iter().filter(|record| record["component"] == "source" && record["level"] == "info");
     let steps: Vec<&str> = steps.map(|record| record["message"].as_str().unwrap()).collect();
-    // It is killed once it has reported its end, which is no step.
+    // The component is killed after it has reported its end. The kill is not a step.
     assert_eq!(steps[1..5], ["ready", "running", "ended", "restart 1"], "{steps:?}");
     assert!(
         !records.iter().any(|record| record["message"].as_str().unwrap().contains("killed")),
@@ -144,11 +144,11 @@ fn a_closed_or_full_pipe_does_not_stop_the_waveform() {
         let mut reader = Some(reader);
         if is_closed {
             drop(reader.take());
-            // A process that another test is about to start may still have a copy of the reader.
+            // A process that another test is starting may still have a copy of the reader.
             let has_no_reader = || OpenOptions::new().write(true).custom_flags(flags).open(&path).is_err();
             wait_until("the pipe has no reader", has_no_reader);
         } else {
-            // Nothing more fits into the pipe.
+            // The pipe is full.
             let options = OpenOptions::new().write(true).custom_flags(flags).open(&path);
             let mut writer = options.unwrap();
             while std::io::Write::write(&mut writer, &[b'\n'; 4096]).is_ok() {}
@@ -195,7 +195,7 @@ fn a_full_standard_output_is_reported_once_for_all_lines() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = command.stdout(full).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    // The table at the end is the second.
+    // The second message is about the table at the end.
     assert_eq!(text.matches("cannot write to standard output").count(), 2, "{text}");
     assert_eq!(output.status.code(), Some(1), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The command as its users run it: one file for each thing they do.
+//! Tests of the command as its users run it. Each file tests one kind of use.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of test functions")]
 

@@ -6,8 +6,8 @@ use crate::common::{run, send, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Writes a waveform with two recorders of one output. The texts are keys of the source and of
-/// both recorders.
+/// Writes a waveform with two recorders of one output. `source` has keys of the source, and
+/// `recorder` keys of both recorders.
 fn recorders(source: &str, recorder: &str) -> File {
     let recorder = |name: &str| {
         format!(
@@ -48,7 +48,7 @@ fn a_running_connection_moves_and_nothing_is_missing() {
         before = to;
     }
     file.ask("set", &["source.out:transport=shm"]).prints("source.out:transport = shm (was shm)\n");
-    // A tap still finds the port.
+    // A tap can still find the port.
     let echo = file.ask("echo", &["source.out", "--count", "2"]);
     echo.says(0, &[]);
     file.ask("stop", &[]).says(0, &[]);
@@ -63,7 +63,7 @@ fn a_running_connection_moves_and_nothing_is_missing() {
     let sent = report["connections"][0]["sent"].as_u64().unwrap();
     assert_eq!(one.len() as u64, sent * 100 * 8);
     assert!(one == two);
-    // A sine of the generator: a packet that came twice or in another place breaks its phase.
+    // The generator sends a sine. A repeated or misplaced packet would break its phase.
     let sample = |at: usize| f32::from_le_bytes(one[at * 8..][..4].try_into().unwrap());
     let step = |at: usize| (sample(at + 1) - sample(at)).abs();
     let largest = (0..1000).map(step).fold(0.0, f32::max);
@@ -125,7 +125,7 @@ fn processes_that_are_killed_during_moves_come_back() {
         let to = ["uds", "shm", "udp"][round % 3];
         let victim_pid = running.component(victim);
         std::thread::scope(|scope| {
-            // It may move before the kill, after it, or not at all.
+            // The move may happen before the kill, after it, or not at all.
             scope.spawn(|| file.ask("set", &[&format!("source.out:transport={to}"), "--timeout", "20"]));
             send(victim_pid, Signal::KILL);
         });

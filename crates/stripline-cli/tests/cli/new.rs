@@ -1,19 +1,19 @@
-//! `stripline new`: what it makes is built, tested and run, as its user does.
+//! `stripline new`: the new crates are built, tested and run, as users do it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{repository, run, stripline};
 
-/// Returns the folder of builds, which the tests share with the workspace.
+/// Returns the build folder, which the tests share with the workspace.
 fn target() -> PathBuf {
     let debug = Path::new(env!("CARGO_BIN_EXE_stripline")).parent().unwrap();
     debug.parent().unwrap().into()
 }
 
-/// Runs the tests of a new crate and builds it, without a network. Returns its executable.
+/// Tests and builds a new crate without a network. Returns the path of the executable.
 fn tested(folder: &Path, name: &str) -> PathBuf {
-    // The versions that the workspace was built with are there.
+    // The versions in the workspace's lock file are available offline.
     std::fs::copy(repository("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     for command in ["test", "build"] {
         let mut cargo = Command::new(env!("CARGO"));
@@ -27,7 +27,7 @@ fn tested(folder: &Path, name: &str) -> PathBuf {
     target().join("debug").join(name)
 }
 
-/// Writes the path of the executable into the waveform file. Returns the path of that file.
+/// Writes the path of the executable into the waveform file. Returns the path of the waveform file.
 fn placed(folder: &Path, name: &str, executable: &Path) -> String {
     let path = folder.join(format!("{name}.toml"));
     let text = std::fs::read_to_string(&path).unwrap();
@@ -69,7 +69,7 @@ fn new_components_and_a_new_waveform_are_built_tested_and_run() {
     run(&["check", &waveform]).says(0, &[]);
     let done = run(&["run", &waveform, "--quiet"]);
     done.says(0, &[]);
-    // A pulse each 1000 samples, of 48,000; a window has 100 of them.
+    // At 48,000 samples/s there is a pulse every 1000 samples. A window has 100 samples.
     let expected: String = (0..48).map(|pulse| format!("sample {}: level 0.1\n", pulse * 10)).collect();
     assert_eq!(done.stdout, expected);
 }
@@ -92,11 +92,11 @@ fn bad_names_and_used_places_are_refused() {
     run(&["new", "waveform", "gain", "--path", free.to_str().unwrap(), "--stripline", wrong])
         .says(2, &["is no source tree of Stripline", "`crates/stripline`"]);
     assert!(!free.exists());
-    // The kernel refuses a folder there, also to the superuser.
+    // The kernel does not allow a folder there, even for root.
     new("gain", Path::new("/proc/gain")).says(1, &["cannot make the folder /proc/gain"]);
     let left: Vec<_> = std::fs::read_dir(&parent).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!((left, std::fs::read_to_string(&file).unwrap()), (vec!["file".into()], "kept".into()));
-    // An empty folder, and the source tree by name.
+    // The folder exists and is empty, and the source tree is named.
     std::fs::create_dir(&free).unwrap();
     let tree = repository("").canonicalize().unwrap();
     let arguments = ["new", "component", "gain", "--path", free.to_str().unwrap(), "--stripline"];

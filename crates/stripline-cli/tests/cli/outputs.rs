@@ -1,4 +1,5 @@
-//! Files that sinks write: what exists stays, restarts continue, and what is lacking is counted.
+//! Files that sinks write. Existing files stay, restarts continue a file, and missing data is
+//! counted.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::common::waveform::File;
 use crate::common::{Run, run, send, stripline};
 
-/// Writes a waveform with a tone of these properties, and a sink.
+/// Writes a waveform with a tone with these properties, and a sink.
 fn tone(properties: &str, sink: &str) -> File {
     File::new(&format!(
         "[component.tone]\ntype = \"signal-generator\"\nproperties = {{ packet = 1000, {properties} }}\n\
@@ -19,7 +20,7 @@ fn tone(properties: &str, sink: &str) -> File {
     ))
 }
 
-/// Runs the waveform with a report in JSON, which is returned, too.
+/// Runs the waveform. Returns the run and its JSON report.
 fn report(file: &File) -> (Run, Value) {
     let result = file.path("result.json");
     let path = file.path("file.toml");
@@ -163,7 +164,7 @@ fn no_file_has_two_writers_or_is_read_while_it_is_written() {
     let print = "type = \"print-sink\"";
     two(print, print).says(0, &[]);
 
-    // Samples on standard output are alone there.
+    // Samples on standard output tolerate no other output there.
     let samples = "type = \"file-sink\"\nproperties = { path = \"-\" }";
     for other in [samples, print] {
         for (one, other) in [(samples, other), (other, samples)] {
@@ -270,7 +271,7 @@ fn clipped_and_missing_samples_are_counted_per_file() {
     let written = &holes["components"][2]["files"][0];
     let count = |key: &str| written[key].as_u64().unwrap();
     assert_eq!(count("samples") * 8, size(&file.path("holes.cf32")));
-    // What was dropped behind the last packet has no place in the file.
+    // Packets dropped after the last packet in the file are not counted as missing.
     assert!(count("samples") + count("missing") <= 300_000 && count("places") > 1, "{holes}");
     let keys = written["not_kept"].to_string();
     assert!(keys.contains("sample_rate_hz"), "{holes}");
@@ -288,7 +289,7 @@ fn what_standard_output_lacks_is_reported() {
         (&"-".into(), &48_000.into(), true)
     );
 
-    // Lines with a prefix would alter the samples.
+    // A prefix of each line would alter the samples.
     let path = file.path("file.toml");
     let lines = run(&["run", path.to_str().unwrap(), "--stdout", "lines"]);
     lines.says(2, &["`sink` writes samples to standard output", "leave `--stdout lines` out"]);
@@ -327,7 +328,7 @@ fn a_stop_waits_for_packets_in_transit_as_long_as_receivers_take_them() {
         let written = size(&file.path("a.raw"));
         (done, written)
     };
-    // The queue takes longer than a stop waits for receivers that take nothing.
+    // The packets in the queue take longer than a stop waits for a receiver that takes no packets.
     let (done, written) = run_at(64.0, &["--json", "-"]);
     done.says(0, &[]);
     let report: Value = serde_json::from_str(&done.stdout).unwrap();
@@ -336,7 +337,7 @@ fn a_stop_waits_for_packets_in_transit_as_long_as_receivers_take_them() {
     assert!(sent >= 64, "{report}");
     assert_eq!((counts, written), ([Some(sent), Some(sent), Some(0)], 8 * sent));
 
-    // Here no packet is taken for that time.
+    // Here the receiver takes no packet for that time.
     let (done, _) = run_at(1.0, &[]);
     done.says(
         0,
@@ -359,7 +360,7 @@ fn results_and_logs_are_no_files_of_the_waveform() {
         assert!(!sink.exists());
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
-    // Neither is anything else that is no earlier result.
+    // No other file that is not an earlier result is replaced either.
     let notes = file.path("notes");
     std::fs::write(&notes, "mine").unwrap();
     let refused = run(&["run", path.to_str().unwrap(), "--output", notes.to_str().unwrap()]);
@@ -407,7 +408,8 @@ fn a_standard_stream_may_be_a_file_of_a_component() {
     let append = || std::fs::File::options().append(true).open(tone.path("a.cf32")).unwrap();
     let printed = run_with(&tone, &[], &|command| _ = command.stdout(append()));
     printed.says(2, &["`sink` writes the file that the launcher writes", "redirect standard output"]);
-    // A component that has standard output for itself has its file, too, but not with other lines.
+    // A component that is alone on standard output may write to its file there, but not together
+    // with lines of others.
     let dash = ["--set", "sink.path=-"];
     run_with(&tone, &dash, &|command| _ = command.stdout(append())).says(0, &[]);
     assert!(size(&tone.path("a.cf32")) > 80);
@@ -458,7 +460,7 @@ fn one_mistake_has_one_error_and_a_remedy_that_helps() {
         done.says(2, &[said, "1 error;"]);
         assert!(!done.stderr.contains(unsaid), "{}", done.stderr);
     }
-    // A rate that is set late reaches the file.
+    // A sample rate that only the filter has reaches the file.
     let sigmf = "type = \"file-sink\"\nproperties = { path = \"out.sigmf-meta\" }";
     let (file, _) = check("path = \"in.cf32\"", ", sample_rate = 1e4", sigmf);
     report(&file).0.says(0, &[]);

@@ -47,13 +47,13 @@ fn a_script_behind_an_interpreter_runs_beside_stock_components() {
         out.display(),
     );
     std::fs::write(&path, text).unwrap();
-    // From another folder: the script is found beside the file.
+    // The command runs in another folder. The script is found beside the waveform file.
     run(&["run", path.to_str().unwrap(), "--quiet"]).says(0, &[]);
     let bytes = std::fs::read(out).unwrap();
     let is_three = |sample: &[u8]| f32::from_le_bytes(sample[..4].try_into().unwrap()) == 3.0;
     assert!(bytes.len() == 80_000 && bytes.chunks_exact(8).all(is_three));
 
-    // One that prints before its description is refused, and nothing starts.
+    // An executable that prints before its description is refused, and nothing starts.
     std::fs::write(folder.path().join("gain.sh"), "echo loading\n").unwrap();
     run(&["run", path.to_str().unwrap()])
         .says(2, &["`sh gain.sh` --describe", "printed `loading`", "standard error"]);
@@ -108,7 +108,7 @@ fn thirty_blocks_of_one_executable_share_a_process() {
     std::fs::write(&path, &text).unwrap();
     let path = path.to_str().unwrap();
     run(&["check", path]).says(0, &[]);
-    // 1 to 100, and 28 more for each of the hundred.
+    // The sum of 1 to 100 is 5050, and 28 is added to each of the hundred numbers.
     let expected = "the sum is 7850\n";
     let json = folder.path().join("report.json");
     let done = run(&["run", path, "--quiet", "--json", json.to_str().unwrap()]);
@@ -117,7 +117,7 @@ fn thirty_blocks_of_one_executable_share_a_process() {
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
     let links = report["connections"].as_array().unwrap();
     assert!(links.len() == 29 && links.iter().all(|link| link["transport"] == "inproc"), "{report}");
-    // Paced by nothing it is over at once; with an endless count its processes can be counted.
+    // Without a pace, the run is over at once. With a large count, the processes can be counted.
     let endless =
         text.replacen("[component.count]", "[component.count]\nproperties = { packets = 1048576 }", 1);
     std::fs::write(path, endless.replace("placement = \"thread\"\n", "")).unwrap();
@@ -160,7 +160,7 @@ fn an_executable_may_be_in_a_folder_with_any_name() {
     std::os::unix::fs::symlink(gain_example(), &program).unwrap();
     let output = std::process::Command::new(&program).arg("--describe").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // It has no option that is not text.
+    // The program has no options that are not valid text.
     let mut odd = std::process::Command::new(program);
     assert_eq!(odd.arg(OsStr::from_bytes(b"\xff")).output().unwrap().status.code(), Some(2));
 }
@@ -181,7 +181,7 @@ fn an_executable_cannot_be_a_thread_of_another() {
         .says(2, &["gain", "an executable cannot be a thread"]);
 }
 
-/// Writes an executable that describes itself with one port, and returns its path.
+/// Writes an executable that describes itself with one port. Returns the path of the executable.
 fn describing(folder: &std::path::Path, name: &str, direction: &str, fields: &str) -> std::path::PathBuf {
     let path = folder.join(name);
     let port = if direction == "input" { "in" } else { "out" };

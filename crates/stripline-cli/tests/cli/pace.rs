@@ -1,14 +1,15 @@
-//! A source that is held up is in the report of the run, with the receiver that is the reason.
+//! The report of a run names a source that was held up, and the receiver that held it up.
 
 use crate::common::waveform::File;
 use crate::common::{run, wait_until};
 use serde_json::Value;
 
-/// Writes a source, a component that keeps up with it, and a throttle at a hundredth of its pace.
+/// Writes a source, a component that keeps up with it, and a throttle with a hundredth of the
+/// source's pace.
 ///
-/// A packet takes the throttle 100 ms. The other component is slower than that on no machine.
+/// The throttle takes 100 ms for a packet. No machine makes the other component slower than that.
 fn held_up(overflow: &str) -> File {
-    // On `tcp` the kernel may hold 30 MB, all that is sent in the time.
+    // On `tcp`, the kernel may hold 30 MB, which is all data sent in that time.
     let flow = if overflow == "block" { "flow = \"credit\"" } else { "" };
     File::new(&format!(
         r#"
@@ -40,7 +41,7 @@ fn held_up(overflow: &str) -> File {
     ))
 }
 
-/// Runs it for two seconds. Returns what it prints, and its report.
+/// Runs the waveform for two seconds. Returns the printed text and the report.
 fn ran(file: &File, options: &[&str]) -> (String, Value) {
     let (waveform, result) = (file.path("file.toml"), file.path("result.json"));
     let (waveform, result) = (waveform.to_str().unwrap(), result.to_str().unwrap());
@@ -72,7 +73,7 @@ fn the_report_names_the_receiver_that_holds_a_source_up() {
         assert_eq!(held["connection"], "level.out1 -> slow.in", "{report}");
         assert!(held["service_mean_ns"].as_f64() > Some(0.0), "{report}");
         assert!(report["connections"][1]["full"].as_f64() > Some(0.0), "{report}");
-        // Its pace is that of its input.
+        // The throttle has no pace in the report.
         assert!(report["components"][2].get("pace").is_none(), "{report}");
     }
 }
@@ -86,9 +87,9 @@ fn a_receiver_that_drops_holds_up_nothing() {
     assert_ne!(pace["held_up_by"]["connection"], "level.out1 -> slow.in", "{report}");
 }
 
-/// Writes a source with a slow receiver that it waits for, and a display that is not slow.
+/// Writes a source that waits for a slow receiver, and a display that is not slow.
 ///
-/// A packet takes the slow one 200 ms. The display is later than that on no machine.
+/// The slow receiver takes 200 ms for a packet. No machine makes the display slower than that.
 fn acknowledged(overflow: &str, deadline: &str) -> File {
     File::new(&format!(
         r#"
@@ -137,7 +138,7 @@ fn a_receiver_that_acknowledges_late_is_the_reason_under_any_policy() {
 fn the_deadline_of_a_connection_holds_beside_one_without_a_deadline() {
     let file = acknowledged("block", "deadline-ms = 1");
     let ended = run(&["run", file.path("file.toml").to_str().unwrap(), "--duration", "20"]);
-    // The other one may not have answered by then either.
+    // The other receiver may not have answered in time either.
     ended.says(1, &["component source failed: connection ", " did not answer within 1ms"]);
 }
 

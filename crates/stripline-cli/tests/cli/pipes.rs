@@ -1,4 +1,4 @@
-//! Pipes as files of a waveform: silent ones, ones without another end, and standard output.
+//! Pipes as files of a waveform: silent pipes, pipes without another end, and standard output.
 
 use std::fs::File as SystemFile;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -44,7 +44,7 @@ fn runs(file: &File) {
     });
 }
 
-/// Stops a run by Ctrl-C, and asserts that it ended in order.
+/// Stops a run with Ctrl-C, and asserts that the run ended in order.
 #[track_caller]
 fn ends_in_order(child: Child) -> Vec<u8> {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
@@ -175,7 +175,7 @@ fn one_signal_ends_a_replay_of_a_silent_pipe() {
     let mut command = stripline();
     command.args(["replay", pipe.to_str().unwrap()]).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    // The end of the pipe that opens second waits for the first one.
+    // This open waits until the command has opened the other end of the pipe.
     let writer = SystemFile::options().write(true).open(&pipe).unwrap();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -191,7 +191,7 @@ fn a_reader_that_takes_nothing_leaves_a_count_of_what_it_missed() {
         let file = waveform(&tone, &format!("type = \"{sink}\"\nproperties = {{ path = \"pipe\" }}"));
         let pipe = make_fifo(&file);
         let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "0.5", "--json=-", "-q"]);
-        // It opens the pipe, and reads nothing.
+        // The reader opens the pipe, and reads nothing.
         let reader = SystemFile::open(pipe).unwrap();
         let output = child.wait_with_output().unwrap();
         drop(reader);
@@ -213,7 +213,7 @@ fn a_pipe_that_nothing_reads_leaves_a_count_of_lines() {
         let file = waveform(&tone, "type = \"print-sink\"\nproperties = { path = \"pipe\", samples = 1000 }");
         let pipe = make_fifo(&file);
         let reader = has_reader.then(|| {
-            // It is there before the run, and reads nothing.
+            // The reader exists before the run, and reads nothing.
             SystemFile::options().read(true).write(true).open(&pipe).unwrap()
         });
         let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "0.5", "--json=-", "-q"]);
@@ -227,7 +227,7 @@ fn a_pipe_that_nothing_reads_leaves_a_count_of_lines() {
         let lines = sink["files"][0]["lines_missing"].as_u64().unwrap();
         let packets = report["connections"][0]["packets"].as_u64().unwrap();
         assert!(lines > 0 && !sink["files"][0]["finished"].as_bool().unwrap(), "{report}");
-        // A line for each packet, one for the stream and one for the end.
+        // There is a line for each packet, one for the stream and one for the end.
         assert!(has_reader || lines >= packets && lines <= packets + 2, "{report}");
         assert!(text.contains("lines missing"), "{text}");
     }

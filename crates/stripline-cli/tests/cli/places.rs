@@ -1,4 +1,4 @@
-//! The command and its runs with the sockets in a folder: `STRIPLINE_RUNTIME_DIR`.
+//! The command and its runs with the sockets in the folder `STRIPLINE_RUNTIME_DIR`.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -10,8 +10,8 @@ use serde_json::Value;
 
 const VARIABLE: &str = "STRIPLINE_RUNTIME_DIR";
 
-/// Returns the command that gives a process a network namespace of its own; `env`, which changes
-/// nothing, where the machine permits none.
+/// Returns a command that starts a process in its own network namespace. Returns `env`, which
+/// changes nothing, where the machine does not allow that.
 fn own_network() -> &'static [&'static str] {
     let ways: [&[&str]; 2] = [&["unshare", "--net"], &["unshare", "--user", "--map-current-user", "--net"]];
     let works = |way: &&[&str]| {
@@ -24,7 +24,7 @@ fn own_network() -> &'static [&'static str] {
     })
 }
 
-/// Starts a program in a network of its own, with that folder.
+/// Starts a program in its own network namespace, with these variables.
 fn start_apart(program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Child {
     let way = own_network();
     let mut command = Command::new(way[0]);
@@ -32,7 +32,7 @@ fn start_apart(program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Runs a command here, with that folder.
+/// Runs the command in this process's network namespace, with that folder.
 fn ask(folder: &str, arguments: &[&str]) -> Output {
     stripline().args(arguments).env(VARIABLE, folder).output().unwrap()
 }
@@ -44,7 +44,7 @@ fn printed(folder: &str, arguments: &[&str]) -> String {
     text
 }
 
-/// Returns whether the waveform's sink has got a packet, so that all its components run.
+/// Returns whether the waveform's sink has received a packet. Then all components run.
 fn has_received(folder: &str, waveform: &str) -> bool {
     let output = ask(folder, &["get", waveform, "sink.packets"]);
     let packets = String::from_utf8(output.stdout).unwrap();
@@ -76,7 +76,7 @@ fn a_run_in_another_network_is_found_and_controlled() {
         assert_eq!(printed(folder, &["set", name, "filter.high=5e3"]), "filter.high = 5000 Hz (was 4000)\n");
         let echo = printed(folder, &["echo", name, "tone.out", "--count", "2", "--json"]);
         assert_eq!(echo.lines().filter(|line| line.contains("\"sequence\"")).count(), 2, "{echo}");
-        // The same user without the folder finds nothing.
+        // Without the folder, the same user finds nothing.
         let without = stripline().args(["waveforms"]).env_remove(VARIABLE).output().unwrap();
         assert!(!String::from_utf8(without.stdout).unwrap().contains(name));
         assert!(printed(folder, &["stop", name]).contains("stopped (stripline stop)"));
@@ -100,13 +100,13 @@ fn servers_and_links_of_another_network_are_listed_and_a_killed_one_is_not() {
     assert!(links.is_object(), "{links}");
     tuner.kill().unwrap();
     tuner.wait().unwrap();
-    // Its files are there, and are no servers.
+    // The files of the killed server still exist, but are not listed as servers.
     assert!(!is_empty(place.path()));
     let listed = printed(folder, &["services", &domain]);
     assert!(listed.contains("There is no server"), "{listed}");
     let links = ask(folder, &["links"]);
     assert_eq!(String::from_utf8(links.stderr).unwrap(), "");
-    // `services` joined the domain, and removed them.
+    // `services` joined the domain, and removed the files.
     assert!(is_empty(place.path()));
 }
 

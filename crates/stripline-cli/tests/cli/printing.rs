@@ -70,7 +70,7 @@ fn a_waterfall_is_as_wide_as_the_terminal_and_follows_no_color() {
     let plain = drawn("1", &[]);
     assert!(!plain.contains("\x1b[48"), "{plain:?}");
     let rows: Vec<&str> = plain.lines().filter(|line| line.contains('█')).collect();
-    // 640 samples in rows of 64; 8 kHz are eight bins above the middle.
+    // There are 640 samples in rows of 64. A frequency of 8 kHz is eight bins above the middle.
     assert_eq!(rows.len(), 10, "{plain}");
     for row in rows {
         let row = row.trim_end_matches('\n');

@@ -1,9 +1,9 @@
-//! Findings of `check` on rates and processors, each with its remedy followed.
+//! Findings of `check` on rates and processors. For each finding, the remedy is tested.
 
 use crate::common::run;
 use crate::common::waveform::File;
 
-/// Runs `check` on a waveform of a file of samples, a demodulator and a sink.
+/// Runs `check` on a waveform with a file of samples, a demodulator and a sink.
 fn checked(source: &str, demodulator: &str) -> crate::common::Run {
     let file = File::new(&format!(
         r#"
@@ -33,7 +33,7 @@ fn a_missing_sample_rate_is_found_and_either_remedy_helps() {
     checked("", "").says(2, &["error[no-rate]", rate, "set `sample_rate` of `source`, or of `fm`"]);
     checked(", sample_rate = 240e3", "").says(0, &[]);
     checked("", "properties = { sample_rate = 240e3 }").says(0, &[]);
-    // Below twice the deviation.
+    // The rate is below twice the deviation.
     checked(", sample_rate = 1e3", "").says(2, &["`fm`"]);
 }
 

@@ -1,4 +1,4 @@
-//! `stripline ps` and the processes it shows.
+//! `stripline ps` and the processes that it lists.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,9 +16,9 @@ use serde_json::Value;
 use stripline::Error;
 use stripline::node::{Node, Topics};
 
-/// A user id that no process here has otherwise.
+/// A user id that no other process of the test has.
 const ANOTHER_USER: u32 = 65_533;
-/// The variable with the job of a test process that acts as another user's.
+/// The environment variable that makes a test process act as a process of another user.
 const PLAY: &str = "STRIPLINE_TEST_PLAY_ANOTHER_USER";
 
 fn ps(arguments: &[&str]) -> Value {
@@ -27,7 +27,7 @@ fn ps(arguments: &[&str]) -> Value {
     serde_json::from_str(&run.stdout).unwrap()
 }
 
-/// Runs the command until its reply is so. A reply may lack a process that is not running.
+/// Runs the command until the condition holds. A list may lack a process that is not running.
 #[track_caller]
 fn ps_until(what: &str, arguments: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
     let last = RefCell::new(Value::Null);
@@ -38,7 +38,7 @@ fn ps_until(what: &str, arguments: &[&str], is_so: impl Fn(&Value) -> bool) -> V
     last.into_inner()
 }
 
-/// Runs the command until it prints the words.
+/// Runs the command until the output has the words.
 #[track_caller]
 fn printed_until(arguments: &[&str], words: &str) -> String {
     let last = RefCell::new(String::new());
@@ -49,7 +49,7 @@ fn printed_until(arguments: &[&str], words: &str) -> String {
     last.into_inner()
 }
 
-/// Returns the name of a port that no other process uses.
+/// Returns a port name that no other process uses.
 fn own(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
@@ -69,7 +69,7 @@ fn types_that_do_not_fit_are_shown_with_both() {
     assert_eq!((&refused["sends"], &refused["takes"]), (&"u16".into(), &"f32".into()));
     assert!(refused["reason"].as_str().unwrap().contains("the sending port has type u16, not f32"));
     assert_eq!(sending(&found, &topic, "shm").unwrap()["payload"], "u16");
-    // Beside one that fits, both are shown.
+    // With a second subscriber of the right type, both connections are listed.
     let fits = node.subscriber::<u16>(&topic).unwrap();
     publisher.wait_for_receivers(1, Duration::from_secs(60)).unwrap();
     publisher.send(&[1]).unwrap();
@@ -83,7 +83,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().unwrap().iter()
 }
 
-/// Returns the sending port of that name, in any process.
+/// Returns the sending port with that name, in any process.
 fn sending(found: &Value, name: &str, transport: &str) -> Option<Value> {
     let mut ports = list(&found["processes"]).flat_map(|process| list(&process["sending"]));
     ports.find(|port| port["name"] == name && port["transport"] == transport).cloned()
@@ -94,8 +94,8 @@ fn problem(found: &Value, pid: u32, words: &str) -> bool {
         .any(|problem| problem["pid"] == pid && problem["what"].as_str().unwrap().contains(words))
 }
 
-/// Returns the names of the sockets on which a process takes requests. Its end of a connection has
-/// the listener's name, so open requests are not counted.
+/// Returns the names of the sockets on which a process takes requests. The process's end of a
+/// connection has the name of the listening socket, so open requests add no names.
 fn sockets_of(pid: u32) -> BTreeSet<String> {
     let list = std::fs::read("/proc/net/unix").unwrap();
     let part = format!("@stripline-ps-{}-{pid}-", rustix::process::geteuid().as_raw());
@@ -134,7 +134,7 @@ fn a_sender_that_waits_is_shown_with_whom_it_waits_for() {
         assert_eq!((&port["payload"], &reader["depth"]), (&"u8".into(), &8.into()), "{found:#}");
         assert_eq!(reader["waited_for"], true, "{found:#}");
         if matches!(transport, "inproc" | "shm") {
-            // It sent eight packets and cannot send a ninth.
+            // The sender has sent eight packets and cannot send a ninth.
             assert_eq!((&port["packets"], &reader["lag_packets"]), (&8.into(), &8.into()), "{found:#}");
             assert_eq!((&reader["pid"], &reader["sleeps"]), (&me.into(), &false.into()), "{found:#}");
             assert!(reader["lag_bytes"].as_u64() > Some(8_000), "{found:#}");
@@ -148,7 +148,7 @@ fn a_sender_that_waits_is_shown_with_whom_it_waits_for() {
         }
         printed_until(&[&topic], &format!("{topic} waits for {topic} (full)"));
         node.stop();
-        // Otherwise the end of stream would wait for it.
+        // If the subscriber were kept, the end of stream would wait for it.
         drop(subscriber);
         assert!(matches!(sender.join().unwrap(), Error::Stopped));
     }
@@ -194,7 +194,7 @@ fn a_sender_that_waits_for_an_answer_is_shown_with_whom_it_waits_for() {
                 list(&port["readers"]).filter(|reader| reader["answer_awaited"] == true).count()
             })
         };
-        // Only one of the two has acknowledged.
+        // Only one of the two subscribers has acknowledged.
         let found = ps_until("the sender waits for the other", &[&topic], |found| awaited(found) == 1);
         assert!(list(&found["waits"]).any(|waiting| {
             (&waiting["port"], &waiting["why"], &waiting["pid"])
@@ -220,7 +220,7 @@ fn a_receiver_that_waits_is_shown_with_its_losses() {
     for _ in 0..20 {
         publisher.send(&[1; 10]).unwrap();
     }
-    // The queue holds the last four once all twenty have come.
+    // After all twenty packets have arrived, the queue holds the last four.
     let connection = |found: &Value| {
         let mut ports = list(&found["processes"]).flat_map(|process| list(&process["receiving"]));
         ports.find(|port| port["name"] == topic).map(|port| port["connections"][0].clone())
@@ -294,7 +294,7 @@ fn what_forged_processes_say_is_a_warning() {
     };
     forge(1, |mut stream| drop(stream.write_all(b"\x1b[2J{\"processes\": 7")));
     forge(2, |mut stream| while stream.write_all(&[b' '; 4096]).is_ok() {});
-    // A socket that neither sends nor ends; kept until the test is over.
+    // A socket that neither sends nor closes. It is kept until the end of the test.
     forge(3, std::mem::forget);
     wait_until("all of them are named", || {
         let found = ps(&[]);
@@ -337,14 +337,14 @@ fn another_users_processes_are_neither_shown_nor_answered() {
     let node = Node::isolated().unwrap();
     let _publisher = node.publisher::<u8>("mine").unwrap();
     let mine = sockets_of(me).into_iter().find(|name| !name.contains("-00000000")).unwrap();
-    // Another user gets no port of this one.
+    // Another user gets no port of this process.
     let Ok(output) = stripline().args(["ps", "--json"]).uid(ANOTHER_USER).gid(ANOTHER_USER).output() else {
         println!("NOT TESTED: another user cannot start the command where it was built");
         return;
     };
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(list(&found["processes"]).all(|process| process["pid"] != me), "{found:#}");
-    // Its requests get no reply, and its forged names are rejected.
+    // Requests of another user get no reply, and forged names are rejected.
     let mut play = Command::new(std::env::current_exe().unwrap());
     play.args(["--exact", "ps::another_users_processes_are_neither_shown_nor_answered", "--nocapture"]);
     play.env(PLAY, &mine).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -361,7 +361,7 @@ fn play_another_user(name: &str) {
     let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut answer = Vec::new();
-    // Closed without data, with or without an error.
+    // The connection is closed without data, with or without an error.
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.is_empty(), "another user received {} bytes", answer.len());
     let forged = format!("stripline-ps-0-{}-{:016x}", std::process::id(), 4);
@@ -393,7 +393,7 @@ fn a_rule_of_a_topics_file_without_a_topic_is_shown() {
     assert_eq!(rule["nearest"], topic);
     let words = format!("no topic has used the rule [topic.{misspelt}] so far; did you mean `{topic}`?");
     wait_until("the warning is printed", || run(&["ps", &topic]).stderr.contains(&words));
-    // Another node with the file uses the other one.
+    // Another node with the same topics file uses the other rule.
     let second = Node::join(&domain, Topics::load(&path).unwrap()).unwrap();
     let subscriber = second.subscriber::<u8>(&other).unwrap();
     ps_until("one rule is left", &[&topic], |found| unused(found) == [misspelt.clone()]);

@@ -17,7 +17,7 @@ use stripline_components::formats::{
     RecordingEntry, RecordingInfo, RecordingReader, RecordingWriter, SigMfRecording,
 };
 
-/// Bytes of the last record.
+/// The bytes of the last record in a recording.
 const END_BYTES: usize = 48;
 
 /// Starts a recording of a port, and waits until it is attached.
@@ -30,19 +30,19 @@ fn recorder(file: &File, ports: &[&str], options: &[&str]) -> Child {
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     errors.read_line(&mut line).unwrap();
     assert!(line.starts_with("recording "), "{line}");
-    // Later lines must find a reader.
+    // The reader stays, so that later lines can be written.
     std::thread::spawn(move || errors.lines().map_while(Result::ok).for_each(drop));
     child
 }
 
-/// Returns the summary of a recording that ends.
+/// Waits for the end of a recording. Returns the exit code and the summary.
 fn summary(child: Child) -> (Option<i32>, Value) {
     let output = child.wait_with_output().unwrap();
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
 }
 
-/// Returns all packets of a recording: number, sample index and payload; and whether it is
-/// truncated.
+/// Returns the number, sample index and payload of all packets of a recording, and whether the
+/// recording is truncated.
 fn packets(path: &Path) -> (Vec<(u64, u64, Vec<u8>)>, bool) {
     let mut reader = RecordingReader::open(path).unwrap();
     let mut packets = Vec::new();
@@ -61,7 +61,7 @@ fn damaged(bytes: &[u8], place: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns a recording without gaps as it was written before there were checksums.
+/// Returns a recording without gaps in the old form without checksums.
 fn without_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
     let length = |bytes: &[u8], at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
     let mut at = (16 + length(&bytes, 12)).next_multiple_of(8);
@@ -73,7 +73,7 @@ fn without_checksums(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Writes a source that reads samples of aircraft from a pipe, and the receiver behind it.
+/// Writes a source that reads samples of aircraft from a pipe, and the receiver after the source.
 fn aircraft(source: &str, frames: &str) -> File {
     File::new(&format!(
         r#"
@@ -131,7 +131,8 @@ fn samples_are_recorded_as_sigmf_and_played_from_it() {
     let recording = SigMfRecording::open(&meta).unwrap();
     let data = std::fs::read(&recording.data_path).unwrap();
     assert_eq!((data.len(), recording.meta.sample_rate_hz), (20 * 480 * 8, Some(48e3)));
-    // The tap came in the middle: the first sample's place in the stream is there.
+    // The tap attached in the middle of the stream. The recording has the index of its first
+    // sample.
     let index = recording.meta.captures[0].global_index.unwrap();
     assert!(index.is_multiple_of(480), "{index}");
 
@@ -152,7 +153,7 @@ fn samples_are_recorded_as_sigmf_and_played_from_it() {
     run(&["run", again.path("file.toml").to_str().unwrap(), "--quiet"]).says(0, &[]);
     assert!(std::fs::read(again.path("again.cf32")).unwrap() == data);
 
-    // What is there is kept.
+    // The existing recording is kept.
     let _running = tone.start(&[], 3);
     let folder = tone.path("rec");
     let refused = run(&["record", &tone.name, "tone.out", "--sigmf", "--to", folder.to_str().unwrap()]);
@@ -183,7 +184,7 @@ fn a_recording_is_on_the_disk_as_its_option_states() {
     ] {
         let options = ["--json", "--sync", sync, "--existing", "number"];
         let child = recorder(&tone, &["tone.out"], &[&options, form].concat());
-        // It is larger than any description in front of the packets.
+        // The size shows that packets were written: any description before them is smaller.
         let path = tone.path("rec").join(name);
         wait_until("packets are in the file", || path.metadata().is_ok_and(|file| file.len() > 20_000));
         send(child.id(), Signal::INT);
@@ -198,7 +199,7 @@ fn a_recording_is_on_the_disk_as_its_option_states() {
 
 #[test]
 fn a_recorded_run_of_aircraft_gives_the_same_frames_again() {
-    // Two seconds of samples in a file.
+    // The file has two seconds of samples.
     let simulated = File::new(
         r#"
         [component.sky]
@@ -216,8 +217,8 @@ fn a_recorded_run_of_aircraft_gives_the_same_frames_again() {
     let samples = std::fs::read(simulated.path("sky.cu8")).unwrap();
     assert_eq!(samples.len(), 8_000_000);
 
-    // The source waits at a pipe, with its first packet begun, until the recorder is attached. That
-    // packet is silence, and the recording has every later one.
+    // The source waits at a pipe, within its first packet, until the recorder is attached. The
+    // first packet is silence, and the recording has every later packet.
     let live =
         aircraft("type = \"adsb-source\"\nproperties = { path = \"pipe\", packet = 16384 }", "live.avr");
     let pipe = live.path("pipe");
@@ -287,7 +288,7 @@ fn what_a_killed_recorder_has_written_is_played_up_to_there() {
     recording.wait().unwrap();
     running.signal(Signal::INT);
     assert_eq!(running.end().0, Some(0));
-    // Nor is half a packet at its end.
+    // Half a packet at the end is not played either.
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() - 100]).unwrap();
     let (recorded, truncated) = packets(&path);
@@ -296,7 +297,7 @@ fn what_a_killed_recorder_has_written_is_played_up_to_there() {
     let again = replayed(&path, "f32");
     let report = again.path("report.json");
     let played = run_file(&again, &["--json", report.to_str().unwrap()]);
-    // All that is there arrives, and then the error.
+    // All complete packets arrive before the error.
     played.says(1, &["tone.out.slrec", "truncated at byte"]);
     let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
     assert_eq!(report["connections"][0]["packets"], recorded.len());
@@ -351,7 +352,7 @@ fn a_replay_takes_its_type_and_rate_from_its_recording() {
     );
     check(&source("type = \"cf32\""), &[])
         .says(2, &["holds packets of type f32, not cf32", "or leave it out"]);
-    // A pipe is not read before it is played.
+    // A pipe is not read before the recording is played.
     let pipe = file.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let piped = format!("tone.path={}", pipe.display());
@@ -401,13 +402,13 @@ fn a_damaged_recording_fails_its_run_or_is_refused() {
     drop(running);
     let path = file.path("rec/tone.out.slrec");
     let bytes = std::fs::read(&path).unwrap();
-    // A sample of the last packet.
+    // The changed byte belongs to a sample of the last packet.
     let place = bytes.len() - END_BYTES - 8;
     let changed = damaged(&bytes, place);
     for (bytes, code, words) in [
         (changed, 1, "the record there was changed"),
         ([&bytes[..], b"and more"].concat(), 1, "the file goes on behind the end"),
-        // A letter of the description.
+        // The changed byte belongs to the description.
         (damaged(&bytes, 20), 2, "its description is damaged"),
     ] {
         std::fs::write(&path, bytes).unwrap();
@@ -433,7 +434,7 @@ fn a_full_disk_keeps_what_was_written() {
     );
     let running = file.start(&[], 2);
     let folder = file.path("rec");
-    // A file may have 4 MiB; the write beyond that fails.
+    // The limit of a file is 4 MiB. The write beyond it fails.
     let command = format!(
         "trap '' XFSZ; ulimit -f 8192; exec {} record {} tone.out --to {}",
         env!("CARGO_BIN_EXE_stripline"),
@@ -516,7 +517,7 @@ fn in_domain(domain: &str, arguments: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Records so many packets of the topic `levels` to a folder.
+/// Records this number of packets of the topic `levels` to a folder.
 fn record_levels(domain: &str, node: &Node, to: &str, packets: usize) {
     let mut levels = node.publisher::<i16>("levels").unwrap();
     let count = packets.to_string();
@@ -566,14 +567,15 @@ fn damage_is_never_published_and_does_not_end_the_stream() {
     record_levels(&domain, &node, to.to_str().unwrap(), 3);
     let path = to.join("levels.slrec");
     let bytes = std::fs::read(&path).unwrap();
-    // A sample of the second packet: the third one has 56 bytes, and each payload 8.
+    // The changed byte belongs to a sample of the second packet. The third packet has 56 bytes, and
+    // each payload 8.
     let changed = damaged(&bytes, bytes.len() - END_BYTES - 56 - 8);
     let mut subscriber = node.subscriber::<i16>("levels").unwrap();
     let mut replay = |bytes: &[u8], packets: usize| {
         std::fs::write(&path, bytes).unwrap();
         let playing = in_domain(&domain, &["replay", path.to_str().unwrap(), "--speed", "0"]);
         for _ in 0..packets {
-            // An end of the stream would come first.
+            // If the replay before had ended the stream, the end would arrive before the packets.
             match subscriber.receive_timeout(Duration::from_secs(60)).unwrap() {
                 Received::Packet(packet) => assert_eq!(*packet, [1, 2]),
                 other => panic!("{other:?}"),
@@ -586,14 +588,14 @@ fn damage_is_never_published_and_does_not_end_the_stream() {
     let (code, printed, errors) = replay(&changed, 1);
     assert_eq!((code, &printed[..]), (Some(1), ""), "{errors}");
     assert!(errors.contains("levels.slrec: the recording is damaged at byte"), "{errors}");
-    // The next publisher goes on with the stream.
+    // The next publisher continues the stream.
     let (code, printed, errors) = replay(&bytes[..bytes.len() - END_BYTES], 3);
     assert_eq!(code, Some(1), "{errors}");
     assert!(printed.contains("3 packets") && printed.contains("truncated"), "{printed}");
     let place = format!("truncated at byte {}", bytes.len() - END_BYTES);
     assert!(errors.contains("levels.slrec: ") && errors.contains(&place), "{errors}");
     assert!(matches!(subscriber.receive_timeout(Duration::from_secs(60)).unwrap(), Received::Ended));
-    // Otherwise the replay would start as soon as this subscriber has connected.
+    // Without this, the replay would start as soon as the old subscriber has connected.
     drop(subscriber);
     let mut subscriber = node.subscriber::<i16>("levels").unwrap();
     std::fs::write(&path, without_checksums(bytes)).unwrap();

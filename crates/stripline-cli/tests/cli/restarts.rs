@@ -1,4 +1,5 @@
-//! Restart rules: hardware that is missing for long, waveforms that go on, sources that end.
+//! Restart rules for hardware that is missing for long, waveforms that continue, and sources that
+//! end.
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -8,11 +9,11 @@ use crate::common::{Running, run, send, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// The restarts after which the short form gives up.
+/// The number of restarts after which the short form gives up.
 const TODAY: u64 = 5;
 
-/// Writes a waveform with a source that plays a recording, beside a second pipeline. Returns it
-/// with the path of the recording.
+/// Writes a waveform with a source that plays a recording, and a second pipeline. Returns the
+/// waveform and the path of the recording.
 fn player(rule: &str, properties: &str) -> (File, PathBuf) {
     let file = File::new(&format!(
         "[component.source]\ntype = \"file-source\"\nrestart = {rule}\n\
@@ -29,7 +30,7 @@ fn player(rule: &str, properties: &str) -> (File, PathBuf) {
 }
 
 fn plug_in(recording: &Path) {
-    // A rename, so that the source finds a whole file or none.
+    // The recording is renamed, so that the source finds a complete file or none.
     let part = recording.with_extension("part");
     std::fs::write(&part, [0u8; 8 * 64]).unwrap();
     std::fs::rename(part, recording).unwrap();
@@ -51,7 +52,7 @@ fn packets(report: &Value, connection: usize) -> u64 {
     report["connections"][connection]["packets"].as_u64().unwrap()
 }
 
-/// Starts it with a report, and kills the source while its recording is missing.
+/// Starts the waveform with a report, and kills the source while the recording is missing.
 fn unplugged(file: &File, recording: &Path) -> Running {
     let running = file.start(&["--json", file.path("report.json").to_str().unwrap()], 4);
     std::fs::remove_file(recording).unwrap();
@@ -103,7 +104,7 @@ fn hardware_that_is_missing_for_longer_than_five_restarts_comes_back() {
 fn a_waveform_with_hardware_that_is_missing_at_the_start_waits_for_it() {
     let rule = r#"{ when = "on-failure", pause-max-ms = 1000, give-up-after = "never" }"#;
     let (file, recording) = player(rule, ENDLESS);
-    // The check leaves alone what is no file, and it cannot be opened as one.
+    // The check accepts a path that is no regular file. The source cannot open the socket.
     std::fs::remove_file(&recording).unwrap();
     let _socket = UnixListener::bind(&recording).unwrap();
     let running = std::thread::scope(|scope| {
@@ -128,7 +129,7 @@ fn the_rest_of_the_waveform_goes_on() {
     let running = unplugged(&file, &recording);
     let line = running.wait_for_line("the waveform goes on without it");
     assert!(line.contains("after 2 restarts within 60 s it is given up"), "{line}");
-    // For the receiver the stream has ended.
+    // The receiver sees the end of the stream.
     running.wait_until("the receiver has ended", || component(&file, "sink")["state"] == "ended");
     let source = component(&file, "source");
     assert_eq!((&source["state"], &source["restarts"]), (&"failed".into(), &2.into()), "{source}");
@@ -167,14 +168,14 @@ fn a_sender_that_is_stopped_holds_up_no_other() {
         let sink = component(&file, "sink");
         sink["restarts"] == 1 && sink["state"] == "running"
     });
-    // More than any queue takes.
+    // The number of packets is more than any queue takes.
     let before = total().unwrap();
     running.wait_until("the healthy sender goes on", || total() > Some(before + 400));
     send(late, Signal::CONT);
     file.ask("stop", &[]).says(0, &[]);
     let (code, text) = running.end();
     assert_eq!(code, Some(0), "{text}");
-    // The receiver had packets of both when it was killed.
+    // The receiver had received packets of both senders when it was killed.
     let report = report(&file);
     assert!((0..3).all(|connection| packets(&report, connection) > 0), "{report}");
     assert_eq!(report["connections"][2]["lost"], 0, "{report}");
@@ -187,7 +188,7 @@ fn a_component_that_is_never_restarted_may_end_alone() {
     send(running.component("source"), Signal::KILL);
     running.wait_for_line("component source was killed (SIGKILL); the waveform goes on without it");
     running.wait_until("the receiver has ended", || component(&file, "sink")["state"] == "ended");
-    // The second pipeline goes on.
+    // The second pipeline continues.
     assert_eq!(component(&file, "tone")["state"], "running");
     running.signal(Signal::INT);
     assert_eq!(running.end().0, Some(0));
@@ -205,7 +206,7 @@ fn the_short_form_still_gives_up_and_ends_the_waveform() {
 #[test]
 fn a_source_that_ends_is_started_again_and_its_stream_goes_on() {
     for transport in ["shm", "uds", "tcp", "udp"] {
-        // Four packets each time.
+        // Each run of the source sends four packets.
         let (file, _) = player(r#"{ when = "always", pause-max-ms = 100 }"#, "rate = 0");
         let json = file.path("report.json");
         // The source may be between two of its runs.
@@ -220,8 +221,8 @@ fn a_source_that_ends_is_started_again_and_its_stream_goes_on() {
         let report = report(&file);
         let restarts = report["components"][0]["restarts"].as_u64().unwrap();
         let (sent, lost) = (&report["connections"][0]["sent"], &report["connections"][0]["lost"]);
-        // Each packet of each run arrives: the streams are flushed before the process ends. The
-        // last run may have been stopped in between.
+        // Each packet of each run arrives, because the streams are flushed before the process ends.
+        // The last run may have been stopped before its end.
         let got = packets(&report, 0);
         assert_eq!((sent.as_u64(), lost), (Some(got), &0.into()), "{transport}: {report}");
         assert!(got >= 4 * restarts, "{transport}: {got} packets of {restarts} restarts");

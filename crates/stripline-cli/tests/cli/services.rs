@@ -1,4 +1,4 @@
-//! `stripline services` and the servers it shows.
+//! `stripline services` and the servers that it lists.
 
 use std::cell::RefCell;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use stripline::call::{NoError, ServerOptions};
 use stripline::node::{Node, Topics};
 
-/// The variable with the job of a test process that acts as a server: its domain.
+/// The environment variable that makes a test process act as a server. The value is the domain.
 const PLAY: &str = "STRIPLINE_TEST_PLAY_A_SERVER";
 
 /// The service under test.
@@ -49,7 +49,7 @@ fn named(transport: &str, name: &str) -> ServerOptions {
     ServerOptions { transport: Some(transport.into()), name: Some(name.into()), ..ServerOptions::default() }
 }
 
-/// Runs the command until its output fulfils the condition. The discovery order of the nodes
+/// Runs the command until the output satisfies the condition. The discovery order of the nodes
 /// varies.
 #[track_caller]
 fn services_until(arguments: &[&str], is_so: impl Fn(&Run) -> bool) -> Run {
@@ -122,7 +122,8 @@ fn servers_are_listed_with_what_they_can_be_asked() {
 #[test]
 fn a_suspended_server_hides_no_other() {
     let domain = domain("suspended");
-    // It starts first, so that discovery passes through this process and not the suspended one.
+    // This server starts first, so that discovery passes through this process and not the suspended
+    // one.
     let node = join(&domain);
     let server = node.service_server(MixerService::of(Desk).unwrap(), named("uds", "awake")).unwrap();
     services_until(&[&domain], |listed| listed.stdout.contains(&server.address()));
@@ -142,7 +143,7 @@ fn a_suspended_server_hides_no_other() {
     assert!(listed.contains("  awake at ") && listed.contains(": it cannot be queried: "), "{listed}");
 }
 
-/// Acts as the suspended server if the test starts it as such; otherwise does nothing.
+/// Acts as the suspended server if the test started this process for it. Otherwise does nothing.
 #[test]
 fn child_entry() {
     if let Some(domain) = std::env::var_os(PLAY) {
@@ -193,7 +194,7 @@ fn the_guide_shows_what_is_printed() {
     let listed = services_until(&[&domain], |listed| listed.stdout.contains("  tune: "));
     tuner.kill().unwrap();
     tuner.wait().unwrap();
-    // Names and addresses differ each time.
+    // Names and addresses differ in each run.
     let lasting = |text: &str| -> String {
         text.lines()
             .filter(|line| !line.contains(" at shm:stripline-"))

@@ -16,7 +16,7 @@ fn start(signals: &str, arguments: &[&str]) -> Child {
     shell.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Returns the set of signals in that line of the process's status. Bit 0 stands for signal 1.
+/// Returns the set of signals in this line of the process's status. Bit 0 stands for signal 1.
 fn signals_of(child: &Child, line: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let set = status.lines().find_map(|found| found.strip_prefix(line)).unwrap();

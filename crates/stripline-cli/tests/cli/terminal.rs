@@ -1,4 +1,4 @@
-//! Tables and findings on terminals of several widths, in colour and without.
+//! Tables and findings on terminals of several widths, with colours and without.
 
 use std::process::Command;
 
@@ -17,19 +17,20 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Returns the words; a colour and a line end are no parts of a word.
+/// Returns the words of a text. Colours and line ends are not parts of a word.
 fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }
 
 #[track_caller]
 fn assert_fits(width: u16, text: &str) {
-    // A warning about another process goes to standard error, which is no table.
+    // A warning about another process goes to standard error, and is not part of the table.
     for line in text.lines().filter(|line| !line.starts_with("warning: ")) {
-        // Progress is cleared and written again within a line: the last of it stays.
+        // Progress is cleared and written again within a line. Only the last text of the line
+        // stays.
         let line = line.rsplit("\x1b[2K").next().unwrap_or(line);
         let columns = line.chars().count();
-        // A word of its own may be longer.
+        // A single word may be longer than the line.
         assert!(columns <= width.into() || words(line).len() == 1, "{columns} of {width} columns: {line}");
     }
 }
@@ -78,17 +79,18 @@ fn tables_of_a_running_waveform_fit() {
             (&["ps", &waveform.name], "FROM"),
         ];
         for (arguments, title) in tables {
-            // A colour takes no column, but characters.
+            // A colour takes characters, but no column.
             let (code, text) = on_terminal(width, command(&[arguments, &["--color=never"]].concat()));
             assert_eq!(code, Some(0), "{text}");
-            // A warning about another process may stand before the table.
+            // A warning about another process may be printed before the table.
             let table = text.lines().skip_while(|line| !line.contains(title)).collect::<Vec<_>>().join("\n");
             assert!(!table.is_empty(), "{text}");
             assert_fits(width, &table);
         }
         let (_, ps) = on_terminal(width, command(&["ps", &waveform.name]));
         assert!(ps.contains("tone.out") && ps.contains("filter.out"), "{ps}");
-        // All rows have the same transport, which the remark names.
+        // All rows have the same transport. If the column is left out, the remark names the
+        // transport.
         let is_wide = ps.lines().find(|line| line.contains("FROM")).unwrap().contains("TRANSPORT");
         assert!(is_wide || words(&ps).join(" ").contains("TRANSPORT (shm in all rows)"), "{width}: {ps}");
     }
@@ -101,7 +103,7 @@ fn the_report_of_a_run_fits() {
     for width in WIDTHS {
         let (code, text) = on_terminal(width, command(&["run", path.to_str().unwrap(), "--duration", "2"]));
         assert_eq!(code, Some(0), "{text}");
-        // The progress is before it.
+        // The progress is printed before the report.
         let report = text.rsplit_once(") after ").unwrap().1;
         assert_fits(width, report);
         let header = report.lines().find(|line| line.contains("CONNECTION")).unwrap();

@@ -13,9 +13,9 @@ use rustix::termios::{LocalModes, tcgetattr, tcsetwinsize};
 /// The command in a terminal, and its output.
 struct View {
     child: Child,
-    /// The end of the terminal's user; `None`: it has hung up.
+    /// The user's end of the terminal. `None`: the terminal has hung up.
     user: Option<Device>,
-    /// The end of programs.
+    /// The programs' end of the terminal.
     device: Device,
     output: Vec<u8>,
 }
@@ -31,7 +31,7 @@ impl View {
         Self { child, user: Some(user), device, output: Vec::new() }
     }
 
-    /// Starts the view of a waveform, and waits for its figures.
+    /// Starts the view of a waveform, and waits for the first figures.
     fn of(file: &File) -> Self {
         let mut view = Self::start(&[&file.name, "--every", "0.1", "--color=never"]);
         view.wait("the connection is shown", |view| view.line("tone.out -> filter.in").is_some());
@@ -64,7 +64,7 @@ impl View {
         String::from_utf8_lossy(&self.output).into()
     }
 
-    /// Returns the lines of the newest picture that has been read whole.
+    /// Returns the lines of the newest picture that was read completely.
     fn picture(&self) -> Vec<String> {
         let text = self.text();
         let whole = text.split("\x1b[?2026h").skip(1).filter_map(|rest| rest.split_once("\x1b[?2026l"));
@@ -86,7 +86,7 @@ impl View {
         tcsetwinsize(&self.device, pty::size(width, height)).unwrap();
     }
 
-    /// Waits for the end, with the terminal as before unless it has hung up.
+    /// Waits for the end. Asserts that the terminal is restored, unless it has hung up.
     #[track_caller]
     fn ends(&mut self, code: i32) {
         self.wait("it ends", |view| view.child.try_wait().unwrap().is_some());
@@ -150,7 +150,7 @@ fn rates_latencies_and_loads_are_shown() {
         view.wait("it has a latency and its course", |view| {
             let line = view.line("tone.out -> filter.in").unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
-            // The latency is the only figure with the unit in a word of its own.
+            // Only the latency has a unit as a separate word.
             let has_unit = words.iter().any(|word| ["ns", "µs", "ms", "s"].contains(word));
             has_unit
                 && words
@@ -196,7 +196,7 @@ fn it_ends_on_ctrl_c_and_signals_and_restores_the_terminal() {
         send(view.child.id(), signal);
         view.ends(0);
     }
-    // While a value is typed, too.
+    // The view also ends while a value is typed.
     let mut view = View::of(&file);
     view.press("\rq");
     view.wait("a value is typed", |view| view.line("= q_").is_some());
@@ -218,7 +218,7 @@ fn it_ends_when_the_terminal_takes_no_output() {
     let file = File::radio();
     let _running = file.start(&[], 3);
     for input in ["signal", "q"] {
-        // The first picture does not fit into the kernel's buffer.
+        // The first picture does not fit into the buffer of the kernel.
         let mut view = View::start(&[&file.name, "--every", "0.1"]);
         view.resize(1000, 1000);
         let user = view.user.as_ref().unwrap().try_clone().unwrap();

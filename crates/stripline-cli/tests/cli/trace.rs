@@ -7,7 +7,7 @@ use crate::common::{Running, repository, run, send, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Returns the whole lines of a trace as events, and whether the file is complete.
+/// Returns the complete lines of a trace as events, and whether the file is complete.
 fn events(text: &str) -> (Vec<Value>, bool) {
     if let Ok(Value::Array(events)) = serde_json::from_str(text) {
         return (events, true);
@@ -19,8 +19,8 @@ fn events(text: &str) -> (Vec<Value>, bool) {
     (lines.map(event).collect(), false)
 }
 
-/// Asserts that events are in order, on tracks that were named before, and that slices are closed
-/// once. Returns the names of the tracks.
+/// Asserts that events are in order, that their tracks were named before, and that slices are
+/// closed once. Returns the names of the tracks.
 fn check(events: &[Value]) -> BTreeMap<u64, String> {
     let mut tracks = BTreeMap::new();
     let mut open = BTreeSet::new();

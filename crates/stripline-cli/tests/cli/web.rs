@@ -1,4 +1,4 @@
-//! `stripline web` against real runs: what it serves, and to which clients.
+//! `stripline web` against real runs: its responses and its limits for clients.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use crate::common::{run, wait_until};
 use rustix::process::{Resource, Rlimit, Signal};
 use serde_json::{Value, json};
 
-/// Clients that the server has at a time: without the token, with it, and with a spectrum.
+/// The most clients of each kind at a time: without the token, with the token, and with a spectrum.
 const WITHOUT_TOKEN_MAX: usize = 32;
 const WITH_TOKEN_MAX: usize = 64;
 const WITH_SPECTRUM_MAX: usize = 16;
@@ -19,7 +19,7 @@ const WITH_SPECTRUM_MAX: usize = 16;
 /// A name, the beginning of a request, and the rest of the request or a part of it.
 type HostileRequest = (&'static str, fn(&Page) -> String, &'static str);
 
-/// Writes a tone of a thousand packets a second through a filter.
+/// Writes a tone of a thousand packets a second, and a filter that receives it.
 fn thousand() -> File {
     let tone = r#"type = "signal-generator"
         properties = { rate = 48e3, output = "f32", packet = 48, frequency = 6e3 }"#;
@@ -35,7 +35,7 @@ fn without_the_token_only_the_files_of_the_page_are_shown() {
     for path in paths {
         for credential in [
             String::new(),
-            // Cookies reach every port of a host, and addresses are written down.
+            // A cookie would reach every port of the host, and addresses are logged.
             format!("Cookie: stripline-{}={}\r\n", page.port, page.token),
             format!("Authorization: Bearer {forged}\r\n"),
             format!("Authorization: Basic {}\r\n", page.token),
@@ -49,7 +49,7 @@ fn without_the_token_only_the_files_of_the_page_are_shown() {
     let in_the_query = format!("GET /metrics?token={} HTTP/1.1\r\n{}\r\n", page.token, page.host());
     assert_eq!(page.request(&in_the_query).status, 403);
 
-    // What follows `#` in the printed address is not sent.
+    // Browsers do not send the part of an address after `#`.
     let file = |path: &str| page.request(&format!("GET {path} HTTP/1.1\r\n{}\r\n", page.host()));
     assert_eq!(file("/app.js").status, 200);
     let html = file("/");
@@ -90,7 +90,7 @@ fn other_hosts_and_origins_are_refused() {
     {
         assert_eq!(set(origin), 403, "{origin}");
     }
-    // From the page it is only no setting.
+    // The request is admitted from the page, but the body is not a setting.
     assert_eq!(set(&page.origin()), 400);
     assert_eq!(page.post("/api/set", &page.origin(), "text/plain", "{}").status, 415);
 }
@@ -112,7 +112,7 @@ fn requests_that_are_too_long_broken_or_cut_off_leave_the_server_as_it_was() {
         let start: String = request.chars().take(60).collect();
         assert_eq!(page.request(&request).status, status, "{start}");
     }
-    // Cut off after each byte: no response, and no harm.
+    // A request is cut off after each byte. The server sends no response, and takes no harm.
     let whole = format!("GET / HTTP/1.1\r\n{}{}\r\n", page.host(), page.pass());
     for length in (0..whole.len()).step_by(7) {
         let mut stream = page.connect();
@@ -127,7 +127,7 @@ fn requests_that_are_too_long_broken_or_cut_off_leave_the_server_as_it_was() {
 
 #[test]
 fn a_thousand_clients_that_send_nothing_keep_no_other_out() {
-    // Both ends of this test have them open.
+    // Both this process and the server have a descriptor for each connection.
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let all = Rlimit { current: limit.maximum, ..limit };
     rustix::process::setrlimit(Resource::Nofile, all).unwrap();
@@ -140,7 +140,7 @@ fn a_thousand_clients_that_send_nothing_keep_no_other_out() {
         }
     }
     assert_eq!(page.get("/metrics").status, 200);
-    // The oldest were closed for the others.
+    // The oldest clients were closed for newer ones.
     assert!(is_closed(&mut silent[0]));
     wait_until("the threads of those that were closed have ended", || page.clients() <= WITHOUT_TOKEN_MAX);
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", page.pid())).unwrap().count();
@@ -168,12 +168,12 @@ fn clients_that_do_nothing_or_move_a_byte_at_a_time_keep_no_newcomer_out() {
             let context = format!("{name}, {}", if moves { "a byte at a time" } else { "and then nothing" });
             let page = Page::start(&[]);
             let request = start(&page) + end;
-            // They stay until the newcomers have been served.
+            // The hostile clients stay until the newcomers have been served.
             let mut hostile: Vec<TcpStream> = (0..WITH_TOKEN_MAX)
                 .map(|_| {
                     let mut stream = page.open(&request);
                     if end == "\r\n" {
-                        // Then the client has its place.
+                        // After the first byte of a response, the client has a place.
                         stream.read_exact(&mut [0]).unwrap();
                     }
                     stream.set_nonblocking(true).unwrap();
@@ -231,7 +231,7 @@ fn clients_that_stop_reading_delay_no_other_and_are_closed() {
     let page = Page::start(&[&file.name]);
     let events = RefCell::new(Events::new(page.open_events(&file, None)));
     let port = |number| (number % 16 == 0).then_some("tone.out");
-    // All places but one, which is served all the time.
+    // The stuck clients have all places but one, which is served all the time.
     let stuck: Vec<TcpStream> = (1..WITH_TOKEN_MAX)
         .map(|number| {
             let mut stream = page.open_events(&file, port(number));
@@ -242,7 +242,7 @@ fn clients_that_stop_reading_delay_no_other_and_are_closed() {
         })
         .collect();
     for stream in &stuck {
-        // What is not read fills the kernel's buffers soon.
+        // With a small buffer, unread data soon fills the buffers of the kernel.
         rustix::net::sockopt::set_socket_recv_buffer_size(stream, 4096).unwrap();
     }
     wait_until("those that do not read are closed", || {
@@ -285,7 +285,7 @@ fn a_property_that_is_set_on_the_page_arrives_in_the_waveform() {
         assert!(result["error"].as_str().unwrap().contains(words), "{result}");
     }
     assert_eq!(file.property("tone.amplitude")["value"], 0.25);
-    // The page of one waveform sets nothing in another.
+    // The page of one waveform cannot change another one.
     let other = page.get("/api/properties?waveform=no-such");
     assert_eq!(other.status, 400);
     assert!(other.body.contains("only"), "{}", other.body);
@@ -324,7 +324,8 @@ fn a_port_that_sends_spectra_is_shown_as_it_is() {
     assert_eq!(spectrum["axis"], json!([100e6 - 480e3 - half, 100e6 + 480e3 - half, "Hz"]));
     assert_eq!(spectrum["unit"], "");
     let levels = spectrum["levels"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap());
-    // The station is in the middle. A spectrum of the spectrum has its largest value at 0 Hz.
+    // The station is in the middle. If the rows were transformed again, the largest value would be
+    // at 0 Hz.
     let (bin, _) = levels.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
     assert!((150..362).contains(&bin), "{bin}");
 }
@@ -339,7 +340,7 @@ fn ten_events_a_second_at_most_while_a_port_has_a_thousand_packets() {
     for number in 0.. {
         let event = events.next();
         let at_ms = event["at_ms"].as_u64().unwrap();
-        // The server sends none earlier than that, however fast the port is.
+        // The server keeps the interval between events, however fast the port is.
         assert!(before.is_none_or(|before| at_ms >= before + 100), "{before:?}, {at_ms}");
         before = Some(at_ms);
         let connections = event["connections"].as_array().unwrap();
@@ -355,7 +356,7 @@ fn ten_events_a_second_at_most_while_a_port_has_a_thousand_packets() {
         }
         let is_measured =
             !tone["latency"].as_array().unwrap().is_empty() && tone["packets_per_s"].as_f64() > Some(1.0);
-        // Far more packets than events.
+        // There are far more packets than events.
         if number >= 10 && packets > first.unwrap() + 50 * number && peak.is_some() && is_measured {
             break;
         }
@@ -364,9 +365,9 @@ fn ten_events_a_second_at_most_while_a_port_has_a_thousand_packets() {
     assert_eq!((&spectrum["sample_rate_hz"], &spectrum["axis"]), (&json!(48e3), &json!([0.0, 24e3, "Hz"])));
     let levels = spectrum["levels"].as_array().unwrap().iter().map(|it| it.as_f64().unwrap());
     let (bin, level) = levels.enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
-    // 6 kHz of 24 kHz in 512 bins.
+    // 6 kHz is a quarter of 24 kHz, so the peak is at a quarter of 512 bins.
     assert!((127..=128).contains(&bin) && level.abs() < 0.5, "{bin}: {level}");
-    // The end of the waveform is seen.
+    // The events show the end of the waveform.
     running.signal(Signal::INT);
     assert_eq!(running.end().0, Some(0));
     let is_there = |event: &Value| {
@@ -396,7 +397,7 @@ fn metrics_are_in_the_text_format() {
     assert_eq!(of("stripline_connection_packets_total").len(), 2);
     let labels = &of("stripline_connection_packets_total")[0].1;
     assert!(labels.contains(&format!("waveform=\"{}\"", file.name)), "{labels}");
-    // Buckets only grow, and the last has all.
+    // The counts of buckets never fall, and the last bucket has all packets.
     let buckets: Vec<f64> = of("stripline_connection_latency_seconds_bucket")
         .iter()
         .filter(|it| it.1.contains("from=\"tone.out\""))
@@ -427,7 +428,7 @@ fn the_command_ends_in_order_and_refuses_what_cannot_be() {
     assert!(help.stdout.contains("stripline web radio"), "{}", help.stdout);
 }
 
-/// Returns whether the server has closed a connection, by its end or a reset.
+/// Returns whether the server has closed a connection, with an end of stream or a reset.
 fn is_closed(stream: &mut TcpStream) -> bool {
     match stream.read(&mut [0]) {
         Ok(bytes) => bytes == 0,
@@ -461,7 +462,8 @@ impl Events {
     }
 }
 
-/// Parses the text format: name, labels and value of each sample. Each family must have its head.
+/// Parses the text format. Returns the name, labels and value of each sample. Each family must have
+/// a head.
 fn parse_metrics(text: &str) -> Vec<(String, String, f64)> {
     let mut families = BTreeSet::new();
     let mut samples = Vec::new();

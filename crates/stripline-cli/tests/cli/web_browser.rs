@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The names of the browser.
+/// The names of the browser's executable.
 const BROWSERS: [&str; 4] = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"];
 
 /// A browser that is driven over pipes (the DevTools protocol), and killed when dropped.
@@ -21,7 +21,7 @@ struct Browser {
     output: BufReader<ChildStdout>,
     session: String,
     number: u64,
-    /// What came between the replies.
+    /// The events that came between the replies.
     events: Vec<Value>,
     _profile: TempDir,
 }
@@ -35,7 +35,7 @@ impl Browser {
             )
         });
         let profile = tempfile::tempdir().unwrap();
-        // The browser reads from descriptor 3, and writes to 4.
+        // The browser reads from descriptor 3, and writes to descriptor 4.
         let command = format!(
             "exec {name} --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
              --remote-debugging-pipe --user-data-dir={} about:blank 3<&0 4>&1 1>&2",
@@ -60,7 +60,7 @@ impl Browser {
         self.try_call(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
     }
 
-    /// Does as [`Browser::call`], and returns an error of the browser.
+    /// Calls a method as [`Browser::call`] does, and returns the browser's error.
     fn try_call(&mut self, method: &str, parameters: Value) -> Result<Value, String> {
         self.number += 1;
         let mut message = json!({ "id": self.number, "method": method, "params": parameters });
@@ -100,7 +100,7 @@ impl Browser {
         loop {
             match self.try_value(expression) {
                 Ok(value) if value == true => return,
-                // The page changes meanwhile.
+                // The page changes in the meantime.
                 Err(error) if !error.contains("navigated") => panic!("{expression}: {error}"),
                 _ => {}
             }
@@ -110,7 +110,7 @@ impl Browser {
         }
     }
 
-    /// Returns the events of these names.
+    /// Returns the events with these names.
     fn events_of(&self, names: &[&str]) -> Vec<Value> {
         let is_one = |event: &&Value| event["method"].as_str().is_some_and(|name| names.contains(&name));
         self.events.iter().filter(is_one).cloned().collect()
@@ -129,7 +129,7 @@ impl Drop for Browser {
     }
 }
 
-/// Writes a simulated station and its receiver, in real time.
+/// Writes a simulated station and a receiver, in real time.
 fn station() -> File {
     File::new(
         r#"
@@ -181,10 +181,10 @@ fn the_page_shows_graph_spectrum_latency_and_properties() {
 
     browser.wait_until("the graph is there", "document.querySelectorAll('#graph .node').length === 6");
     assert_eq!(browser.value("document.querySelectorAll('#graph .edge').length"), 5);
-    // The token is neither in the address nor in what other pages of the host can read.
+    // The token is neither in the address nor in data that other pages of the host can read.
     assert_eq!(browser.value("location.hash + location.search + document.cookie"), "");
     assert_eq!(browser.value("localStorage.length + sessionStorage.length"), 0);
-    // Each component of the chain stands to the right of the one before it.
+    // Each component of the chain is to the right of the component before it.
     let places = "[...document.querySelectorAll('#graph .node')].slice(0, 5).map((it) => it.getBoundingClientRect().x)";
     assert_eq!(
         browser.value(&format!("{places}.every((x, index, all) => index === 0 || x > all[index - 1])")),
@@ -208,7 +208,7 @@ fn the_page_shows_graph_spectrum_latency_and_properties() {
     let median = "document.getElementById('latency-text').textContent.includes('median')";
     browser.wait_until("the latency has a median", median);
 
-    // A property is a field; what is typed and sent arrives in the waveform.
+    // A property is a field. A typed value is sent and takes effect in the waveform.
     let node = "[...document.querySelectorAll('#graph .node')].find((it) => it.textContent.includes('fm-demodulator'))";
     browser.value(&format!("{node}.dispatchEvent(new Event('click'))"));
     browser.wait_until("there is a form", "document.getElementById('property-deviation') !== null");
@@ -225,7 +225,7 @@ fn the_page_shows_graph_spectrum_latency_and_properties() {
     browser.wait_until("the outcome is shown", &format!("{output}.includes('was 75000')"));
     browser.value(&set("loud"));
     browser.wait_until("the refusal is shown", &format!("{output}.includes('deviation')"));
-    // A connection is chosen with the keyboard.
+    // A connection is selected with the keyboard.
     let key = "(() => { const it = document.querySelector('#graph .edge[aria-label*=\"audio.out\"]'); it.focus(); it.dispatchEvent(\
                new KeyboardEvent('keydown', { key: 'Enter', bubbles: true })); return true; })()";
     browser.value(key);
@@ -235,26 +235,26 @@ fn the_page_shows_graph_spectrum_latency_and_properties() {
         "document.getElementById('spectrum-text').textContent.startsWith('audio.out, f32')",
     );
 
-    // Nothing comes from elsewhere, and nothing failed on the page.
+    // The page loads nothing from other hosts, and nothing failed on the page.
     let own = format!("http://127.0.0.1:{}/", page.port);
     for event in browser.events_of(&["Network.requestWillBeSent"]) {
         let url = event["params"]["request"]["url"].as_str().unwrap();
         assert!(url.starts_with(&own) || url == "about:blank", "{url}");
     }
     let failed = browser.events_of(&["Runtime.exceptionThrown", "Log.entryAdded"]);
-    // The refused value is a response with an error of its own.
+    // The response to the refused value counts as an error of its own.
     let is_refusal =
         |event: &Value| event["params"]["entry"]["url"].as_str().is_some_and(|it| it.ends_with("api/set"));
     assert!(failed.iter().all(is_refusal), "{failed:?}");
 
-    // The end of the waveform is shown.
+    // The page shows the end of the waveform.
     running.signal(Signal::INT);
     assert_eq!(running.end().0, Some(0));
     browser
         .wait_until("the end is shown", "document.getElementById('phase').textContent.includes('has ended')");
     assert_eq!(browser.value("document.querySelectorAll('#graph .node.running').length"), 0);
     assert_eq!(browser.value("document.querySelectorAll('#rows tr').length"), 5, "the last figures stay");
-    // The page asks for nothing that is not there any more.
+    // The page sends no requests about components that have ended.
     browser.events.clear();
     let is_later = "(globalThis.endedAt ??= performance.now()) + 2500 < performance.now()";
     browser.wait_until("two more requests were due", is_later);
@@ -273,10 +273,10 @@ fn a_page_without_the_token_shows_nothing() {
     browser.wait_until("the refusal is shown", &refused);
     assert_eq!(browser.value("document.getElementById('waveform').options.length"), 0);
 
-    // The printed address, opened where the page is already.
+    // The printed address is opened in a tab that already shows the page.
     browser.call("Page.navigate", json!({ "url": page.url }));
     browser.wait_until("the page is live", &format!("{status} === 'live'"));
-    // A further page does not find the token that the first one had.
+    // Another load of the page does not find the token of the first one.
     browser.call("Page.navigate", json!({ "url": url }));
     browser.wait_until("the refusal is shown again", &refused);
 }

@@ -1,9 +1,10 @@
-/* Kills its process at the N-th call to the system that concerns a folder, for LD_PRELOAD.
+/* A library for LD_PRELOAD that kills its process at the N-th system call that concerns a folder.
  *
- * STRIPLINE_KILL_FOLDER is the folder and STRIPLINE_KILL_AT the number; 0 kills at none. A write counts twice: before it,
- * and when half of its bytes are in the file. With STRIPLINE_KILL_LOG, each sync of a file there adds a line with its
- * size to that file. Calls that the program makes without the C library are not counted: they lock a file, or make one
- * without a name, of which a kill leaves nothing, or they give it its name, as the last of their kind. */
+ * STRIPLINE_KILL_FOLDER is the folder and STRIPLINE_KILL_AT the number N; 0 means no kill. A write
+ * counts twice: before it, and when half of its bytes are in the file. With STRIPLINE_KILL_LOG, each
+ * sync of a file in the folder adds a line with the size of the file to the log. System calls that
+ * the program makes without the C library are not counted. They lock a file, or create a file without
+ * a name, of which a kill leaves nothing, or they give that file its name as their last call. */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -25,7 +26,7 @@ static int is_inside(const char *path)
     return folder && strncmp(path, folder, strlen(folder)) == 0;
 }
 
-/* Returns whether it is a file of the folder, also before it has a name. */
+/* Returns whether `fd` is a file of the folder, also before the file has a name. */
 static int is_counted(int fd)
 {
     char name[64], path[4096] = "";
@@ -33,7 +34,7 @@ static int is_counted(int fd)
     return readlink(name, path, sizeof path - 1) > 0 && is_inside(path);
 }
 
-/* Counts a call, and returns whether it is the one. */
+/* Counts a call, and returns whether the process is to be killed at it. */
 static int is_last(void)
 {
     const char *at = getenv("STRIPLINE_KILL_AT");

@@ -1,4 +1,4 @@
-//! The `stripline` command, run as users run it.
+//! Runs the `stripline` command as users run it.
 
 pub mod page;
 pub mod pty;
@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-/// The time limit of every step; a hang fails the test.
+/// The time limit of every step. A step that hangs fails the test.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Returns the command, with the signals handled that a shell ignores in background programs.
+/// Returns the command. Signals that a shell ignores in background programs have their default
+/// effect.
 pub fn stripline() -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_stripline")]);
@@ -34,8 +35,8 @@ pub fn c_library() -> (PathBuf, String) {
     (std::env::current_exe().unwrap().with_file_name("libstripline_c.a"), features.join(","))
 }
 
-/// Writes an executable script, in a process of its own. A program that any process has open for
-/// writing cannot be started, and other tests fork this process meanwhile.
+/// Writes an executable script from a separate process. A program that a process has open for
+/// writing cannot be started, and a fork of this process by another test would keep it open.
 pub fn write_script(path: &Path, text: &str) {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg("cat > \"$0\" && chmod 755 \"$0\"").arg(path).stdin(Stdio::piped());
@@ -64,14 +65,14 @@ impl Run {
         }
     }
 
-    /// Asserts that the command succeeded, and printed this.
+    /// Asserts that the command succeeded and printed this text.
     #[track_caller]
     pub fn prints(&self, expected: &str) {
         self.says(0, &[]);
         assert_eq!(self.stdout, expected, "stderr:\n{}", self.stderr);
     }
 
-    /// Asserts the exit code and that the error output has all these words.
+    /// Asserts the exit code, and that the error output has all these words.
     #[track_caller]
     pub fn says(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
@@ -81,15 +82,15 @@ impl Run {
     }
 }
 
-/// A run in the background, which is killed when dropped.
+/// A run in the background. It is killed when the value is dropped.
 pub struct Running {
     child: Child,
     lines: std::sync::mpsc::Receiver<String>,
 }
 
 impl Running {
-    /// Starts the command and waits until all components run, in so many processes. With 0, they
-    /// may have ended by then.
+    /// Starts the command and waits until all components run in this number of processes. With 0,
+    /// the components may have ended by then.
     pub fn start(arguments: &[&str], processes: usize) -> Self {
         let mut child =
             stripline().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -117,7 +118,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Returns the component processes: name and process number.
+    /// Returns the name and process number of each component process.
     pub fn components(&self) -> Vec<(String, u32)> {
         children(self.child.id())
             .into_iter()
@@ -203,8 +204,8 @@ pub fn wait_until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Returns the live processes of the command that inherited this folder's name, as the value of
-/// `STRIPLINE_TEST_MARKER`.
+/// Returns the live processes that inherited the variable `STRIPLINE_TEST_MARKER` with this
+/// folder's name.
 pub fn with_marker(folder: &Path) -> Vec<u32> {
     let marker = format!("STRIPLINE_TEST_MARKER={}", folder.display());
     let has = |process: &Path| {
@@ -217,7 +218,7 @@ pub fn with_marker(folder: &Path) -> Vec<u32> {
     processes.filter_map(|entry| entry.file_name().to_string_lossy().parse().ok()).collect()
 }
 
-/// Returns whether a process exists and is no zombie.
+/// Returns whether a process exists and is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next().map(str::to_owned));
@@ -232,7 +233,7 @@ fn children(pid: u32) -> Vec<u32> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Returns a well-known capture and the output of a well-known decoder for it, if they are present.
+/// Returns a well-known capture and the output of a well-known decoder for it, if both are present.
 pub fn capture() -> Option<(PathBuf, String)> {
     let path = std::env::var_os("STRIPLINE_ADSB_CAPTURE")
         .map_or_else(|| repository("../shared/data/adsb/modes1.bin"), PathBuf::from);
@@ -245,8 +246,8 @@ pub fn gain_example() -> PathBuf {
     example("gain")
 }
 
-/// Returns one of the library's example components. The tests of the whole workspace build it.
-/// Tests of this package alone may find none, or one of another protocol version, and build it
+/// Returns an example component of the library. A test run of the whole workspace builds it. With
+/// this package alone, the example may be missing or have another protocol version, and is built
 /// here.
 pub fn example(name: &str) -> PathBuf {
     static BUILDING: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -266,17 +267,17 @@ pub fn example(name: &str) -> PathBuf {
     example
 }
 
-/// Returns when a file below the folder was last changed.
+/// Returns the time of the newest change below the folder.
 fn newest(folder: &Path) -> std::time::SystemTime {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let times = entries.map(|path| {
         if path.is_dir() { newest(&path) } else { std::fs::metadata(path).unwrap().modified().unwrap() }
     });
-    // An empty folder changes nothing.
+    // An empty folder has no changes.
     times.max().unwrap_or(std::time::SystemTime::UNIX_EPOCH)
 }
 
-/// Returns the example's own description.
+/// Returns the description that the example prints.
 pub fn run_gain_description() -> String {
     let output = Command::new(gain_example()).arg("--describe").output().unwrap();
     assert!(output.status.success());

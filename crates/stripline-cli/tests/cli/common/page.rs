@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::waveform::File;
 use super::{PATIENCE, send, stripline};
 
-/// The page; its server is killed when dropped.
+/// A page. Its server is killed when the value is dropped.
 pub struct Page {
     child: Child,
     pub port: u16,
@@ -51,17 +51,17 @@ impl Page {
         names.filter(|name| name.trim_end() == "stripline-web").count()
     }
 
-    /// Returns the field with the host.
+    /// Returns the header field with the host.
     pub fn host(&self) -> String {
         format!("Host: 127.0.0.1:{}\r\n", self.port)
     }
 
-    /// Returns the field with the token.
+    /// Returns the header field with the token.
     pub fn pass(&self) -> String {
         format!("Authorization: Bearer {}\r\n", self.token)
     }
 
-    /// Returns the field of requests that the page makes.
+    /// Returns the header field that the page adds to its requests.
     pub fn origin(&self) -> String {
         format!("Origin: http://127.0.0.1:{}\r\n", self.port)
     }
@@ -72,10 +72,10 @@ impl Page {
         stream
     }
 
-    /// Sends a whole request, and reads the response to its end.
+    /// Sends a whole request, and reads the whole response.
     pub fn request(&self, text: &str) -> Response {
         let mut stream = self.connect();
-        // A refusal may come before all of it is sent.
+        // A refusal may arrive before the whole request is sent.
         let _ = stream.write_all(text.as_bytes());
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
@@ -96,21 +96,21 @@ impl Page {
         ))
     }
 
-    /// Sends a request or a part of one, and reads nothing.
+    /// Sends a request or a part of it, and reads nothing.
     pub fn open(&self, text: &str) -> TcpStream {
         let mut stream = self.connect();
         stream.write_all(text.as_bytes()).unwrap();
         stream
     }
 
-    /// Opens the stream of events, and reads nothing of it.
+    /// Opens the stream of events, and reads nothing from it.
     pub fn open_events(&self, file: &File, port: Option<&str>) -> TcpStream {
         let port = port.map_or(String::new(), |port| format!("&port={port}"));
         let (name, host, pass) = (&file.name, self.host(), self.pass());
         self.open(&format!("GET /events?waveform={name}{port} HTTP/1.1\r\n{host}{pass}\r\n"))
     }
 
-    /// Ends the server as Ctrl-C does. Returns its exit code.
+    /// Ends the server with Ctrl-C. Returns the exit code.
     pub fn interrupt(mut self) -> Option<i32> {
         send(self.child.id(), Signal::INT);
         self.child.wait().unwrap().code()

@@ -7,7 +7,7 @@ use std::process::Command;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Opens a terminal of that size: the end of its user, and that of programs.
+/// Opens a terminal of that size. Returns the user's end and the programs' end.
 pub fn open(width: u16, height: u16) -> (File, File) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let terminal = openpt(flags).unwrap();
@@ -29,7 +29,7 @@ pub fn on_terminal(width: u16, mut command: Command) -> (Option<i32>, String) {
     let (mut terminal, peer) = open(width, 25);
     command.stdout(peer.try_clone().unwrap()).stderr(peer);
     let mut child = command.spawn().unwrap();
-    // It holds the last copies of the other end here.
+    // The command holds the last copies of the programs' end in this process.
     drop(command);
     let (mut output, mut part) = (Vec::new(), [0; 4096]);
     // The read fails once no process has the other end open.

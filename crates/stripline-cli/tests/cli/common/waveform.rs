@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{PATIENCE, Run, Running, run};
 
-/// The placements, and the number of processes that three components take in each.
+/// The placements, each with the number of processes for three components.
 pub const PLACEMENTS: [(&str, usize); 2] = [("processes", 3), ("threads", 1)];
 
 /// A waveform file with a name that no other test uses.
@@ -55,21 +55,21 @@ impl File {
         Self::radio_with("")
     }
 
-    /// Writes the same with another key of the filter.
+    /// Writes the waveform of `radio` with another key of the filter.
     pub fn radio_with(key: &str) -> Self {
         let tone = r#"type = "signal-generator"
             properties = { rate = 48e3, output = "f32", packet = 480 }"#;
         Self::filtered("tone", tone, &format!("properties = {{ high = 4e3 }}\n{key}"))
     }
 
-    /// Writes a tone that waits for hours to start, and a filter that waits for its packets.
+    /// Writes a tone that sends its first packet after hours, and a filter that waits for packets.
     pub fn idle() -> Self {
         let source = r#"type = "signal-generator"
             properties = { rate = 1e-3, output = "f32", packet = 480 }"#;
         Self::filtered("source", source, "properties = { high = 4e3, sample_rate = 48e3 }")
     }
 
-    /// Writes the same with a filter that gets the sample rate only from a packet.
+    /// Writes the waveform of `idle` with a filter that gets the sample rate only from a packet.
     pub fn idle_without_rate() -> Self {
         let source = r#"type = "signal-generator"
             properties = { rate = 1e-3, output = "f32", packet = 480 }"#;
