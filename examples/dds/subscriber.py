@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-# The loopback interface alone, as the waveform.
+# Uses the loopback interface only, as the waveform does.
 os.environ.setdefault(
     "CYCLONEDDS_URI",
     """<CycloneDDS><Domain id="any"><General><AllowMulticast>false</AllowMulticast>
@@ -26,7 +26,7 @@ from cyclonedds.topic import Topic  # noqa: E402
 from cyclonedds.util import duration  # noqa: E402
 
 
-# The types of crates/stripline-dds-sys/idl/Stripline.idl. `idlc -l py` makes the same of that file.
+# The types of crates/stripline-dds-sys/idl/Stripline.idl. `idlc -l py` generates the same types.
 @dataclass
 @annotations.final
 class SampleInfo(IdlStruct, typename="stripline.SampleInfo"):

@@ -25,11 +25,11 @@ class Sweep(gr.top_block):
     def __init__(self, seconds):
         gr.top_block.__init__(self, "sweep")
         samples = int(seconds * SAMPLE_RATE_HZ)
-        # From -40 kHz to 40 kHz and back, once in four seconds.
+        # The frequency goes from -40 kHz to 40 kHz and back once in four seconds.
         frequency = analog.sig_source_f(SAMPLE_RATE_HZ, analog.GR_TRI_WAVE, 0.25, 80e3, -40e3)
         tone = blocks.vco_c(SAMPLE_RATE_HZ, 6.2832, 1)
         noise = analog.noise_source_c(analog.GR_GAUSSIAN, 0.01)
-        # The description of the stream is in tags, as those of a radio.
+        # Tags describe the stream, as with the tags of a radio.
         tags = [tag("rx_rate", SAMPLE_RATE_HZ), tag("rx_freq", CENTER_HZ)]
         described = blocks.vector_source_c([0] * samples, False, 1, tags)
         add = blocks.add_cc()

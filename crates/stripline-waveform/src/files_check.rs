@@ -1,6 +1,7 @@
-//! The check of the files that a waveform uses. No two components write one file or standard
-//! output, and none writes a file that another reads. The launcher and its options count, too. The
-//! name of a file does not promise another type of samples than the component receives.
+//! The check of the files that a waveform uses. Two components must not write one file or both
+//! write to standard output, and a component must not write a file that another component reads.
+//! The launcher and its options count, too. The name of a file must not promise another sample type
+//! than the component receives.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,14 +16,14 @@ use super::components::CheckedComponent;
 use super::connections::ConnectionEnd;
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place, Source};
 
-/// A file that a component or the launcher uses.
+/// The use of a file by a component or the launcher.
 struct Use<'c> {
-    /// The name of a component or an option, in backticks, or the launcher.
+    /// The name of a component or option in backticks, or the launcher.
     user: String,
     remedy: String,
     place: &'c Place,
     path: PathBuf,
-    /// The standard stream that is this file, if the path is `-`.
+    /// The standard stream that is the file, if the path is `-`.
     stream: Option<Stream>,
     identity: FileIdentity,
     is_written: bool,
@@ -37,7 +38,7 @@ enum Stream {
 }
 
 impl Stream {
-    /// Returns the path of the open file.
+    /// Returns the path of the stream's open file.
     fn path(self) -> &'static Path {
         Path::new(match self {
             Self::Input => "/proc/self/fd/0",
@@ -67,7 +68,7 @@ impl<'a> LauncherFiles<'a> {
         });
         let (place, path) = &self.source;
         let source = Use::of(LAUNCHER.into(), String::new(), place, path.to_path_buf(), false);
-        // The launcher prints there.
+        // The launcher prints to these streams.
         let printed = [(Stream::Output, "standard output"), (Stream::Error, "standard error")];
         let printed = printed.into_iter().filter_map(|(stream, name)| {
             let remedy = format!("redirect {name} to another file");
@@ -78,13 +79,13 @@ impl<'a> LauncherFiles<'a> {
 }
 
 impl<'c> Use<'c> {
-    /// Returns the use of a file; `None`: it is no regular file.
+    /// Returns the use of a file. Returns `None` if it is not a regular file.
     fn of(user: String, remedy: String, place: &'c Place, path: PathBuf, is_written: bool) -> Option<Self> {
         let identity = FileIdentity::of(&path)?;
         Some(Self { user, remedy, place, path, stream: None, identity, is_written })
     }
 
-    /// Returns the use of a standard stream; `None`: the stream is no regular file.
+    /// Returns the use of a standard stream. Returns `None` if the stream is not a regular file.
     fn of_stream(user: String, remedy: String, place: &'c Place, stream: Stream) -> Option<Self> {
         let path = fs::read_link(stream.path()).unwrap_or_else(|_| stream.path().into());
         let identity = FileIdentity::of(stream.path())?;
@@ -97,8 +98,8 @@ impl<'c> Use<'c> {
     }
 }
 
-/// The identity of a regular file: device and inode, so that links count. A file that does not
-/// exist is identified by its folder and its name.
+/// The identity of a regular file: its device and inode, so that two links to a file are equal. A
+/// file that does not exist is identified by its folder and its name.
 #[derive(PartialEq, Eq)]
 pub struct FileIdentity {
     device: u64,
@@ -107,13 +108,14 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Returns the identity of a regular file; `None` for another kind, or without a folder.
+    /// Returns the identity of a regular file. Returns `None` for another kind of file, or without
+    /// a folder.
     pub fn of(path: &Path) -> Option<Self> {
         if let Ok(metadata) = path.metadata() {
             let (device, inode) = (metadata.dev(), metadata.ino());
             return metadata.is_file().then_some(Self { device, inode, name: None });
         }
-        // A link to a file that does not exist is that file.
+        // A link to a file that does not exist counts as that file.
         let target = fs::read_link(path).ok().map(|target| path.with_file_name(target));
         let path = target.as_deref().unwrap_or(path);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -126,17 +128,17 @@ impl FileIdentity {
     }
 }
 
-/// The user of the files that the command itself uses.
+/// The name of the command itself as a user of files.
 const LAUNCHER: &str = "the launcher";
 
-/// The path that is standard input or output.
+/// The path that means standard input or output.
 const STANDARD: &str = "-";
 
-/// Other paths of standard output and of standard error, where the launcher prints.
+/// Other paths of standard output and standard error, to which the launcher prints.
 const PRINTED: [&str; 6] =
     ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/stderr", "/dev/fd/2", "/proc/self/fd/2"];
 
-/// Reports each file that one component or option writes and another one uses.
+/// Reports each file that a component or option writes, and that another one uses.
 pub(super) fn check(
     components: &[CheckedComponent],
     launcher: &LauncherFiles<'_>,
@@ -152,7 +154,8 @@ pub(super) fn check(
         for second in &uses[index + 1..] {
             let users = (&*first.user, &*second.user);
             let is_shared = first.identity == second.identity && users.0 != users.1;
-            // A stream with two users is found above, and the launcher leaves it to a component.
+            // Two users of one stream are reported elsewhere, and the launcher leaves a stream to a
+            // component.
             let is_one_stream = first.stream.is_some() && first.stream == second.stream;
             if !is_shared || is_one_stream || !(first.is_written || second.is_written) {
                 continue;
@@ -167,7 +170,7 @@ pub(super) fn check(
             let (name, other_name, path) = (&writer.user, &other.user, other.path.display());
             let message = format!("{name} writes the file that {other_name} {verb}: {path}");
             let error = Diagnostic::error(Code::FileShared, writer.place, message);
-            // The error that the file exists already has a remedy that would replace the file.
+            // The remedy in the error about an existing file would replace the file that is shared.
             found.drop_at(writer.place, Code::PropertiesUnfit);
             found.push(match other.is_of_launcher() && other.stream.is_some() {
                 true => error.help(&other.remedy),
@@ -201,7 +204,7 @@ fn check_names(components: &[CheckedComponent], types: &PortTypesFound, found: &
     }
 }
 
-/// Reports a component that needs standard output for itself, and another one that writes there.
+/// Reports a component that needs standard output for itself if another component writes there.
 fn check_standard_output(components: &[CheckedComponent], found: &mut Diagnostics) {
     let facts = |component: &'_ CheckedComponent| match &component.properties {
         Some(properties) => {
@@ -230,7 +233,7 @@ fn check_standard_output(components: &[CheckedComponent], found: &mut Diagnostic
     }
 }
 
-/// Reports a component that writes to standard output or standard error as if it were a file.
+/// Reports a component that opens standard output or standard error as a file.
 fn check_printed(components: &[CheckedComponent], found: &mut Diagnostics) {
     for component in components {
         let Some(properties) = &component.properties else { continue };
@@ -245,8 +248,8 @@ fn check_printed(components: &[CheckedComponent], found: &mut Diagnostics) {
     }
 }
 
-/// Returns the files of a component. A path among its properties is a file that it reads, unless
-/// the component's facts have it as written.
+/// Returns the files of a component. A property of the kind path is a file that the component
+/// reads, unless the component's facts list it as written.
 fn uses<'c>(component: &'c CheckedComponent) -> Vec<Use<'c>> {
     let (Some(spec), Some(properties)) = (component.spec.as_deref(), &component.properties) else {
         return Vec::new();
@@ -259,7 +262,7 @@ fn uses<'c>(component: &'c CheckedComponent) -> Vec<Use<'c>> {
         if path != Path::new(STANDARD) {
             return Use::of(user.clone(), remedy, place, path, is_written);
         }
-        // A component that prints shares standard output.
+        // A component that prints shares standard output with others.
         let read = (!properties.facts.prints).then_some(Stream::Input);
         let stream = if is_written { Some(Stream::Output) } else { read };
         Use::of_stream(user.clone(), remedy, place, stream?)
