@@ -114,7 +114,7 @@ pub(crate) struct Results<'a> {
 }
 
 impl Results<'_> {
-    /// Runs a benchmark, shows its progress, and writes its results to all destinations.
+    /// Runs a benchmark, shows the progress, and writes the results to all destinations.
     pub(crate) fn of<R: Serialize, E: Display>(
         &self,
         run: impl FnOnce(&mut BenchScreen) -> Result<R, E>,
@@ -373,7 +373,7 @@ fn ratios(report: &Report) -> String {
     text
 }
 
-/// Returns the first cells of a row: the subject, its transport and the way of waiting.
+/// Returns the first cells of a row: the subject, the transport and the way of waiting.
 fn named(row: &Row) -> Vec<String> {
     let what = if row.statistics { row.what.clone() } else { format!("{}, no statistics", row.what) };
     vec![what, row.transport.clone(), row.wait.clone()]

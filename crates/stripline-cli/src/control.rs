@@ -120,7 +120,7 @@ pub(crate) fn get(arguments: &GetArguments) -> Exit {
             complain!("warning: {place} was set to {waiting}, which the component has not applied yet");
         }
         if let (None, Some(problem)) = (&reading.value, &reading.problem) {
-            // A component's reason is printed once, not for each of its properties.
+            // A component's reason is printed once, not for each property.
             if !unknown.contains(&(&reading.component, problem)) {
                 complain!("error: {place} is unavailable: {}", printable(problem, TEXT_MAX));
                 unknown.push((&reading.component, problem));
@@ -172,7 +172,7 @@ pub(crate) fn set(arguments: &SetArguments) -> Exit {
     exit
 }
 
-/// Sets the properties and returns the outcome. `None`: Ctrl-C came first, and its message is
+/// Sets the properties and returns the outcome. `None`: Ctrl-C came first, and the message is
 /// printed.
 fn set_or_interrupted(
     client: ControlClient,

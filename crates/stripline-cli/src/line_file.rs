@@ -38,8 +38,8 @@ impl LineFile {
         Ok(Self { path: path.into(), file, lost: 0, is_torn: false })
     }
 
-    /// Writes a line and its end in one call. `missing` returns the line that reports the number of
-    /// lines lost before.
+    /// Writes a line and the line end in one call. `missing` returns the line that reports the
+    /// number of lines lost before.
     ///
     /// # Errors
     /// The problem, for the first line that is lost. Further lost lines are only counted.

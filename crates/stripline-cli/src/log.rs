@@ -132,7 +132,7 @@ impl RunLog {
         component.filter(|_| self.many).map(|name| format!("[{name}] ")).unwrap_or_default()
     }
 
-    /// Prints a line above the progress, with its time if `-v` is set.
+    /// Prints a line above the progress, with the time if `-v` is set.
     pub(crate) fn print(&self, text: &str) {
         let time = if self.is_verbose { rfc3339(SystemTime::now()) + " " } else { String::new() };
         self.bar.suspend(|| complain!("{time}{text}"));

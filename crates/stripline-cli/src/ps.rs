@@ -184,7 +184,7 @@ fn json(overview: &Overview, rules: &[UnusedRule], one_line: bool) -> String {
     if one_line { format!("{document}\n") } else { format!("{document:#}\n") }
 }
 
-/// A row of the table, in the order of its columns.
+/// A row of the table, in the order of the columns.
 type Row = [String; 14];
 /// The index of the payload types.
 const PAYLOAD: usize = 6;
@@ -467,7 +467,7 @@ mod tests {
         assert_eq!(state(&marked), "full");
         let room = idle.replace("\"lag_packets\": 64", "\"lag_packets\": 63");
         assert_ne!(state(&room), "full");
-        // A receiving port has a queue of its own if its policy drops packets.
+        // A receiving port has its own queue if the policy drops packets.
         let queue = |queued: u32| {
             room.replace("\"lost\": 0", &format!("\"lost\": 3, \"depth\": 64, \"queued\": {queued}"))
         };

@@ -178,7 +178,7 @@ pub(crate) fn destination(
     }
 }
 
-/// Loads and checks the file. Prints its problems.
+/// Loads and checks the file. Prints the problems.
 fn checked(file: &Path, overrides: &Overrides, registry: &Registry) -> Result<Waveform, Exit> {
     let is_coloured = terminal::is_stderr_coloured();
     let names = transport_names();
@@ -237,7 +237,7 @@ pub(crate) fn overrides_of(arguments: &OverrideArguments) -> Overrides {
 struct Screen {
     bar: ProgressBar,
     names: Vec<String>,
-    /// The transport of each connection, with its reason.
+    /// The transport of each connection, with the reason for it.
     transports: Vec<String>,
     name: String,
     quiet: bool,

@@ -24,14 +24,14 @@ const DISCOVERY_MAX: Duration = Duration::from_secs(1);
 const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// Interval between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Number of servers queried at a time. A suspended server delays only its own batch.
+/// Number of servers queried at a time. A suspended server delays only one batch.
 const AT_ONCE: usize = 32;
 /// The longest name in a line, in characters.
 const NAME_MAX: usize = 64;
 /// The longest address or reason.
 const TEXT_MAX: usize = 300;
 
-/// A service, with all its servers.
+/// A service, with all servers of it.
 #[derive(Debug, Serialize)]
 struct Service {
     service: String,
@@ -131,7 +131,7 @@ pub(crate) fn discovered(node: &Node) -> stripline::Result<Vec<ServerOffer>> {
     }
 }
 
-/// Queries each server for its description.
+/// Queries the description of each server.
 fn described(node: &Node, offers: &[ServerOffer]) -> Vec<Service> {
     let mut services = BTreeMap::<&str, Vec<Server>>::new();
     for batch in offers.chunks(AT_ONCE) {

@@ -1,4 +1,4 @@
-//! The terminal or pipe behind standard output: its reader, width and colours.
+//! The terminal or pipe behind standard output: reader, width and colours.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;

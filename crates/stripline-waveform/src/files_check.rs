@@ -98,8 +98,8 @@ impl<'c> Use<'c> {
     }
 }
 
-/// The identity of a regular file: its device and inode, so that two links to a file are equal. A
-/// file that does not exist is identified by its folder and its name.
+/// The identity of a regular file: device and inode, so that two links to a file are equal. A file
+/// that does not exist is identified by folder and name.
 #[derive(PartialEq, Eq)]
 pub struct FileIdentity {
     device: u64,

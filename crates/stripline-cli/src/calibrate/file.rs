@@ -27,7 +27,7 @@ fn place_in(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Stri
     })
 }
 
-/// Reads the file, up to one byte more than its size limit. Returns `None` if the file is absent.
+/// Reads the file, up to one byte more than the size limit. Returns `None` if the file is absent.
 pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let is_file = match path.metadata() {
         Ok(metadata) => metadata.is_file(),

@@ -75,7 +75,7 @@ impl Explained {
         Self { name, transport: transport.into(), chosen_by: choice.by, reason, wait, candidates }
     }
 
-    /// Formats the choice with a table of its candidates.
+    /// Formats the choice with a table of the candidates.
     pub(crate) fn render(&self) -> String {
         let head = format!("{}: {}, {}", self.name, self.transport, self.reason);
         let is_measured = self.candidates.iter().any(|candidate| candidate.costs.is_some());

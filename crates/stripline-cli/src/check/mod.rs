@@ -26,7 +26,7 @@ use explain::{Explained, legend};
 /// The longest message in a line of standard error.
 const TEXT_MAX: usize = 2000;
 
-/// The kind of a file, determined by its tables.
+/// The kind of a file, determined by the tables in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {

@@ -76,7 +76,7 @@ impl Interrupt {
     }
 }
 
-/// A pipe or a device. Its reads fail once the command is interrupted.
+/// A pipe or a device. Reads fail once the command is interrupted.
 struct InterruptibleInput {
     file: File,
     interrupt: Interrupt,

@@ -130,7 +130,7 @@ fn sources(arguments: &RecordArguments, interrupt: &Interrupt) -> Result<Option<
     Ok(Some(sources))
 }
 
-/// A port and its file.
+/// A port and the file for it.
 struct Recording {
     source: Source,
     file: PortFile,
@@ -226,7 +226,7 @@ impl Recording {
     }
 }
 
-/// Writes a packet, with its stream and the gap before the packet.
+/// Writes a packet, with the stream and the gap before the packet.
 fn write(
     packet: &Packet<'_, u8>,
     file: &mut PortFile,
@@ -304,7 +304,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
             }
             Err(error) => return failed(&error, Exit::Usage),
         };
-        // Two recordings of one port would be mixed on its topic.
+        // Two recordings of one port would be mixed on one topic.
         let port = &reader.info().port;
         if let Some(other) = readers.iter().position(|other| other.info().port == *port) {
             let (one, other) = (files[other].display(), files[index].display());
@@ -360,7 +360,7 @@ struct Replayed {
     truncation: Option<FormatError>,
 }
 
-/// Publishes a recording on the topic of its port's name.
+/// Publishes a recording on the topic with the port's name.
 fn publish(
     mut reader: RecordingReader,
     node: &Node,

@@ -46,7 +46,7 @@ pub(super) enum Poll {
     Packet,
     /// No packet arrived in time.
     Empty,
-    /// The sender was restarted, and numbers its packets from 0 again.
+    /// The sender was restarted, and numbers packets from 0 again.
     Restarted,
     /// No packet will follow.
     Ended,

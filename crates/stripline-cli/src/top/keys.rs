@@ -117,7 +117,8 @@ mod tests {
             keys(b"\x1b[5~q\x1b[6~\r\x7f\x03"),
             [Key::PageUp, Key::Text('q'), Key::PageDown, Key::Enter, Key::Backspace, Key::Interrupt,]
         );
-        // Sequences of other keys and control characters are left out.
+        // Sequences of other keys and control characters are left out. An escape that begins no
+        // sequence is the escape key.
         assert_eq!(keys(b"\x1b[1;5Cx\x1b[15~y\x01z"), "xyz".chars().map(Key::Text).collect::<Vec<_>>());
         assert_eq!(keys(b"\x1bx"), [Key::Escape, Key::Text('x')]);
         assert_eq!(keys(&[b"\x1b[".as_slice(), &[b'0'; SEQUENCE_MAX]].concat()), []);

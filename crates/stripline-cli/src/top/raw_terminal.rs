@@ -1,4 +1,4 @@
-//! The terminal while the view is open: raw keys and a page for the view. Its state before is
+//! The terminal while the view is open: raw keys and a page for the view. The state before is
 //! restored at the end.
 
 use std::fs::{File, OpenOptions};
@@ -21,7 +21,7 @@ const CLOSE: &str = "\x1b[?2026l\x1b[?7h\x1b[?25h\x1b[?1049l";
 /// Begin and end a picture that the terminal shows at once. Other terminals ignore both sequences.
 const BEGIN: &str = "\x1b[?2026h";
 const END: &str = "\x1b[?2026l";
-/// The size assumed for a terminal that does not report its size.
+/// The size assumed if the terminal does not report a size.
 const SIZE_DEFAULT: (u16, u16) = (80, 24);
 /// The largest size that is drawn.
 const SIZE_MAX: u16 = 1000;

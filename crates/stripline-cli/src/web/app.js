@@ -37,7 +37,7 @@ async function connect() {
     if (response?.ok) await receiveAll(response.body.pipeThrough(new TextDecoderStream()).getReader(), signal);
     if (signal.aborted) return;
     if (response && !response.ok) return badge("status", await refusal(response), "bad");
-    // There was no response. A stream that has ended may have lost its place to another page.
+    // There was no response. A stream that has ended may have lost the place to another page.
     if (!response) badge("status", "the server is gone; trying again", "bad");
     await new Promise((resume) => setTimeout(resume, 1000));
   }

@@ -47,7 +47,7 @@ pub(super) struct ClientTable {
 struct ClientEntry {
     number: u64,
     stream: Arc<ClientStream>,
-    /// `None`: the client has lost its place, and its thread is about to end.
+    /// `None`: the client has lost the place, and the thread for it is about to end.
     kind: Option<ClientKind>,
 }
 
@@ -108,7 +108,7 @@ impl Client {
     /// Gives the client a place of another kind.
     ///
     /// # Errors
-    /// The client has lost its place in the meantime.
+    /// The client has lost the place in the meantime.
     pub(super) fn become_one(&self, kind: ClientKind) -> io::Result<()> {
         let mut entries = self.table.lock();
         let own = entries.iter().position(|entry| entry.number == self.number && entry.kind.is_some());
@@ -129,7 +129,7 @@ impl Drop for Client {
 }
 
 /// Makes room for a newcomer of this kind. If the server waits for no client of the kind, the
-/// oldest client is closed. A page then opens its stream of events again.
+/// oldest client is closed. A page then opens the stream of events again.
 fn make_room(entries: &mut [ClientEntry], kind: ClientKind) {
     let of_kind = || entries.iter().enumerate().filter(|(_, entry)| entry.kind == Some(kind));
     if of_kind().count() < kind.places() {

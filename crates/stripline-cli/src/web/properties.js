@@ -1,4 +1,4 @@
-// Properties as form fields, each with its own button and outcome.
+// Properties as form fields, each with a button and an outcome.
 
 import { request } from "./access.js";
 

@@ -1,6 +1,6 @@
 //! HTTP/1.1 requests, parsed with limits on their memory.
 
-/// The longest head of a request: its first line and its fields, in bytes.
+/// The longest head of a request: the first line and the fields, in bytes.
 pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The most fields of a request.
 const FIELDS_MAX: usize = 64;
@@ -11,7 +11,7 @@ const BODY_BYTES_MAX: usize = 192 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Request {
     pub method: String,
-    /// The path without its query.
+    /// The path without the query.
     pub path: String,
     /// The parts of the query, decoded.
     pub query: Vec<(String, String)>,
@@ -136,7 +136,7 @@ fn decoded(text: &str) -> Option<String> {
 
 #[cfg(test)]
 impl Request {
-    /// Returns a request from its text.
+    /// Parses a request from a text.
     pub(super) fn of(text: &str) -> Self {
         Self::parse(text.as_bytes()).unwrap().unwrap()
     }

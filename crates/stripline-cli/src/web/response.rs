@@ -1,4 +1,4 @@
-//! HTTP/1.1 responses. Each response is the last one on its connection.
+//! HTTP/1.1 responses. Each response is the last one on the connection.
 
 use std::io;
 
@@ -18,7 +18,7 @@ const FIELDS: &str = "Content-Security-Policy: default-src 'self'; base-uri 'non
     Cache-Control: no-store\r\n\
     Connection: close\r\n";
 
-/// A response with its body.
+/// A response with the body.
 #[derive(Debug)]
 pub(super) struct Response {
     pub status: u16,

@@ -31,8 +31,7 @@ pub(super) fn serve(listener: &TcpListener, site: &Arc<Site>, is_over: impl Fn()
             continue;
         };
         let site = Arc::clone(site);
-        // The client gives its place back when it is dropped, even after a panic or if no thread
-        // starts.
+        // The client frees the place when it is dropped, even after a panic or if no thread starts.
         let serve = move || serve_one(&client, &site);
         let thread = std::thread::Builder::new().name("stripline-web".into()).stack_size(STACK_BYTES);
         let _ = thread.spawn(serve);

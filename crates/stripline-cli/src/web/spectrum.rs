@@ -37,7 +37,7 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 /// The longest row that is shown, in samples.
 const ROW_MAX: usize = 1 << 20;
 
-/// The spectrum of a port, or its newest row, as the page gets it.
+/// The spectrum or the newest row of a port, as sent to the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Spectrum {
     /// The sending port.
@@ -291,7 +291,7 @@ impl Analyser {
             if place == 0 {
                 self.samples.clear();
             }
-            // A row that was not received from its beginning is left out.
+            // A row that was not received from the beginning is left out.
             if place == self.samples.len() && row <= ROW_MAX {
                 // In decibels, zero power is minus infinity.
                 let lowest = |x: f64| if x == f64::NEG_INFINITY { FLOOR_DB } else { finite(x) };
@@ -337,7 +337,7 @@ impl Analyser {
         } else {
             buffer.truncate(length / 2);
         }
-        // The window halves the amplitude of a sine. A real sine has half of its amplitude at the
+        // The window halves the amplitude of a sine. A real sine has half of the amplitude at the
         // negative frequency.
         let gain = if is_complex { 2.0 } else { 4.0 } / length as f32;
         let group = buffer.len().div_ceil(BINS_MAX);

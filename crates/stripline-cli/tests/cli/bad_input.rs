@@ -106,7 +106,7 @@ fn properties_that_do_not_fit_the_rate_that_arrives() {
     }
     let path = waveform(folder.path(), &text);
     let path = path.to_str().unwrap();
-    // The default rate of the generator is used: half of its 48,000 samples/s arrive.
+    // The default rate of the generator is used: half of the 48,000 samples/s arrive.
     for command in ["check", "run"] {
         let refused = run(&[command, path]);
         refused.says(2, &["`filter`: `high` is 13000 Hz", "12000 Hz", "24000 samples/s arrive", "^"]);

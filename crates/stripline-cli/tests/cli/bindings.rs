@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::common::{c_library, repository, run, stripline};
 use serde_json::Value;
 
-/// Runs the benchmark with its temporary files in a folder. Returns the figures and the printed
+/// Runs the benchmark with the temporary files in a folder. Returns the figures and the printed
 /// tables.
 fn figures(folder: &Path, arguments: &[&str]) -> (Vec<Value>, String) {
     let json = folder.join("figures.json");

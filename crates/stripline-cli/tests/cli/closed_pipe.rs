@@ -1,4 +1,4 @@
-//! The end of commands when standard output loses its reader, as with `| head`.
+//! The end of commands when standard output loses the reader, as with `| head`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,7 @@ fn after_one_line(command: &mut Command) -> (Child, String) {
     (child, line)
 }
 
-/// Starts the command. Its output never has a reader.
+/// Starts the command with an output that never has a reader.
 fn without_reader(command: &mut Command) -> Child {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());

@@ -9,7 +9,7 @@ use crate::common::waveform::File;
 use crate::common::{repository, run, wait_until};
 use rustix::process::Signal;
 
-/// The component of each language: its source, its compiler, and the compiler's options.
+/// The component of each language: source, compiler and compiler options.
 const LANGUAGES: [(&str, &str, &[&str]); 2] = [
     ("crates/stripline-c/examples/gain.c", "cc", &["-std=c11"]),
     ("bindings/cpp/examples/gain.cpp", "c++", &["-std=c++17"]),

@@ -20,7 +20,7 @@ const ANOTHER_USER: u32 = 65_534;
 /// The environment variable that makes a test process act as a process of another user.
 const PLAY: &str = "STRIPLINE_TEST_ASK_AS_ANOTHER_USER";
 
-/// Joins the launcher's domain. Returns the node and a client of its service.
+/// Joins the launcher's domain. Returns the node and a client of the launcher's service.
 fn service_of(pid: u32) -> (Node, ServiceClient) {
     let name = sockets_of(pid).pop().unwrap();
     let user = format!("stripline-{}-", rustix::process::geteuid().as_raw());
@@ -39,7 +39,7 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     {
         file.ask(command, arguments).says(2, &["2 waveforms", &pids[0], &pids[1], "--pid"]);
     }
-    // Each of the two waveforms has its own heading, and can be selected alone.
+    // Each of the two waveforms has a heading, and can be selected alone.
     let listed = run(&["ls", &file.name]).stdout;
     for pid in &pids {
         assert!(listed.contains(&format!("\n{} in process {pid}\n", file.name)), "{listed}");

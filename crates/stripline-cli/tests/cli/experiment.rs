@@ -162,7 +162,7 @@ fn check_case(case: &Value, name: &str) {
             assert!(stage["service_ms"].as_f64().unwrap() >= 0.2 && stage["last_ms"].as_f64().unwrap() > 0.0);
             assert_eq!(stage["cpu_s"].is_f64(), !is_collocated, "{case}");
         }
-        // No case ends before its ideal time.
+        // No case ends before the ideal time.
         assert!(run["ideal_ms"].as_f64().unwrap() >= 4.0, "{case}");
         assert!(name == "together" || run["over_ideal"].as_f64().unwrap() >= 0.9, "{case}");
     }

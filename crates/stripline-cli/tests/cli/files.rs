@@ -8,7 +8,7 @@ use stripline_components::formats::{WavFileWriter, WavSettings};
 use crate::common::waveform::File;
 use crate::common::{Run, run, stripline};
 
-/// Writes a file into the folder of the waveform, and returns its path.
+/// Writes a file into the folder of the waveform, and returns the path.
 fn write(file: &File, name: &str, bytes: &[u8]) -> String {
     let path = file.path(name);
     std::fs::write(&path, bytes).unwrap();

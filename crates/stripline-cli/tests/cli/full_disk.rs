@@ -25,8 +25,8 @@ fn tone(samples: &str, sinks: &[&str]) -> File {
     ))
 }
 
-/// Runs a waveform with a limit on the size of its files, in blocks of 512 bytes. Returns the
-/// report of the run.
+/// Runs a waveform with a limit on the size of files, in blocks of 512 bytes. Returns the report of
+/// the run.
 fn limited(file: &File, blocks: u32) -> (Run, Value) {
     let result = file.path("result.json");
     // A write beyond the limit fails, as on a full disk. The signal that would kill the process is

@@ -1,5 +1,4 @@
-//! `stripline bench ladder` measures all its cases and leaves nothing behind. Speed is not tested
-//! here.
+//! `stripline bench ladder` measures all cases and leaves nothing behind. Speed is not tested here.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

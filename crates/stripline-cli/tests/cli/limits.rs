@@ -31,7 +31,7 @@ fn a_small_address_space_is_an_error_that_names_the_limit() {
     // for the launcher, and the largest ones for the components.
     for limit in (executable / 2..executable + 120_000).step_by(3000) {
         let run = run_with(&format!("-v {limit}"), &file);
-        // The loader failed with its own error, or crashed.
+        // The loader failed with an error, or crashed.
         if run.code == Some(127) || run.code == Some(139) || run.code.is_none() {
             assert_eq!(refused, 0, "{limit}: {}", run.stderr);
             continue;

@@ -85,7 +85,7 @@ fn a_source_that_is_started_again_has_its_end_once_among_its_steps() {
     let records = records(&log);
     let steps = records.iter().filter(|record| record["component"] == "source" && record["level"] == "info");
     let steps: Vec<&str> = steps.map(|record| record["message"].as_str().unwrap()).collect();
-    // The component is killed after it has reported its end. The kill is not a step.
+    // The component is killed after it has reported the end. The kill is not a step.
     assert_eq!(steps[1..5], ["ready", "running", "ended", "restart 1"], "{steps:?}");
     assert!(
         !records.iter().any(|record| record["message"].as_str().unwrap().contains("killed")),

@@ -63,7 +63,7 @@ fn a_running_connection_moves_and_nothing_is_missing() {
     let sent = report["connections"][0]["sent"].as_u64().unwrap();
     assert_eq!(one.len() as u64, sent * 100 * 8);
     assert!(one == two);
-    // The generator sends a sine. A repeated or misplaced packet would break its phase.
+    // The generator sends a sine. A repeated or misplaced packet would break the phase.
     let sample = |at: usize| f32::from_le_bytes(one[at * 8..][..4].try_into().unwrap());
     let step = |at: usize| (sample(at + 1) - sample(at)).abs();
     let largest = (0..1000).map(step).fold(0.0, f32::max);

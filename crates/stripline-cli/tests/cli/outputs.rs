@@ -20,7 +20,7 @@ fn tone(properties: &str, sink: &str) -> File {
     ))
 }
 
-/// Runs the waveform. Returns the run and its JSON report.
+/// Runs the waveform. Returns the run and the JSON report.
 fn report(file: &File) -> (Run, Value) {
     let result = file.path("result.json");
     let path = file.path("file.toml");
@@ -408,8 +408,8 @@ fn a_standard_stream_may_be_a_file_of_a_component() {
     let append = || std::fs::File::options().append(true).open(tone.path("a.cf32")).unwrap();
     let printed = run_with(&tone, &[], &|command| _ = command.stdout(append()));
     printed.says(2, &["`sink` writes the file that the launcher writes", "redirect standard output"]);
-    // A component that is alone on standard output may write to its file there, but not together
-    // with lines of others.
+    // A component that is alone on standard output may write to a file there, but not together with
+    // lines of others.
     let dash = ["--set", "sink.path=-"];
     run_with(&tone, &dash, &|command| _ = command.stdout(append())).says(0, &[]);
     assert!(size(&tone.path("a.cf32")) > 80);

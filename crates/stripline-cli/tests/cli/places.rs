@@ -10,8 +10,8 @@ use serde_json::Value;
 
 const VARIABLE: &str = "STRIPLINE_RUNTIME_DIR";
 
-/// Returns a command that starts a process in its own network namespace. Returns `env`, which
-/// changes nothing, where the machine does not allow that.
+/// Returns a command that starts a process in a new network namespace. Returns `env`, which changes
+/// nothing, where the machine does not allow that.
 fn own_network() -> &'static [&'static str] {
     let ways: [&[&str]; 2] = [&["unshare", "--net"], &["unshare", "--user", "--map-current-user", "--net"]];
     let works = |way: &&[&str]| {
@@ -24,7 +24,7 @@ fn own_network() -> &'static [&'static str] {
     })
 }
 
-/// Starts a program in its own network namespace, with these variables.
+/// Starts a program in a new network namespace, with these variables.
 fn start_apart(program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Child {
     let way = own_network();
     let mut command = Command::new(way[0]);

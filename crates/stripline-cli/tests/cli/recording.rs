@@ -131,7 +131,7 @@ fn samples_are_recorded_as_sigmf_and_played_from_it() {
     let recording = SigMfRecording::open(&meta).unwrap();
     let data = std::fs::read(&recording.data_path).unwrap();
     assert_eq!((data.len(), recording.meta.sample_rate_hz), (20 * 480 * 8, Some(48e3)));
-    // The tap attached in the middle of the stream. The recording has the index of its first
+    // The tap attached in the middle of the stream. The recording has the index of the first
     // sample.
     let index = recording.meta.captures[0].global_index.unwrap();
     assert!(index.is_multiple_of(480), "{index}");
@@ -217,7 +217,7 @@ fn a_recorded_run_of_aircraft_gives_the_same_frames_again() {
     let samples = std::fs::read(simulated.path("sky.cu8")).unwrap();
     assert_eq!(samples.len(), 8_000_000);
 
-    // The source waits at a pipe, within its first packet, until the recorder is attached. The
+    // The source waits at a pipe, within the first packet, until the recorder is attached. The
     // first packet is silence, and the recording has every later packet.
     let live =
         aircraft("type = \"adsb-source\"\nproperties = { path = \"pipe\", packet = 16384 }", "live.avr");

@@ -209,7 +209,7 @@ fn a_source_that_ends_is_started_again_and_its_stream_goes_on() {
         // Each run of the source sends four packets.
         let (file, _) = player(r#"{ when = "always", pause-max-ms = 100 }"#, "rate = 0");
         let json = file.path("report.json");
-        // The source may be between two of its runs.
+        // The source may be between two runs.
         let running = file.start(&["--transport", transport, "--json", json.to_str().unwrap()], 0);
         running.wait_until("it was started more often than failures allow", || {
             component(&file, "source")["restarts"].as_u64() > Some(TODAY + 2)
@@ -222,7 +222,7 @@ fn a_source_that_ends_is_started_again_and_its_stream_goes_on() {
         let restarts = report["components"][0]["restarts"].as_u64().unwrap();
         let (sent, lost) = (&report["connections"][0]["sent"], &report["connections"][0]["lost"]);
         // Each packet of each run arrives, because the streams are flushed before the process ends.
-        // The last run may have been stopped before its end.
+        // The last run may have been stopped early.
         let got = packets(&report, 0);
         assert_eq!((sent.as_u64(), lost), (Some(got), &0.into()), "{transport}: {report}");
         assert!(got >= 4 * restarts, "{transport}: {got} packets of {restarts} restarts");

@@ -10,7 +10,7 @@ use crate::common::{PATIENCE, pty, run, send, stripline, wait_until};
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr, tcsetwinsize};
 
-/// The command in a terminal, and its output.
+/// The command in a terminal, and the output.
 struct View {
     child: Child,
     /// The user's end of the terminal. `None`: the terminal has hung up.

@@ -1,4 +1,4 @@
-//! `stripline web` against real runs: its responses and its limits for clients.
+//! `stripline web` against real runs: the responses and the limits for clients.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -242,7 +242,7 @@ fn the_page_shows_graph_spectrum_latency_and_properties() {
         assert!(url.starts_with(&own) || url == "about:blank", "{url}");
     }
     let failed = browser.events_of(&["Runtime.exceptionThrown", "Log.entryAdded"]);
-    // The response to the refused value counts as an error of its own.
+    // The response to the refused value counts as an error.
     let is_refusal =
         |event: &Value| event["params"]["entry"]["url"].as_str().is_some_and(|it| it.ends_with("api/set"));
     assert!(failed.iter().all(is_refusal), "{failed:?}");

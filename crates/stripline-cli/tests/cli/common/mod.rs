@@ -28,7 +28,7 @@ pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-/// Returns the static library for C of this build, and its features with other middleware.
+/// Returns the static library for C of this build, and the middleware features in it.
 pub fn c_library() -> (PathBuf, String) {
     let middleware = stripline::transport::all().filter(|transport| transport.library.is_some());
     let features: Vec<&str> = middleware.map(|transport| transport.name).collect();
@@ -45,7 +45,7 @@ pub fn write_script(path: &Path, text: &str) {
     assert!(child.wait().unwrap().success());
 }
 
-/// Runs the command to its end. Returns output and exit code.
+/// Runs the command to the end. Returns the output and the exit code.
 pub fn run(arguments: &[&str]) -> Run {
     Run::of(stripline().args(arguments).output().unwrap())
 }

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use super::waveform::File;
 use super::{PATIENCE, send, stripline};
 
-/// A page. Its server is killed when the value is dropped.
+/// A page. The server is killed when the value is dropped.
 pub struct Page {
     child: Child,
     pub port: u16,
@@ -61,7 +61,7 @@ impl Page {
         format!("Authorization: Bearer {}\r\n", self.token)
     }
 
-    /// Returns the header field that the page adds to its requests.
+    /// Returns the header field that the page adds to requests.
     pub fn origin(&self) -> String {
         format!("Origin: http://127.0.0.1:{}\r\n", self.port)
     }

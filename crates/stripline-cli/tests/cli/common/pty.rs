@@ -23,7 +23,7 @@ pub fn size(width: u16, height: u16) -> Winsize {
     Winsize { ws_row: height, ws_col: width, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Runs a command to its end with standard output and standard error on a terminal of that width.
+/// Runs a command to the end with standard output and standard error on a terminal of that width.
 /// Returns the exit code and the output, with plain line ends.
 pub fn on_terminal(width: u16, mut command: Command) -> (Option<i32>, String) {
     let (mut terminal, peer) = open(width, 25);

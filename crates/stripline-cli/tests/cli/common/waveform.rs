@@ -62,7 +62,7 @@ impl File {
         Self::filtered("tone", tone, &format!("properties = {{ high = 4e3 }}\n{key}"))
     }
 
-    /// Writes a tone that sends its first packet after hours, and a filter that waits for packets.
+    /// Writes a tone that sends the first packet after hours, and a filter that waits for packets.
     pub fn idle() -> Self {
         let source = r#"type = "signal-generator"
             properties = { rate = 1e-3, output = "f32", packet = 480 }"#;
