@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-/// The names and texts of the waveforms. They run without a file, other components or other
-/// processes. `src/waveforms` has links to the files, so that the package of this crate contains
-/// them.
+/// The names and texts of the built-in waveforms. A built-in waveform needs no file, no user's
+/// component and no other process. `src/waveforms` has links to the files, so that the package of
+/// this crate contains them.
 const ALL: [(&str, &str); 4] = [
     ("adsb", include_str!("waveforms/adsb.toml")),
     ("fm", include_str!("waveforms/fm.toml")),

@@ -595,7 +595,7 @@ fn damage_is_never_published_and_does_not_end_the_stream() {
     let place = format!("truncated at byte {}", bytes.len() - END_BYTES);
     assert!(errors.contains("levels.slrec: ") && errors.contains(&place), "{errors}");
     assert!(matches!(subscriber.receive_timeout(Duration::from_secs(60)).unwrap(), Received::Ended));
-    // Without this, the replay would start as soon as the old subscriber has connected.
+    // Dropped first: the replay would start as soon as the old subscriber has connected.
     drop(subscriber);
     let mut subscriber = node.subscriber::<i16>("levels").unwrap();
     std::fs::write(&path, without_checksums(bytes)).unwrap();
