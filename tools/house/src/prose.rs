@@ -43,6 +43,22 @@ const SPEECH: [(&[&str], &str); 7] = [
     (&["believe", "believes", "believed"], "accept, validate, trust"),
 ];
 
+/// First words of a sentence that stand for a noun, and hide it.
+const HIDDEN_NOUNS: [&str; 10] = [
+    "that of",
+    "those of",
+    "those that",
+    "those which",
+    "those with",
+    "one that",
+    "one which",
+    "one of those",
+    "its",
+    "what",
+];
+
+const NOUN: &str = "the noun that names the thing";
+
 /// Technical terms that contain one of these words.
 const ALLOWED: [&str; 6] =
     ["look-up", "look-ups", "look-ahead", "well-known", "known-answer", "look-and-feel"];
@@ -89,6 +105,7 @@ enum Rule {
     Columns,
     Speech,
     FirstLine,
+    Opening,
 }
 
 impl fmt::Display for Rule {
@@ -98,6 +115,7 @@ impl fmt::Display for Rule {
             Self::Columns => "columns",
             Self::Speech => "speech",
             Self::FirstLine => "first-line",
+            Self::Opening => "opening",
         })
     }
 }
@@ -171,6 +189,7 @@ fn check(path: &str, source: &str) -> Vec<Finding> {
     for block in &blocks(path, source) {
         for sentence in sentences(block) {
             findings.extend(check_words(sentence));
+            findings.extend(check_opening(sentence));
         }
     }
     for line in lines {
@@ -232,6 +251,19 @@ fn check_words(sentence: &[Word]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Checks that a sentence does not begin with a pronoun in place of a noun. A question or a heading
+/// may.
+fn check_opening(sentence: &[Word]) -> Option<Finding> {
+    let is_statement = sentence.last().is_some_and(|word| word.text.ends_with(['.', ':', ';', '!', ')']));
+    let plain = |word: &Word| word.text.trim_matches(|symbol: char| !symbol.is_alphanumeric()).to_lowercase();
+    let opening: Vec<String> = sentence.iter().take(3).map(plain).collect();
+    let opening = opening.join(" ") + " ";
+    let hidden = HIDDEN_NOUNS.iter().find(|words| opening.starts_with(&format!("{words} ")));
+    let is_first = sentence.first().is_some_and(|word| word.text.starts_with(char::is_uppercase));
+    let hidden = hidden.filter(|_| is_first && is_statement)?;
+    Some(finding(sentence[0].line, Rule::Opening, hidden, sentence, NOUN))
 }
 
 fn finding(line: usize, rule: Rule, word: &str, sentence: &[Word], remedy: &str) -> Finding {
@@ -328,6 +360,15 @@ mod tests {
     }
 
     #[test]
+    fn a_sentence_begins_with_a_noun() {
+        for wrong in ["That of the ring.", "It ends. Those that wait end.", "What arrives waits.", "Its end."]
+        {
+            assert_eq!(rules("a.md", wrong), [Rule::Opening], "{wrong}");
+        }
+        assert_eq!(rules("a.md", "What is it? That ring ends. Those rings end. It is that of the ring."), []);
+    }
+
+    #[test]
     fn findings_name_line_and_remedy() {
         let finding = check("a.md", "# Title\n\nA line.\nCode heeds nothing.\n").remove(0);
         assert_eq!((finding.line, finding.rule), (4, Rule::Speech));
@@ -357,7 +398,7 @@ mod tests {
             "/// Returns one.\n#[inline]\npub(crate) fn one() {}",
             "/// [`Node`]s of a domain.\npub struct Nodes;",
             "/// Counters of a port.\nenum Counters {}",
-            "/// What this is, is free.\nconst ONE: u8 = 1;",
+            "/// Free for a constant.\nconst ONE: u8 = 1;",
         ] {
             assert_eq!(rules("a.rs", right), [], "{right}");
         }

@@ -169,7 +169,7 @@ pub(crate) struct RecordArguments {
     #[arg(long)]
     pub sigmf: bool,
 
-    /// What becomes of a file that exists: refuse (an error), number (another file, NAME.2),
+    /// Treatment of a file that exists: refuse (an error), number (another file, NAME.2),
     /// replace, or append (SigMF alone: further segments)
     #[arg(long, value_name = "WORD", default_value = "refuse", value_parser = existing)]
     pub existing: Existing,

@@ -97,7 +97,7 @@ pub(super) fn existing_property() -> PropertySpec {
         "existing",
         &Existing::ALL.map(Existing::as_str),
         Existing::default().as_str(),
-        "what becomes of a file that exists: an error; further data at its end; another file, NAME.2; a new file",
+        "treatment of a file that exists: an error; further data at its end; another file, NAME.2; a new file",
     )
 }
 

@@ -55,7 +55,7 @@ fn detect(
         threshold();
     })? {
         let threshold = threshold();
-        // What came before a gap is no neighbour of what comes behind it.
+        // A sample behind a gap has no level before it to compare with.
         if tracker.packet(&packet) != Continuity::Next {
             is_above = false;
         }
