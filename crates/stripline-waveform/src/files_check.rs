@@ -96,6 +96,10 @@ impl<'c> Use<'c> {
     fn is_of_launcher(&self) -> bool {
         self.user == LAUNCHER
     }
+
+    fn is_of_option(&self) -> bool {
+        self.user.starts_with("`--")
+    }
 }
 
 /// The identity of a regular file: device and inode, so that two links to a file are equal. A file
@@ -160,19 +164,22 @@ pub(super) fn check(
             if !is_shared || is_one_stream || !(first.is_written || second.is_written) {
                 continue;
             }
-            if reported.contains(&users) {
+            let is_second = second.is_written && !(first.is_written && second.is_of_launcher());
+            let (writer, other) = if is_second { (second, first) } else { (first, second) };
+            let is_launchers_stream = other.is_of_launcher() && other.stream.is_some();
+            let is_printed = PRINTED.iter().any(|printed| writer.path == Path::new(printed));
+            // Such a path of a component is found above.
+            if reported.contains(&users) || is_launchers_stream && is_printed && !writer.is_of_option() {
                 continue;
             }
             reported.push(users);
-            let is_second = second.is_written && !(first.is_written && second.is_of_launcher());
-            let (writer, other) = if is_second { (second, first) } else { (first, second) };
             let verb = if other.is_written { "writes" } else { "reads" };
             let (name, other_name, path) = (&writer.user, &other.user, other.path.display());
             let message = format!("{name} writes the file that {other_name} {verb}: {path}");
             let error = Diagnostic::error(Code::FileShared, writer.place, message);
             // The remedy in the error about an existing file would replace the file that is shared.
             found.drop_at(writer.place, Code::PropertiesUnfit);
-            found.push(match other.is_of_launcher() && other.stream.is_some() {
+            found.push(match is_launchers_stream && !is_printed {
                 true => error.help(&other.remedy),
                 false => error.also(other.place, format!("{other_name} {verb} it")).help(&writer.remedy),
             });

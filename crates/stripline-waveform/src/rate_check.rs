@@ -93,7 +93,8 @@ impl Rates<'_> {
     /// Reports properties that do not fit the rate of the arriving stream.
     fn check_properties(&self, catalog: &Catalog, found: &mut Diagnostics) {
         for (index, component) in self.components.iter().enumerate() {
-            let Some((spec, properties)) = checked(component) else { continue };
+            let unrefused = checked(component).filter(|(_, properties)| properties.refused.is_none());
+            let Some((spec, properties)) = unrefused else { continue };
             let Some(property) = spec.rate.as_ref().and_then(|rule| rule.property.as_deref()) else {
                 continue;
             };

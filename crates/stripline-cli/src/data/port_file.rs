@@ -1,6 +1,5 @@
 //! The file of a recorded port: a recording of packets, or SigMF.
 
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use stripline::payload::Scalar;
 use stripline::{Gap, StreamInfo};
 use stripline_components::formats::{
     Durability, Existing, FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingInfo,
-    RecordingWriter, SamplePlace, StreamFileWriter, check_output,
+    RecordingWriter, SamplePlace, SigMfRecording, StreamFileWriter, check_output,
 };
 use stripline_waveform::internal::FileIdentity;
 
@@ -40,12 +39,20 @@ impl PortFile {
                     problem: problem.into(),
                     remedy: "remove it, or record to another folder".into(),
                 };
-                if path.metadata().is_ok_and(|file| file.file_type().is_fifo()) {
+                if path.metadata().is_ok_and(|file| !file.is_file() && !file.is_dir()) {
                     // A reader may never open the pipe, and Ctrl-C would not end the wait for it.
-                    return Err(unfit("this is a pipe, and a recording needs a regular file"));
+                    return Err(unfit("this is a pipe or a device, and a recording needs a regular file"));
                 }
                 check_output(&path, existing)?;
+                if existing == Existing::Append && path.exists() {
+                    check_continued(&path)?;
+                }
                 let Some(identity) = FileIdentity::of(&path) else { continue };
+                if existing != Existing::Number && is_printed(&identity) {
+                    return Err(unfit(
+                        "this command prints there: standard output or standard error is redirected to it",
+                    ));
+                }
                 let other = checked.iter().find(|(other, _)| *other == identity);
                 if let Some((_, other)) = other.filter(|_| existing != Existing::Number) {
                     let (one, other) = (&info.port, &other.port);
@@ -249,6 +256,25 @@ impl SigMfFile {
     }
 }
 
+/// Checks that a file can be continued, as far as that is possible before its first sample.
+fn check_continued(path: &Path) -> Result<(), FormatError> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some(META_EXTENSION) => SigMfRecording::open(path).map(drop),
+        Some(DATA_EXTENSION) => Ok(()),
+        _ => Err(FormatError::Recording {
+            path: path.into(),
+            problem: "a recording of packets cannot be continued".into(),
+            remedy: "set `existing` to number or replace".into(),
+        }),
+    }
+}
+
+/// Returns whether the command prints to a file.
+fn is_printed(file: &FileIdentity) -> bool {
+    let streams = ["/proc/self/fd/1", "/proc/self/fd/2"];
+    streams.iter().any(|stream| FileIdentity::of(stream.as_ref()).as_ref() == Some(file))
+}
+
 /// Returns the type of the samples in a SigMF recording; `None`: a recording of packets.
 fn scalar(info: &RecordingInfo, prefers_sigmf: bool) -> Option<Scalar> {
     Scalar::parse(info.payload.as_str()).filter(|_| prefers_sigmf)
@@ -274,7 +300,7 @@ fn file_name(port: &str, extension: &str) -> String {
 mod tests {
     use stripline::GapReason;
     use stripline::payload::TypeName;
-    use stripline_components::formats::{SampleFormat, SigMfRecording};
+    use stripline_components::formats::SampleFormat;
 
     use super::*;
 
@@ -396,6 +422,9 @@ mod tests {
         let error = problem();
         assert!(error.contains("this is a pipe") && error.contains("another folder"), "{error}");
         std::fs::remove_file(&data).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &data).unwrap();
+        assert!(problem().contains("a pipe or a device"));
+        std::fs::remove_file(&data).unwrap();
         std::fs::write(&data, "mine").unwrap();
         let error = problem();
         assert!(error.contains("a.out.sigmf-data") && error.contains("exists already"), "{error}");
@@ -418,6 +447,8 @@ mod tests {
         let error = check(Existing::Replace).unwrap_err().to_string();
         assert!(error.contains("b.slrec: it is the file of `a` and of `b`"), "{error}");
         check(Existing::Number).unwrap();
+        let error = check(Existing::Append).unwrap_err().to_string();
+        assert!(error.contains("a.slrec: a recording of packets cannot be continued"), "{error}");
         // Both names become `a_b.slrec`.
         let ports = [info("a/b", "cf32"), info("a b", "cf32")];
         let error = PortFile::check(folder.path(), &ports, false, Existing::Refuse).unwrap_err().to_string();

@@ -97,9 +97,14 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
 
 /// Returns an error about a file. It names the command's option in place of a component's property.
 fn not_written(error: &FormatError) -> String {
-    error
-        .to_string()
-        .replace("name another one, or set `existing`", "use another folder, or set `--existing`")
+    let is_of_packets = |path: &Path| path.extension().is_some_and(|it| it == RECORDING_EXTENSION);
+    let text = error.to_string().replace("set `existing`", "set `--existing`");
+    match error {
+        FormatError::Exists { path } if is_of_packets(path) => {
+            text.replace("name another one", "use another folder").replace("number, append or", "number or")
+        }
+        _ => text.replace("name another one", "use another folder"),
+    }
 }
 
 fn info(source: &Source, arguments: &RecordArguments) -> RecordingInfo {
@@ -180,7 +185,7 @@ impl Recording {
     fn run(mut self, interrupt: &Interrupt, end: Option<Instant>, count: Option<u64>) -> Summary {
         let outcome = self.record_all(interrupt, end, count);
         // The data written so far stays readable, even if the end of the file cannot be written.
-        let outcome = outcome.and_then(|()| self.file.finish().map_err(|e| e.to_string()));
+        let outcome = outcome.and_then(|()| self.file.finish().map_err(|error| not_written(&error)));
         let path = self.file.path().to_owned();
         self.summary.problem = outcome.err();
         self.summary.counts = self.file.kept();
@@ -196,7 +201,7 @@ impl Recording {
         end: Option<Instant>,
         count: Option<u64>,
     ) -> Result<(), String> {
-        let said = |error: FormatError| error.to_string();
+        let said = |error: FormatError| not_written(&error);
         let packets = &mut 0;
         loop {
             let is_over = end.is_some_and(|end| Instant::now() >= end) || count == Some(*packets);

@@ -268,6 +268,24 @@ fn a_recording_ends_with_its_count_and_ctrl_c_and_keeps_existing_files() {
     assert!(!file.path("rec/filter.out.slrec").exists());
     file.ask("record", &["--to", folder]).says(2, &["<COMPONENT.PORT>"]);
 
+    // The summary would overwrite the recording.
+    let other = file.path("rec/filter.out.slrec");
+    let mut redirected = stripline();
+    redirected.args([
+        "record",
+        &file.name,
+        "tone.out",
+        "filter.out",
+        "--to",
+        folder,
+        "--existing",
+        "replace",
+    ]);
+    let printed = Run::of(redirected.stdout(std::fs::File::create(&other).unwrap()).output().unwrap());
+    printed.says(1, &["filter.out.slrec: this command prints there", "record to another folder"]);
+    assert_eq!(packets(&file.path("rec/tone.out.slrec")).0.len(), 5, "it is as it was");
+    std::fs::remove_file(other).unwrap();
+
     let second = recorder(&file, &["filter.out"], &["--json"]);
     send(second.id(), Signal::INT);
     let (code, second) = summary(second);

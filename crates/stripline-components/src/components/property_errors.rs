@@ -1,5 +1,6 @@
 //! Errors about a component's properties, made from those of a file or a filter.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use stripline::component::{Component, InvalidProperties, Properties};
@@ -36,9 +37,14 @@ pub(super) fn file(error: FormatError) -> Error {
     let text = error.to_string();
     let system =
         matches!(error, FormatError::Open { .. } | FormatError::Read { .. } | FormatError::Write { .. });
+    let is_denied =
+        matches!(&error, FormatError::Open { source, .. } if source.kind() == ErrorKind::PermissionDenied);
     // The remedy stands last, if there is any.
     let invalid = match text.rsplit_once(": ").filter(|_| !system) {
         Some((message, remedy)) => InvalidProperties::new(message).remedy(remedy),
+        None if is_denied => {
+            InvalidProperties::new(text).remedy("change its permissions, or name another file")
+        }
         None => InvalidProperties::new(text),
     };
     invalid.property("path").into()

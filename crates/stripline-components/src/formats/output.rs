@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -222,21 +222,8 @@ pub fn check_output(path: &Path, existing: Existing) -> Result<(), FormatError> 
         return Err(FormatError::Directory { path: path.into() });
     }
     check_name(path)?;
-    let folder = folder(path);
-    let problem = |problem: String, remedy: &str| FormatError::Recording {
-        path: path.into(),
-        problem,
-        remedy: remedy.into(),
-    };
-    if !folder.is_dir() {
-        return Err(problem(format!("there is no folder {}", folder.display()), "create it first"));
-    }
     if path.symlink_metadata().is_err() {
-        return access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
-            let error = io::Error::from(error);
-            let text = format!("cannot create a file in the folder {}, {error}", folder.display());
-            problem(text, "name a folder that you may write to")
-        });
+        return check_folder(path);
     }
     if is_special(path) {
         // A FIFO that is opened waits for its reader.
@@ -246,13 +233,18 @@ pub fn check_output(path: &Path, existing: Existing) -> Result<(), FormatError> 
         Existing::Refuse => return Err(FormatError::Exists { path: path.into() }),
         Existing::Number => {
             let mut paths = (2..NUMBER_MAX).map(|number| numbered(path, number));
-            return paths
-                .find(|path| path.symlink_metadata().is_err())
-                .map_or(Ok(()), |path| check_name(&path));
+            let free = paths.find(|path| path.symlink_metadata().is_err());
+            return free.map_or(Ok(()), |free| check_name(&free).and_then(|()| check_folder(&free)));
         }
-        // A link to nothing becomes a file.
-        Existing::Append | Existing::Replace if !path.exists() => return Ok(()),
         Existing::Append | Existing::Replace => {}
+    }
+    match (path.metadata(), path.read_link()) {
+        // A link to nothing becomes the file that it names.
+        (Err(error), Ok(target)) if error.kind() == ErrorKind::NotFound => {
+            return check_output(&folder(path).join(target), existing);
+        }
+        (Err(source), _) => return Err(FormatError::open(path, "write", source)),
+        (Ok(_), _) => {}
     }
     let opened = OpenOptions::new().read(existing == Existing::Append).write(true).open(path);
     opened.map_err(|source| FormatError::open(path, "write", source))?;
@@ -260,6 +252,24 @@ pub fn check_output(path: &Path, existing: Existing) -> Result<(), FormatError> 
         return Err(FormatError::Busy { path: path.into() });
     }
     Ok(())
+}
+
+/// Checks that a file can be created in its folder.
+fn check_folder(path: &Path) -> Result<(), FormatError> {
+    let folder = folder(path);
+    let problem = |problem: String, remedy: &str| FormatError::Recording {
+        path: path.into(),
+        problem,
+        remedy: remedy.into(),
+    };
+    if !folder.is_dir() {
+        return Err(problem(format!("there is no folder {}", folder.display()), "create it first"));
+    }
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
+        let error = io::Error::from(error);
+        let text = format!("cannot create a file in the folder {}, {error}", folder.display());
+        problem(text, "name a folder that you may write to")
+    })
 }
 
 fn check_name(path: &Path) -> Result<(), FormatError> {
@@ -277,7 +287,8 @@ fn check_name(path: &Path) -> Result<(), FormatError> {
 /// number if it has one.
 ///
 /// A file that is replaced keeps its content until the new one is complete: also if the disk is
-/// full, or the process is killed meanwhile. A pipe or a device gets the bytes.
+/// full, or the process is killed meanwhile. Where the folder takes no further file, the file is
+/// written in place. A pipe or a device gets the bytes.
 ///
 /// # Errors
 /// The file exists and is to be refused, another writer has it, or it cannot be written.
@@ -300,8 +311,12 @@ pub fn write_whole(path: &Path, existing: Existing, bytes: &[u8]) -> Result<Path
         }
         // A link stays a link.
         let target = path.canonicalize().map_err(|source| FormatError::open(path, "write", source))?;
-        replace_file(&target, bytes).map_err(|source| FormatError::open(path, "write", source))?;
-        return Ok(path.into());
+        match replace_file(&target, bytes) {
+            // The folder takes no other file, but this one may be writable.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
+            Err(source) => return Err(FormatError::open(path, "write", source)),
+            Ok(()) => return Ok(path.into()),
+        }
     }
     let mut output = OutputFile::open_with_head(path, existing, bytes)?;
     let mut written = 0;
@@ -311,11 +326,13 @@ pub fn write_whole(path: &Path, existing: Existing, bytes: &[u8]) -> Result<Path
     Ok(output.path)
 }
 
-/// Replaces a regular file by another one with the same permissions.
+/// Replaces a regular file by another one with the same owner and permissions.
 fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let permissions = path.metadata()?.permissions();
+    let before = path.metadata()?;
     let file = tempfile::Builder::new().prefix(".stripline-").suffix(".part").tempfile_in(folder(path))?;
-    file.as_file().set_permissions(permissions)?;
+    // As far as the system permits that.
+    let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
+    file.as_file().set_permissions(before.permissions())?;
     file.as_file().write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
@@ -414,7 +431,10 @@ impl OutputFile {
                     match new(&numbered(path, number)) {
                         Err(FormatError::Exists { .. }) => {}
                         Ok(opened) if number > 1 => {
-                            let found = format!("{}, which stays as it is", path.display());
+                            // Of a pair, the other one may be there alone.
+                            let alone = other(path).filter(|_| path.symlink_metadata().is_err());
+                            let taken = alone.unwrap_or_else(|| path.into());
+                            let found = format!("{}, which stays as it is", taken.display());
                             return Ok(Self { found: Some(found), ..opened });
                         }
                         opened => return opened,
@@ -679,6 +699,14 @@ mod tests {
         for existing in [Existing::Append, Existing::Number, Existing::Replace] {
             check_output(&path("old"), existing).unwrap();
         }
+        std::os::unix::fs::symlink("none/file", path("astray")).unwrap();
+        std::os::unix::fs::symlink("circle", path("circle")).unwrap();
+        std::os::unix::fs::symlink("new", path("ahead")).unwrap();
+        for existing in [Existing::Append, Existing::Replace] {
+            assert!(problem(&path("astray"), existing).contains("there is no folder"));
+            assert!(problem(&path("circle"), existing).contains("symbolic link"));
+            check_output(&path("ahead"), existing).unwrap();
+        }
         let _writer = OutputFile::open(&path("old"), Existing::Append).unwrap();
         assert!(problem(&path("old"), Existing::Replace).contains("is being written"));
         assert_eq!(std::fs::read(path("old")).unwrap(), b"old");
@@ -845,6 +873,7 @@ mod tests {
         assert!(refused.contains("x.meta") && !data.exists(), "{refused}");
         let numbered = OutputFile::open_beside(&data, Existing::Number, meta).unwrap();
         assert!(numbered.path.ends_with("x.2.data"));
+        assert!(numbered.found.unwrap().ends_with("x.meta, which stays as it is"));
     }
 
     #[test]

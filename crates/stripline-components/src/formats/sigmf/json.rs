@@ -20,6 +20,9 @@ fn read<'a, T: Deserialize<'a>>(json: &'a [u8], path: &Path) -> Result<T, Format
         return Err(FormatError::MetaTooLong { path: path.to_owned(), limit: SIGMF_META_BYTES_MAX });
     }
     let json = json.strip_prefix(b"\xef\xbb\xbf").unwrap_or(json);
+    if json.trim_ascii().is_empty() {
+        return Err(FormatError::Empty { path: path.to_owned() });
+    }
     serde_json::from_slice(json).map_err(|source| FormatError::MetaSyntax { path: path.to_owned(), source })
 }
 
