@@ -22,14 +22,16 @@ use crate::stoppable::StoppableFile;
 /// The options for reading a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileReaderOptions {
-    /// The type of the samples. `None` takes it from the file's header, SigMF metadata, or name.
+    /// The type of the samples. `None`: from the file's header, the SigMF metadata, or the name.
     pub format: Option<Scalar>,
-    /// The type of samples of a raw file without one in its name. `None`: such a file is refused.
+    /// The type of the samples of a raw file that has no type in its name. `None`: such a file is
+    /// refused.
     pub fallback: Option<Scalar>,
-    /// The number of channels, which take turns sample by sample. `None`: as in the file's
-    /// header or SigMF metadata. A raw file has one then.
+    /// The number of interleaved channels. `None`: from the file's header or the SigMF metadata; a
+    /// raw file has one channel then.
     pub channels: Option<NonZeroU16>,
-    /// Number of times to play the file; 0: for ever. A pipe, a device or a compressed file can be
+    /// The number of times to play the file; 0: for ever. A pipe, a device or a compressed file can
+    /// be played only once.
     /// played only once.
     pub repeat: u64,
     /// Whether to drop an incomplete sample at the end of the file instead of refusing the file.
@@ -37,18 +39,19 @@ pub struct FileReaderOptions {
 }
 
 impl Default for FileReaderOptions {
-    /// Returns: once, with the file's own type and channels, whole samples only.
+    /// Returns: play once, with the type and channels of the file, whole samples only.
     fn default() -> Self {
         Self { format: None, fallback: None, channels: None, repeat: 1, truncate_partial: false }
     }
 }
 
 /// A reader of the samples of a file: raw, SigMF, WAV (RIFF, RF64, BW64), or numpy's `.npy`. All
-/// but SigMF may be compressed with gzip. A pipe, a device or standard input (`-`) has raw samples.
+/// formats but SigMF may be compressed with gzip. A pipe, a device or standard input (`-`) has raw
+/// samples.
 ///
-/// The first bytes decide what a regular file is. It is played up to its length when it was opened.
-/// Bytes appended later are left out, and a file that shrinks is an error. From a pipe, each read
-/// returns the bytes that have arrived, in whole samples.
+/// The first bytes decide the format of a regular file. The file is played up to its length at the
+/// time of opening. Bytes that are appended later are left out, and a file that shrinks is an
+/// error. From a pipe, each read returns the bytes that have arrived, in whole samples.
 ///
 /// ```
 /// use stripline_components::formats::{FileReader, FileReaderOptions};
@@ -72,34 +75,34 @@ pub struct FileReader {
     type_name: String,
     channels: usize,
     sample_rate_hz: Option<f64>,
-    /// Whether the channels may be the parts of complex samples.
+    /// Whether two channels may be the parts of complex samples.
     has_header: bool,
     sigmf: Option<SigMfMeta>,
     input: Input,
     segments: Segments,
-    /// Stored bytes read, over all passes.
+    /// The number of stored bytes read, over all passes.
     bytes: u64,
     notes: Vec<String>,
-    /// The bytes of samples that the header has, and those in the file, if these are fewer.
+    /// The number of sample bytes according to the header, and in the file, if the file has fewer.
     cut: Option<(u64, u64)>,
-    /// The bytes of samples that the header of a stream has.
+    /// The number of sample bytes according to the header of a stream.
     announced: Option<u64>,
 }
 
-/// Samples in a file, before the file is opened for reading.
+/// The samples in a file, before the file is opened for reading.
 struct Contents {
     path: PathBuf,
     encoding: Encoding,
     channels: usize,
     header: Option<Header>,
     sigmf: Option<SigMfMeta>,
-    /// Its part of an archive.
+    /// The byte range of the samples within an archive.
     archived: Option<Range<u64>>,
     notes: Vec<String>,
 }
 
 impl Contents {
-    /// Returns samples without a header. The name of the file or the options have their type.
+    /// Returns samples without a header. Their type comes from the options or the name of the file.
     fn raw(path: &Path, name: &Path, options: &FileReaderOptions) -> Result<Self, FormatError> {
         let scalar = options.format.or_else(|| encoding::of_ending(name)).or(options.fallback);
         let scalar = scalar.ok_or_else(|| FormatError::NoSampleFormat { path: name.to_owned() })?;
@@ -117,7 +120,7 @@ impl Contents {
         Self { header: Some(header), ..contents }
     }
 
-    /// Returns the bytes of a sample of all channels in the file.
+    /// Returns the size of a frame (a sample of each channel) in the file, in bytes.
     fn frame_bytes(&self) -> u64 {
         (self.encoding.stored_bytes() * self.channels) as u64
     }
@@ -127,14 +130,14 @@ impl FileReader {
     /// Opens a file. The first read of a FIFO waits for its writer.
     ///
     /// # Errors
-    /// A missing or empty file, or a directory.
+    /// The file is missing, empty, or a directory.
     ///
-    /// An unknown or conflicting type, a header or SigMF metadata that cannot be used, or a format
-    /// that has no samples.
+    /// The type is unknown or conflicts with the options, a header or SigMF metadata cannot be
+    /// used, or the format has no samples.
     ///
-    /// A length that is no multiple of the sample size (unless `truncate_partial` is set).
+    /// The length is no multiple of the sample size (unless `truncate_partial` is set).
     ///
-    /// A repetition of a file that can be read only once.
+    /// A file that can be read only once is to be repeated.
     pub fn open(path: &Path, options: &FileReaderOptions) -> Result<Self, FormatError> {
         if is_sigmf(path) {
             let SigMfRecording { meta, meta_path, data_path, archived } = SigMfRecording::open(path)?;
@@ -152,7 +155,7 @@ impl FileReader {
                 return Ok(Self::stream(contents, Box::new(file), options, false));
             }
             let (file, length, head) = open_regular(&data_path, start)?;
-            // A data file with a header of its own would be played with it.
+            // If a data file has a header, the header would be played as samples.
             if file_kind::of_head(&head, &data_path)?.is_some_and(|kind| kind != FileKind::Gzip) {
                 let (what, remedy) =
                     ("a file with a header of its own", "play it without its SigMF metadata");
@@ -162,7 +165,7 @@ impl FileReader {
         }
         let stdin = path == Path::new("-");
         let failed = |source| FormatError::open(path, "open", source);
-        // Before opening, because a FIFO that cannot be repeated should not be waited for.
+        // Check before opening, because opening a FIFO waits for a writer.
         if stdin || !path.metadata().map_err(failed)?.file_type().is_file() {
             if path.is_dir() {
                 return Err(FormatError::Directory { path: path.to_owned() });
@@ -218,7 +221,7 @@ impl FileReader {
                 check_asked(path, header.encoding.scalar, header.channels, true, options)?;
                 Contents::headed(path, header)
             }
-            // The name without `.gz` has the type, as in `x.cu8.gz`.
+            // The name without `.gz` may end with the type, as in `x.cu8.gz`.
             None => Contents::raw(path, &path.with_extension(""), options)?,
         };
         let announced = contents.header.as_ref().and_then(|header| header.bytes);
@@ -240,7 +243,7 @@ impl FileReader {
         let available = file_bytes.saturating_sub(start);
         let (mut cut, mut plays_to_end) = (None, false);
         let length = match announced {
-            // A header of 32 bits that has counted beyond 4 GiB.
+            // The 32-bit length in the header has wrapped around at 4 GiB.
             Some(bytes) if contents.header.is_some() && available.saturating_sub(bytes) >= 1 << 32 => {
                 plays_to_end = true;
                 contents.notes.push(format!(
@@ -327,8 +330,8 @@ impl FileReader {
         reader
     }
 
-    /// Takes the two channels of a file with a header as the real and the imaginary parts of
-    /// complex samples. Returns whether it has two such channels.
+    /// Combines the two channels of a file with a header as the real and the imaginary parts of
+    /// complex samples. Returns whether the file has two such channels.
     pub fn join_channels(&mut self) -> bool {
         let complex = Scalar::parse(&format!("c{}", self.encoding.scalar));
         let Some(scalar) = complex.filter(|_| self.has_header && self.channels == 2) else { return false };
@@ -348,7 +351,7 @@ impl FileReader {
         self.encoding.scalar
     }
 
-    /// Returns the type and the number of channels as words.
+    /// Returns the type and the number of channels in words.
     pub fn describe(&self) -> String {
         match self.channels {
             1 => self.encoding.scalar.to_string(),
@@ -356,7 +359,7 @@ impl FileReader {
         }
     }
 
-    /// Returns the number of channels that take turns, sample by sample.
+    /// Returns the number of interleaved channels.
     pub fn channels(&self) -> usize {
         self.channels
     }
@@ -371,8 +374,8 @@ impl FileReader {
         self.sigmf.as_ref()
     }
 
-    /// Returns the error of a truncated file, with its length in the header and on the disk. Report
-    /// it after all samples were read.
+    /// Returns the error of a truncated file, with the lengths in the header and on the disk.
+    /// Report the error after all samples were read.
     pub fn truncation(&self) -> Option<FormatError> {
         let short = self.announced.map(|bytes| (bytes, self.bytes)).filter(|(bytes, read)| read < bytes);
         self.cut.or(short).map(|(header, file)| FormatError::Recording {
@@ -384,13 +387,13 @@ impl FileReader {
         })
     }
 
-    /// Returns notes for the user of the file: that its header has no length, or which metadata
-    /// cannot be used. Each is part of a sentence.
+    /// Returns notes for the user of the file, for example that the header has no length, or that
+    /// some metadata cannot be used. Each note is part of a sentence.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Returns the number of samples in one pass, of all channels; `None` for a stream.
+    /// Returns the number of samples of all channels in one pass; `None` for a stream.
     pub fn samples_per_pass(&self) -> Option<u64> {
         self.input.pass_bytes().map(|bytes| bytes / self.encoding.stored_bytes() as u64)
     }
@@ -401,7 +404,7 @@ impl FileReader {
     }
 
     /// Returns the number of bytes at the end that are dropped (see
-    /// [`FileReaderOptions::truncate_partial`]). For a stream it is available at its end.
+    /// [`FileReaderOptions::truncate_partial`]). For a stream, the number is available at the end.
     pub fn left_over_bytes(&self) -> u64 {
         match &self.input {
             Input::Regular(regular) => regular.left_over,
@@ -415,15 +418,14 @@ impl FileReader {
         FilePlace { sample_index: place.sample_index.saturating_mul(self.channels as u64), ..place }
     }
 
-    /// Reads samples as they are in memory into `out`, all channels of each. Returns their bytes; 0
-    /// at the end of the last pass. It reads up to where index, time or frequency make a step, so
-    /// that [`place`](Self::place) is right for all of them. From a stream, it returns what has
-    /// arrived.
+    /// Reads samples in their layout in memory into `out`, in whole frames (a sample of each
+    /// channel). Returns the number of bytes; 0 after the last pass. A read stops where index, time
+    /// or frequency make a step, so that [`place`](Self::place) holds for all samples of a read.
+    /// From a stream, a read returns the samples that have arrived.
     ///
     /// # Errors
-    /// Reading fails, the file has shrunk, or a stream ended inside a sample or without any (all
-    /// whole samples before that are returned first). Also if `out` has no room for one sample of
-    /// all channels.
+    /// Reading fails, the file has shrunk, or a stream ended inside a sample or without any samples
+    /// (all whole samples before that are returned first). Also if `out` is smaller than one frame.
     pub fn read(&mut self, out: &mut [u8]) -> Result<usize, FormatError> {
         let (size, stored) = (self.frame_bytes(), self.encoding.stored_bytes() * self.channels);
         let frames = ((out.len() / size) as u64).min(self.segments.frames_left()) as usize;
@@ -441,12 +443,12 @@ impl FileReader {
         Ok(count / stored * size)
     }
 
-    /// Returns the bytes of a sample of all channels in memory.
+    /// Returns the size of a frame in memory, in bytes.
     pub fn frame_bytes(&self) -> usize {
         self.encoding.scalar.size() * self.channels
     }
 
-    /// Returns whether a read returns what has arrived, rather than fill its buffer.
+    /// Returns whether a read returns the samples that have arrived, rather than fill the buffer.
     pub(super) fn is_stream(&self) -> bool {
         matches!(self.input, Input::Stream(_))
     }
@@ -467,8 +469,8 @@ impl std::fmt::Debug for FileReader {
     }
 }
 
-/// Opens a regular file. Returns it with its length and the first bytes of its samples, which begin
-/// at `start`. It stands behind them.
+/// Opens a regular file. Returns the file with its length and the first bytes of the samples, which
+/// begin at `start`. The file is positioned after these bytes.
 fn open_regular(path: &Path, start: u64) -> Result<(File, u64, Vec<u8>), FormatError> {
     let failed = |source| FormatError::open(path, "open", source);
     let mut file = File::open(path).map_err(failed)?;
@@ -485,7 +487,7 @@ fn open_regular(path: &Path, start: u64) -> Result<(File, u64, Vec<u8>), FormatE
     Ok((file, metadata.len(), head))
 }
 
-/// Checks that a file that can be read only once is not to be repeated.
+/// Checks that no repetition is requested for a file that can be read only once.
 fn check_once(path: &Path, options: &FileReaderOptions) -> Result<(), FormatError> {
     match options.repeat {
         1 => Ok(()),
@@ -500,7 +502,7 @@ fn read_header(kind: FileKind, input: impl Read, path: &Path) -> Result<Header, 
     }
 }
 
-/// Reads what is behind the samples of a file with a header. Returns a note about bytes that may be
+/// Reads the data after the samples of a file with a header. Returns a note about bytes that may be
 /// samples.
 fn behind(kind: FileKind, file: &mut File, length: u64, header: &mut Header) -> io::Result<Option<String>> {
     let Some(bytes) = header.bytes else { return Ok(None) };
@@ -508,7 +510,7 @@ fn behind(kind: FileKind, file: &mut File, length: u64, header: &mut Header) -> 
     let Some(end) = header.start.checked_add(bytes).and_then(|end| end.checked_add(padding)) else {
         return Ok(None);
     };
-    // A header of 32 bits has counted beyond 4 GiB: all of it is played.
+    // The 32-bit length in the header has wrapped around at 4 GiB: the whole file is played.
     let left = length.saturating_sub(end);
     if left == 0 || left >= 1 << 32 {
         return Ok(None);
@@ -520,8 +522,8 @@ fn behind(kind: FileKind, file: &mut File, length: u64, header: &mut Header) -> 
     header::wav_behind(file, left, header)
 }
 
-/// Checks that a file has the type and the channels that were asked for; `has_pairs`: two channels
-/// may be the parts of complex samples.
+/// Checks that a file has the requested type and channels; `has_pairs`: two channels may be the
+/// parts of complex samples.
 fn check_asked(
     path: &Path,
     found: Scalar,

@@ -18,10 +18,10 @@ use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 /// A writer of samples of any type to a raw file, a SigMF recording, a pipe or device, or standard
 /// output (`-`).
 ///
-/// Small writes are gathered. Only [`finish`](Self::finish) reports that everything is on the disk.
-/// Dropping a writer does as much of that as it can, without reporting errors. After an error a
-/// writer only repeats the error. A file on a full disk has the whole samples that found room, and
-/// the metadata for them.
+/// Small writes are collected in a buffer. Only [`finish`](Self::finish) reports that everything is
+/// on the disk. Dropping a writer attempts the same, without reporting errors. After an error, a
+/// writer only repeats the error. On a full disk, the file has the whole samples that fit, and the
+/// metadata for them.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -40,48 +40,48 @@ pub struct IqFileWriter {
     /// The file with the samples.
     output: OutputFile,
     scalar: Scalar,
-    /// The bytes of a sample of all channels in a SigMF recording.
+    /// The size of a frame (a sample of each channel) in a SigMF recording, in bytes.
     frame_bytes: usize,
     sigmf: Option<Sidecar>,
     /// Bytes that are not written to the file yet.
     buffer: Vec<u8>,
-    /// Number of bytes that the file had before.
+    /// The number of bytes in the file when it was opened.
     before: u64,
-    /// The index behind the last sample of a SigMF recording that is continued.
+    /// The index after the last sample of a SigMF recording that is continued.
     index_before: Option<u64>,
-    /// Number of bytes written to the file.
+    /// The number of bytes written to the file.
     written: u64,
-    /// Number of samples that the format could not hold.
+    /// The number of samples that the format could not hold.
     clipped: u64,
     /// The operating system's code and the kind of the error that stopped the writer.
     failed: Option<(Option<i32>, ErrorKind)>,
     finished: bool,
 }
 
-/// The metadata beside the samples.
+/// The metadata file beside the samples.
 #[derive(Debug)]
 struct Sidecar {
     path: PathBuf,
-    /// The metadata as they are written, with keys of other programs.
+    /// The metadata as written, including keys of other programs.
     json: Value,
-    /// The index of the first sample of the file, from which segments count.
+    /// The index of the first sample of the file. Segments count from this index.
     offset: u64,
     /// Whether the file lacks the latest additions.
     stale: bool,
-    /// Whether the file on the disk may lack some.
+    /// Whether the latest additions may not be on the disk.
     unsynced: bool,
-    /// The bytes of the metadata as they were written last.
+    /// The size of the metadata at the last write, in bytes.
     length: usize,
-    /// A file without a name, to be deleted when the metadata need its room on a full disk.
+    /// A file without a name, which is deleted on a full disk when the metadata need the space.
     reserve: Option<File>,
 }
 
-/// The room that is kept for metadata, in bytes.
+/// The space that is reserved for metadata, in bytes.
 const RESERVE_BYTES: u64 = 64 << 10;
-/// The most segments in the metadata, so that a reader takes them.
+/// The maximum number of segments in the metadata, within the limit of readers.
 const CAPTURES_MAX: usize = 50_000;
 
-/// Writes below this size are gathered up to it.
+/// The size of the buffer for small writes, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
 impl IqFileWriter {
@@ -97,7 +97,7 @@ impl IqFileWriter {
     /// with only the format in its metadata.
     ///
     /// # Errors
-    /// The file exists and is to be refused, or it cannot be created.
+    /// The file exists and `existing` refuses that, or it cannot be created.
     pub fn open(
         path: impl AsRef<Path>,
         format: impl Into<Scalar>,
@@ -119,13 +119,13 @@ impl IqFileWriter {
         Self::open_sigmf(path, meta, Existing::Replace)
     }
 
-    /// Opens a SigMF recording, both files, from the path of either. To any other extension (also
-    /// `.sigmf`) it appends SigMF's own. A recording that is continued keeps its metadata, and gets
-    /// further segments.
+    /// Opens both files of a SigMF recording, from the path of either. If the path has any other
+    /// extension (also `.sigmf`), the extensions of SigMF are appended. A recording that is
+    /// continued keeps its metadata, and gets further segments.
     ///
     /// # Errors
-    /// A file exists and is to be refused, or cannot be created. Also if the metadata are invalid,
-    /// or the recording to continue has another format or rate.
+    /// A file exists and `existing` refuses that, or a file cannot be created. The metadata are
+    /// invalid, or the recording to continue has another format or rate.
     pub fn open_sigmf(
         path: impl AsRef<Path>,
         meta: SigMfMeta,
@@ -139,7 +139,7 @@ impl IqFileWriter {
             PathBuf::from(name)
         };
         let meta_path = with(".sigmf-meta");
-        // Before anything is created.
+        // Validate the metadata before any file is created.
         let text = meta.to_json(&meta_path)?;
         if meta.is_big_endian {
             let found = format!("big-endian {}", meta.format);
@@ -172,7 +172,7 @@ impl IqFileWriter {
             length: 0,
             reserve: None,
         };
-        // Written at once, so that an interrupted recording can be read.
+        // Write the metadata at once, so that an interrupted recording can be read.
         sidecar.write(true)?;
         writer.sigmf = Some(sidecar);
         Ok(writer)
@@ -196,7 +196,7 @@ impl IqFileWriter {
             failed: None,
             finished: false,
         };
-        // A part of a sample at the end of a file that is continued.
+        // Remove an incomplete sample at the end of a file that is continued.
         if length != before {
             writer
                 .output
@@ -206,12 +206,12 @@ impl IqFileWriter {
         Ok(writer)
     }
 
-    /// Returns the file with the samples.
+    /// Returns the path of the file with the samples.
     pub fn path(&self) -> &Path {
         &self.output.path
     }
 
-    /// Returns a text about an earlier file in this place; `None`: there was none.
+    /// Returns a note about an earlier file at this path; `None`: there was no file.
     pub fn found(&self) -> Option<&str> {
         self.output.found.as_deref()
     }
@@ -221,12 +221,12 @@ impl IqFileWriter {
         self.scalar
     }
 
-    /// Returns the path of a SigMF recording's metadata, and that of any other file.
+    /// Returns the path of the metadata for a SigMF recording, and otherwise the path of the file.
     pub fn named_path(&self) -> &Path {
         self.sigmf.as_ref().map_or(&self.output.path, |sidecar| &sidecar.path)
     }
 
-    /// Returns the number of samples in the file once all that were given are written.
+    /// Returns the number of samples in the file once all given samples are written.
     pub fn samples(&self) -> u64 {
         (self.before + self.written + self.buffer.len() as u64) / self.scalar.size() as u64
     }
@@ -236,7 +236,7 @@ impl IqFileWriter {
         (self.before + self.written) / self.scalar.size() as u64
     }
 
-    /// Returns the index behind the last sample of a SigMF recording that is continued.
+    /// Returns the index after the last sample of a SigMF recording that is continued.
     pub(super) fn index_before(&self) -> Option<u64> {
         self.index_before
     }
@@ -251,8 +251,8 @@ impl IqFileWriter {
         self.failed.is_some()
     }
 
-    /// Returns the number of samples that [`write_samples`](Self::write_samples) has clipped: the
-    /// file's format does not have them.
+    /// Returns the number of samples that [`write_samples`](Self::write_samples) has clipped,
+    /// because they are outside of the format's range.
     pub fn clipped(&self) -> u64 {
         self.clipped
     }
@@ -260,7 +260,7 @@ impl IqFileWriter {
     /// Writes whole samples in the layout of the file.
     ///
     /// # Errors
-    /// Writing fails, for example on a full disk. Also if `bytes` does not hold whole samples.
+    /// Writing fails, for example on a full disk, or `bytes` does not hold whole samples.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
         if !bytes.len().is_multiple_of(self.frame_bytes) {
             let (path, size) = (self.output.path.clone(), self.frame_bytes);
@@ -277,11 +277,12 @@ impl IqFileWriter {
         Ok(())
     }
 
-    /// Writes samples of a type as they are in memory. `cf32` samples are converted to a type of
-    /// [`SampleFormat`].
+    /// Writes samples of type `received` as they are in memory. `cf32` samples are converted to a
+    /// type of [`SampleFormat`] if the file has such a type.
     ///
     /// # Errors
-    /// As [`write`](Self::write). Also if samples of this type are not converted to the file's.
+    /// The errors of [`write`](Self::write). Also if there is no conversion from this type to the
+    /// type of the file.
     pub fn write_native(&mut self, received: Scalar, bytes: &[u8]) -> Result<(), FormatError> {
         if received == self.scalar {
             let encoding = Encoding::raw(received);
@@ -308,7 +309,7 @@ impl IqFileWriter {
     /// Writes samples, converted as described for [`SampleFormat`].
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn write_samples(&mut self, samples: &[Complex<f32>]) -> Result<(), FormatError> {
         let cf32 = SampleFormat::Cf32.scalar();
         if self.scalar == cf32 {
@@ -332,8 +333,8 @@ impl IqFileWriter {
         Ok(())
     }
 
-    /// Adds a segment to the metadata of a SigMF recording, valid from the next sample on, for
-    /// example after tuning. Does nothing for a raw file. The given `sample_start` is replaced.
+    /// Adds a segment to the metadata of a SigMF recording, for example after tuning. The segment
+    /// begins at the next sample: the given `sample_start` is replaced. A raw file is not changed.
     ///
     /// # Errors
     /// The metadata would be invalid, or have too many segments.
@@ -343,14 +344,14 @@ impl IqFileWriter {
         let Some(sidecar) = &mut self.sigmf else { return Ok(()) };
         let sample_start = sidecar.offset.saturating_add(frames);
         let capture = SigMfCapture { sample_start, ..capture };
-        // Only the new segment needs a check.
+        // Validate only the new segment.
         let only = SigMfMeta { captures: vec![capture], ..SigMfMeta::new(self.scalar) };
         let text = only.to_json(&sidecar.path)?;
         let syntax = |source| FormatError::MetaSyntax { path: sidecar.path.clone(), source };
         let mut only: Value = serde_json::from_str(&text).map_err(syntax)?;
         let Some(captures) = sidecar.json["captures"].as_array_mut() else { return Ok(()) };
-        // Of two captures at one sample, the later one is valid. A writer that was killed may have
-        // left some behind the end of the samples.
+        // Of two captures at one sample, the later one is valid. A killed writer may have left
+        // captures after the end of the samples.
         drop_captures_from(captures, sample_start);
         if captures.len() >= CAPTURES_MAX {
             return Err(FormatError::Captures { path: sidecar.path.clone(), limit: CAPTURES_MAX });
@@ -372,8 +373,8 @@ impl IqFileWriter {
         result
     }
 
-    /// Writes all bytes to the operating system, and the metadata of a SigMF recording. A recording
-    /// that is not finished can be read up to here.
+    /// Writes all bytes and the metadata of a SigMF recording to the operating system. An
+    /// unfinished recording can be read up to here.
     ///
     /// # Errors
     /// Writing fails.
@@ -424,8 +425,8 @@ impl IqFileWriter {
         Ok(())
     }
 
-    /// Returns the bytes up to which small writes are gathered. Metadata that are written before
-    /// each part take a small share of the time.
+    /// Returns the number of bytes up to which small writes are collected. It grows with the
+    /// metadata, so that writing the metadata before each part takes a small share of the time.
     fn room(&self) -> usize {
         let stale = self.sigmf.as_ref().filter(|sidecar| sidecar.stale);
         stale.map_or(BUFFER_BYTES, |sidecar| BUFFER_BYTES.max(4 * sidecar.length))
@@ -436,7 +437,8 @@ impl IqFileWriter {
             let source = code.map_or_else(|| kind.into(), io::Error::from_raw_os_error);
             return Err(FormatError::Write { path: self.output.path.clone(), written: self.written, source });
         }
-        // Before the samples: a killed writer leaves none that seem to be of the segment before.
+        // Write the metadata before the samples. Otherwise a killed writer could leave samples that
+        // seem to belong to the segment before.
         if let Some(sidecar) = self.sigmf.as_mut().filter(|_| !bytes.is_empty()) {
             match sidecar.write(false) {
                 Err(FormatError::Write { source, .. }) => return Err(self.failed_write(source)),
@@ -449,14 +451,14 @@ impl IqFileWriter {
 
     fn failed_write(&mut self, source: io::Error) -> FormatError {
         self.failed = Some((source.raw_os_error(), source.kind()));
-        // The file ends with a whole sample.
+        // Let the file end with a whole sample.
         self.written -= (self.before + self.written) % self.frame_bytes as u64;
-        // Neither can be reported beside the error itself.
+        // Errors of `cut` and `write` cannot be reported beside the error of the first write.
         let _ = self.output.cut(self.before + self.written);
         let frames = (self.before + self.written) / self.frame_bytes as u64;
         if let Some(sidecar) = &mut self.sigmf {
             if let Some(captures) = sidecar.json["captures"].as_array_mut().filter(|all| all.len() > 1) {
-                // The first one describes a recording without samples, too.
+                // Keep the first segment: it describes a recording without samples, too.
                 drop_captures_from(captures, sidecar.offset.saturating_add(frames.max(1)));
             }
             (sidecar.stale, sidecar.unsynced) = (true, true);
@@ -478,14 +480,15 @@ impl Drop for IqFileWriter {
     }
 }
 
-/// Removes the segments that begin at this sample or behind it.
+/// Removes the segments that begin at or after this sample.
 fn drop_captures_from(captures: &mut Vec<Value>, sample: u64) {
     let is_behind = |capture: &mut Value| capture["core:sample_start"].as_u64() >= Some(sample);
     while captures.pop_if(is_behind).is_some() {}
 }
 
 impl Sidecar {
-    /// Writes the metadata if necessary, all or nothing; `sync`: to the disk.
+    /// Writes the metadata if necessary, all or nothing. With `sync`, waits until they are on the
+    /// disk.
     fn write(&mut self, sync: bool) -> Result<(), FormatError> {
         let is_due = self.stale || (sync && self.unsynced);
         if !is_due {
@@ -493,9 +496,10 @@ impl Sidecar {
         }
         let syntax = |source| FormatError::MetaSyntax { path: self.path.clone(), source };
         let json = serde_json::to_string_pretty(&self.json).map_err(syntax)? + "\n";
-        // Its room is free now.
+        // Free the reserved space for the new metadata.
         self.reserve = None;
-        // It is as long as the name itself, which may be of 255 bytes.
+        // The extension is as long as the extension of the metadata: the name may already have 255
+        // bytes.
         let partial = self.path.with_extension("sigmf-part");
         let replace = || {
             let mut file = File::create(&partial)?;
@@ -511,13 +515,14 @@ impl Sidecar {
         }
         outcome.map_err(|source| FormatError::Write { path: self.path.clone(), written: 0, source })?;
         (self.stale, self.unsynced, self.length) = (false, !sync, json.len());
-        // A disk without room or a file system without such files has no reserve.
+        // There is no reserve on a full disk or on a file system without unnamed files.
         self.reserve = reserve(&self.path, RESERVE_BYTES.max(2 * json.len() as u64)).ok();
         Ok(())
     }
 }
 
-/// Returns a file without a name in the folder of `path`, which takes so many bytes of the disk.
+/// Returns a file without a name in the folder of `path` that reserves this number of bytes on the
+/// disk.
 fn reserve(path: &Path, bytes: u64) -> rustix::io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = rustix::fs::open(folder(path), flags, Mode::RUSR | Mode::WUSR)?;
@@ -525,7 +530,8 @@ fn reserve(path: &Path, bytes: u64) -> rustix::io::Result<File> {
     Ok(file.into())
 }
 
-/// Returns the metadata of a recording that is continued with samples as `meta` describes them.
+/// Returns the metadata of a recording that is to be continued with samples as `meta` describes
+/// them.
 fn continued(path: &Path, meta: &SigMfMeta) -> Result<(Value, SigMfMeta), FormatError> {
     let before = SigMfRecording::open(path)?.meta;
     let kind = |meta: &SigMfMeta| (meta.format, meta.sample_rate_hz, meta.channels, meta.is_big_endian);

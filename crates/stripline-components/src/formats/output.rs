@@ -1,4 +1,4 @@
-//! The one way in which a file is opened for writing.
+//! Opening files for writing: all writers do it here.
 
 use std::cmp::Ordering;
 use std::fs::{File, Metadata, OpenOptions};
@@ -19,7 +19,7 @@ use crate::text::counted;
 /// The highest number in the name of a file.
 const NUMBER_MAX: u32 = 100_000;
 
-/// The handling of a file that exists before it is written.
+/// The handling of a file that already exists.
 ///
 /// ```
 /// use stripline_components::formats::Existing;
@@ -29,22 +29,22 @@ const NUMBER_MAX: u32 = 100_000;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
-    /// It is an error.
+    /// The writer fails.
     #[default]
     Refuse,
-    /// Writing goes on at its end.
+    /// The writer continues at the end of the file.
     Append,
-    /// It stays, and a file with the next free number in its name is written: `NAME.2.EXTENSION`.
+    /// The file stays, and the writer creates a file with the next free number: `NAME.2.EXTENSION`.
     Number,
-    /// It is replaced.
+    /// The file is replaced.
     Replace,
 }
 
 impl Existing {
-    /// All of them.
+    /// All ways of handling.
     pub const ALL: [Self; 4] = [Self::Refuse, Self::Append, Self::Number, Self::Replace];
 
-    /// Returns the word for it.
+    /// Returns the word for this handling.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Refuse => "refuse",
@@ -54,7 +54,7 @@ impl Existing {
         }
     }
 
-    /// Returns the handling for a file without a given name: it gets a number.
+    /// Returns the handling for a file without a given name: the file gets a number.
     ///
     /// ```
     /// use stripline_components::formats::Existing;
@@ -70,8 +70,8 @@ impl Existing {
         }
     }
 
-    /// Returns the handling by a writer that is started again. It does not replace what it wrote
-    /// before, and does not fail on it.
+    /// Returns the handling for a writer that is started again. The writer neither replaces the
+    /// data of its first run nor fails because of it.
     ///
     /// ```
     /// use stripline_components::formats::Existing;
@@ -97,9 +97,10 @@ impl FromStr for Existing {
     }
 }
 
-/// The time at which data that was written is on the disk, so that a machine that fails keeps it.
+/// The time at which written data is forced to the disk, so that it survives a failure of the
+/// machine.
 ///
-/// A killed process loses nothing that it has passed to the system, with any of them.
+/// A killed process loses nothing that it has passed to the system, with any of these values.
 ///
 /// ```
 /// use stripline_components::formats::Durability;
@@ -112,17 +113,17 @@ pub enum Durability {
     /// When the file is complete.
     #[default]
     End,
-    /// At most a second after it was written, and when the file is complete.
+    /// At most a second after the write, and when the file is complete.
     Second,
     /// With each packet.
     Packet,
 }
 
 impl Durability {
-    /// All of them.
+    /// All durabilities.
     pub const ALL: [Self; 3] = [Self::End, Self::Second, Self::Packet];
 
-    /// Returns the word for it.
+    /// Returns the word for this durability.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::End => "end",
@@ -141,19 +142,19 @@ impl FromStr for Durability {
     }
 }
 
-/// The longest time for which written data waits until it is passed on.
+/// The longest time that written data waits before it is passed on.
 const PASS_TIME: Duration = Duration::from_secs(1);
 
-/// The time at which a writer passes its data on: to the system with [`Durability::End`], and else
+/// The time at which a writer passes data on: to the system with [`Durability::End`], and otherwise
 /// to the disk.
 ///
-/// The clock is read once for each packet. A receiver waits for its next packet up to that time.
+/// The clock is read once per packet. A receiver waits for the next packet until the due time.
 #[derive(Debug)]
 pub(crate) struct PassTimer {
     durability: Durability,
-    /// `None`: everything was passed on.
+    /// The due time; `None`: everything was passed on.
     due: Option<Instant>,
-    /// The time up to then, as of the last packet.
+    /// The time from the last packet to the due time.
     left: Duration,
 }
 
@@ -162,12 +163,12 @@ impl PassTimer {
         Self { durability, due: None, left: Duration::MAX }
     }
 
-    /// Returns whether what is passed on goes to the disk.
+    /// Returns whether data is passed on to the disk.
     pub fn is_to_disk(&self) -> bool {
         self.durability != Durability::End
     }
 
-    /// Notes that a packet was written. Returns whether it is to be passed on now.
+    /// Records that a packet was written. Returns whether the data is to be passed on now.
     pub fn written(&mut self) -> bool {
         if self.durability == Durability::Packet {
             return true;
@@ -178,14 +179,14 @@ impl PassTimer {
         self.left.is_zero()
     }
 
-    /// Returns whether something written is to be passed on now.
+    /// Returns whether written data is to be passed on now.
     pub fn is_due(&mut self) -> bool {
         let Some(due) = self.due else { return false };
         self.left = due.saturating_duration_since(Instant::now());
         self.left.is_zero()
     }
 
-    /// Notes that everything was passed on.
+    /// Records that everything was passed on.
     pub fn passed(&mut self) {
         (self.due, self.left) = (None, Duration::MAX);
     }
@@ -199,9 +200,9 @@ impl PassTimer {
 /// Checks that a file can be opened for writing, as far as that is possible without a change.
 ///
 /// # Errors
-/// The path names a folder, or its folder does not exist or takes no files. The name is too long,
-/// or would be too long with a number. The file exists and is to be refused, cannot be written, or
-/// has another writer.
+/// The path is a folder, or the parent folder does not exist or is not writable. The name is too
+/// long, or would be too long with a number. The file exists and `existing` refuses that, cannot be
+/// written, or has another writer.
 ///
 /// ```
 /// use stripline_components::formats::{Existing, check_output};
@@ -226,7 +227,7 @@ pub fn check_output(path: &Path, existing: Existing) -> Result<(), FormatError> 
         return check_folder(path);
     }
     if is_special(path) {
-        // A FIFO that is opened waits for its reader.
+        // Opening a FIFO would wait for a reader.
         return Ok(());
     }
     match existing {
@@ -283,15 +284,16 @@ fn check_name(path: &Path) -> Result<(), FormatError> {
     }
 }
 
-/// Writes a file whole or not at all, and waits until it is on the disk. Returns its path, with the
-/// number if it has one.
+/// Writes a file whole or not at all, and waits until it is on the disk. Returns the path, with the
+/// number if the file got one.
 ///
-/// A file that is replaced keeps its content until the new one is complete: also if the disk is
-/// full, or the process is killed meanwhile. Where the folder takes no further file, the file is
-/// written in place. A pipe or a device gets the bytes.
+/// A replaced file keeps its content until the new file is complete, even if the disk is full or
+/// the process is killed. If the folder takes no further file, the file is written in place. A pipe
+/// or a device gets the bytes directly.
 ///
 /// # Errors
-/// The file exists and is to be refused, another writer has it, or it cannot be written.
+/// The file exists and `existing` refuses that, another writer has it open, or it cannot be
+/// written.
 ///
 /// ```
 /// use stripline_components::formats::{Existing, write_whole};
@@ -309,7 +311,7 @@ pub fn write_whole(path: &Path, existing: Existing, bytes: &[u8]) -> Result<Path
         if StoppableFile::has_writer(path) {
             return Err(FormatError::Busy { path: path.into() });
         }
-        // A link stays a link.
+        // A symbolic link stays a link.
         let target = path.canonicalize().map_err(|source| FormatError::open(path, "write", source))?;
         match replace_file(&target, bytes) {
             // The folder takes no other file, but this one may be writable.
@@ -326,7 +328,7 @@ pub fn write_whole(path: &Path, existing: Existing, bytes: &[u8]) -> Result<Path
     Ok(output.path)
 }
 
-/// Replaces a regular file by another one with the same owner and permissions.
+/// Replaces a regular file by another file with the same owner and permissions.
 fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let before = path.metadata()?;
     let file = tempfile::Builder::new().prefix(".stripline-").suffix(".part").tempfile_in(folder(path))?;
@@ -339,9 +341,9 @@ fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the remedy for a truncated file, with the name of its parts.
+/// Returns the remedy for a truncated file; `parts` names the parts of the file.
 pub(super) fn truncation_remedy(path: &Path, parts: &str) -> String {
-    // Opening a pipe would wait for its other end.
+    // Opening a pipe would wait for the other end.
     if path.is_file() && StoppableFile::has_writer(path) {
         return "another program is writing it: wait until it is complete".into();
     }
@@ -355,23 +357,24 @@ pub(crate) fn folder(path: &Path) -> &Path {
 
 /// A file that is open for writing, with its real path.
 ///
-/// A regular file is locked (`flock`), so that no second writer has it at the same time. A pipe or
-/// a device is only opened: a FIFO waits for its reader. The path `-` is standard output.
+/// A regular file is locked (`flock`), so that it has only one writer at a time. A pipe or a device
+/// is only opened: a FIFO waits for a reader. The path `-` is standard output.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    /// Its path, with the number if it has one.
+    /// The path, with the number if the file got one.
     pub path: PathBuf,
-    /// The file, at its end.
+    /// The file, positioned at the end.
     pub file: StoppableFile,
-    /// The bytes that it has already.
+    /// The number of bytes in the file when it was opened.
     pub length: u64,
-    /// Whether it is a regular file of this writer, which has a length and can be synchronised.
+    /// Whether the file is a regular file of this writer, which has a length and can be
+    /// synchronised.
     pub is_regular: bool,
-    /// Whether it was created with its first bytes.
+    /// Whether the file was created with its first bytes.
     pub has_head: bool,
-    /// A text about an earlier file in this place.
+    /// A note about an earlier file at this path.
     pub found: Option<String>,
-    /// Whether its name is on the disk.
+    /// Whether the name of the file is on the disk.
     is_named: bool,
 }
 
@@ -379,25 +382,26 @@ impl OutputFile {
     /// Opens a file.
     ///
     /// # Errors
-    /// It exists and is to be refused, another writer has it, or it cannot be created.
+    /// The file exists and `existing` refuses that, another writer has it open, or it cannot be
+    /// created.
     pub fn open(path: &Path, existing: Existing) -> Result<Self, FormatError> {
         Self::open_as(path, existing, &[], |_| None)
     }
 
-    /// Opens a file that cannot be read without its first bytes, `head`. A new file gets its name
-    /// after these bytes are in it, on file systems that can do that.
+    /// Opens a file that cannot be read without its first bytes, `head`. A new file gets a name
+    /// after these bytes are written, on file systems that support it.
     ///
     /// # Errors
-    /// As [`OutputFile::open`].
+    /// The errors of [`OutputFile::open`].
     pub fn open_with_head(path: &Path, existing: Existing, head: &[u8]) -> Result<Self, FormatError> {
         Self::open_as(path, existing, head, |_| None)
     }
 
-    /// Opens a file of a pair. `other` returns the path of the other one, which must not exist
-    /// where this one must not.
+    /// Opens one file of a pair. `other` returns the path of the other file. If `path` must not
+    /// exist, the other path must not exist either.
     ///
     /// # Errors
-    /// As [`OutputFile::open`].
+    /// The errors of [`OutputFile::open`].
     pub fn open_beside(
         path: &Path,
         existing: Existing,
@@ -443,14 +447,14 @@ impl OutputFile {
                 Err(FormatError::Exists { path: numbered(path, NUMBER_MAX) })
             }
             Existing::Append if path.symlink_metadata().is_err() => match new(path) {
-                // Another writer was faster.
+                // Another writer has created the file first.
                 Err(FormatError::Exists { .. }) => Self::locked(path, OpenOptions::new().read(true)),
                 created => created,
             },
             Existing::Append => Self::locked(path, OpenOptions::new().read(true).create(true)),
             Existing::Replace => {
                 let output = Self::locked(path, OpenOptions::new().create(true))?;
-                // Only now: another writer's file stays as it is.
+                // Empty the file only after it is locked: a file of another writer stays unchanged.
                 let mut file = output.file.file();
                 let emptied = file.set_len(0).and_then(|()| file.rewind());
                 emptied.map_err(|source| FormatError::open(path, "create", source))?;
@@ -465,7 +469,7 @@ impl OutputFile {
             _ => FormatError::open(path, "create", source),
         };
         let mut file = StoppableFile::open_output(options, path).map_err(open)?;
-        // What else is in a file that standard output goes to is not of this writer.
+        // If standard output is a file, the rest of the content does not belong to this writer.
         let is_regular = file.is_regular() && path != Path::new("-");
         let mut length = 0;
         if is_regular {
@@ -474,7 +478,7 @@ impl OutputFile {
             }
             length = file.file().seek(SeekFrom::End(0)).map_err(open)?;
         }
-        // A program that was started without standard output has this device there.
+        // A program that was started without standard output has this device as standard output.
         let is_null = path == Path::new("-")
             && file.file().metadata().ok().is_some_and(|about| Some(about.rdev()) == null_device());
         let found = is_null.then(|| "that standard output is /dev/null, which keeps nothing".into());
@@ -482,8 +486,8 @@ impl OutputFile {
         Ok(Self { path, file, length, is_regular, has_head, found, is_named })
     }
 
-    /// Creates a file with its first bytes, and then gives it its name. `None`: the file system
-    /// cannot do that, or there are none.
+    /// Creates a file with its first bytes, and then gives it a name. Returns `None` if the file
+    /// system does not support that, or `head` is empty.
     fn created(path: &Path, head: &[u8]) -> Option<Result<Self, FormatError>> {
         if head.is_empty() {
             return None;
@@ -505,8 +509,8 @@ impl OutputFile {
         Some(Ok(Self { path, file, length: 0, is_regular, has_head, found, is_named }))
     }
 
-    /// Notes the text about an earlier file that is continued behind `before` units. Its last `cut`
-    /// bytes were a partial unit, and are removed.
+    /// Sets the note that an earlier file is continued after `before` units, and that an incomplete
+    /// unit of `cut` bytes was removed at the end.
     pub fn note_found(&mut self, before: u64, unit: &str, cut: u64) {
         if self.found.is_some() || self.length == 0 {
             return;
@@ -520,11 +524,11 @@ impl OutputFile {
         self.found = Some(continued);
     }
 
-    /// Writes all bytes, and adds to `written` how many of them the system took, also with an
+    /// Writes all bytes, and adds the number of bytes that the system took to `written`, also on
     /// error.
     pub fn write_all(&mut self, mut bytes: &[u8], written: &mut u64) -> io::Result<()> {
-        // The system would fill with zeros a part that another program has cut off, and overwrite
-        // bytes that another program has appended.
+        // If another program had shortened the file, the system would fill the hole with zeros. If
+        // another program had appended bytes, they would be overwritten.
         self.check_length()?;
         while !bytes.is_empty() {
             match self.file.write(bytes) {
@@ -543,7 +547,7 @@ impl OutputFile {
     /// Waits until a regular file and its name are on the disk.
     ///
     /// # Errors
-    /// As [`OutputFile::sync_names`].
+    /// The errors of [`OutputFile::sync_names`].
     pub fn sync(&mut self) -> io::Result<()> {
         self.sync_data()?;
         self.sync_names()
@@ -554,11 +558,11 @@ impl OutputFile {
         if self.is_regular { self.file.file().sync_all() } else { Ok(()) }
     }
 
-    /// Waits, once, until the names in the folder of a regular file are on the disk.
+    /// Waits, once, until the name of a regular file is on the disk.
     ///
     /// # Errors
-    /// The path names another file than this one, or none. The disk fails. A folder that cannot be
-    /// opened for reading, or a file system without such a wait, is no error.
+    /// The path no longer names this file, or the disk fails. It is no error if the folder cannot
+    /// be opened for reading, or the file system does not support the wait.
     pub fn sync_names(&mut self) -> io::Result<()> {
         self.check_length()?;
         if !self.is_regular || self.is_named {
@@ -576,7 +580,7 @@ impl OutputFile {
     }
 
     /// Compares the end of the written bytes with the length of the file. `Less`: another program
-    /// has appended to it. `Greater`: another program has shortened it.
+    /// has appended bytes. `Greater`: another program has shortened the file.
     fn compare_length(&self) -> io::Result<Ordering> {
         let mut file = self.file.file();
         if !self.is_regular {
@@ -585,7 +589,7 @@ impl OutputFile {
         Ok(file.stream_position()?.cmp(&file.metadata()?.len()))
     }
 
-    /// Returns whether a regular file still has all bytes that were written to it.
+    /// Returns whether a regular file still has all bytes that were written.
     fn is_whole(&self) -> bool {
         self.compare_length().is_ok_and(Ordering::is_le)
     }
@@ -599,8 +603,8 @@ impl OutputFile {
         Err(io::Error::other(problem))
     }
 
-    /// Shortens a regular file to at most `end`, and goes on there. A file that another program has
-    /// changed stays as it is.
+    /// Shortens a regular file to at most `end`, and continues there. A file that another program
+    /// has changed stays unchanged.
     pub fn cut(&self, end: u64) -> io::Result<()> {
         let mut file = self.file.file();
         if !self.is_regular || self.compare_length()? != Ordering::Equal {
@@ -610,38 +614,39 @@ impl OutputFile {
         file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(drop)
     }
 
-    /// Returns whether the path still names this file, if it is a regular one, and has all that
-    /// was written to it.
+    /// Returns whether the path still names this file and the file has all written bytes. Always
+    /// true for a file that is not regular.
     pub fn is_in_place(&self) -> bool {
         let identity = |metadata: io::Result<Metadata>| metadata.ok().map(|about| (about.dev(), about.ino()));
         let is_named = || identity(self.path.metadata()) == identity(self.file.file().metadata());
         !self.is_regular || (is_named() && self.is_whole())
     }
 
-    /// Makes the next call of [`OutputFile::sync_names`] check the path again, which may name
-    /// another file by then.
+    /// Makes the next call of [`OutputFile::sync_names`] check the path again, because the path may
+    /// name another file by then.
     pub fn forget_names(&mut self) {
         self.is_named = false;
     }
 }
 
-/// Returns the number of the device that takes everything and keeps nothing.
+/// Returns the device number of `/dev/null`.
 fn null_device() -> Option<u64> {
     Path::new("/dev/null").metadata().ok().map(|about| about.rdev())
 }
 
-/// Returns whether it is standard output, a pipe or a device: neither created nor replaced.
+/// Returns whether the path is standard output, a pipe or a device: it is neither created nor
+/// replaced.
 pub(crate) fn is_special(path: &Path) -> bool {
     path == Path::new("-") || path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
-/// Returns whether it is standard output or a pipe, which has no earlier bytes to change.
+/// Returns whether the path is standard output or a pipe: written bytes cannot be changed.
 pub(super) fn is_pipe(path: &Path) -> bool {
     let is_fifo = |metadata: Metadata| metadata.file_type().is_fifo() || metadata.file_type().is_socket();
     path == Path::new("-") || path.metadata().is_ok_and(is_fifo)
 }
 
-/// Returns the path with a number before its extension; the first one has none.
+/// Returns the path with a number before the extension. Number 1 is the path without a number.
 pub(crate) fn numbered(path: &Path, number: u32) -> PathBuf {
     if number == 1 {
         return path.into();
@@ -734,7 +739,7 @@ mod tests {
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
         let path = folder.path().join("new.cf32");
         let refused = check_output(&path, Existing::Refuse).map_err(|error| error.to_string());
-        // An administrator may write there all the same, and then the check allows it.
+        // An administrator may write there anyway, and then the check allows it.
         assert_eq!(refused.is_err(), File::create(&path).is_err(), "{refused:?}");
         if let Err(message) = refused {
             assert!(message.contains("cannot create a file in the folder"), "{message}");
@@ -812,7 +817,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         let first = OutputFile::open(&path, Existing::Refuse).unwrap();
-        // As a process has it that is started at this moment.
+        // A process that is started at this moment inherits such a duplicate.
         let _inherited = first.file.file().try_clone().unwrap();
         drop(first);
         assert!(OutputFile::open(&path, Existing::Append).is_ok());
@@ -826,7 +831,7 @@ mod tests {
         let mut written = 0;
         output.write_all(b"1234", &mut written).unwrap();
         output.sync().unwrap();
-        // A header that found no room leaves none of zeros.
+        // A header that did not fit on the disk must not leave zeros behind.
         output.cut(10).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"1234");
         File::options().write(true).open(&path).unwrap().set_len(2).unwrap();

@@ -1,5 +1,5 @@
-//! Recordings of ports: packets of any type with their streams, numbers, times and gaps, byte by
-//! byte in docs/recording.md.
+//! Recordings of ports: packets of any type with their streams, numbers, times and gaps.
+//! docs/recording.md describes the format byte by byte.
 
 use std::io::{self, BufReader, Read};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::output::{Durability, Existing, OutputFile, PassTimer, truncation_reme
 use super::{FormatError, file_kind};
 use crate::stoppable::StoppableFile;
 
-/// The end of the names of recordings.
+/// The file extension of recordings.
 ///
 /// ```
 /// assert_eq!(stripline_components::formats::RECORDING_EXTENSION, "slrec");
@@ -25,19 +25,20 @@ pub const RECORDING_EXTENSION: &str = "slrec";
 
 const MAGIC: [u8; 8] = *b"SLREC\r\n\x1a";
 const VERSION: u16 = 1;
-/// Bytes before the description.
+/// The number of bytes before the description.
 const PREFIX_BYTES: usize = 16;
-/// The place of the checksum of prefix and description, 2 bytes. Without checksums, it is zero.
+/// The position of the 2-byte checksum of prefix and description. Without checksums, it is zero.
 const INFO_CHECKSUM: Range<usize> = 10..12;
 /// The longest description, in bytes.
 const INFO_BYTES_MAX: usize = 64 << 10;
-/// Bytes of a record before its body.
+/// The size of a record's head, in bytes.
 const RECORD_BYTES: usize = 48;
-/// Each record starts at a multiple of this.
+/// Each record starts at a multiple of this number of bytes.
 const ALIGN: usize = 8;
-/// The last word of a record's head: a reader that has lost the start of records detects it.
+/// The last word of a record's head. A reader that has lost the start of the records detects it by
+/// this word.
 const MARK: u32 = u32::from_le_bytes(*b"SLR1");
-/// The writer's own buffer, in bytes.
+/// The size of the writer's buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
 const STREAM: u32 = 1;
@@ -66,13 +67,13 @@ pub struct RecordingInfo {
     /// The payload type.
     #[serde(rename = "type")]
     pub payload: TypeName,
-    /// Bytes of a sample; `None`: not recorded.
+    /// The size of a sample in bytes; `None`: not recorded.
     #[serde(default)]
     pub sample_bytes: Option<u32>,
-    /// The layout of a sample of another type; `None`: not recorded.
+    /// The layout of a sample, if the type is not built in; `None`: not recorded.
     #[serde(default)]
     pub layout: Option<String>,
-    /// When the recording began, in nanoseconds since the Unix epoch.
+    /// The start of the recording, in nanoseconds since the Unix epoch.
     #[serde(default)]
     pub started_ns: i64,
 }
@@ -92,7 +93,7 @@ impl RecordingInfo {
     }
 }
 
-/// A packet's place and times in a recording.
+/// The position and times of a packet in a recording.
 ///
 /// ```
 /// let first = stripline_components::formats::RecordedPacket::default();
@@ -100,13 +101,13 @@ impl RecordingInfo {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedPacket {
-    /// Its number among those of its sender.
+    /// The sequence number that the sender gave the packet.
     pub sequence: u64,
-    /// The number of its first sample within its stream.
+    /// The index of the first sample within the stream.
     pub sample_index: u64,
-    /// The time of its first sample, in nanoseconds since the Unix epoch; 0: unknown.
+    /// The time of the first sample, in nanoseconds since the Unix epoch; 0: unknown.
     pub time_ns: i64,
-    /// When it arrived, in nanoseconds since the start of the recording.
+    /// The time of arrival, in nanoseconds since the start of the recording.
     pub received_ns: u64,
 }
 
@@ -123,22 +124,22 @@ pub struct RecordedPacket {
 pub enum RecordingEntry {
     /// The description of the packets that follow.
     Stream(StreamInfo),
-    /// A packet; [`RecordingReader::payload`] has its bytes.
+    /// A packet; [`RecordingReader::payload`] returns the payload.
     Packet(RecordedPacket),
-    /// Packets that the recording does not have, before the next one.
+    /// Packets that the recording lacks, before the next packet.
     Gap(Gap),
-    /// The sender was started again: its packets count from 0.
+    /// The sender was started again: packets count from 0 again.
     Restart,
-    /// The recording was ended in order, with so many packets, and so many missing.
+    /// The recording was ended in order.
     End {
-        /// Packets recorded.
+        /// The number of packets recorded.
         packets: u64,
-        /// Packets in gaps.
+        /// The number of packets in gaps.
         missing: u64,
     },
 }
 
-/// The head of a record, without its mark.
+/// The head of a record, without the mark.
 #[derive(Clone, Copy, Default)]
 struct Head {
     kind: u32,
@@ -148,7 +149,7 @@ struct Head {
 }
 
 impl Head {
-    /// Returns the place of the checksum: where the records of this kind had zeros before.
+    /// Returns the position of the checksum. Earlier versions wrote zeros there.
     fn checksum_place(&self) -> Range<usize> {
         if self.kind == GAP { 32..36 } else { 40..44 }
     }
@@ -165,7 +166,7 @@ impl Head {
         bytes
     }
 
-    /// Parses a head; `None`: its mark is wrong.
+    /// Parses a head; returns `None` if the mark is wrong.
     fn parse(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
         let short = |at: usize| bytes[at..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four));
         let long = |at: usize| bytes[at..].first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight));
@@ -174,7 +175,7 @@ impl Head {
     }
 }
 
-/// A writer of a recording. What was written stays readable, however the writer ends.
+/// A writer of a recording. Written data stays readable, however the writer ends.
 ///
 /// ```
 /// use stripline::StreamInfo;
@@ -201,13 +202,14 @@ impl Head {
 pub struct RecordingWriter {
     output: OutputFile,
     buffer: Vec<u8>,
-    /// The checksum of all bytes before the next record, without the records' checksums.
+    /// The checksum of all bytes before the next record, except the checksums of the records.
     checksum: Hasher,
     written: u64,
     counts: RecordingCounts,
-    /// The counts in the file, as of its last record.
+    /// The counts at the last whole record in the file.
     kept: RecordingCounts,
-    /// The place of the end of each record in the buffer, with the counts up to there.
+    /// The end of each record in the buffer, as a position in the file, with the counts up to
+    /// there.
     ends: Vec<(u64, RecordingCounts)>,
     is_failed: bool,
     timer: PassTimer,
@@ -221,15 +223,15 @@ pub struct RecordingWriter {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordingCounts {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Bytes of their payloads.
+    /// The number of bytes of payload.
     pub bytes: u64,
-    /// Packets in gaps.
+    /// The number of packets in gaps.
     pub missing: u64,
-    /// Samples in gaps, as far as senders have counted them.
+    /// The number of samples in gaps, as far as the senders have counted them.
     pub missing_samples: u64,
-    /// Gaps.
+    /// The number of gaps.
     pub gaps: u64,
 }
 
@@ -237,15 +239,15 @@ impl RecordingWriter {
     /// Creates the file, which must not exist.
     ///
     /// # Errors
-    /// When the file exists or cannot be created.
+    /// The file exists or cannot be created.
     pub fn create(path: &Path, info: &RecordingInfo) -> Result<Self, FormatError> {
         Self::open(path, info, Existing::Refuse)
     }
 
-    /// Creates the file. A recording has an end, so that none can be continued.
+    /// Creates the file. A recording cannot be continued, because it has an end record.
     ///
     /// # Errors
-    /// When the file exists and is to be refused or continued, or cannot be created.
+    /// The file exists and is to be refused or continued, or it cannot be created.
     pub fn open(path: &Path, info: &RecordingInfo, existing: Existing) -> Result<Self, FormatError> {
         if existing == Existing::Append && path.symlink_metadata().is_ok() {
             return Err(FormatError::Recording {
@@ -288,7 +290,7 @@ impl RecordingWriter {
         Ok(writer)
     }
 
-    /// Makes data durable at another time than the end.
+    /// Sets when data is forced to the disk.
     ///
     /// ```
     /// use stripline::payload::TypeName;
@@ -311,17 +313,17 @@ impl RecordingWriter {
         self
     }
 
-    /// Returns the longest time to wait for the next packet before [`pass_due`](Self::pass_due) is
-    /// called.
+    /// Returns the longest time that the caller may wait for the next packet before it calls
+    /// [`pass_due`](Self::pass_due).
     pub const fn wait_time(&self) -> Duration {
         self.timer.left()
     }
 
-    /// Passes all data on, if the oldest of it was written a second ago: to the system, or to the
-    /// disk as [`durable`](Self::durable) states.
+    /// Passes all data on if the oldest was written a second ago: to the system, or to the disk if
+    /// [`durable`](Self::durable) was set so.
     ///
     /// # Errors
-    /// As [`RecordingWriter::stream`].
+    /// The errors of [`RecordingWriter::stream`].
     pub fn pass_due(&mut self) -> Result<(), FormatError> {
         if self.timer.is_due() { self.pass() } else { Ok(()) }
     }
@@ -332,27 +334,26 @@ impl RecordingWriter {
         Ok(())
     }
 
-    /// Passes everything written so far to the system, and waits until a regular file is on the
-    /// disk.
+    /// Passes all written data to the system, and waits until a regular file is on the disk.
     ///
     /// # Errors
-    /// As [`RecordingWriter::stream`].
+    /// The errors of [`RecordingWriter::stream`].
     pub fn sync_disk(&mut self) -> Result<(), FormatError> {
         self.flush()?;
         self.output.sync().map_err(|error| self.error(error))
     }
 
-    /// Returns the path, with the number that the file has got.
+    /// Returns the path, with the number if the file got one.
     pub fn path(&self) -> &Path {
         &self.output.path
     }
 
-    /// Returns a text about an earlier file in this place; `None`: there was none.
+    /// Returns a note about an earlier file at this path; `None`: there was no file.
     pub fn found(&self) -> Option<&str> {
         self.output.found.as_deref()
     }
 
-    /// Returns the counts of what a reader finds in the file now.
+    /// Returns the counts that a reader would find in the file now.
     pub fn kept(&self) -> RecordingCounts {
         if self.output.is_in_place() { self.kept } else { RecordingCounts::default() }
     }
@@ -360,7 +361,7 @@ impl RecordingWriter {
     /// Writes the description of the packets that follow.
     ///
     /// # Errors
-    /// When the file cannot be written, as for all that follow.
+    /// The file cannot be written.
     pub fn stream(&mut self, info: &StreamInfo) -> Result<(), FormatError> {
         let text = serde_json::to_vec(info).map_err(|e| self.error(e.into()))?;
         self.record(&Head { kind: STREAM, ..Head::default() }, &text)
@@ -369,7 +370,7 @@ impl RecordingWriter {
     /// Writes a packet of up to [`LinkOptions::PACKET_MAX`] bytes.
     ///
     /// # Errors
-    /// As [`RecordingWriter::stream`].
+    /// The errors of [`RecordingWriter::stream`].
     pub fn packet(&mut self, packet: &RecordedPacket, payload: &[u8]) -> Result<(), FormatError> {
         let RecordedPacket { sequence, sample_index, time_ns, received_ns } = *packet;
         let words = [sequence, sample_index, time_ns.cast_unsigned(), received_ns];
@@ -378,10 +379,10 @@ impl RecordingWriter {
         self.record(&Head { kind: PACKET, words, ..Head::default() }, payload)
     }
 
-    /// Writes that packets are missing here.
+    /// Writes that packets are missing at this position.
     ///
     /// # Errors
-    /// As [`RecordingWriter::stream`].
+    /// The errors of [`RecordingWriter::stream`].
     pub fn gap(&mut self, gap: &Gap) -> Result<(), FormatError> {
         self.counts.missing = self.counts.missing.saturating_add(gap.packets);
         self.counts.missing_samples = self.counts.missing_samples.saturating_add(gap.samples);
@@ -399,15 +400,15 @@ impl RecordingWriter {
     /// Writes that the sender was started again.
     ///
     /// # Errors
-    /// As [`RecordingWriter::stream`].
+    /// The errors of [`RecordingWriter::stream`].
     pub fn restart(&mut self) -> Result<(), FormatError> {
         self.record(&Head { kind: RESTART, ..Head::default() }, &[])
     }
 
-    /// Passes everything written so far to the system.
+    /// Passes all written data to the system.
     ///
     /// # Errors
-    /// As [`RecordingWriter::stream`].
+    /// The errors of [`RecordingWriter::stream`].
     pub fn flush(&mut self) -> Result<(), FormatError> {
         if self.is_failed {
             self.buffer.clear();
@@ -416,7 +417,7 @@ impl RecordingWriter {
         }
         let before = self.written;
         let outcome = self.output.write_all(&self.buffer, &mut self.written);
-        // Of a record in part, a reader finds nothing.
+        // A reader ignores an incomplete record.
         let whole = self.ends.iter().rev().find(|(end, _)| *end <= self.written);
         let end = whole.map_or(before, |(end, _)| *end);
         self.kept = whole.map_or(self.kept, |(_, counts)| *counts);
@@ -424,17 +425,17 @@ impl RecordingWriter {
         self.ends.clear();
         outcome.map_err(|source| {
             self.is_failed = true;
-            // It cannot be reported beside the error itself.
+            // An error of `cut` cannot be reported beside the error of the write.
             let _ = self.output.cut(end);
             self.written = end;
             self.error(source)
         })
     }
 
-    /// Writes the end, and waits until the file is on the disk. Returns its size in bytes.
+    /// Writes the end record, and waits until the file is on the disk. Returns the size in bytes.
     ///
     /// # Errors
-    /// As [`RecordingWriter::stream`].
+    /// The errors of [`RecordingWriter::stream`].
     pub fn finish(&mut self) -> Result<u64, FormatError> {
         let words = [self.counts.packets, self.counts.missing, 0, 0];
         self.record(&Head { kind: END, words, ..Head::default() }, &[])?;
@@ -463,30 +464,32 @@ impl RecordingWriter {
     }
 }
 
-/// Passes the packets written so far to the system, also after an error of their source.
+/// Passes the packets written so far to the system, also after an error of the packets' source.
 impl Drop for RecordingWriter {
     fn drop(&mut self) {
-        // Without an end, a reader finds the recording truncated: nothing more is to be reported.
+        // An error needs no report: without an end record, a reader finds the recording truncated.
         let _ = self.flush();
     }
 }
 
-/// A reader of a recording, up to where it was truncated. See [`RecordingWriter`].
+/// A reader of a recording, up to the truncation if there is one. See [`RecordingWriter`].
 ///
-/// Every record is checked before it is returned: damage is an error, and never an entry.
+/// Every record is checked before it is returned: damage is reported as an error, never as an
+/// entry.
 pub struct RecordingReader<R = BufReader<Box<dyn Read + Send>>> {
     path: PathBuf,
     input: R,
     info: RecordingInfo,
     body: Vec<u8>,
-    /// The checksum of all bytes read, without the records' checksums; `None`: it has none.
+    /// The checksum of all bytes read, except the checksums of the records; `None`: the recording
+    /// has no checksums.
     checksum: Option<Hasher>,
-    /// Bytes read.
+    /// The number of bytes read.
     read: u64,
     packets: u64,
     missing: u64,
     ended: bool,
-    /// The place of the record that is not whole.
+    /// The position of the incomplete record.
     truncated_at: Option<u64>,
 }
 
@@ -494,7 +497,7 @@ impl RecordingReader {
     /// Opens a recording.
     ///
     /// # Errors
-    /// When there is no such file, or it is no recording of this version.
+    /// The file does not exist, or is no recording of this version.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
         let open = |source| FormatError::open(path, "open", source);
         let file = StoppableFile::open(path).map_err(open)?;
@@ -509,7 +512,7 @@ impl<R: Read> RecordingReader<R> {
     /// Reads a recording from a stream; `path` names it in errors.
     ///
     /// # Errors
-    /// When it is no recording of this version, or its description is damaged.
+    /// The stream is no recording of this version, or its description is damaged.
     pub fn new(input: R, path: &Path) -> Result<Self, FormatError> {
         let mut reader = Self {
             path: path.into(),
@@ -532,25 +535,25 @@ impl<R: Read> RecordingReader<R> {
         &self.info
     }
 
-    /// Returns the bytes of the packet returned last.
+    /// Returns the payload of the packet returned last.
     pub fn payload(&self) -> &[u8] {
         &self.body
     }
 
-    /// Returns whether the recording has checksums. Without them, damage within packets and
+    /// Returns whether the recording has checksums. Without checksums, damage within packets and
     /// streams is not detected.
     pub fn has_checksums(&self) -> bool {
         self.checksum.is_some()
     }
 
-    /// Returns whether the recording ends without its end: its writer was killed, or the disk was
-    /// full. Valid once there are no more entries.
+    /// Returns whether the end record is missing: the writer was killed, or the disk was full.
+    /// Valid once there are no more entries.
     pub fn is_truncated(&self) -> bool {
         self.truncated_at.is_some()
     }
 
-    /// Returns where a truncated recording ends, as an error for its user. Valid once there are no
-    /// more entries.
+    /// Returns the error of a truncated recording, with the position of the truncation. Valid once
+    /// there are no more entries.
     pub fn truncation(&self) -> Option<FormatError> {
         self.truncated_at.map(|at| FormatError::Recording {
             path: self.path.clone(),
@@ -559,10 +562,10 @@ impl<R: Read> RecordingReader<R> {
         })
     }
 
-    /// Returns the next entry; `None` at the end of the file. A truncated entry is left out.
+    /// Returns the next entry; `None` at the end of the file. An incomplete entry is left out.
     ///
     /// # Errors
-    /// When the file cannot be read, or is damaged.
+    /// The file cannot be read, or is damaged.
     pub fn next_entry(&mut self) -> Result<Option<RecordingEntry>, FormatError> {
         if self.ended || self.truncated_at.is_some() {
             return Ok(None);
@@ -584,7 +587,7 @@ impl<R: Read> RecordingReader<R> {
             return Err(self.damaged(at, &format!("a record of kind {} has {length} bytes", head.kind)));
         }
         if !self.read_body(length)? {
-            // A truncated recording has no end.
+            // A truncated recording has no end record.
             if self.body.last_chunk().and_then(Head::parse).is_some_and(|last| last.kind == END) {
                 return Err(self.damaged(at, "a record is longer than the rest of the file"));
             }
@@ -682,7 +685,7 @@ impl<R: Read> RecordingReader<R> {
         Ok(())
     }
 
-    /// Checks the checksum of a record. The checksum of a record without one is zero.
+    /// Verifies the checksum of a record. In recordings without checksums, the field is zero.
     fn verify(&mut self, at: u64, head: &Head, bytes: &mut [u8; RECORD_BYTES]) -> Result<(), FormatError> {
         let place = &mut bytes[head.checksum_place()];
         let stated = place.to_vec();
@@ -698,7 +701,7 @@ impl<R: Read> RecordingReader<R> {
         Err(self.damaged(at, "the record there was changed, or does not follow the one before it"))
     }
 
-    /// Checks that the recording has what its end counts, and nothing behind that.
+    /// Verifies the counts of the end record, and that nothing follows it.
     fn verify_end(&mut self, packets: u64, missing: u64) -> Result<(), FormatError> {
         if (packets, missing) != (self.packets, self.missing) {
             return Err(self.wrong(format!(
@@ -713,18 +716,18 @@ impl<R: Read> RecordingReader<R> {
         Ok(())
     }
 
-    /// Reads a body and what fills it up; false: there is less.
+    /// Reads a body with its padding; returns false if the file ends before that.
     fn read_body(&mut self, length: usize) -> Result<bool, FormatError> {
         self.body.clear();
         let padded = length.next_multiple_of(ALIGN);
-        // The memory grows with what is there, not with what a false length announces.
+        // The memory grows with the bytes that are read, not with a length that may be wrong.
         let outcome = (&mut self.input).take(padded as u64).read_to_end(&mut self.body);
         let read = outcome.map_err(|source| self.read_error(source))?;
         self.read += read as u64;
         Ok(read == padded)
     }
 
-    /// Reads so many bytes; false: there are fewer.
+    /// Fills `bytes`; returns false if the file ends before that.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<bool, FormatError> {
         match self.input.read_exact(bytes) {
             Ok(()) => {
@@ -748,14 +751,14 @@ impl<R: Read> RecordingReader<R> {
         }
     }
 
-    /// Returns the error for damage without a place in the file.
+    /// Returns the error for damage without a position in the file.
     fn wrong(&self, problem: String) -> FormatError {
         let remedy = "copy it again, or record it again".into();
         FormatError::Recording { path: self.path.clone(), problem, remedy }
     }
 }
 
-/// Returns the checksum of prefix and description for its 2 bytes, which are not zero.
+/// Returns the 2-byte checksum of prefix and description, which is never zero.
 fn info_checksum(checksum: &Hasher) -> u16 {
     (checksum.clone().finalize() as u16).max(1)
 }

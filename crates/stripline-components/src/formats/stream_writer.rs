@@ -1,4 +1,4 @@
-//! Writing the samples of a stream with their places and their description.
+//! Writing the samples of a stream with their positions and the description of the stream.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,18 +15,20 @@ use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 use super::steps::{FrameSteps, SamplePlace};
 use super::utc::utc_datetime;
 
-/// The most files of one stream.
+/// The maximum number of files for one stream.
 const FILES_MAX: usize = 999;
 
-/// A writer of a stream's samples to a raw file or a SigMF recording. The file is created with the
-/// first packet, which has its sample rate.
+/// A writer of a stream's samples to a raw file or a SigMF recording. The file is created at the
+/// first packet, because the packet carries the sample rate.
 ///
 /// In SigMF, a segment begins at each step of index, time or frequency. A SigMF recording has one
-/// rate and one number of channels: with others, the stream goes on in a file with the next free
-/// number. A raw file has the samples alone. What either lacks is counted.
+/// rate and one number of channels: if either changes, the stream continues in a file with the next
+/// free number. A raw file has only the samples. The report counts the information that a file
+/// cannot keep.
 ///
-/// Samples and metadata are passed to the system at most a second after they were given, if
-/// [`pass_due`](Self::pass_due) is called in silence. A killed process loses no more.
+/// Samples and metadata are passed to the system at most a second after they were given, if the
+/// caller calls [`pass_due`](Self::pass_due) while no packets arrive. A killed process loses at
+/// most this second.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,25 +52,25 @@ const FILES_MAX: usize = 999;
 #[derive(Debug)]
 pub struct StreamFileWriter {
     path: PathBuf,
-    /// The type of the samples that are received, and that in the file.
+    /// The types of the samples: as received, and in the file.
     received: Scalar,
     scalar: Scalar,
     existing: Existing,
     writer: Option<IqFileWriter>,
     steps: FrameSteps<u8>,
-    /// The samples of the file before, and of all packets.
+    /// The number of samples in the file before, plus the samples of all packets.
     given: u64,
-    /// The rate of all channels together and their number, of the file that is open.
+    /// The rate of all channels together and the number of channels, for the open file.
     kind: (Option<f64>, usize),
     not_kept: Vec<String>,
     timer: PassTimer,
-    /// The files that are complete.
+    /// The reports of the completed files.
     complete: Vec<FileReport>,
 }
 
 impl StreamFileWriter {
-    /// Creates a writer of samples that are `received`, and are `scalar` in the file. The file is
-    /// created later.
+    /// Creates a writer that receives samples of type `received` and writes them as `scalar`. The
+    /// file is created at the first packet.
     pub fn new(path: impl Into<PathBuf>, received: Scalar, scalar: Scalar, existing: Existing) -> Self {
         Self {
             path: path.into(),
@@ -85,7 +87,7 @@ impl StreamFileWriter {
         }
     }
 
-    /// Makes data durable at another time than the end.
+    /// Sets when data is forced to the disk.
     ///
     /// ```
     /// use stripline_components::formats::{Durability, Existing, SampleFormat, StreamFileWriter};
@@ -99,11 +101,11 @@ impl StreamFileWriter {
         Self { timer: PassTimer::new(durability), ..self }
     }
 
-    /// Writes a packet with these samples as they are in memory. Returns whether a file was
-    /// completed before it, because the rate or the number of channels has changed.
+    /// Writes a packet. `bytes` are the samples as they are in memory. Returns whether a file was
+    /// completed before the packet, because the rate or the number of channels has changed.
     ///
     /// # Errors
-    /// The file cannot be created or written, or it would be one of too many.
+    /// The file cannot be created or written, or there would be too many files.
     pub fn packet(
         &mut self,
         stream: &Arc<StreamInfo>,
@@ -133,7 +135,7 @@ impl StreamFileWriter {
         }
         let is_new = self.writer.is_none();
         if is_new {
-            // A pipe may never get a reader.
+            // A pipe may never get a reader: the samples of this packet then count as lost.
             let created = create(&self.path, self.scalar, stream, self.existing);
             let writer = created.inspect_err(|_| self.given = place.samples)?;
             self.given = writer.samples();
@@ -160,7 +162,8 @@ impl StreamFileWriter {
                 ..SigMfCapture::default()
             })?;
         }
-        // Of the first packet, too: a recording that is killed soon has its first segment.
+        // Write the metadata with the first packet, too: a recording that is killed early has its
+        // first segment.
         if is_new {
             writer.sync_metadata()?;
         }
@@ -171,8 +174,8 @@ impl StreamFileWriter {
         Ok(is_new && !self.complete.is_empty())
     }
 
-    /// Returns the longest time to wait for the next packet before [`pass_due`](Self::pass_due) is
-    /// called.
+    /// Returns the longest time that the caller may wait for the next packet before it calls
+    /// [`pass_due`](Self::pass_due).
     ///
     /// ```
     /// use stripline_components::formats::{Existing, SampleFormat, StreamFileWriter};
@@ -187,8 +190,8 @@ impl StreamFileWriter {
         self.timer.left()
     }
 
-    /// Passes all data on, if the oldest of it was written a second ago: to the system, or to the
-    /// disk as [`durable`](Self::durable) states.
+    /// Passes all data on if the oldest was written a second ago: to the system, or to the disk if
+    /// [`durable`](Self::durable) was set so.
     ///
     /// # Errors
     /// Writing fails.
@@ -204,7 +207,7 @@ impl StreamFileWriter {
         Ok(())
     }
 
-    /// Makes the next packet begin a segment, as the first one of another sender.
+    /// Makes the next packet begin a segment, like the first packet of another sender.
     pub fn interrupt(&mut self) {
         self.steps.interrupt();
     }
@@ -217,18 +220,18 @@ impl StreamFileWriter {
         self.writer.as_mut().map_or(Ok(()), IqFileWriter::sync_metadata)
     }
 
-    /// Returns the path of the file, with the number that it has got.
+    /// Returns the path of the file, with the number if the file got one.
     pub fn path(&self) -> &Path {
         let last = self.complete.last().map_or(&*self.path, |report| Path::new(&report.path));
         self.writer.as_ref().map_or(last, IqFileWriter::named_path)
     }
 
-    /// Returns the state of the file that is open, as a reader would find it.
+    /// Returns the state of the open file, as a reader would find it.
     pub fn report(&self) -> FileReport {
-        // A file that was removed or replaced has nothing for a reader.
+        // A reader finds nothing if the file was removed or replaced.
         let writer = self.writer.as_ref().filter(|writer| writer.is_in_place());
         let samples = writer.map_or(0, IqFileWriter::samples_kept);
-        // What a full disk or the reader of a pipe did not take.
+        // Count the samples that did not fit on the disk or that the reader of a pipe did not take.
         let is_failed = writer.is_none_or(IqFileWriter::is_failed);
         let lost = if is_failed { self.given.saturating_sub(samples) } else { 0 };
         FileReport {
@@ -237,7 +240,7 @@ impl StreamFileWriter {
             missing: self.steps.missing().saturating_add(lost),
             places: self.steps.places() + u64::from(lost > 0),
             not_kept: self.not_kept.clone(),
-            // The files of one stream are of one run.
+            // Only the first file of a stream can have an earlier file at its path.
             found: self
                 .writer
                 .as_ref()
@@ -248,7 +251,7 @@ impl StreamFileWriter {
         }
     }
 
-    /// Returns the number of samples in all files once those that were given are written.
+    /// Returns the number of samples in all files once all given samples are written.
     pub fn samples(&self) -> u64 {
         self.samples_complete() + self.writer.as_ref().map_or(0, IqFileWriter::samples)
     }
@@ -262,7 +265,8 @@ impl StreamFileWriter {
         self.complete.iter().map(|report| report.samples).sum()
     }
 
-    /// Returns the sums over all files, as a reader would find them, with the path of the last one.
+    /// Returns the sums over all files, as a reader would find them, with the path of the last
+    /// file.
     pub fn total(&self) -> FileReport {
         let open = self.writer.is_some().then(|| self.report());
         let mut total = FileReport::new(self.path().to_string_lossy());
@@ -280,13 +284,13 @@ impl StreamFileWriter {
         total
     }
 
-    /// Returns the files that are complete.
+    /// Returns the reports of the completed files.
     pub fn complete(&self) -> &[FileReport] {
         &self.complete
     }
 
-    /// Completes the file, with the gap behind its last packet. Returns all files. Without any
-    /// packet, there is one, which is empty.
+    /// Completes the file, with the gap after the last packet. Returns the reports of all files. If
+    /// there was no packet, there is one empty file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -300,7 +304,7 @@ impl StreamFileWriter {
     }
 
     /// Returns the description of a recording to be continued without a packet; otherwise an empty
-    /// one.
+    /// description.
     fn continued(&self) -> StreamInfo {
         let before = (self.existing == Existing::Append && is_sigmf(&self.path))
             .then(|| SigMfRecording::open(&self.path).ok())
@@ -318,7 +322,7 @@ impl StreamFileWriter {
         self.steps.end(gap);
         let Some(writer) = &mut self.writer else { return Ok(()) };
         if let Some(lost) = gap.filter(|gap| gap.samples > 0) {
-            // A segment without samples has the index behind the loss.
+            // A segment without samples keeps the index after the loss.
             let index = self.steps.next_index().saturating_add(lost.samples) / self.kind.1 as u64;
             writer.begin_capture(SigMfCapture { global_index: Some(index), ..SigMfCapture::default() })?;
         }
@@ -331,21 +335,21 @@ impl StreamFileWriter {
     }
 }
 
-/// The part of a stream's description that a file has.
+/// The part of a stream's description that a file can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     /// The samples alone.
     Samples,
     /// The keys of SigMF.
     SigMf,
-    /// The rate and the number of the channels, as WAV.
+    /// The rate and the number of channels, as in WAV.
     Wav,
 }
 
-/// Returns the keys of a stream that a file does not have.
+/// Returns the keys of a stream that a file cannot hold.
 pub(crate) fn not_kept(stream: &StreamInfo, time_ns: i64, kept: Kept) -> Vec<&'static str> {
     let is_raw = kept == Kept::Samples;
-    // Readers number the channels.
+    // Readers number the channels: names that are just these numbers are kept.
     let numbered = (1..).zip(&stream.channels).all(|(number, name): (u32, _)| *name == number.to_string());
     let keys = [
         ("sample_rate_hz", is_raw && stream.sample_rate_hz.is_some()),
@@ -411,7 +415,7 @@ mod tests {
         let noted = text.replacen("\"core:recorder\"", "\"mine:note\": \"kept\", \"core:recorder\"", 1);
         assert_ne!(text, noted);
         std::fs::write(&path, noted).unwrap();
-        // A sink that ends before its first packet changes nothing.
+        // A sink that ends before the first packet changes nothing.
         let mut idle = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), Existing::Append);
         assert_eq!(idle.finish(None).unwrap()[0].samples, 2);
         let report = write(Existing::Append, 1e6, 100).unwrap();
@@ -464,7 +468,7 @@ mod tests {
             writer.finish(None).unwrap();
         };
         write(Existing::Refuse, 1e6);
-        // The second segment starts at sample 2, where the file has no samples any more.
+        // The second segment starts at sample 2, but the file now ends before that sample.
         std::fs::write(folder.path().join("a.sigmf-data"), [1, 2, 3]).unwrap();
         write(Existing::Append, 2e6);
         let meta = SigMfRecording::open(&path).unwrap().meta;
@@ -504,7 +508,8 @@ mod tests {
         let gap = Gap { first: 1, packets: 2, samples: 57, reason: GapReason::Overflow };
         assert_eq!(write(Existing::Refuse, 0, Some(gap)), (2, 57, 1));
         assert_eq!(notes(), ["57 samples missing behind the last one"]);
-        // The stream goes on where it has lost samples, and they are no loss of the second run.
+        // The stream continues after the lost samples, and the second run does not count them as
+        // lost.
         assert_eq!(write(Existing::Append, 59, None), (4, 0, 0));
         assert_eq!(notes(), [""; 0]);
         let meta = SigMfRecording::open(&path).unwrap().meta;
@@ -524,7 +529,7 @@ mod tests {
         for (stream, sample_index, bytes, completes) in [
             (&stream(1e8), 4, &numbers[..4], false),
             (&stream(2e8), 6, &numbers[4..8], false),
-            // The end of this packet is in the middle of a frame, and so is the next one's start.
+            // This packet ends in the middle of a frame, and the next packet starts there.
             (&stereo, 100, &numbers[8..14], true),
             (&stereo, 103, &numbers[14..20], false),
         ] {

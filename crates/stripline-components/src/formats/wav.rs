@@ -36,12 +36,12 @@ impl Default for WavSettings {
     }
 }
 
-/// A writer of audio to a WAV file. Beyond 4 GiB, the file becomes RF64 (EBU Tech 3306), for which
-/// its header has room from the start.
+/// A writer of audio to a WAV file. Beyond 4 GiB, the file becomes RF64 (EBU Tech 3306): the header
+/// has room for that from the start.
 ///
 /// The header is updated with every second of audio, so that a killed process leaves a playable
-/// file. It is also updated when the writer is dropped, and on a full disk. [`finish`](Self::finish)
-/// does the same and reports errors.
+/// file. The header is also updated when the writer is dropped, and on a full disk.
+/// [`finish`](Self::finish) does the same and reports errors.
 ///
 /// ```
 /// use stripline_components::formats::{WavFileWriter, WavSettings};
@@ -56,39 +56,40 @@ impl Default for WavSettings {
 #[derive(Debug)]
 pub struct WavFileWriter {
     output: OutputFile,
-    /// Bytes of the header in the buffer.
+    /// The number of header bytes in the buffer.
     unwritten_head: u64,
     settings: WavSettings,
     /// Bytes that are not written to the file yet.
     buffer: Vec<u8>,
-    /// Number of bytes of audio in the file.
+    /// The number of audio bytes in the file.
     written: u64,
-    /// Number of bytes of audio that the header has.
+    /// The number of audio bytes according to the header.
     stated: u64,
-    /// Number of samples that the encoding could not hold.
+    /// The number of samples that the encoding could not hold.
     clipped: u64,
     is_failed: bool,
 }
 
-/// Writes below this size are gathered up to it.
+/// The size of the buffer for small writes, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
-/// The room for the 64-bit lengths of RF64, in bytes.
+/// The space for the 64-bit lengths of RF64, in bytes.
 const LONG_LENGTHS_BYTES: u32 = 28;
 
 impl WavFileWriter {
     /// Creates a file as [`open`](Self::open) does, and replaces an existing one.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn create(path: impl AsRef<Path>, settings: &WavSettings) -> Result<Self, FormatError> {
         Self::open(path, settings, Existing::Replace)
     }
 
-    /// Opens a file. One that is continued must be of this writer, with the same settings.
+    /// Opens a file. A file to continue must have been written by this writer with the same
+    /// settings.
     ///
     /// # Errors
-    /// A setting is out of range. Also if the file exists and is to be refused, cannot be created
-    /// or continued, or is a pipe (a WAV header is written last).
+    /// A setting is out of range. Also if the file exists and `existing` refuses that, cannot be
+    /// created or continued, or is a pipe (a WAV header is written last).
     pub fn open(
         path: impl AsRef<Path>,
         settings: &WavSettings,
@@ -119,7 +120,7 @@ impl WavFileWriter {
             written: 0,
             stated: 0,
             clipped: 0,
-            // Until it is certain that the file can be continued, nothing is written to it.
+            // Nothing is written to the file until it is certain that the file can be continued.
             is_failed: length > 0,
         };
         if length > 0 {
@@ -127,7 +128,7 @@ impl WavFileWriter {
         } else if !writer.output.has_head {
             writer.buffer.extend_from_slice(&head);
             writer.unwritten_head = head.len() as u64;
-            // Written at once, so that an interrupted recording can be read.
+            // Write the header at once, so that an interrupted recording can be read.
             if writer.output.is_regular {
                 writer.write_buffer()?;
             }
@@ -135,7 +136,7 @@ impl WavFileWriter {
         Ok(writer)
     }
 
-    /// Checks that a file is no pipe.
+    /// Checks that a file is not a pipe.
     pub(crate) fn check_path(path: &Path) -> Result<(), FormatError> {
         if !is_pipe(path) {
             return Ok(());
@@ -147,17 +148,17 @@ impl WavFileWriter {
         })
     }
 
-    /// Returns the path of the file, with the number that it has got.
+    /// Returns the path of the file, with the number if the file got one.
     pub fn path(&self) -> &Path {
         &self.output.path
     }
 
-    /// Returns a text about an earlier file in this place; `None`: there was none.
+    /// Returns a note about an earlier file at this path; `None`: there was no file.
     pub fn found(&self) -> Option<&str> {
         self.output.found.as_deref()
     }
 
-    /// Returns whether the path still names the file, with all that was written to it.
+    /// Returns whether the path still names the file and the file has all written bytes.
     pub(crate) fn is_in_place(&self) -> bool {
         self.output.is_in_place()
     }
@@ -195,7 +196,7 @@ impl WavFileWriter {
             match self.settings.encoding {
                 WavEncoding::Pcm16 => {
                     self.clipped += part.iter().filter(|x| is_clipped(**x)).count() as u64;
-                    // The cast saturates, and takes NaN for 0.
+                    // The cast saturates, and converts NaN to 0.
                     let rounded = part.iter().map(|x| (x * 32_768.0).round_ties_even() as i16);
                     self.buffer.extend(rounded.flat_map(i16::to_le_bytes));
                 }
@@ -218,7 +219,7 @@ impl WavFileWriter {
         self.state_length().map_err(|source| self.failed_write(source))
     }
 
-    /// Completes the file, and waits until it is on the disk. Returns the number of its frames.
+    /// Completes the file, and waits until it is on the disk. Returns the number of frames.
     ///
     /// # Errors
     /// Writing fails.
@@ -232,7 +233,7 @@ impl WavFileWriter {
     /// # Errors
     /// Writing fails.
     pub fn complete(&mut self) -> Result<(), FormatError> {
-        // The name may have changed since it was checked.
+        // The path may have been renamed since the last check.
         self.output.forget_names();
         self.sync_disk()
     }
@@ -246,19 +247,19 @@ impl WavFileWriter {
         self.output.sync().map_err(|source| self.failed_write(source))
     }
 
-    /// Returns the bytes of a frame.
+    /// Returns the size of a frame in bytes.
     fn block(&self) -> u64 {
         self.settings.encoding.bytes() * u64::from(self.settings.channels)
     }
 
-    /// Goes on behind the audio of a file that exists.
+    /// Continues after the audio of an existing file.
     fn continue_file(&mut self, length: u64) -> Result<(), FormatError> {
         let empty = header(&self.settings, 0);
         let mut found = vec![0; empty.len()];
         let audio = length.saturating_sub(empty.len() as u64);
         let whole = audio - audio % self.block();
         let read = self.output.file.file().read_exact_at(&mut found, 0);
-        // All but the lengths must agree.
+        // Everything but the lengths must match.
         let [found, empty] = [&found, &empty].map(|bytes| without_lengths(bytes, self.settings.encoding));
         if read.is_err() || found != empty {
             return Err(FormatError::Recording {
@@ -284,7 +285,7 @@ impl WavFileWriter {
         }
         let mut done = 0;
         let outcome = self.output.write_all(&self.buffer, &mut done);
-        // The header is before the audio, and may be written with it the first time.
+        // The header comes before the audio, and may be in the first write.
         let head = done.min(self.unwritten_head);
         self.unwritten_head -= head;
         self.written += done - head;
@@ -301,13 +302,13 @@ impl WavFileWriter {
         Ok(())
     }
 
-    /// Leaves a file with whole frames, and returns the error.
+    /// Shortens the file to whole frames, and returns the error.
     fn failed_write(&mut self, source: io::Error) -> FormatError {
         if !self.is_failed {
             self.is_failed = true;
             self.written -= self.written % self.block();
             let end = header(&self.settings, 0).len() as u64 + self.written;
-            // Neither can be reported beside the error itself.
+            // Errors of these calls cannot be reported beside the error of the write.
             let _ = self.output.cut(end).and_then(|()| self.state_length());
         }
         FormatError::Write { path: self.output.path.clone(), written: self.written, source }
@@ -322,7 +323,7 @@ impl Drop for WavFileWriter {
 }
 
 impl WavEncoding {
-    /// Returns the bytes of a sample.
+    /// Returns the size of a sample in bytes.
     fn bytes(self) -> u64 {
         match self {
             Self::Pcm16 => 2,
@@ -331,7 +332,8 @@ impl WavEncoding {
     }
 }
 
-/// Returns the header of a file with so many bytes of audio: always as long as without any.
+/// Returns the header of a file with this number of audio bytes. The size of the header does not
+/// depend on it.
 fn header(settings: &WavSettings, audio: u64) -> Vec<u8> {
     let WavSettings { sample_rate_hz, channels, encoding } = *settings;
     let bytes = encoding.bytes() as u16;
@@ -350,12 +352,13 @@ fn header(settings: &WavSettings, audio: u64) -> Vec<u8> {
     let mut behind = Vec::new();
     let short = |length: u64| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
     if let Some(frames) = frames {
-        // Other encodings than PCM have the size of an extension, and their length in frames.
+        // Encodings other than PCM have an extension size in the format, and a chunk `fact` with
+        // the length in frames.
         format.extend_from_slice(&[0; 2]);
         behind.extend_from_slice(b"fact\x04\0\0\0");
         behind.extend_from_slice(&short(frames));
     }
-    // From the form's own word to the start of the audio.
+    // Count from the form type (`WAVE`) to the start of the audio.
     let before = 4 + 8 + u64::from(LONG_LENGTHS_BYTES) + 8 + (format.len() + behind.len()) as u64 + 8;
     let all = before + audio;
     let is_long = all > u64::from(u32::MAX);
@@ -377,11 +380,12 @@ fn header(settings: &WavSettings, audio: u64) -> Vec<u8> {
     text
 }
 
-/// Returns a header of this writer without the lengths in it. A kill may leave some of them old.
+/// Returns a header of this writer without the lengths in it. After a kill, some lengths may be out
+/// of date.
 fn without_lengths(header: &[u8], encoding: WavEncoding) -> Vec<u8> {
     let mut fixed = header.to_vec();
     let end = fixed.len();
-    // The frames of the chunk `fact` are before the word `data`.
+    // The number of frames in the chunk `fact` comes before the word `data`.
     let frames = if encoding == WavEncoding::Float32 { end - 12..end - 8 } else { end..end };
     for lengths in [0..8, 12..16, 20..20 + LONG_LENGTHS_BYTES as usize, frames, end - 4..end] {
         fixed[lengths].fill(0);
@@ -472,7 +476,7 @@ mod tests {
             let settings = WavSettings { encoding, ..WavSettings::default() };
             let mut writer = WavFileWriter::create(&path, &settings).unwrap();
             writer.write(&[0.5]).unwrap();
-            // As if 4 GiB had been written: the file is sparse.
+            // Make the file as if 4 GiB had been written: it is sparse.
             writer.flush().unwrap();
             let audio = (1 << 32) + 4;
             writer.output.file.file().set_len(header(&settings, 0).len() as u64 + audio).unwrap();
@@ -517,7 +521,7 @@ mod tests {
         let mut writer = open(&settings).unwrap();
         writer.write(&[0.25; 4]).unwrap();
         writer.finish().unwrap();
-        // A killed writer leaves audio that the header does not count, and a part of a frame.
+        // A killed writer leaves audio that the header does not count, and an incomplete frame.
         let mut file = File::options().append(true).open(&path).unwrap();
         file.write_all(&0.5f32.to_le_bytes().repeat(2)).unwrap();
         file.write_all(&[1; 7]).unwrap();
