@@ -40,7 +40,7 @@ const FONT: &[(char, [u8; CHAR_HEIGHT])] = &[
     ('z', [0, 0, 0b11111, 0b00010, 0b00100, 0b01000, 0b11111]),
 ];
 
-/// A picture of so many pixels, black at first.
+/// A picture of `width` by `height` pixels, initially black.
 pub(super) struct Canvas {
     width: usize,
     height: usize,
@@ -53,7 +53,7 @@ impl Canvas {
         Self { width, height, pixels: vec![0; width * height * 3] }
     }
 
-    /// Fills a rectangle; what lies outside is left out.
+    /// Fills a rectangle. The part outside of the picture is left out.
     pub fn fill(&mut self, (x, y): (usize, usize), (width, height): (usize, usize), colour: [u8; 3]) {
         for row in y.min(self.height)..(y + height).min(self.height) {
             let start = (row * self.width + x.min(self.width)) * 3;
@@ -62,7 +62,7 @@ impl Canvas {
         }
     }
 
-    /// Writes a text from this place on. A character without a picture is a box.
+    /// Writes a text at this position. A character that the font lacks is drawn as a box.
     pub fn text(&mut self, (x, y): (usize, usize), text: &str, colour: [u8; 3]) {
         for (place, c) in text.chars().enumerate() {
             let rows = FONT.iter().find(|(of, _)| *of == c).map_or([0b11111; CHAR_HEIGHT], |(_, rows)| *rows);

@@ -1,7 +1,7 @@
-//! Colours for levels: dark for low ones, bright for high ones, with evenly growing brightness.
+//! Colours for levels, with evenly growing brightness: dark for low levels, bright for high levels.
 
-/// Colours at even distances, from the lowest level to the highest: the map "viridis" of
-/// matplotlib (CC0). Its brightness grows evenly, also in print and for the colour-blind.
+/// Colours at even distances, from the lowest level to the highest: the map "viridis" of matplotlib
+/// (CC0). The brightness grows evenly, also in print and for colour-blind readers.
 const COLOURS: [[u8; 3]; 9] = [
     [68, 1, 84],
     [71, 44, 122],
@@ -14,8 +14,8 @@ const COLOURS: [[u8; 3]; 9] = [
     [253, 231, 37],
 ];
 
-/// Returns the colour of a level from 0 to 1: red, green, blue. Levels beyond have the colour of
-/// the end, and what is not a number that of 0.
+/// Returns the colour (red, green, blue) of a level from 0 to 1. Other levels are clamped to this
+/// range, and NaN has the colour of 0.
 pub(crate) fn colour(level: f32) -> [u8; 3] {
     let place = if level.is_nan() { 0.0 } else { level.clamp(0.0, 1.0) * (COLOURS.len() - 1) as f32 };
     let below = (place as usize).min(COLOURS.len() - 2);

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use stripline::payload::{Number, Scalar};
 
-/// The names of the types, in the order of messages. They are the endings of raw files, as in
-/// `capture.cs16`.
+/// The names of the types, in the order of messages. They are also the extensions of raw files, as
+/// in `capture.cs16`.
 pub(crate) const TYPES: [&str; 20] = [
     "cf32", "cu8", "cs8", "cs16", "f32", "f64", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "cf64",
     "cu16", "cu32", "cu64", "cs32", "cs64",
@@ -17,7 +17,7 @@ pub(crate) struct Encoding {
     /// The type of the samples that are returned.
     pub(crate) scalar: Scalar,
     pub(crate) is_big_endian: bool,
-    /// Whether a number has three bytes in the file. It becomes the upper bytes of an `s32`.
+    /// Whether a number has three bytes in the file. They become the upper bytes of an `s32`.
     pub(crate) has_24_bits: bool,
 }
 
@@ -65,7 +65,8 @@ impl Encoding {
         Some(Self { is_big_endian, ..Self::raw(scalar) })
     }
 
-    /// Returns the layout of a WAV file: its format tag, 1 (integers) or 3 (floats), and its bits.
+    /// Returns the layout of a WAV file from its format tag, 1 (integers) or 3 (floats), and the
+    /// number of bits.
     pub(crate) fn of_wav(tag: u16, bits: u16) -> Option<Self> {
         let name = match (tag, bits) {
             (1, 8) => "u8",
@@ -78,24 +79,25 @@ impl Encoding {
         Some(Self { has_24_bits: bits == 24, ..Self::raw(Scalar::parse(name)?) })
     }
 
-    /// Returns the bytes of a sample in the file.
+    /// Returns the size of a sample in the file, in bytes.
     pub(crate) fn stored_bytes(&self) -> usize {
         if self.has_24_bits { self.scalar.size() / 4 * 3 } else { self.scalar.size() }
     }
 
-    /// Returns whether samples are in the file as they are in memory.
+    /// Returns whether samples have the same form in the file and in memory.
     pub(crate) fn is_native(&self) -> bool {
         !self.has_24_bits && (self.is_big_endian == cfg!(target_endian = "big") || self.scalar.align() == 1)
     }
 
-    /// Brings samples into the form that they have in memory, in place: `stored` bytes at the
-    /// beginning of `bytes`, which has room for the result.
+    /// Converts samples to their form in memory, in place. The first `stored` bytes of `bytes` are
+    /// the samples as in the file; `bytes` has space for the result.
     pub(crate) fn decode(&self, bytes: &mut [u8], stored: usize) {
         if self.is_native() {
             return;
         }
         if self.has_24_bits {
-            // From the last to the first, so that no number is overwritten before it is moved.
+            // Convert from the last to the first, so that no number is overwritten before it is
+            // moved.
             for at in (0..stored / 3).rev() {
                 let [low, middle, high] = [bytes[3 * at], bytes[3 * at + 1], bytes[3 * at + 2]];
                 let number = u32::from_le_bytes([0, low, middle, high]).to_ne_bytes();
@@ -123,14 +125,14 @@ pub(crate) fn sigmf_name(scalar: Scalar, is_big_endian: bool) -> String {
     format!("{letter}{number}{order}")
 }
 
-/// Returns the type that a file's ending names, as in `capture.cu8`, in small letters or capitals.
+/// Returns the type for the extension of a file, as in `capture.cu8`, in small letters or capitals.
 pub(crate) fn of_ending(path: &Path) -> Option<Scalar> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     Scalar::parse(&ending)
 }
 
 /// Converts numbers of a type in memory to `f32`, each as its four bytes in memory. Integers become
-/// -1 to 1, as of [`SampleFormat`](super::SampleFormat).
+/// -1 to 1, as described for [`SampleFormat`](super::SampleFormat).
 ///
 /// # Panics
 /// If `bytes` does not hold exactly `out.len()` numbers.

@@ -10,12 +10,11 @@ use stripline::payload::Scalar;
 use super::encoding;
 use super::sample_format::SampleFormat;
 
-/// A reason why a file could not be read or written. Every message names the file, the problem and
-/// the remedy.
+/// An error in reading or writing a file. Every message names the file, the problem and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("{path}: there is no such file: check the path", path = .path.display())]
     NotFound {
         /// The file.
@@ -37,7 +36,7 @@ pub enum FormatError {
         /// The operating system's reason.
         source: io::Error,
     },
-    /// The file that is to be written exists already.
+    /// The file to be written already exists.
     #[error("{path}: the file exists already: name another one, or set `existing` to number, append or replace", path = .path.display())]
     Exists {
         /// The file.
@@ -69,7 +68,7 @@ pub enum FormatError {
         /// The input.
         path: PathBuf,
     },
-    /// The length is no multiple of the sample size.
+    /// The length of the file is no multiple of the sample size.
     #[error(
         "{path}: {left_over} of its {length} bytes are left over, as a {format} sample has {size}: check {checked}, \
          or set truncate_partial to drop them",
@@ -79,38 +78,38 @@ pub enum FormatError {
     PartialSample {
         /// The file.
         path: PathBuf,
-        /// Number of bytes after the last whole sample.
+        /// The number of bytes after the last whole sample.
         left_over: u64,
         /// The length in bytes.
         length: u64,
         /// The format assumed for the file.
         format: String,
-        /// The bytes of a sample, of all channels.
+        /// The size of a frame (a sample of each channel) in bytes.
         size: usize,
     },
-    /// The first bytes show a format from which no samples are read.
+    /// The first bytes show a format from which samples cannot be read.
     #[error("{path}: this is {what}: {remedy}", path = .path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         what: &'static str,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// The file has or names several recordings, and one is needed.
+    /// The file has or names several recordings, but one is needed.
     #[error("{path}: this is {what}: {remedy} {names}", path = .path.display())]
     Several {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         what: &'static str,
-        /// What to do with the names.
+        /// The remedy, to be followed by the names.
         remedy: &'static str,
-        /// The recordings.
+        /// The names of the recordings.
         names: String,
     },
-    /// The name promises a header that the file does not have.
+    /// The extension promises a header that the file does not have.
     #[error(
         "{path}: its name ends in .{ending}, but it does not begin like such a file: give it another name, or set the \
          property `format` to the type of its samples",
@@ -119,7 +118,7 @@ pub enum FormatError {
     Misnamed {
         /// The file.
         path: PathBuf,
-        /// The ending.
+        /// The extension.
         ending: &'static str,
     },
     /// The header of a file is damaged, or describes samples that cannot be read.
@@ -127,17 +126,17 @@ pub enum FormatError {
     Header {
         /// The file.
         path: PathBuf,
-        /// The format of the file, as `WAV`.
+        /// The format of the file, for example `WAV`.
         format: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// A file holds samples of a type or of channels that a reader of I/Q samples does not return.
+    /// The type or the channels of the samples are not supported by a reader of I/Q samples.
     #[error("{path}: it holds {found} samples: give one of {}", SampleFormat::names(), path = .path.display())]
     NotIq {
         /// The file.
         path: PathBuf,
-        /// Its type.
+        /// The type and channels of the samples.
         found: String,
     },
     /// Repetition was requested for a file that cannot be read twice.
@@ -157,9 +156,9 @@ pub enum FormatError {
     Shrunk {
         /// The file.
         path: PathBuf,
-        /// The length when it was opened, in bytes.
+        /// The length at the time of opening, in bytes.
         expected: u64,
-        /// The position at which it ended, in bytes.
+        /// The position at which the file ended, in bytes.
         actual: u64,
     },
     /// The file is no recording of a port, is of another version, or is damaged.
@@ -167,9 +166,9 @@ pub enum FormatError {
     Recording {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// Reading failed.
@@ -177,7 +176,7 @@ pub enum FormatError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Number of bytes read before.
+        /// The number of bytes read before.
         read: u64,
         /// The operating system's reason.
         source: io::Error,
@@ -187,98 +186,97 @@ pub enum FormatError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Number of bytes written before.
+        /// The number of bytes written before.
         written: u64,
         /// The operating system's reason.
         source: io::Error,
     },
-    /// The name is no sample format.
+    /// The name is not the name of a sample format.
     #[error("there is no sample format `{name}`: use {}", SampleFormat::names())]
     UnknownSampleFormat {
-        /// The name given, at most 40 characters of it.
+        /// The given name, shortened to 40 characters.
         name: String,
     },
-    /// Neither the caller nor the file's name gives the sample format.
+    /// Neither the caller nor the name of the file gives the sample format.
     #[error("{path}: the sample format is unknown: set the property `format` to one of {}", encoding::TYPES.join(", "), path = .path.display())]
     NoSampleFormat {
         /// The file.
         path: PathBuf,
     },
-    /// The caller gives one sample format and the file another one.
+    /// The sample format in the file differs from the caller's.
     #[error("{path}: the file has {found}, but the property `format` is {asked}: leave it out", path = .path.display())]
     ConflictingFormat {
-        /// The file, or its metadata.
+        /// The file, or the metadata file.
         path: PathBuf,
         /// The format in the file.
         found: String,
         /// The caller's format.
         asked: String,
     },
-    /// The caller gives one number of channels and the file another one.
+    /// The number of channels in the file differs from the caller's.
     #[error("{path}: the file has {found} {}, but the property `channels` is {asked}: leave it out", if *.found == 1 { "channel" } else { "channels" }, path = .path.display())]
     ConflictingChannels {
-        /// The file, or its metadata.
+        /// The file, or the metadata file.
         path: PathBuf,
-        /// The number in the file.
+        /// The number of channels in the file.
         found: usize,
-        /// The caller's number.
+        /// The caller's number of channels.
         asked: NonZeroU16,
     },
-    /// Samples of one type were requested from a file of another one.
+    /// Samples of another type were requested than the file has.
     #[error("{path}: holds {found} samples, not {asked}: read {found}, or complex f32, which converts", path = .path.display())]
     WrongSampleType {
         /// The file.
         path: PathBuf,
-        /// The file's format.
+        /// The format of the file.
         found: Scalar,
-        /// The format requested.
+        /// The requested format.
         asked: Scalar,
     },
-    /// A buffer to write is no whole number of samples, or a buffer to fill is smaller than one
-    /// sample.
+    /// A buffer to write does not hold whole samples, or a buffer to fill is smaller than a sample.
     #[error("{path}: a buffer of {bytes} bytes does not hold whole {format} samples of {size} bytes", path = .path.display())]
     Buffer {
         /// The file.
         path: PathBuf,
-        /// The buffer's size.
+        /// The size of the buffer.
         bytes: usize,
-        /// The file's format.
+        /// The format of the file.
         format: Scalar,
-        /// The bytes of a sample, of all channels.
+        /// The size of a frame (a sample of each channel) in bytes.
         size: usize,
     },
-    /// SigMF metadata is longer than [`SIGMF_META_BYTES_MAX`](super::SIGMF_META_BYTES_MAX).
+    /// SigMF metadata are longer than [`SIGMF_META_BYTES_MAX`](super::SIGMF_META_BYTES_MAX).
     #[error("{path}: the metadata is longer than {limit} bytes: remove annotations", path = .path.display())]
     MetaTooLong {
-        /// The metadata.
+        /// The metadata file.
         path: PathBuf,
         /// The limit.
         limit: u64,
     },
-    /// SigMF metadata is no JSON.
+    /// SigMF metadata are not valid JSON.
     #[error("{path}: this is no SigMF metadata, {source}: repair it, or write it anew", path = .path.display())]
     MetaSyntax {
-        /// The metadata.
+        /// The metadata file.
         path: PathBuf,
         /// The problem, with line and column.
         source: serde_json::Error,
     },
-    /// A field of SigMF metadata has a value that is impossible or not supported.
+    /// A key of SigMF metadata has a value that is impossible or not supported.
     #[error("{path}: the key `{field}` is {value}, but {problem}", path = .path.display())]
     MetaField {
-        /// The metadata.
+        /// The metadata file.
         path: PathBuf,
-        /// The field, as `captures[0].core:frequency`.
+        /// The key, for example `captures[0].core:frequency`.
         field: String,
-        /// Its value, shortened.
+        /// The value, shortened.
         value: String,
         /// The problem and the remedy.
         problem: &'static str,
     },
-    /// SigMF metadata has no data file.
+    /// The data file of SigMF metadata is missing.
     #[error("{path}: its data file {data} is missing: keep the two together", path = .path.display(), data = .data.display())]
     DataMissing {
-        /// The metadata.
+        /// The metadata file.
         path: PathBuf,
         /// The data file that should exist.
         data: PathBuf,
@@ -297,14 +295,14 @@ pub enum FormatError {
     },
 }
 
-/// Returns the limit of the system that an error comes from, as the end of a message.
+/// Returns the system limit that caused an error, as the end of a message.
 fn limit(source: &io::Error) -> String {
     SystemLimit::of(source).map_or_else(String::new, |limit| format!(": {limit}"))
 }
 
 impl FormatError {
-    /// Returns whether there is no room for the file: a full disk, a quota, or a limit on the
-    /// size of a file.
+    /// Returns whether there is no space for the file: a full disk, a quota, or a limit on the size
+    /// of a file.
     ///
     /// ```
     /// use stripline_components::formats::{IqFileWriter, SampleFormat};
@@ -332,7 +330,7 @@ impl FormatError {
 }
 
 impl From<FormatError> for io::Error {
-    /// Keeps the kind of the operating system's error, and the message.
+    /// Converts the error, and keeps the kind of the operating system's error and the message.
     fn from(error: FormatError) -> Self {
         use io::ErrorKind as Kind;
         let kind = match &error {

@@ -1,4 +1,4 @@
-//! The bytes of a file with samples: part of a regular file, or what arrives from a pipe.
+//! The bytes of a file with samples: part of a regular file, or a stream such as a pipe.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -16,22 +16,23 @@ pub(super) enum Input {
 /// Part of a file with a fixed length.
 pub(super) struct Regular {
     file: File,
-    /// The first byte of its samples.
+    /// The position of the first sample byte.
     start: u64,
-    /// Its whole samples in bytes, at least one sample.
+    /// The size of the whole samples in bytes, at least one sample.
     length: u64,
-    /// Number of bytes after these.
+    /// The number of bytes after the whole samples.
     pub(super) left_over: u64,
-    /// Number of bytes left in the present pass.
+    /// The number of bytes left in the current pass.
     left: u64,
-    /// Number of passes after the present one; `None`: no end.
+    /// The number of passes after the current one; `None`: no end.
     passes: Option<u64>,
 }
 
 /// A pipe, a device, the standard input, or a file that is unpacked.
 pub(super) struct Stream {
     source: Box<dyn Read + Send>,
-    /// Bytes that have arrived and are not returned: of an incomplete sample, or of the beginning.
+    /// Bytes that have arrived but were not returned yet: an incomplete sample, or the bytes that
+    /// were read to check the beginning.
     carried: Vec<u8>,
     truncate_partial: bool,
     /// Whether the first bytes were compared with the beginnings of other formats.
@@ -42,11 +43,11 @@ pub(super) struct Stream {
 /// The description of the samples that are read.
 pub(super) struct FileFrames<'a> {
     pub(super) path: &'a Path,
-    /// The bytes of a sample of all channels.
+    /// The size of a frame (a sample of each channel) in bytes.
     pub(super) size: usize,
     /// The name of the type, for messages.
     pub(super) format: &'a str,
-    /// Bytes read before, in all passes.
+    /// The number of bytes read before, in all passes.
     pub(super) before: u64,
 }
 
@@ -62,8 +63,8 @@ impl FileFrames<'_> {
 }
 
 impl Input {
-    /// Reads whole samples into `out`, which has room for at least one. Returns their bytes; 0 at
-    /// the end.
+    /// Reads whole samples into `out`, which has space for at least one sample. Returns the number
+    /// of bytes; 0 at the end.
     pub(super) fn read(&mut self, out: &mut [u8], frames: &FileFrames<'_>) -> Result<usize, FormatError> {
         match self {
             Self::Regular(regular) => regular.read(out, frames),
@@ -71,7 +72,7 @@ impl Input {
         }
     }
 
-    /// Returns the bytes of one pass; `None` of a stream.
+    /// Returns the number of bytes in one pass; `None` for a stream.
     pub(super) fn pass_bytes(&self) -> Option<u64> {
         match self {
             Self::Regular(regular) => Some(regular.length),
@@ -81,8 +82,8 @@ impl Input {
 }
 
 impl Regular {
-    /// Returns `length` bytes of a file, whole samples and `left_over` more, to be read `repeat`
-    /// times; 0: for ever.
+    /// Returns a reader of `length` bytes of a file, followed by `left_over` bytes of an incomplete
+    /// sample. The bytes are read `repeat` times; 0: for ever.
     pub(super) fn new(
         mut file: File,
         start: u64,
@@ -123,8 +124,8 @@ impl Regular {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(source) => frames.failed(filled, source),
             };
-            // The whole samples before the error are returned first. The bytes after them are read
-            // again, and the error then comes again.
+            // Return the whole samples before the error first. The bytes after them are read again,
+            // and the error is then returned.
             let partial = filled % frames.size;
             if filled == partial {
                 return Err(error);
@@ -144,7 +145,7 @@ impl Stream {
         Self { source, carried: Vec::new(), truncate_partial, is_checked, ended: false }
     }
 
-    /// Returns the number of bytes at the end that are no whole sample; 0 before the end.
+    /// Returns the size of the incomplete sample at the end in bytes; 0 before the end.
     pub(super) fn left_over(&self) -> u64 {
         if self.ended { self.carried.len() as u64 } else { 0 }
     }
@@ -169,7 +170,7 @@ impl Stream {
             }
         }
         let partial = filled % frames.size;
-        // Behind what is left of the beginning, if `out` was too small for that.
+        // Put the rest of `out` before bytes of the beginning that did not fit into `out`.
         self.carried.splice(..0, out[filled - partial..filled].iter().copied());
         let read = filled - partial;
         if read == 0 && partial != 0 && !self.truncate_partial {
@@ -182,8 +183,8 @@ impl Stream {
         Ok(read)
     }
 
-    /// Checks that the first bytes are samples, and keeps what has arrived: up to `room` bytes, and
-    /// at most 1 MiB.
+    /// Checks that the first bytes are samples, and keeps the bytes that have arrived: up to `room`
+    /// bytes, and at most 1 MiB.
     fn check_head(&mut self, room: usize, frames: &FileFrames<'_>) -> Result<(), FormatError> {
         let mut arrived = vec![0; room.clamp(HEAD_BYTES, 1 << 20)];
         while self.carried.len() < HEAD_BYTES && !self.ended {

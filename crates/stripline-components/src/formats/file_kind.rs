@@ -1,14 +1,14 @@
-//! The formats of files by their first bytes and by their names.
+//! The formats of files, from their first bytes and their names.
 
 use std::path::Path;
 
 use super::encoding;
 use super::error::FormatError;
 
-/// The bytes at the beginning of a file that are enough to find its format.
+/// The number of bytes at the beginning of a file that identify the format.
 pub(super) const HEAD_BYTES: usize = 16;
 
-/// A format that samples are read from, beside raw samples and SigMF.
+/// A format with samples, other than raw samples and SigMF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     Wav,
@@ -16,7 +16,7 @@ pub(super) enum FileKind {
     Gzip,
 }
 
-/// The beginnings of files that hold no plain samples: what it is, and the remedy.
+/// The first bytes of files without plain samples, with a description and the remedy.
 const FOREIGN: [(&[u8], &str, &str); 10] = [
     (b"SLREC\r\n\x1a", "a recording of a port", "play it with the component `replay`"),
     (b"RIFX", "a big-endian WAV file", "convert it, as with `sox IN OUT.wav`"),
@@ -30,11 +30,10 @@ const FOREIGN: [(&[u8], &str, &str); 10] = [
     (b"MATLAB 5.0 MAT-f", "a MATLAB file", "write its samples to a raw file"),
 ];
 
-/// Returns the format that the first bytes show; `None`: samples without a header, or too few
-/// bytes.
+/// Returns the format from the first bytes; `None`: samples without a header, or too few bytes.
 ///
 /// # Errors
-/// A format without samples, or one that is not read: its name, and the remedy.
+/// The format has no samples or is not supported. The error has its name and the remedy.
 pub(super) fn of_head(head: &[u8], path: &Path) -> Result<Option<FileKind>, FormatError> {
     let container = head.get(8..12);
     if head.starts_with(b"RIFF") || head.starts_with(b"RF64") || head.starts_with(b"BW64") {
@@ -60,21 +59,21 @@ pub(super) fn of_head(head: &[u8], path: &Path) -> Result<Option<FileKind>, Form
     }
 }
 
-/// Checks that a file without a header has no name that promises one.
+/// Checks that a file without a header does not have an extension that promises one.
 ///
 /// # Errors
-/// It has.
+/// The extension promises a header.
 pub(super) fn check_name(path: &Path) -> Result<(), FormatError> {
     header_ending(path).map_or(Ok(()), |ending| Err(FormatError::Misnamed { path: path.into(), ending }))
 }
 
-/// Returns the ending of a name that promises a file with a header.
+/// Returns the extension of a file if it promises a header.
 pub(crate) fn header_ending(path: &Path) -> Option<&'static str> {
     let ending = path.extension()?.to_str()?;
     ["wav", "npy", "gz", "slrec"].into_iter().find(|known| ending.eq_ignore_ascii_case(known))
 }
 
-/// Returns what a file is that is no recording of a port, and the remedy.
+/// Returns a description of a file that is not a recording of a port, and the remedy.
 pub(super) fn of_no_recording(head: &[u8], path: &Path) -> (String, String) {
     let plays = "play it with the component `file-source`".to_owned();
     if super::is_sigmf(path) {

@@ -1,4 +1,4 @@
-//! The headers of WAV files and of files of numpy.
+//! The headers of WAV files and of numpy files.
 
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -9,26 +9,26 @@ use super::encoding::Encoding;
 use super::error::FormatError;
 use super::utc::seconds_of;
 
-/// The most chunks of a WAV file before its samples.
+/// The maximum number of chunks of a WAV file before the samples.
 const CHUNKS_MAX: u32 = 1000;
 /// The longest chunk that is read whole, in bytes; a longer one is skipped.
 const CHUNK_BYTES_MAX: u64 = 64 << 10;
-/// The longest header of numpy, in bytes.
+/// The longest header of a numpy file, in bytes.
 const NUMPY_BYTES_MAX: usize = 64 << 10;
 /// The description of the samples that follow a header.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Header {
     pub(super) encoding: Encoding,
-    /// Samples that are taken at the same time, 1 or more.
+    /// The number of channels, 1 or more.
     pub(super) channels: usize,
-    /// Samples of each channel per second.
+    /// The number of samples of each channel per second.
     pub(super) sample_rate_hz: Option<f64>,
     pub(super) frequency_hz: Option<f64>,
     /// The time of the first sample, in nanoseconds since the Unix epoch.
     pub(super) time_ns: Option<i64>,
-    /// The bytes of the header.
+    /// The size of the header in bytes.
     pub(super) start: u64,
-    /// The bytes of the samples; `None`: all that follow, as the header has no length.
+    /// The number of sample bytes; `None`: all that follow, because the header has no length.
     pub(super) bytes: Option<u64>,
 }
 
@@ -58,10 +58,10 @@ impl<R: Read> Counted<R> {
     }
 }
 
-/// Reads the header of a WAV file (RIFF, RF64 or BW64) up to its samples. `path` is for messages.
+/// Reads the header of a WAV file (RIFF, RF64 or BW64) up to the samples. `path` is for messages.
 ///
 /// # Errors
-/// A header that ends early, samples that are compressed, or impossible values.
+/// The header ends early, the samples are compressed, or a value is impossible.
 pub(super) fn wav(input: impl Read, path: &Path) -> Result<Header, FormatError> {
     let mut input = Counted { input, count: 0 };
     read_wav(&mut input).map_err(|error| refuse(path, "WAV", error))
@@ -77,7 +77,8 @@ fn read_wav<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
             let Some((encoding, channels, rate)) = format else {
                 return Err(wrong("the samples come before their format (`fmt `)"));
             };
-            // The header of a finished file counts what comes behind its samples.
+            // In a finished file, the length of the container extends beyond the start of the
+            // samples.
             let is_finished = u64::from(u32_at(&container, 4)) + 8 > input.count;
             let bytes = match long_bytes {
                 Some(bytes) if length == u32::MAX => Some(bytes),
@@ -103,7 +104,7 @@ fn read_wav<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
         input.read_exact(&mut body)?;
         match name {
             b"fmt " => format = Some(wav_format(&body)?),
-            // Its second number counts the bytes of the samples.
+            // The second number of `ds64` is the number of sample bytes.
             b"ds64" if body.len() >= 16 => {
                 long_bytes = body[8..].first_chunk().map(|x| u64::from_le_bytes(*x))
             }
@@ -114,8 +115,9 @@ fn read_wav<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
     Err(wrong("there are no samples (`data`) among its first chunks"))
 }
 
-/// Reads the `left` bytes behind the samples of a WAV file, and adds frequency and time to its
-/// header. Returns a note if some of them may be samples: they are no whole chunk, or a chunk
+/// Reads the `left` bytes after the samples of a WAV file, and adds their frequency and time to the
+/// header. Returns a note if some of the bytes may be samples: they are not a whole chunk, or are
+/// in a chunk `data`.
 /// `data`.
 ///
 /// # Errors
@@ -154,14 +156,14 @@ pub(super) fn wav_behind(
     Ok(None)
 }
 
-/// Returns the layout of the samples, the channels, and the sample rate.
+/// Returns the layout of the samples, the number of channels, and the sample rate.
 fn wav_format(body: &[u8]) -> io::Result<(Encoding, usize, u32)> {
     if body.len() < 16 {
         return Err(wrong("its format (`fmt `) is too short"));
     }
     let (mut tag, channels, rate) = (u16_at(body, 0), usize::from(u16_at(body, 2)), u32_at(body, 4));
     let (frame_bytes, bits) = (u16_at(body, 12), u16_at(body, 14));
-    // The extensible format has the tag further behind.
+    // The extensible format has the actual tag in its extension.
     if tag == 0xfffe && body.len() >= 26 {
         tag = u16_at(body, 24);
     }
@@ -178,8 +180,8 @@ fn wav_format(body: &[u8]) -> io::Result<(Encoding, usize, u32)> {
     Ok((encoding, channels, rate))
 }
 
-/// Returns frequency and time of the chunk of radio programs: numbers (SpectraVue, HDSDR, SDRuno),
-/// or XML in UTF-16 (SDR Console).
+/// Returns frequency and time from the chunk `auxi` of radio programs: numbers (SpectraVue, HDSDR,
+/// SDRuno), or XML in UTF-16 (SDR Console).
 fn auxi(body: &[u8]) -> (Option<f64>, Option<i64>) {
     if body.starts_with(b"<\0") || body.starts_with(b"\xff\xfe<\0") {
         let units: Vec<u16> = body.as_chunks().0.iter().map(|unit| u16::from_le_bytes(*unit)).collect();
@@ -200,10 +202,10 @@ fn auxi(body: &[u8]) -> (Option<f64>, Option<i64>) {
     (Some(u32_at(body, 32)).filter(|hz| *hz > 0).map(f64::from), time)
 }
 
-/// Reads the header of a file of numpy. `path` is for messages.
+/// Reads the header of a numpy file. `path` is for messages.
 ///
 /// # Errors
-/// A header that ends early, a type that no sample has, or an array of more than two dimensions.
+/// The header ends early, the type is no sample type, or the array has more than two dimensions.
 pub(super) fn numpy(input: impl Read, path: &Path) -> Result<Header, FormatError> {
     let mut input = Counted { input, count: 0 };
     read_numpy(&mut input).map_err(|error| refuse(path, "numpy", error))
@@ -239,7 +241,7 @@ fn read_numpy<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
     });
     let (samples, channels) = match sizes.as_deref() {
         Some([samples]) => (*samples, 1),
-        // In the order of Fortran, all samples of a channel follow each other.
+        // In Fortran order, all samples of a channel follow each other.
         Some([_, channels])
             if *channels > 1 && value("'fortran_order'").is_some_and(|v| v.starts_with("True")) =>
         {
@@ -308,13 +310,13 @@ pub(super) mod tests {
         chunk(b"fmt ", &body.concat())
     }
 
-    /// Returns a WAV file of these chunks.
+    /// Returns a WAV file with these chunks.
     pub fn riff(chunks: &[Vec<u8>]) -> Vec<u8> {
         let body = [b"WAVE".to_vec(), chunks.concat()].concat();
         [&b"RIFF"[..], &(body.len() as u32).to_le_bytes(), &body].concat()
     }
 
-    /// Returns a file of numpy with this description.
+    /// Returns a numpy file with this description.
     pub fn npy(text: &str, samples: &[u8]) -> Vec<u8> {
         [b"\x93NUMPY\x01\0", &(text.len() as u16).to_le_bytes()[..], text.as_bytes(), samples].concat()
     }

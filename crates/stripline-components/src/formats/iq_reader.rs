@@ -14,29 +14,29 @@ use super::sigmf::SigMfMeta;
 /// The options for reading an I/Q file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IqReaderOptions {
-    /// The format of the samples. `None` takes it from SigMF metadata or from the file's extension
-    /// (`.cu8` ...).
+    /// The format of the samples. `None`: from the SigMF metadata, or from the extension of the
+    /// file (`.cu8` ...).
     pub format: Option<SampleFormat>,
-    /// Number of times to play the file; 0: for ever. A pipe or device can be played only once.
+    /// The number of times to play the file; 0: for ever. A pipe or device can be played only once.
     pub repeat: u64,
     /// Whether to drop an incomplete sample at the end of the file instead of refusing the file.
     pub truncate_partial: bool,
 }
 
 impl Default for IqReaderOptions {
-    /// Returns: once, with the file's own format, whole samples only.
+    /// Returns: play once, with the format of the file, whole samples only.
     fn default() -> Self {
         Self { format: None, repeat: 1, truncate_partial: false }
     }
 }
 
 /// A reader of complex samples from a file of any format of [`FileReader`], a pipe or device, or
-/// standard input (`-`). Either file of a SigMF recording names it. Two channels of a WAV file are
-/// I and Q.
+/// standard input (`-`). The path of a SigMF recording may be either of its files. Two channels of
+/// a WAV file are I and Q.
 ///
 /// A regular file is checked when it is opened, and played up to its length at that time. Bytes
-/// appended later are left out, and a file that shrinks is an error. From a pipe, each read returns
-/// the bytes that have arrived, in whole samples. Opening a FIFO waits for its writer.
+/// that are appended later are left out, and a file that shrinks is an error. From a pipe, each
+/// read returns the bytes that have arrived, in whole samples. Opening a FIFO waits for a writer.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -56,19 +56,19 @@ impl Default for IqReaderOptions {
 pub struct IqFileReader {
     reader: FileReader,
     format: SampleFormat,
-    /// Bytes to be converted.
+    /// The bytes to be converted.
     scratch: Vec<u8>,
 }
 
-/// Number of bytes converted at a time: they stay in the cache.
+/// The number of bytes converted at a time: they stay in the cache.
 const SCRATCH_BYTES: usize = 64 << 10;
 
 impl IqFileReader {
     /// Opens a file.
     ///
     /// # Errors
-    /// As [`FileReader::open`]. Also if the file has samples of another type, or several channels
-    /// of complex samples.
+    /// The errors of [`FileReader::open`]. Also if the file has samples of another type, or several
+    /// channels of complex samples.
     pub fn open(path: impl AsRef<Path>, options: &IqReaderOptions) -> Result<Self, FormatError> {
         let path = path.as_ref();
         let mut reader = FileReader::open(
@@ -88,7 +88,7 @@ impl IqFileReader {
         Ok(Self { reader, format, scratch: Vec::new() })
     }
 
-    /// Returns the file with the samples.
+    /// Returns the path of the file with the samples.
     pub fn path(&self) -> &Path {
         self.reader.path()
     }
@@ -98,17 +98,17 @@ impl IqFileReader {
         self.format
     }
 
-    /// Returns the sample rate in Hz, if the file has it.
+    /// Returns the sample rate in Hz, if the file states it.
     pub fn sample_rate_hz(&self) -> Option<f64> {
         self.reader.sample_rate_hz()
     }
 
-    /// Returns index, time and frequency of the next sample.
+    /// Returns the index, time and frequency of the next sample.
     pub fn place(&self) -> FilePlace {
         self.reader.place()
     }
 
-    /// Returns the reader of the file behind it.
+    /// Returns the underlying reader of the file.
     pub(crate) fn into_reader(self) -> FileReader {
         self.reader
     }
@@ -129,14 +129,14 @@ impl IqFileReader {
     }
 
     /// Returns the number of bytes at the end that are dropped (see
-    /// [`IqReaderOptions::truncate_partial`]). For a pipe it is available at its end.
+    /// [`IqReaderOptions::truncate_partial`]). For a pipe, the number is available at the end.
     pub fn left_over_bytes(&self) -> u64 {
         self.reader.left_over_bytes()
     }
 
-    /// Reads whole samples, as they are in memory, into `out`. Returns the number of bytes read; 0
-    /// at the end of the last pass. From a regular file it fills `out`, also across two passes,
-    /// until the end.
+    /// Reads whole samples in their layout in memory into `out`. Returns the number of bytes read;
+    /// 0 after the last pass. From a regular file, a read fills `out` until the end of the last
+    /// pass, also across two passes.
     ///
     /// # Errors
     /// Reading fails, the file has shrunk, or a pipe ended inside a sample (all whole samples
@@ -149,12 +149,12 @@ impl IqFileReader {
             return Err(FormatError::Buffer { path, bytes, format: self.format.scalar(), size });
         }
         let mut filled = self.reader.read(out)?;
-        // A read ends where the metadata of SigMF change.
+        // A single read stops where the SigMF metadata change.
         while !self.reader.is_stream() && out.len() - filled >= size {
             match self.reader.read(&mut out[filled..]) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
-                // The samples before are returned first. The same error comes again.
+                // Return the samples before the error first. The next read returns the same error.
                 Err(_) if filled > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -162,11 +162,11 @@ impl IqFileReader {
         Ok(filled)
     }
 
-    /// Reads samples in the file's own type, without conversion. Returns their number; 0 at the
-    /// end.
+    /// Reads samples in the format of the file, without conversion. Returns the number of samples;
+    /// 0 at the end.
     ///
     /// # Errors
-    /// As [`read`](Self::read). Also if the file holds another type.
+    /// The errors of [`read`](Self::read). Also if the file has another format.
     pub fn read_raw<T: RawSample>(&mut self, out: &mut [T]) -> Result<usize, FormatError> {
         if T::FORMAT != self.format {
             let path = self.path().to_owned();
@@ -176,11 +176,11 @@ impl IqFileReader {
         Ok(self.read(bytemuck::cast_slice_mut(out))? / self.format.bytes_per_sample())
     }
 
-    /// Reads samples, converted as described for [`SampleFormat`]. Returns their number; 0 at the
-    /// end.
+    /// Reads samples, converted as described for [`SampleFormat`]. Returns the number of samples; 0
+    /// at the end.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub fn read_samples(&mut self, out: &mut [Complex<f32>]) -> Result<usize, FormatError> {
         if self.format == SampleFormat::Cf32 {
             return self.read_raw(out);
@@ -203,8 +203,8 @@ impl IqFileReader {
                         break Ok(done);
                     }
                 }
-                // The samples before are returned first. The same error comes again, because the
-                // file has not advanced.
+                // Return the samples before the error first. The next read returns the same error,
+                // because the file has not advanced.
                 Err(_) if done > 0 => break Ok(done),
                 Err(error) => break Err(error),
             }
@@ -320,7 +320,7 @@ mod tests {
 
         use super::*;
 
-        /// Creates a FIFO into which a thread writes these bytes, a few at a time.
+        /// Creates a FIFO. A thread writes these bytes to it, a few at a time.
         fn fifo(dir: &Path, bytes: &'static [u8], step: usize) -> PathBuf {
             let path = dir.join("fifo");
             assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -328,7 +328,7 @@ mod tests {
             std::thread::spawn(move || {
                 let mut file = File::create(writer).unwrap();
                 for part in bytes.chunks(step) {
-                    // The reader may be closed.
+                    // The reader may already be closed.
                     if file.write_all(part).is_err() {
                         return;
                     }

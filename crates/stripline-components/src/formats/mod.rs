@@ -7,11 +7,13 @@
 //! | `sigmf.rs`, `sigmf/json.rs` | the metadata of SigMF recordings; `utc.rs`: their times |
 //! | `sigmf/archive.rs` | the recording in a SigMF archive |
 //! | `file_reader.rs` | the samples of files of all formats |
-//! | `file_kind.rs`, `header.rs` | what a file is by its first bytes; the headers of WAV and numpy |
-//! | `file_input.rs`, `segments.rs` | the bytes of its samples; their indexes, times and frequencies |
+//! | `file_kind.rs`, `header.rs` | the kind of a file from its first bytes; the headers of WAV and
+//! numpy |
+//! | `file_input.rs`, `segments.rs` | the bytes of samples; the indexes, times and frequencies of
+//! samples |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
-//! | `output.rs` | the one way in which a file is opened for writing |
-//! | `steps.rs` | the steps of a stream, and what is missing between its packets |
+//! | `output.rs` | opening files for writing, for all writers |
+//! | `steps.rs` | the steps of a stream, and the samples missing between packets |
 //! | `stream_writer.rs` | the samples of a stream to a raw file or SigMF |
 //! | `recording.rs` | recordings of ports of any type |
 //! | `packet_values.rs` | the samples of packets of any type as values |

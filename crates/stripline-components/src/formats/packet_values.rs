@@ -6,19 +6,19 @@ use stripline::payload::{Field, Layout, Numeric, Scalar, ScalarValue, TypeName, 
 /// The content of a packet.
 #[derive(Debug, PartialEq)]
 pub(crate) enum PacketValues {
-    /// Samples: how many there are, and the first of them. A complex number is an array of two, and
-    /// a structure an object.
+    /// The number of samples, and the first of them. A complex number is an array of two numbers,
+    /// and a structure is an object.
     Samples { count: usize, values: Vec<Value> },
     /// A message.
     Message(Value),
     /// Bytes of a type without a layout, in hexadecimal digits.
     Hex(String),
-    /// Bytes that are none of their type.
+    /// An error: the bytes are not of their type.
     Invalid(String),
 }
 
-/// Returns the content of a packet, up to `max` samples of it. Every type is decoded here and
-/// nowhere else.
+/// Returns the content of a packet, with up to `max` samples. Only this function decodes packets of
+/// every type.
 pub(crate) fn content(payload: &TypeName, bytes: &[u8], max: usize) -> PacketValues {
     let name = payload.as_str();
     let builtin = Scalar::parse(name).map(Layout::of_scalar);
@@ -62,7 +62,7 @@ fn field_value(field: &Field, sample: &[u8]) -> Value {
     array(field.dimensions(), field.layout(), bytes.unwrap_or_default())
 }
 
-/// Returns an element, or the array of them with these dimensions.
+/// Returns an element, or the array of elements with these dimensions.
 fn array(dimensions: &[usize], element: &Layout, bytes: &[u8]) -> Value {
     let [length, inner @ ..] = dimensions else { return sample(element, bytes) };
     let part = (bytes.len() / length.max(&1)).max(1);
@@ -73,12 +73,12 @@ fn real(number: Numeric) -> Value {
     match number {
         Numeric::Unsigned(number) => number.into(),
         Numeric::Signed(number) => number.into(),
-        // As many digits as the shorter type needs: 0.1, not 0.10000000149011612.
+        // Print as many digits as the shorter type needs: 0.1, not 0.10000000149011612.
         Numeric::F32(_) | Numeric::F64(_) => float(number.to_string()),
     }
 }
 
-/// Returns a number from its digits; one that is not finite stays a text.
+/// Returns a number from its digits; a number that is not finite stays a text.
 fn float(digits: String) -> Value {
     let number = digits.parse().ok().and_then(Number::from_f64);
     number.map_or(Value::String(digits), Value::Number)

@@ -67,7 +67,7 @@ impl SampleFormat {
         Scalar::parse(self.name()).expect("its name is that of a built-in type")
     }
 
-    /// Returns the format of samples of a type; `None`: they are none of these.
+    /// Returns the format for samples of a type; `None`: there is no such format.
     pub fn of_scalar(scalar: Scalar) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.scalar() == scalar)
     }
@@ -171,7 +171,7 @@ impl FromStr for SampleFormat {
     }
 }
 
-/// Returns whether a number is beyond full scale, so that an integer cannot have it.
+/// Returns whether a number is beyond full scale, so that an integer format cannot hold it.
 pub(super) fn is_clipped(x: f32) -> bool {
     x.is_nan() || x.abs() > 1.0
 }

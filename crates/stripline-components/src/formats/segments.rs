@@ -1,10 +1,10 @@
-//! The parts of a file with an index, a time and a frequency of their own.
+//! The segments of a file, each with its own index, time and frequency.
 
 use super::sigmf::{SigMfCapture, SigMfMeta};
 use super::utc::utc_ns;
 use crate::text::counted;
 
-/// The place of a sample in the stream that was recorded.
+/// The position of a sample in the recorded stream.
 ///
 /// ```
 /// let place = stripline_components::formats::FilePlace::default();
@@ -12,36 +12,36 @@ use crate::text::counted;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FilePlace {
-    /// Its index, all channels counted.
+    /// The index of the sample, counted over all channels.
     pub sample_index: u64,
-    /// Its time in nanoseconds since the Unix epoch, if the file has it.
+    /// The time of the sample in nanoseconds since the Unix epoch, if the file states it.
     pub time_ns: Option<i64>,
-    /// The centre frequency in Hz, if the file has it.
+    /// The centre frequency in Hz, if the file states it.
     pub frequency_hz: Option<f64>,
 }
 
-/// A part of a file, from one sample of it on.
+/// A part of a file that begins at a sample.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    /// Its first sample, counted in the file.
+    /// The first sample, counted in the file.
     start: u64,
     place: FilePlace,
 }
 
-/// All parts of a file, and the place that reading has reached. One channel is counted.
+/// The segments of a file, and the current position of the reader. Samples are counted per channel.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
     sample_rate_hz: Option<f64>,
-    /// By ascending start, the first at 0. There is at least one.
+    /// The segments by ascending start. The first starts at 0, and there is at least one.
     segments: Vec<Segment>,
-    /// Samples in a pass; `None`: unknown, and there is one pass.
+    /// The number of samples in a pass; `None`: unknown, and there is one pass.
     pass: Option<u64>,
-    /// The segment and the sample that reading has reached in this pass.
+    /// The current segment, and the current sample in this pass.
     at: usize,
     sample: u64,
-    /// Added to the indexes, because of the passes before this one.
+    /// The offset that is added to the indexes, because of the passes before this one.
     base: u64,
-    /// Whether samples have times: only those of the first pass do.
+    /// Whether this is the first pass: only samples of the first pass have times.
     is_first_pass: bool,
 }
 
@@ -52,13 +52,13 @@ impl Segments {
         Self::new(sample_rate_hz, vec![Segment { start: 0, place }])
     }
 
-    /// Returns the captures of a SigMF recording as segments. What comes before the first of them
-    /// has neither time nor frequency.
+    /// Returns the captures of a SigMF recording as segments. Samples before the first capture have
+    /// neither time nor frequency.
     pub(super) fn of_sigmf(meta: &SigMfMeta) -> Self {
         let mut segments: Vec<Segment> = Vec::with_capacity(meta.captures.len() + 1);
         for capture in &meta.captures {
             let start = capture.sample_start.saturating_sub(meta.offset);
-            // Without an index, it goes on from the capture before.
+            // Without an index, the capture continues the index of the capture before.
             let index = capture.global_index.unwrap_or_else(|| match segments.last() {
                 Some(before) => before.place.sample_index.saturating_add(start - before.start),
                 None => capture.sample_start,
@@ -84,8 +84,8 @@ impl Segments {
         Self { sample_rate_hz, segments, pass: None, at: 0, sample: 0, base: 0, is_first_pass: true }
     }
 
-    /// Limits them to a file of so many samples, at least one. Returns notes for the file's user
-    /// about the captures that are not used as they are.
+    /// Limits the segments to a file with this number of samples, at least one. Returns notes for
+    /// the user of the file about captures that are not used as they are.
     pub(super) fn limit(&mut self, samples: u64, meta: Option<&SigMfMeta>) -> Vec<String> {
         self.pass = Some(samples);
         let mut notes = Vec::new();
@@ -121,7 +121,7 @@ impl Segments {
             ));
         }
         let mut wrong = captures.filter_map(|(index, capture)| {
-            // The first nanosecond of 1970 stands for no time.
+            // The first nanosecond of 1970 would mean "no time".
             let is_none = |text: &&str| utc_ns(text).is_none_or(|time| time == 0);
             capture.datetime.as_deref().filter(is_none).map(|text| (index, text))
         });
@@ -134,7 +134,7 @@ impl Segments {
         notes
     }
 
-    /// Returns the number of samples that are missing between a segment and the one before it.
+    /// Returns the number of samples that are missing between a segment and the segment before.
     fn lost_before(&self, at: usize) -> u64 {
         let Some(before) = at.checked_sub(1).map(|before| self.segments[before]) else { return 0 };
         let Segment { start, place } = self.segments[at];
@@ -142,7 +142,7 @@ impl Segments {
         place.sample_index.saturating_sub(follows)
     }
 
-    /// Returns the place of the next sample.
+    /// Returns the position of the next sample.
     pub(super) fn place(&self) -> FilePlace {
         let Segment { start, place } = self.segments[self.at];
         let behind = self.sample - start;
@@ -156,8 +156,8 @@ impl Segments {
         FilePlace { sample_index: index, time_ns, ..place }
     }
 
-    /// Returns the number of samples up to where the next segment or pass begins. A file of one
-    /// segment without a time has no such limit.
+    /// Returns the number of samples before the next segment or pass begins. A file with one
+    /// segment and no time has no such limit.
     pub(super) fn frames_left(&self) -> u64 {
         let next = match self.segments.get(self.at + 1) {
             Some(next) => Some(next.start),
@@ -167,7 +167,7 @@ impl Segments {
         next.map_or(u64::MAX, |next| next - self.sample)
     }
 
-    /// Goes on by so many samples that were read.
+    /// Advances by a number of samples that were read.
     pub(super) fn advance(&mut self, samples: u64) {
         self.sample = self.sample.saturating_add(samples);
         if let Some(pass) = self.pass.filter(|pass| self.sample >= *pass)
@@ -239,7 +239,7 @@ mod tests {
                 place(400, Some(1_000_400_000), Some(1e8)),
                 place(6000, Some(1_006_000_000), Some(4e8)),
                 place(6500, None, None),
-                // The second pass goes on behind the first one.
+                // The second pass continues the index of the first.
                 place(7000, None, Some(1e8)),
             ]
         );

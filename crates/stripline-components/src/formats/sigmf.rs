@@ -20,19 +20,19 @@ mod json;
 
 /// The longest metadata accepted, in bytes.
 pub const SIGMF_META_BYTES_MAX: u64 = 16 << 20;
-/// The most captures of a recording.
+/// The maximum number of captures of a recording.
 const CAPTURES_MAX: usize = 1 << 17;
-/// The most names of recordings in a message.
+/// The maximum number of recordings named in a message.
 const NAMES_SHOWN: usize = 16;
 
 /// The format version of written files.
 const VERSION: &str = "1.0.0";
-/// The highest sample rate and the farthest frequency, in Hz (the specification's own limit on
+/// The highest sample rate and the highest frequency, in Hz (the limit of the specification for
 /// frequencies).
 const HZ_MAX: f64 = 1e12;
 
-/// The metadata of a recording that are needed to play it. Unknown keys, extensions and annotations
-/// are ignored.
+/// The metadata that are needed to play a recording. Unknown keys, extensions and annotations are
+/// ignored.
 ///
 /// ```
 /// use stripline_components::formats::{SampleFormat, SigMfMeta};
@@ -51,24 +51,24 @@ const HZ_MAX: f64 = 1e12;
 pub struct SigMfMeta {
     /// The type of the samples (`core:datatype`).
     pub format: Scalar,
-    /// Whether their numbers are big-endian.
+    /// Whether the numbers in samples are big-endian.
     pub is_big_endian: bool,
-    /// The number of channels that take turns, sample by sample (`core:num_channels`).
+    /// The number of interleaved channels (`core:num_channels`).
     pub channels: u32,
     /// The index of the first sample of the data file (`core:offset`). The starts of captures count
     /// from the same zero.
     pub offset: u64,
     /// The sample rate of each channel in Hz, above 0, at most 10^12.
     pub sample_rate_hz: Option<f64>,
-    /// The version of SigMF, as `1.2.0`.
+    /// The version of SigMF, for example `1.2.0`.
     pub version: String,
     /// A description of the recording.
     pub description: Option<String>,
     /// The author of the recording.
     pub author: Option<String>,
-    /// The hardware that recorded it (`core:hw`).
+    /// The hardware of the recording (`core:hw`).
     pub hardware: Option<String>,
-    /// The software that recorded it.
+    /// The software of the recording (`core:recorder`).
     pub recorder: Option<String>,
     /// The licence of the recording, usually a URL.
     pub license: Option<String>,
@@ -79,20 +79,20 @@ pub struct SigMfMeta {
 /// A segment of a recording: values that are valid from one sample on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SigMfCapture {
-    /// The first sample's index, from that of the file's first sample on ([`SigMfMeta::offset`]).
+    /// The index of the first sample, counted from the same zero as [`SigMfMeta::offset`].
     pub sample_start: u64,
-    /// The first sample's index in the stream that was recorded (`core:global_index`). Where
-    /// samples are missing, it is ahead of the samples in the file.
+    /// The index of the first sample in the recorded stream (`core:global_index`). It runs ahead of
+    /// the index in the file if samples are missing.
     pub global_index: Option<u64>,
     /// The centre frequency in Hz, at most 10^12 in magnitude.
     pub frequency_hz: Option<f64>,
-    /// The first sample's time in UTC (ISO 8601, see [`utc_datetime`](super::utc_datetime)),
+    /// The time of the first sample in UTC (ISO 8601, see [`utc_datetime`](super::utc_datetime)),
     /// unchanged from the file.
     pub datetime: Option<String>,
 }
 
 impl SigMfMeta {
-    /// Creates metadata that have only a type.
+    /// Creates metadata with only a sample type.
     pub fn new(format: impl Into<Scalar>) -> Self {
         Self {
             format: format.into(),
@@ -110,14 +110,16 @@ impl SigMfMeta {
         }
     }
 
-    /// Parses metadata; `path` is for messages only. What is clear is read: a byte order mark,
-    /// whole numbers such as `0.0`, numbers in quotes, and metadata without a version.
+    /// Parses metadata; `path` is for messages only. Deviations with a clear meaning are accepted:
+    /// a byte order mark, whole numbers such as `0.0`, numbers in quotes, and metadata without a
+    /// version.
     ///
     /// # Errors
-    /// More than [`SIGMF_META_BYTES_MAX`] bytes, no JSON, or a missing required key.
+    /// The metadata have more than [`SIGMF_META_BYTES_MAX`] bytes, are not JSON, or lack a required
+    /// key.
     ///
-    /// An impossible value (a negative rate), or one for which the samples would be misread (an
-    /// unknown datatype, header bytes).
+    /// A value is impossible (a negative rate), or the samples would be misread (an unknown
+    /// datatype, header bytes).
     pub fn parse(json: &[u8], path: &Path) -> Result<Self, FormatError> {
         json::parse(json, path).map(|(meta, _)| meta)
     }
@@ -125,9 +127,9 @@ impl SigMfMeta {
     /// Returns the metadata as JSON; `path` is for messages only.
     ///
     /// # Errors
-    /// A value that [`parse`](Self::parse) would refuse.
+    /// A value is refused by [`parse`](Self::parse).
     pub fn to_json(&self, path: &Path) -> Result<String, FormatError> {
-        // Every written file can be read.
+        // Validate, so that every written file can be read.
         self.check(path)?;
         let file = MetaFile {
             global: Global {
@@ -206,8 +208,8 @@ impl SigMfMeta {
     }
 }
 
-/// Returns the error for a key with a value that is not possible. The problem ends with the remedy,
-/// behind a colon.
+/// Returns the error for a key with an impossible value. The problem ends with a colon and the
+/// remedy.
 fn refuse(path: &Path, field: &str, value: impl ToString, problem: &'static str) -> FormatError {
     let value = value.to_string();
     let value = match value.char_indices().nth(60) {
@@ -217,7 +219,7 @@ fn refuse(path: &Path, field: &str, value: impl ToString, problem: &'static str)
     FormatError::MetaField { path: path.to_owned(), field: field.to_owned(), value, problem }
 }
 
-/// A recording on disk: its metadata and its files.
+/// A recording on disk: the metadata and the paths of the files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SigMfRecording {
     /// The metadata.
@@ -226,19 +228,19 @@ pub struct SigMfRecording {
     pub meta_path: PathBuf,
     /// The `.sigmf-data` file, or the archive.
     pub data_path: PathBuf,
-    /// The bytes of the samples in an archive; `None`: the whole data file.
+    /// The byte range of the samples in an archive; `None`: the whole data file.
     pub archived: Option<Range<u64>>,
 }
 
 impl SigMfRecording {
-    /// Reads the metadata of a recording; `path` is its `.sigmf-meta` or its `.sigmf-data` file, or
-    /// an archive (`.sigmf`) with this recording alone.
+    /// Reads the metadata of a recording. `path` is the `.sigmf-meta` or the `.sigmf-data` file, or
+    /// an archive (`.sigmf`) with a single recording.
     ///
     /// # Errors
-    /// No such file, no data file beside it, or metadata that [`SigMfMeta::parse`] refuses.
+    /// The file or its data file does not exist, or [`SigMfMeta::parse`] refuses the metadata.
     ///
-    /// An archive of several recordings, or a collection (`.sigmf-collection`): the error names
-    /// them.
+    /// The file is an archive of several recordings, or a collection (`.sigmf-collection`): the
+    /// error names the recordings.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
         match ending(path).as_deref() {
             Some("sigmf") => return archive::open(path),
@@ -259,7 +261,7 @@ impl SigMfRecording {
     }
 }
 
-/// Returns the error for a collection, which names its recordings.
+/// Returns the error for a collection, with the names of the recordings.
 fn collection(path: &Path) -> Result<FormatError, FormatError> {
     let names = json::streams(&read_text(path)?, path)?;
     let (path, what) = (path.to_owned(), "a SigMF collection");
@@ -269,7 +271,7 @@ fn collection(path: &Path) -> Result<FormatError, FormatError> {
     })
 }
 
-/// Returns names as part of a message, the first few of them.
+/// Returns the first of the names, as part of a message.
 fn listed(names: &[String]) -> String {
     let shown = names.iter().take(NAMES_SHOWN).map(|name| format!("`{}`", printable(name, 100)));
     let more = match names.len().saturating_sub(NAMES_SHOWN) {
@@ -279,8 +281,8 @@ fn listed(names: &[String]) -> String {
     shown.collect::<Vec<_>>().join(", ") + &more
 }
 
-/// Returns whether `path` names a SigMF recording by `.sigmf-meta` or `.sigmf-data`, an archive by
-/// `.sigmf`, or a collection by `.sigmf-collection`. Capitals count as small letters.
+/// Returns whether the extension of `path` is `.sigmf-meta` or `.sigmf-data` (a recording),
+/// `.sigmf` (an archive), or `.sigmf-collection` (a collection), in capitals or small letters.
 pub fn is_sigmf(path: &Path) -> bool {
     let ending = ending(path);
     matches!(ending.as_deref(), Some("sigmf-meta" | "sigmf-data" | "sigmf" | "sigmf-collection"))
@@ -290,7 +292,7 @@ fn ending(path: &Path) -> Option<String> {
     path.extension()?.to_str().map(str::to_ascii_lowercase)
 }
 
-/// Returns the file of a recording with this ending, which may have capitals on the disk.
+/// Returns the file of a recording with this extension, which may be in capitals on the disk.
 fn sibling(path: &Path, wanted: &str) -> PathBuf {
     if ending(path).as_deref() == Some(wanted) {
         return path.to_owned();
@@ -306,26 +308,26 @@ fn sibling(path: &Path, wanted: &str) -> PathBuf {
     alike.min().unwrap_or(small)
 }
 
-/// Reads a file of metadata.
+/// Reads a metadata file.
 fn read_text(path: &Path) -> Result<Vec<u8>, FormatError> {
     let read = |file: File| -> io::Result<Vec<u8>> {
         if file.metadata()?.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
         let mut json = Vec::new();
-        // One byte more than the limit; the file's reported length is not used.
+        // Read one byte more than the limit. The length that the file system reports is not used.
         file.take(SIGMF_META_BYTES_MAX + 1).read_to_end(&mut json)?;
         Ok(json)
     };
     File::open(path).and_then(read).map_err(|source| FormatError::open(path, "open", source))
 }
 
-/// The JSON that is written.
+/// The JSON of a written metadata file.
 #[derive(Serialize)]
 struct MetaFile<'a> {
     global: Global<'a>,
     captures: Vec<Capture<'a>>,
-    /// Required, also if there are none.
+    /// SigMF requires the key, even without annotations.
     annotations: [(); 0],
 }
 

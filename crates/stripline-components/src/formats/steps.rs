@@ -1,4 +1,4 @@
-//! The places in a stream at which samples are missing, or its description changes.
+//! Detection of the places in a stream at which samples are missing or the description changes.
 
 use std::mem;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use stripline::{Gap, StreamInfo};
 
 use crate::dsp::Frames;
 
-/// A time that differs by more from the one expected is a step.
+/// A time that differs from the expected time by more than this is a step.
 const STEP_NS: i64 = 1000;
 
-/// The place of a packet in its stream.
+/// The position of a packet in its stream.
 ///
 /// ```
 /// use stripline_components::formats::SamplePlace;
@@ -20,15 +20,15 @@ const STEP_NS: i64 = 1000;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SamplePlace {
-    /// The number of its first sample within the stream.
+    /// The index of the first sample within the stream.
     pub sample_index: u64,
-    /// The time of its first sample, in nanoseconds since the Unix epoch; 0: unknown.
+    /// The time of the first sample, in nanoseconds since the Unix epoch; 0: unknown.
     pub time_ns: i64,
-    /// The number of its samples.
+    /// The number of samples.
     pub samples: u64,
 }
 
-/// A search for the places in a stream at which samples are missing, or its description changes.
+/// A tracker of the places in a stream at which samples are missing or the description changes.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -45,7 +45,7 @@ pub struct SamplePlace {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct StepTracker {
-    /// What the last segment began with.
+    /// The description and the position at the start of the last segment.
     start: Option<(Arc<StreamInfo>, SamplePlace)>,
     next_index: u64,
     is_interrupted: bool,
@@ -54,8 +54,8 @@ pub struct StepTracker {
 }
 
 impl StepTracker {
-    /// Adds the next packet, with the gap that was reported before it. Returns whether a segment
-    /// begins with it: index, time or description do not follow from the packet before.
+    /// Adds the next packet, with the gap that was reported before it. Returns whether the packet
+    /// begins a segment: its index, time or description does not continue the packet before.
     pub fn packet(&mut self, stream: &Arc<StreamInfo>, place: SamplePlace, gap: Option<&Gap>) -> bool {
         let is_same =
             self.start.as_ref().is_some_and(|(last, _)| Arc::ptr_eq(last, stream) || last == stream);
@@ -77,18 +77,18 @@ impl StepTracker {
         begins
     }
 
-    /// Makes the next packet begin a segment, as the first one of another sender.
+    /// Makes the next packet begin a segment, like the first packet of another sender.
     pub fn interrupt(&mut self) {
         self.is_interrupted = true;
     }
 
-    /// Adds a gap behind the last packet.
+    /// Adds a gap after the last packet.
     pub fn gap_at_end(&mut self, gap: &Gap) {
         self.places += 1;
         self.missing = self.missing.saturating_add(gap.samples);
     }
 
-    /// Returns the number of samples that are missing, as far as it can be counted.
+    /// Returns the number of missing samples, as far as they can be counted.
     pub fn missing(&self) -> u64 {
         self.missing
     }
@@ -98,7 +98,7 @@ impl StepTracker {
         self.places
     }
 
-    /// Returns whether the time of a packet differs from the one that follows from the segment.
+    /// Returns whether the time of a packet differs from the time expected from the segment.
     fn time_steps(&self, place: SamplePlace) -> bool {
         let Some((stream, start)) = self.start.as_ref().filter(|_| place.time_ns != 0) else { return false };
         if start.time_ns == 0 {
@@ -111,36 +111,36 @@ impl StepTracker {
     }
 }
 
-/// The packets of a stream in whole frames of its channels, with the steps between them.
+/// The packets of a stream in whole frames, with the steps between them.
 ///
-/// A frame has one sample of each channel. At a step, a frame in part is left out and counted as
+/// A frame has one sample of each channel. At a step, an incomplete frame is dropped and counted as
 /// missing.
 #[derive(Clone, Debug)]
 pub(crate) struct FrameSteps<T> {
-    /// The items of a sample.
+    /// The number of items in a sample.
     width: u64,
     frames: Frames<T>,
     steps: StepTracker,
     stream: Option<Arc<StreamInfo>>,
-    /// The index behind the last packet.
+    /// The index after the last packet.
     next_index: u64,
-    /// Index and time of the packet in which the frame in part began.
+    /// The index and time of the packet in which the incomplete frame began.
     begun: (u64, i64),
     is_interrupted: bool,
     missing: u64,
     places: u64,
 }
 
-/// Whole frames of a packet.
+/// The whole frames of a packet.
 pub(crate) struct FramePart<'a, T> {
-    /// Whether a segment begins with them.
+    /// Whether the frames begin a segment.
     pub(crate) begins: bool,
     pub(crate) place: SamplePlace,
     pub(crate) items: &'a [T],
 }
 
 impl<T: Copy> FrameSteps<T> {
-    /// Creates a search in frames of `channels` samples. A sample has `width` items.
+    /// Creates a tracker for frames of `channels` samples. A sample has `width` items.
     pub(crate) fn new(channels: usize, width: usize) -> Self {
         Self {
             width: width as u64,
@@ -155,15 +155,15 @@ impl<T: Copy> FrameSteps<T> {
         }
     }
 
-    /// Returns the search for the next file of the stream, with this number of channels. Samples
-    /// that are missing between the two files are counted there.
+    /// Returns the tracker for the next file of the stream, with this number of channels. It counts
+    /// the samples that are missing between the two files.
     pub(crate) fn next_file(&self, channels: usize) -> Self {
         let (stream, next_index) = (self.stream.clone(), self.next_index);
         Self { stream, next_index, ..Self::new(channels, self.width as usize) }
     }
 
-    /// Takes the next packet, with the gap that was reported before it. Returns the whole frames
-    /// that are there now, which may be none.
+    /// Adds the next packet, with the gap that was reported before it. Returns the frames that are
+    /// now complete, if any.
     pub(crate) fn push<'a>(
         &'a mut self,
         stream: &Arc<StreamInfo>,
@@ -172,7 +172,7 @@ impl<T: Copy> FrameSteps<T> {
         items: &'a [T],
     ) -> FramePart<'a, T> {
         let is_same = self.stream.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream) || last == stream);
-        // A retuned stream has the same name, and its samples count on.
+        // A retuned stream has the same name and continues to count the samples.
         let counts_on = self.stream.as_ref().is_some_and(|last| last.id == stream.id);
         let index = place.sample_index;
         let is_next = index == self.next_index && gap.is_none();
@@ -188,14 +188,14 @@ impl<T: Copy> FrameSteps<T> {
             self.stream = Some(Arc::clone(stream));
         }
         self.next_index = index.saturating_add(place.samples);
-        // Items are counted from a frame near the packet: an index may be too large for that.
+        // Count items from a frame near the packet: the index in items might overflow.
         let channels = self.frames.channels() as u64 / self.width;
         let near = index % channels + channels;
         let (first, length) = (near * self.width, items.len());
         let is_between = self.frames.waiting() == 0;
         let (start, items) = self.frames.push(first, items);
         if is_between && start > first {
-            // The rest of a frame that has begun elsewhere.
+            // The packet begins with the rest of a frame that began elsewhere.
             self.missing += (start - first).min(length as u64) / self.width;
             self.places = self.places.max(1);
         }
@@ -220,36 +220,36 @@ impl<T: Copy> FrameSteps<T> {
         FramePart { begins, place, items }
     }
 
-    /// Makes the next packet begin a segment, as the first one of another sender.
+    /// Makes the next packet begin a segment, like the first packet of another sender.
     pub(crate) fn interrupt(&mut self) {
         self.is_interrupted = true;
     }
 
-    /// Counts samples that are missing before the first packet, where a file is continued.
+    /// Counts samples that are missing before the first packet, when a file is continued.
     pub(crate) fn skipped(&mut self, samples: u64) {
         self.missing = self.missing.saturating_add(samples);
         self.places += u64::from(samples > 0);
     }
 
-    /// Ends the stream, with the gap behind its last packet. A frame in part is missing.
+    /// Ends the stream, with the gap after the last packet. An incomplete frame counts as missing.
     pub(crate) fn end(&mut self, gap: Option<&Gap>) {
         self.places += u64::from(self.drop_part() > 0 || gap.is_some());
         self.missing = self.missing.saturating_add(gap.map_or(0, |gap| gap.samples));
     }
 
-    /// Returns the index behind the last packet.
+    /// Returns the index after the last packet.
     pub(crate) fn next_index(&self) -> u64 {
         self.next_index
     }
 
-    /// Leaves out a frame in part, which is missing then. Returns the number of its samples.
+    /// Drops an incomplete frame and counts its samples as missing. Returns the number of samples.
     fn drop_part(&mut self) -> u64 {
         let samples = self.frames.restart() as u64 / self.width;
         self.missing += samples;
         samples
     }
 
-    /// Returns the number of samples that are missing, as far as it can be counted.
+    /// Returns the number of missing samples, as far as they can be counted.
     pub(crate) fn missing(&self) -> u64 {
         self.missing
     }
@@ -302,7 +302,8 @@ mod tests {
         };
         assert_eq!(packet(0, None), (true, 0, 0));
         assert_eq!(packet(30, Some(&gap(20))), (true, 20, 1));
-        // A sender that was started again counts from 0; how much is missing is not reported.
+        // A sender that was started again counts from 0; the number of missing samples is not
+        // reported.
         assert_eq!(packet(0, Some(&gap(0))), (true, 20, 2));
         assert_eq!(packet(10, None), (false, 20, 2));
         steps.gap_at_end(&gap(7));
@@ -328,7 +329,8 @@ mod tests {
     #[test]
     fn the_largest_indexes_are_kept() {
         let mut frames = FrameSteps::new(3, 16);
-        // Three of four samples are a frame, and the fourth is one with the next eight.
+        // The first three of four samples are a frame. The fourth begins a frame with the next
+        // eight.
         let first = u64::MAX - 15;
         for (index, samples, whole_from, whole) in [(first, 4, first, 3), (first + 4, 8, first + 3, 9)] {
             let place = SamplePlace { sample_index: index, time_ns: 0, samples };
@@ -356,7 +358,8 @@ mod tests {
             found.extend_from_slice(part.items);
         }
         frames.end(None);
-        // 6 and 7 before the gap, 10 and 11 behind it; 15 before the retuning, 16 and 17 behind it.
+        // Missing: 6 and 7 before the gap, 10 and 11 after it; 15 before the retuning, 16 and 17
+        // after it.
         let whole = (0..6).chain(12..15).chain(18..21);
         assert_eq!(found, whole.flat_map(|index| [2 * index, 2 * index + 1]).collect::<Vec<u64>>());
         assert_eq!(starts, [(0, 1_000_000), (12, 1_012_000), (18, 1_018_000)]);

@@ -20,9 +20,9 @@ pub fn utc_datetime(time: SystemTime) -> String {
     rfc3339(time)
 }
 
-/// Returns the nanoseconds from 1970 to a time of ISO 8601, as `2024-02-29T12:34:56.5Z`. Without
-/// `Z` or an offset such as `+01:00` it is one in UTC. `None`: no such time, or one that 64 bits of
-/// nanoseconds do not reach.
+/// Returns the nanoseconds from 1970 to a time in ISO 8601, such as `2024-02-29T12:34:56.5Z`. A
+/// time without `Z` or an offset such as `+01:00` is in UTC. `None`: the text is no such time, or
+/// the nanoseconds do not fit in 64 bits.
 ///
 /// ```
 /// use stripline_components::formats::utc_ns;
@@ -48,7 +48,7 @@ pub fn utc_ns(text: &str) -> Option<i64> {
 }
 
 /// Returns the seconds from 1970 to year, month, day, hour, minute and second in UTC. The second
-/// may be 60, of a leap second.
+/// may be 60, for a leap second.
 pub(super) fn seconds_of([year, month, day, hour, minute, second]: [i64; 6]) -> Option<i64> {
     let is_leap_year = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let last_day = match month {
@@ -84,7 +84,7 @@ fn without_offset(time: &str) -> Option<(&str, i64)> {
     (hours < 24 && minutes < 60).then_some((time, sign * (hours * 3600 + minutes * 60)))
 }
 
-/// Returns three numbers of digits alone, with a character between them.
+/// Returns three numbers that consist of digits only, separated by a character.
 fn numbers(text: &str, between: char) -> Option<[i64; 3]> {
     let number = |part: &str| {
         let is_number =

@@ -9,26 +9,26 @@ use super::canvas::{CHAR_HEIGHT, CHAR_WIDTH, Canvas};
 use super::colour_map::colour;
 use super::output::{Existing, write_whole};
 
-/// The most columns, and the most lines, of a waterfall.
+/// The maximum number of columns, and of lines, of a waterfall.
 pub const WATERFALL_SIZE_MAX: usize = 4096;
 
-/// The least range of levels that is shown, in dB.
+/// The smallest range of levels that is shown, in dB.
 const RANGE_DB_MIN: f32 = 10.0;
-/// Of the levels, this part lies below the range that is chosen without limits given.
+/// The fraction of the levels that lies below the automatic range.
 const FLOOR_PART: f64 = 0.05;
 
 const TEXT: [u8; 3] = [220, 220, 220];
-/// Pixels around the picture: for times and for levels.
+/// The margins of the picture for times and levels, in pixels.
 const LEFT: usize = 12 * CHAR_WIDTH;
 const RIGHT: usize = 16 + 10 * CHAR_WIDTH;
 const TOP: usize = 8;
 const BOTTOM: usize = 8 + 2 * CHAR_HEIGHT;
 
-/// Rows of levels over time, as many as a picture has lines.
+/// Rows of levels over time, reduced to the lines of a picture.
 ///
 /// A row that is longer than the picture is wide is reduced to the highest level of each column.
-/// When all lines are used, each two become one, with the higher level of both; a line then stands
-/// for twice as many rows. So the picture has the whole time, and its memory is bounded.
+/// When all lines are used, pairs of lines are merged into one, with the higher level of both; a
+/// line then stands for twice as many rows. So the picture covers the whole time in bounded memory.
 ///
 /// ```
 /// use stripline_components::formats::Waterfall;
@@ -44,29 +44,29 @@ pub struct Waterfall {
     columns_max: usize,
     lines_max: usize,
     columns: usize,
-    /// The levels of all lines; what is missing is not a number.
+    /// The levels of all lines; NaN: missing.
     cells: Vec<f32>,
     rows_per_line: u64,
-    /// The number of the first row, and the one behind the last.
+    /// The number of the first row, and the number after the last row.
     first: u64,
     next: u64,
-    /// Added to the numbers of rows after they have started anew.
+    /// The offset that is added to the numbers of rows after they have started again.
     offset: u64,
 }
 
 impl Waterfall {
-    /// Creates a waterfall of at most so many columns and lines: 2 to [`WATERFALL_SIZE_MAX`] each;
-    /// other numbers are taken as the nearest of these.
+    /// Creates a waterfall with these maximum numbers of columns and lines, which are clamped to 2
+    /// to [`WATERFALL_SIZE_MAX`].
     pub fn new(columns_max: usize, lines_max: usize) -> Self {
         let [columns_max, lines_max] = [columns_max, lines_max].map(|size| size.clamp(2, WATERFALL_SIZE_MAX));
         let cells = Vec::new();
         Self { columns_max, lines_max, columns: 0, cells, rows_per_line: 1, first: 0, next: 0, offset: 0 }
     }
 
-    /// Adds the row of this number. Rows that are missing before it stay dark.
+    /// Adds the row with this number. Missing rows before it stay dark.
     ///
-    /// All rows have the columns of the first one. A number below the last one starts anew; its row
-    /// follows the last one.
+    /// All rows are drawn with the columns of the first row. If a number is lower than the last
+    /// one, the numbers have started again; the row then follows the last row.
     pub fn add(&mut self, number: u64, levels: &[f32]) {
         if levels.is_empty() {
             return;
@@ -101,14 +101,14 @@ impl Waterfall {
         self.cells.len().checked_div(self.columns).unwrap_or(0)
     }
 
-    /// Returns how many rows a line stands for.
+    /// Returns the number of rows that a line stands for.
     pub fn rows_per_line(&self) -> u64 {
         self.rows_per_line
     }
 
-    /// Writes the waterfall as a PNG file, the first row at the top. It has the axes of the stream,
-    /// and a scale of the levels in dB. `range` has the darkest and the brightest level; `None`:
-    /// chosen so that noise is dark and the highest level bright.
+    /// Writes the waterfall as a PNG file, the first row at the top, with the axes of the stream
+    /// and a scale of the levels in dB. `range` has the darkest and the brightest level. `None`:
+    /// the range is chosen so that noise is dark and the highest level is bright.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -149,7 +149,7 @@ impl Waterfall {
         write_whole(path, existing, &picture)
     }
 
-    /// Returns whether it has no row yet.
+    /// Returns whether the waterfall has no rows yet.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
@@ -171,7 +171,7 @@ impl Waterfall {
     }
 
     fn drawn(&self, stream: &StreamInfo, range: (f32, f32)) -> Canvas {
-        // Small ones are enlarged.
+        // Enlarge small pictures.
         let (wide, high) =
             ((640 / self.columns.max(1)).clamp(1, 64), (256 / self.lines().max(1)).clamp(1, 16));
         let (width, height) = (self.columns * wide, (self.lines() * high).max(64));
@@ -216,7 +216,8 @@ impl Waterfall {
     }
 }
 
-/// Returns the highest level of each of so many columns. Fewer levels than columns are repeated.
+/// Returns the highest level of each column. If there are fewer levels than columns, levels are
+/// repeated.
 pub(crate) fn columns(levels: &[f32], columns: usize) -> impl Iterator<Item = f32> {
     (0..columns).map(move |column| {
         let start = column * levels.len() / columns;
@@ -225,13 +226,13 @@ pub(crate) fn columns(levels: &[f32], columns: usize) -> impl Iterator<Item = f3
     })
 }
 
-/// Returns a level as a part of the range, which may lie outside of 0 to 1.
+/// Returns the position of a level in the range. It may lie outside of 0 to 1.
 pub(crate) fn part(level: f32, (low, high): (f32, f32)) -> f32 {
     (level - low) / (high - low)
 }
 
-/// Returns a range for these levels, at least [`RANGE_DB_MIN`]: without the lowest ones, which are
-/// noise.
+/// Returns a range for these levels, at least [`RANGE_DB_MIN`] wide. The lowest levels, which are
+/// noise, are below the range.
 pub(crate) fn chosen_range(levels: &[f32]) -> (f32, f32) {
     let mut finite: Vec<f32> = levels.iter().copied().filter(|level| level.is_finite()).collect();
     let highest = finite.iter().copied().fold(f32::MIN, f32::max);
@@ -243,9 +244,9 @@ pub(crate) fn chosen_range(levels: &[f32]) -> (f32, f32) {
     (*floor, highest.max(*floor + RANGE_DB_MIN))
 }
 
-/// Returns a value with a decimal prefix before the unit, with the digits that a step needs.
+/// Returns a value with a decimal prefix before the unit, and as many digits as the step needs.
 pub(crate) fn with_unit(value: f64, step: f64, largest: f64, unit: &str) -> String {
-    // A fraction or a count has no prefix.
+    // Fractions and counts have no prefix.
     let has_prefix = matches!(unit, "Hz" | "s" | "m");
     let prefixes =
         [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")];
@@ -255,7 +256,7 @@ pub(crate) fn with_unit(value: f64, step: f64, largest: f64, unit: &str) -> Stri
     let found = prefixes.iter().find(|prefix| fits(prefix)).filter(|_| has_prefix);
     let (factor, prefix) = found.copied().unwrap_or((1.0, ""));
     let digits = (-(step / factor).log10().floor()).clamp(0.0, 9.0) as usize;
-    // The sum turns -0 into 0.
+    // Adding 0 turns -0 into 0.
     let value = value / factor + 0.0;
     let space = if unit.is_empty() { "" } else { " " };
     format!("{value:.digits$}{space}{prefix}{unit}")
@@ -270,7 +271,7 @@ struct Ticks {
 }
 
 impl Ticks {
-    /// Chooses a step such that there are at most so many, at least two.
+    /// Chooses a step that gives at most `count` ticks (at least 2).
     fn new(from: f64, to: f64, unit: &str, count: usize) -> Self {
         let least = (to - from).abs() / count.max(2) as f64;
         let power = 10f64.powf(least.log10().floor());
@@ -278,7 +279,7 @@ impl Ticks {
         Self { from, to, step: step.unwrap_or(power), unit: unit.into() }
     }
 
-    /// Returns the places, from 0 to 1 along the axis, and their labels.
+    /// Returns the positions of the ticks, from 0 to 1 along the axis, and their labels.
     fn labels(&self) -> Vec<(f64, String)> {
         let Self { from, to, step, unit } = self;
         if !(step.is_finite() && *step > 0.0) {
@@ -331,7 +332,7 @@ mod tests {
             let at = |column: usize| pixels[y * width + LEFT + column];
             assert_eq!((at(300), at(299), at(301)), (colour(1.0), colour(0.0), colour(0.0)), "{y}");
         }
-        // Labels stand below and at the left.
+        // Check that labels are drawn below and at the left.
         let is_text = |from: usize, to: usize| pixels[from..to].contains(&TEXT);
         assert!(is_text((TOP + 512 + 8) * width, pixels.len()), "frequencies");
         assert!((TOP..TOP + 512).any(|y| is_text(y * width, y * width + LEFT)), "times");

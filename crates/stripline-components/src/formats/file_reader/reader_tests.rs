@@ -36,7 +36,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Returns a WAV file of two channels of 16 bits.
+/// Returns a WAV file with two channels of 16 bits.
 fn stereo(samples: &[u8]) -> Vec<u8> {
     riff(&[format(1, 2, 48_000, 16), chunk(b"data", samples), chunk(b"LIST", b"behind the samples")])
 }
@@ -48,12 +48,12 @@ fn the_header_of_a_wav_file_is_used_and_not_played() {
     let mut reader = opened(dir.path(), "a.wav", &stereo(&samples)).unwrap();
     assert_eq!((reader.scalar(), reader.channels(), reader.sample_rate_hz()), (scalar("s16"), 2, Some(48e3)));
     assert_eq!(all(&mut reader), samples);
-    // By its first bytes, with any name.
+    // The first bytes decide, with any name.
     let mut reader = opened(dir.path(), "a.cs8", &stereo(&samples)).unwrap();
     assert!(reader.join_channels() && !reader.join_channels());
     assert_eq!((reader.scalar(), reader.channels()), (scalar("cs16"), 1));
     assert_eq!(all(&mut reader), samples);
-    // The type of the parts, or of the pairs, may be given; no other.
+    // The type of the parts or of the pairs may be given, and no other type.
     let path = dir.path().join("a.wav");
     for name in ["s16", "cs16"] {
         open(&path, name, 2, false).unwrap();
@@ -63,7 +63,7 @@ fn the_header_of_a_wav_file_is_used_and_not_played() {
         message.ends_with("a.wav: the file has s16, but the property `format` is cf32: leave it out"),
         "{message}"
     );
-    // 24 bits become the upper ones of 32.
+    // The 24 bits become the upper bits of 32.
     let small = riff(&[format(1, 1, 8000, 24), chunk(b"data", &[1, 2, 3, 4, 5, 6])]);
     assert_eq!(all(&mut opened(dir.path(), "b.wav", &small).unwrap()), [0, 1, 2, 3, 0, 4, 5, 6]);
 }
@@ -130,7 +130,7 @@ fn arrays_of_numpy_and_compressed_files_are_played() {
     assert_eq!(all(&mut reader), samples);
     let message = open(&dir.path().join("a.cu8.gz"), "cu8", 2, false).unwrap_err().to_string();
     assert!(message.contains("compressed file cannot be repeated"), "{message}");
-    // What is there of a file that was cut comes first.
+    // The remaining samples of a truncated file are returned first.
     let whole =
         gzip(&(0..100_000u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_ne_bytes()).collect::<Vec<_>>());
     let mut reader = opened(dir.path(), "cut.u32.gz", &whole[..whole.len() / 2]).unwrap();
@@ -160,7 +160,7 @@ fn names_and_first_bytes_contradict_each_other() {
             assert!(message.contains(word), "`{word}` in {message}");
         }
     }
-    // The remedy for a wrong name.
+    // Test the remedy for a wrong name.
     assert_eq!(all(&mut open(&dir.path().join("a.wav"), "u8", 1, false).unwrap()), [1; 40]);
     let missing = FileReader::open(&dir.path().join("missing.sigmf"), &FileReaderOptions::default());
     assert!(missing.unwrap_err().to_string().contains("no such file"));
@@ -247,7 +247,7 @@ fn the_recording_of_a_sigmf_archive_is_played_in_place() {
     assert_eq!((reader.place().sample_index, reader.place().frequency_hz), (9, Some(5.0)));
     let samples: Vec<u8> = [1u16, 2, 3, 4].repeat(2).iter().flat_map(|x| x.to_ne_bytes()).collect();
     assert_eq!(all(&mut reader), samples);
-    // An archive that was cut within its samples is played up to there.
+    // An archive that was truncated within the samples is played up to there.
     let mut reader = opened(dir.path(), "cut.sigmf", &bytes[..3 * 512 + 6]).unwrap();
     assert_eq!((all(&mut reader), reader.notes().len()), (samples[..4].to_vec(), 0));
     let cut = reader.truncation().unwrap().to_string();
@@ -352,7 +352,7 @@ proptest! {
         let path = dir.path().join("x.sigmf-meta");
         let meta = SigMfMeta { sample_rate_hz: Some(1e6), ..SigMfMeta::new(SampleFormat::Cs8) };
         let mut writer = IqFileWriter::create_sigmf(&path, meta).unwrap();
-        // Of each sample: index, time and frequency.
+        // The index, time and frequency of each sample.
         let (mut expected, mut index) = (Vec::new(), 0);
         for (gap, length, frequency, micros) in parts {
             index += gap;

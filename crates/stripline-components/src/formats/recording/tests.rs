@@ -1,4 +1,4 @@
-//! Tests of recordings, and of every way to damage them.
+//! Tests of recordings, with every kind of damage.
 
 use super::*;
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn written(folder: &Path) -> Vec<u8> {
 /// An entry, with the payload of a packet.
 type Found = (RecordingEntry, Vec<u8>);
 
-/// Reads all entries, and whether the recording is truncated.
+/// Reads all entries. Returns them, and whether the recording is truncated.
 fn read(bytes: &[u8]) -> Result<(Vec<Found>, bool), FormatError> {
     let mut reader = RecordingReader::new(bytes, Path::new("x.slrec"))?;
     let mut entries = Vec::new();
@@ -107,7 +107,7 @@ fn filled(folder: &Path, name: &str, first: u8) -> Vec<u8> {
     std::fs::read(&path).unwrap()
 }
 
-/// Returns the parts of a recording: its description, and each record.
+/// Returns the parts of a recording: the description, and each record.
 fn parts(bytes: &[u8]) -> Vec<Vec<u8>> {
     let length = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
     let mut start = (PREFIX_BYTES + length(12)).next_multiple_of(ALIGN);
@@ -120,7 +120,7 @@ fn parts(bytes: &[u8]) -> Vec<Vec<u8>> {
     parts
 }
 
-/// Returns a recording as it was written before there were checksums.
+/// Returns a recording in the earlier form without checksums.
 fn without_checksums(bytes: &[u8]) -> Vec<u8> {
     let mut parts = parts(bytes);
     parts[0][INFO_CHECKSUM].fill(0);
@@ -131,8 +131,8 @@ fn without_checksums(bytes: &[u8]) -> Vec<u8> {
     parts.concat()
 }
 
-/// Reads a damaged recording. Asserts that only entries of the whole one are returned, in order. If
-/// some are missing, an error or a truncation is reported.
+/// Reads a damaged recording. Asserts that only entries of the whole recording are returned, in
+/// order, and that missing entries are reported as an error or a truncation.
 #[track_caller]
 fn assert_no_silent_loss(whole: &[u8], damaged: &[u8], damage: &str) {
     let (all, _) = read(whole).unwrap();
@@ -147,7 +147,7 @@ fn assert_no_silent_loss(whole: &[u8], damaged: &[u8], damage: &str) {
     assert!(all.starts_with(&found), "{damage}: {found:?}");
     match outcome {
         Ok(true) => {
-            // A recording with its end is damaged, not truncated.
+            // A recording that still has its end record is damaged, not truncated.
             assert!(!damaged.ends_with(&whole[whole.len() - RECORD_BYTES..]), "{damage}: as if truncated");
         }
         Ok(false) => assert_eq!(found.len(), all.len(), "{damage}: silent"),
@@ -177,7 +177,7 @@ fn no_changed_byte_is_silent() {
 fn a_damaged_description_is_refused_before_it_is_used() {
     let folder = tempfile::tempdir().unwrap();
     let whole = filled(folder.path(), "a.slrec", 1);
-    // Without its checksum, the description is checked with the first record.
+    // If its own checksum is damaged, the description is verified with the first record.
     for at in (0..parts(&whole)[0].len()).filter(|at| !INFO_CHECKSUM.contains(at)) {
         for bit in 0..8 {
             let mut damaged = whole.clone();
@@ -252,7 +252,7 @@ fn no_hole_cut_or_addition_is_silent() {
             let added = [&whole[..at], more, &whole[at..]].concat();
             assert_no_silent_loss(&whole, &added, &format!("{} bytes more at {at}", more.len()));
         }
-        // What a file system leaves of a file that was being written.
+        // A file system may leave such zeros of a file that was being written.
         let torn = [&whole[..at], &[0; 4096]].concat();
         assert_no_silent_loss(&whole, &torn, &format!("zeros from {at} on"));
     }
@@ -307,7 +307,7 @@ fn a_recording_without_checksums_is_read_and_its_records_are_counted() {
     assert!(!RecordingReader::new(&whole[..], Path::new("x.slrec")).unwrap().has_checksums());
     assert_eq!(read(&whole).unwrap(), read(&with).unwrap());
     let mine = parts(&whole);
-    // A record of a packet, or of a gap.
+    // Remove or repeat a record of a packet or a gap.
     for at in (1..mine.len()).filter(|at| [PACKET, GAP].contains(&u32::from(mine[*at][0]))) {
         let (mut less, mut more) = (mine.clone(), mine.clone());
         less.remove(at);
@@ -317,7 +317,7 @@ fn a_recording_without_checksums_is_read_and_its_records_are_counted() {
             assert!(error.contains("when it was ended") && error.contains("copy it again"), "{error}");
         }
     }
-    // A length that reaches to the end of the file is no truncation.
+    // A record length that reaches beyond the end of the file is not taken for a truncation.
     let mut longer = whole.clone();
     longer[mine[0].len() + mine[1].len() + 6] = 1;
     let error = read(&longer).unwrap_err().to_string();

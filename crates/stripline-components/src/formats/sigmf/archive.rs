@@ -9,25 +9,25 @@ use tar::Archive;
 
 use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfRecording, ending, json, listed};
 
-/// The most bytes of tar headers that are read. Each file has 512 or more.
+/// The maximum number of bytes of tar headers that are read. Each file has 512 or more.
 const HEADER_BYTES_MAX: u64 = 32 << 20;
 
 /// A file in an archive.
 struct Member {
     path: PathBuf,
-    /// Its bytes in the archive.
+    /// The byte range of the file in the archive.
     range: Range<u64>,
 }
 
 impl Member {
-    /// Returns whether it has this ending, and is no file with attributes of macOS.
+    /// Returns whether the file has this extension and is not a macOS attribute file.
     fn is(&self, wanted: &str) -> bool {
         let name = self.path.file_name().unwrap_or_default();
         ending(&self.path).as_deref() == Some(wanted) && !name.as_encoded_bytes().starts_with(b"._")
     }
 }
 
-/// Finds the recording of an archive. Its samples are not read.
+/// Finds the recording in an archive, without reading the samples.
 pub(super) fn open(path: &Path) -> Result<SigMfRecording, FormatError> {
     let failed = |source| FormatError::open(path, "open", source);
     let foreign = |what, remedy| FormatError::Foreign { path: path.to_owned(), what, remedy };
@@ -86,7 +86,7 @@ pub(super) fn open(path: &Path) -> Result<SigMfRecording, FormatError> {
     Ok(SigMfRecording { meta: parsed, meta_path, data_path, archived: Some(data.range.clone()) })
 }
 
-/// Returns the regular files in a tar file. Their content is skipped.
+/// Returns the regular files in a tar file, without reading their content.
 fn members(file: &File) -> io::Result<Vec<Member>> {
     let mut archive = Archive::new(Headers { file, left: HEADER_BYTES_MAX });
     let mut members = Vec::new();
@@ -101,7 +101,7 @@ fn members(file: &File) -> io::Result<Vec<Member>> {
     Ok(members)
 }
 
-/// A tar file that is read within a limit. Its reader seeks over the content of files.
+/// A tar file that is read up to a limit. The tar reader seeks over the content of files.
 struct Headers<'a> {
     file: &'a File,
     left: u64,
@@ -129,7 +129,7 @@ mod tests {
 
     const META: &[u8] = br#"{"global": {"core:datatype": "ri16_le"}}"#;
 
-    /// Writes an archive of these files.
+    /// Writes an archive with these files.
     fn archived(folder: &Path, files: &[(&str, &[u8])]) -> PathBuf {
         let path = folder.join("a.sigmf");
         let mut archive = tar::Builder::new(File::create(&path).unwrap());

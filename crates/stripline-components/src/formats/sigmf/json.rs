@@ -1,4 +1,4 @@
-//! Reading the JSON of SigMF, also where a program has written a value in another form.
+//! Reading the JSON of SigMF, including common deviations in the form of values.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::super::encoding::Encoding;
 use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, VERSION, refuse};
 
-/// The remedy for data files that other programs than SigMF's describe.
+/// The remedy for data files in formats of other programs that SigMF metadata describe.
 const NCD: &str = "a non-conforming dataset (NCD) is not read: extract its samples into a .sigmf-data file";
 
-/// Parses text of limited length, which may begin with a byte order mark.
+/// Parses text of limited length, with or without a byte order mark.
 fn read<'a, T: Deserialize<'a>>(json: &'a [u8], path: &Path) -> Result<T, FormatError> {
     if json.len() as u64 > SIGMF_META_BYTES_MAX {
         return Err(FormatError::MetaTooLong { path: path.to_owned(), limit: SIGMF_META_BYTES_MAX });
@@ -26,8 +26,8 @@ fn read<'a, T: Deserialize<'a>>(json: &'a [u8], path: &Path) -> Result<T, Format
     serde_json::from_slice(json).map_err(|source| FormatError::MetaSyntax { path: path.to_owned(), source })
 }
 
-/// Returns the files of the recordings in a collection. Earlier versions of SigMF have a list of
-/// name and hash for each of them, in place of an object.
+/// Returns the files of the recordings in a collection. In earlier versions of SigMF, each
+/// recording is a list of name and hash instead of an object.
 pub(super) fn streams(json: &[u8], path: &Path) -> Result<Vec<String>, FormatError> {
     let file: Value = read(json, path)?;
     let streams = file["collection"]["core:streams"].as_array().map_or(&[][..], Vec::as_slice);
@@ -38,7 +38,8 @@ pub(super) fn streams(json: &[u8], path: &Path) -> Result<Vec<String>, FormatErr
     Ok(streams.iter().filter_map(name).collect())
 }
 
-/// Parses metadata. Returns it with the name of its data file, if that is not the usual one.
+/// Parses metadata. Returns the metadata, with the name of the data file if it is not the usual
+/// name.
 pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<String>), FormatError> {
     let file: Object<MetaJson> = read(json, path)?;
     let key = KeyPlace { path, part: String::new() };
@@ -70,7 +71,7 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<Strin
             return Err(key.refuse(&field, capture.wrong(), "it must be an object: correct it"));
         };
         let key = KeyPlace { path, part: format!("captures[{index}].") };
-        // As in version 0.0.1, and in files of SDRangel.
+        // Version 0.0.1 and files of SDRangel have the rate in the captures.
         let rates = [
             ("core:sample_rate", &capture.sample_rate),
             ("sdrangel:sample_rate", &capture.sdrangel_sample_rate),
@@ -83,7 +84,7 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<Strin
                 return Err(key.refuse(name, value, problem));
             }
         }
-        // Programs leave out numbers that are zero.
+        // Some programs leave out numbers that are zero.
         let default = Some(meta.offset).filter(|offset| index == 0 && *offset == 0);
         meta.captures.push(capture.checked(&key, default)?);
     }
@@ -91,7 +92,7 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<Strin
     Ok((meta, global.dataset(&key)?))
 }
 
-/// The place of keys in a file, for messages.
+/// The position of keys in a file, for messages.
 struct KeyPlace<'a> {
     path: &'a Path,
     part: String,
@@ -102,7 +103,7 @@ impl KeyPlace<'_> {
         refuse(self.path, &format!("{}{name}", self.part), value, problem)
     }
 
-    /// Checks that there are no bytes beside the samples.
+    /// Checks that the data file has no bytes beside the samples.
     fn no_bytes(&self, name: &str, value: &Leaf) -> Result<(), FormatError> {
         match self.whole(name, value)? {
             None | Some(0) => Ok(()),
@@ -124,7 +125,7 @@ impl KeyPlace<'_> {
     }
 
     fn whole(&self, name: &str, value: &Leaf) -> Result<Option<u64>, FormatError> {
-        // The next float below 2^64.
+        // The limit is the largest float below 2^64.
         let is_whole =
             |number: &f64| number.fract() == 0.0 && (0.0..=1.844_674_407_370_955e19).contains(number);
         let number = match value {
@@ -140,7 +141,7 @@ impl KeyPlace<'_> {
     }
 }
 
-/// A value of a key, in any form.
+/// The value of a key, in any form.
 #[derive(Default)]
 enum Leaf {
     #[default]
@@ -154,7 +155,7 @@ enum Leaf {
 }
 
 impl Leaf {
-    /// Returns its text; `None`: it is something else.
+    /// Returns the text; `None`: the value is not a text.
     fn text(&self) -> Option<String> {
         match self {
             Self::Text(text) => Some(text.clone()),
@@ -183,7 +184,7 @@ impl<'de> Deserialize<'de> for Leaf {
     }
 }
 
-/// An object, or what stands in its place.
+/// An object, or another value in its place.
 enum Object<T> {
     Given(T),
     Wrong(Leaf),
@@ -210,7 +211,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A list, or what stands in its place.
+/// A list, or another value in its place.
 #[derive(Default)]
 enum List<T> {
     #[default]
@@ -225,7 +226,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-/// A visitor that takes the wanted kind of value, and any other as a leaf.
+/// A visitor that takes values of the wanted kind, and any other value as a leaf.
 struct Wanted<K>(PhantomData<K>);
 
 struct ObjectOf<T>(PhantomData<T>);
@@ -323,7 +324,7 @@ impl<'de, K: WantedKind<'de>> Visitor<'de> for Wanted<K> {
     }
 }
 
-/// The JSON. Keys that are not listed are ignored.
+/// The JSON of a metadata file. Keys that are not listed are ignored.
 #[derive(serde::Deserialize)]
 struct MetaJson {
     #[serde(default)]
@@ -367,7 +368,7 @@ struct GlobalJson {
 }
 
 impl GlobalJson {
-    /// Checks that there is a data file of samples alone.
+    /// Checks that there is a data file with samples only.
     fn conforms(&self, key: &KeyPlace<'_>) -> Result<(), FormatError> {
         key.no_bytes("core:trailing_bytes", &self.trailing_bytes)?;
         key.no_bytes("core:header_bytes", &self.header_bytes)?;
@@ -378,7 +379,7 @@ impl GlobalJson {
         Ok(())
     }
 
-    /// Returns the validated form, without captures.
+    /// Returns the validated metadata, without captures.
     fn meta(&self, key: &KeyPlace<'_>) -> Result<SigMfMeta, FormatError> {
         let datatype = self.datatype.text();
         let Some(encoding) = datatype.as_deref().and_then(Encoding::of_sigmf) else {
@@ -401,7 +402,7 @@ impl GlobalJson {
         })
     }
 
-    /// Returns the name of the data file. It must not lead out of the file's folder.
+    /// Returns the name of the data file. It must not lead out of the folder of the metadata.
     fn dataset(&self, key: &KeyPlace<'_>) -> Result<Option<String>, FormatError> {
         let name = match &self.dataset {
             Leaf::Absent => return Ok(None),
@@ -438,7 +439,7 @@ struct CaptureJson {
 }
 
 impl CaptureJson {
-    /// Returns the validated form. Without a start, it begins at `default`.
+    /// Returns the validated capture. If the JSON has no start, the capture starts at `default`.
     fn checked(self, key: &KeyPlace<'_>, default: Option<u64>) -> Result<SigMfCapture, FormatError> {
         key.no_bytes("core:header_bytes", &self.header_bytes)?;
         let start = key.whole("core:sample_start", &self.sample_start)?.or(default);

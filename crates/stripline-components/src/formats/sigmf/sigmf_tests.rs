@@ -11,7 +11,7 @@ fn parse(json: &str) -> Result<SigMfMeta, FormatError> {
 
 fn refused(json: &str, words: &[&str]) {
     let message = parse(json).unwrap_err().to_string();
-    // Of the path, the problem and the remedy.
+    // The path, the problem and the remedy are separated by colons.
     assert!(message.matches(": ").count() >= 2, "{message}");
     for word in words.iter().chain([&NAME]) {
         assert!(message.contains(word), "`{word}` in {message}");
