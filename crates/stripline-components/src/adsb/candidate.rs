@@ -21,9 +21,9 @@ use super::frame::{Frame, LONG_BYTES};
 #[sample(name = "mode-s-candidate")]
 pub struct Candidate {
     /// Index of the sample in which the first pulse of the preamble starts, counted from the first
-    /// sample pushed.
+    /// pushed sample.
     pub sample: u64,
-    /// Delay of the pulse after that sample's start, in samples, 0 to 1.
+    /// Delay of the pulse relative to the start of this sample, in samples, 0 to 1.
     pub fraction: f32,
     /// Power of the preamble's pulses in dB relative to full scale (a rotating phasor of amplitude
     /// 1 has 0 dB).

@@ -1,7 +1,7 @@
 //! Compact position reporting: 17 bits for a latitude and for a longitude, in one of two grids.
 //!
-//! One report gives the place within a cell of about 670 km. An even and an odd one together also
-//! give the cell (RTCA DO-260B, appendix A.1.7).
+//! One report gives the position within a cell of about 670 km. An even and an odd report together
+//! also give the cell (RTCA DO-260B, appendix A.1.7).
 
 use std::f64::consts::PI;
 
@@ -31,11 +31,11 @@ pub enum Parity {
 /// An airborne position as reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// The grid of the report.
+    /// The grid.
     pub parity: Parity,
-    /// Place within the latitude zone, 17 bits.
+    /// The position within the latitude zone, 17 bits.
     pub latitude: u32,
-    /// Place within the longitude zone, 17 bits.
+    /// The position within the longitude zone, 17 bits.
     pub longitude: u32,
 }
 
@@ -55,7 +55,7 @@ impl Report {
     pub fn of(position: Position, parity: Parity) -> Self {
         let zone_deg = latitude_zone_deg(parity);
         let latitude = quantize(position.latitude_deg, zone_deg);
-        // The longitude refers to the latitude as the receiver will decode it.
+        // The longitude zones depend on the latitude that the receiver will decode.
         let zone = (position.latitude_deg / zone_deg).floor();
         let decoded = zone_deg * (zone + f64::from(latitude) / STEPS);
         let longitude = quantize(position.longitude_deg, 360.0 / longitude_zones(decoded, parity));
@@ -65,8 +65,8 @@ impl Report {
     /// Returns the position at the time of this report, computed with an older report in the other
     /// grid.
     ///
-    /// Returns `None` if both use the same grid, or if they fit no place on Earth. Also if the
-    /// aircraft moved into another zone in between.
+    /// Returns `None` if both use the same grid, if no place on Earth fits both, or if the aircraft
+    /// moved into another zone in between.
     #[must_use]
     pub fn with_older(&self, older: &Self) -> Option<Position> {
         let (even, odd) = match (self.parity, older.parity) {
@@ -114,7 +114,7 @@ fn zones_at(latitude_deg: f64) -> f64 {
     }
     let cosine = (latitude * PI / 180.0).cos();
     let inner = 1.0 - (1.0 - (PI / (2.0 * ZONES)).cos()) / (cosine * cosine);
-    // At the equator the quotient is 60 but for rounding.
+    // At the equator, the quotient is 60, apart from rounding.
     (2.0 * PI / inner.acos()).floor().clamp(1.0, 59.0)
 }
 
@@ -162,7 +162,7 @@ mod tests {
         fn positions_survive(latitude_deg in -86.0..86.0, longitude_deg in -180.0..180.0) {
             let there = Position { latitude_deg, longitude_deg };
             let [even, odd] = [Parity::Even, Parity::Odd].map(|parity| Report::of(there, parity));
-            // `None` if rounding puts the two into different zones.
+            // `None`: rounding puts the two reports into different zones.
             for found in [even.with_older(&odd), odd.with_older(&even)].into_iter().flatten() {
                 prop_assert!((found.latitude_deg - latitude_deg).abs() < 1e-4);
                 let east = (found.longitude_deg - longitude_deg + 180.0).rem_euclid(360.0) - 180.0;

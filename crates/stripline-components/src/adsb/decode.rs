@@ -1,4 +1,4 @@
-//! Decoding of candidates to frames by their parity.
+//! Decoding of candidates to frames, verified by their parity.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,32 +7,32 @@ use super::frame::Frame;
 
 /// Samples in a preamble (8 µs) at 2 Msample/s.
 const PREAMBLE_SAMPLES: u64 = 16;
-/// Samples in a long frame with its preamble.
+/// Samples in a long frame, including the preamble.
 const LONG_FRAME_SAMPLES: u64 = 240;
-/// Number of accepted frames kept to detect duplicates. No more can overlap within a long frame's
-/// 240 samples.
+/// Number of accepted frames that are kept to detect duplicates. Not more frames can overlap within
+/// the 240 samples of a long frame.
 const RECENT_FRAMES: usize = 32;
-/// Number of remainders possible for an all-call reply: interrogator and surveillance identifiers,
-/// with the code label's (ICAO Annex 10, volume IV, 3.1.2.3.3.2).
+/// Number of possible remainders of an all-call reply: interrogator and surveillance identifiers,
+/// with the code label (ICAO Annex 10, volume IV, 3.1.2.3.3.2).
 const INTERROGATOR_CODES: u32 = 80;
 
 /// The rules by which a [`Decoder`] accepts frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecoderConfig {
-    /// How long an address stays confirmed after its last frame with parity of its own, in samples.
+    /// How long an address stays confirmed after the last frame with plain parity, in samples.
     /// Default: one minute at 2 Msample/s.
     pub address_lifetime_samples: u64,
-    /// The most addresses stored, at least 1. A new address replaces the one received the longest
-    /// ago. Default: 4096.
+    /// The maximum number of stored addresses, at least 1. A new address replaces the address that
+    /// was received the longest ago. Default: 4096.
     pub addresses_max: usize,
-    /// The longest run of wrong bits that is corrected in a format with its own parity (11, 17,
-    /// 18), 0 to 24. Default: 1.
+    /// The longest run of wrong bits that is corrected in a format with plain parity (11, 17, 18),
+    /// 0 to 24. Default: 1.
     ///
-    /// Errors come in runs. If pulses straddle two samples evenly, a run of ones differs from a run
-    /// of zeros only in its first and last samples.
+    /// Errors come in runs: if pulses straddle two samples evenly, a run of ones differs from a run
+    /// of zeros only in the first and last samples.
     pub correct_bits_max: u8,
     /// Whether a corrected frame is accepted from an unconfirmed address. Default: false, because
-    /// one in 150 000 random long frames resembles a valid one with a wrong bit.
+    /// one in 150 000 random long frames resembles a valid frame with one wrong bit.
     pub correct_unknown: bool,
 }
 
@@ -52,13 +52,13 @@ impl Default for DecoderConfig {
 pub struct Accepted {
     /// The frame, after any correction.
     pub frame: Frame,
-    /// The aircraft's address, 24 bits.
+    /// The address of the aircraft, 24 bits.
     pub address: u32,
-    /// Index of the sample in which its preamble starts, as in the candidate.
+    /// Index of the sample in which the preamble starts, as in the candidate.
     pub sample: u64,
-    /// Delay of the preamble after that sample's start, in samples, 0 to 1.
+    /// Delay of the preamble relative to the start of this sample, in samples, 0 to 1.
     pub fraction: f32,
-    /// Power of the preamble's pulses in dB relative to full scale.
+    /// Power of the pulses of the preamble in dB relative to full scale.
     pub level_dbfs: f32,
     /// Number of corrected bits; 0 for a frame received without error.
     pub corrected_bits: u8,
@@ -83,15 +83,15 @@ impl Accepted {
 /// A decoder that accepts candidates with correct parity.
 ///
 /// - Extended squitters (17, 18) leave no remainder. All-call replies (11) leave none, or an
-///   interrogator's code. A code is accepted if the address is confirmed and has replied to that
-///   interrogator before. A wrong bit or two in the parity field resemble a code, but rarely the
+///   interrogator's code. A code is accepted if the address is confirmed and has replied to this
+///   interrogator before. One or two wrong bits in the parity field resemble a code, but rarely the
 ///   same code twice.
-/// - In these formats a wrong bit, or a short run of them, is corrected if the address is confirmed
-///   then.
-/// - In the other formats (0, 4, 5, 16, 20, 21, 24) the remainder must be a confirmed address.
+/// - In these formats, a wrong bit or a short run of wrong bits is corrected if the corrected
+///   address is confirmed.
+/// - In the other formats (0, 4, 5, 16, 20, 21, 24), the remainder must be a confirmed address.
 ///
-/// An address is confirmed for a while by a frame of the first kind without remainder or
-/// correction. Time is counted in samples, so that the same candidates always give the same frames.
+/// A frame of the first kind, without remainder or correction, confirms an address for a while.
+/// Time is counted in samples, so that the same candidates always give the same frames.
 ///
 /// ```
 /// use stripline_components::adsb::decode::{Decoder, DecoderConfig};
@@ -117,9 +117,9 @@ pub struct Decoder {
 /// The record of an address.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// When a frame with its own parity was last received, in samples.
+    /// The time of the last frame with plain parity, in samples.
     heard: u64,
-    /// The interrogator's code of its last reply, and when that came, in samples.
+    /// The interrogator's code of the last reply, and the time of this reply, in samples.
     code: Option<(u32, u64)>,
 }
 
@@ -134,11 +134,11 @@ struct Recent {
 /// The evidence by which a frame is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proof {
-    /// All of its own parity.
+    /// The parity alone.
     Parity,
-    /// Its parity together with a confirmed address.
+    /// The parity together with a confirmed address.
     KnownAddress,
-    /// Its parity, after this many bits were corrected.
+    /// The parity, after this number of bits was corrected.
     Corrected(u8),
 }
 
@@ -149,14 +149,15 @@ impl Decoder {
         Self { config, known: BTreeMap::new(), recent: VecDeque::with_capacity(RECENT_FRAMES) }
     }
 
-    /// Sets other rules from the next candidate on. Confirmed addresses are kept.
+    /// Sets other rules for the next candidates. Confirmed addresses are kept.
     pub fn set_config(&mut self, config: DecoderConfig) {
         self.config = config;
     }
 
-    /// Returns the frame in `candidate` if its parity is correct and it was not accepted before.
+    /// Returns the frame in `candidate` if the parity is correct and the frame was not accepted
+    /// before.
     ///
-    /// Candidates must come in the demodulator's order.
+    /// Candidates must come in the order of the demodulator.
     pub fn decode(&mut self, candidate: &Candidate) -> Option<Accepted> {
         let received = candidate.frame()?;
         let (frame, proof) = self.prove(received, candidate.sample)?;
@@ -181,8 +182,8 @@ impl Decoder {
         })
     }
 
-    /// Returns whether, at `sample`, `address` is confirmed: it sent a frame with parity of its own
-    /// recently.
+    /// Returns whether `address` is confirmed at `sample`: it recently sent a frame with plain
+    /// parity.
     #[must_use]
     pub fn knows(&self, address: u32, sample: u64) -> bool {
         self.known
@@ -190,7 +191,7 @@ impl Decoder {
             .is_some_and(|known| sample.saturating_sub(known.heard) <= self.config.address_lifetime_samples)
     }
 
-    /// Returns the number of addresses stored.
+    /// Returns the number of stored addresses.
     #[must_use]
     pub fn known_addresses(&self) -> usize {
         self.known.len()
@@ -212,14 +213,14 @@ impl Decoder {
         }
     }
 
-    /// Returns whether `remainder` is the interrogator's code of this confirmed address's last
-    /// reply.
+    /// Returns whether the address is confirmed and its last reply had the interrogator's code
+    /// `remainder`, too.
     fn is_code_again(&mut self, address: u32, remainder: u32, sample: u64) -> bool {
         if remainder >= INTERROGATOR_CODES || !self.knows(address, sample) {
             return false;
         }
         let Some(known) = self.known.get_mut(&address) else { return false };
-        // The same transmission, decoded at two positions, is no evidence.
+        // The same transmission, decoded at two positions, is not evidence.
         let again = known.code.is_some_and(|(code, when)| {
             code == remainder && sample.saturating_sub(when) >= LONG_FRAME_SAMPLES
         });
@@ -237,8 +238,8 @@ impl Decoder {
         accepted.then_some((frame, Proof::Corrected(length as u8)))
     }
 
-    /// Returns whether this frame was accepted before, or was decoded from the middle of such a
-    /// frame.
+    /// Returns whether this frame was accepted before, or was decoded from the middle of an
+    /// accepted frame.
     fn is_repeated(&self, frame: &Frame, proof: Proof, sample: u64) -> bool {
         self.recent.iter().any(|recent| {
             (recent.start..recent.end).contains(&sample) && (recent.frame == *frame || proof != Proof::Parity)

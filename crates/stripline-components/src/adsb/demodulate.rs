@@ -13,29 +13,29 @@ use super::slice::{BITS_MAX, Pulse, SequenceSlicer};
 pub const SAMPLE_RATE_HZ: u32 = 2_000_000;
 
 const PREAMBLE: usize = preamble::SPAN;
-/// Samples of a long frame with its preamble.
+/// Samples of a long frame, including the preamble.
 const FRAME: usize = PREAMBLE + 2 * BITS_MAX;
-/// Number of samples before a position that its test uses, because a neighbour may fit better.
-/// `AFTER` is the number from the position on.
+/// Number of samples before a position that are used by the test of the position, because a
+/// neighbour may fit better. `AFTER` is the number of samples from the position on.
 const BEFORE: usize = 1;
 const AFTER: usize = FRAME;
-/// Number of positions tested at once. Their data stays in the first-level cache.
+/// Number of positions tested at once. The data stays in the first-level cache.
 const BLOCK: usize = 4096;
 const BUFFER: usize = BEFORE + BLOCK + AFTER - 1;
 
 /// The limits for a [`Demodulator`]'s candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DemodulatorConfig {
-    /// The least power of a preamble, in dB relative to full scale. Minus infinity: no limit.
+    /// The minimum power of a preamble, in dB relative to full scale. Minus infinity: no limit.
     pub level_min_dbfs: f32,
-    /// The least ratio of the pulses to the power between them, in dB, −20 to 60. Default: 6;
-    /// almost no frame is received below.
+    /// The minimum ratio of the power of the pulses to the power between them, in dB, −20 to 60.
+    /// Default: 6; almost no frame is received below that.
     ///
-    /// For pulses that straddle two samples evenly the limit is up to 6 dB higher, as their bits
-    /// are harder to distinguish.
+    /// If pulses straddle two samples evenly, the limit is up to 6 dB higher, because the bits are
+    /// harder to distinguish.
     pub snr_min_db: f32,
-    /// The largest difference between the samples of a frame and the best sequence of bits. It is
-    /// the mean squared error of a sample over the squared amplitude of a pulse. 0 (only perfect
+    /// The maximum difference between the samples of a frame and the best sequence of bits: the
+    /// mean squared error of a sample over the squared amplitude of a pulse. 0 (only perfect
     /// frames) to 1 (any frame). Default: 0.12.
     pub error_max: f32,
 }
@@ -48,27 +48,27 @@ impl Default for DemodulatorConfig {
 
 /// A demodulator that finds possible Mode S frames in I/Q samples at 2 Msample/s.
 ///
-/// The candidates depend only on the samples, not on their division into packets. A candidate is
-/// returned once the 240 samples from its first one on are present.
+/// The candidates depend only on the samples, not on the division into packets. A candidate is
+/// returned as soon as 240 samples from its first sample on are present.
 ///
 /// See [`Decoder`](super::decode::Decoder) for an example.
 #[derive(Debug, Clone)]
 pub struct Demodulator<T: IqSample> {
     config: DemodulatorConfig,
-    /// The configured limits as ratios; the first one in the format's unit.
+    /// The configured limits as ratios. The minimum power is in the unit of the format.
     power_min: f32,
     snr_min: f32,
-    /// Power of the latest samples; the first `filled` are valid.
+    /// Power of the latest samples. The first `filled` entries are valid.
     power: Box<[T::Power]>,
     filled: usize,
-    /// Index of `power[BEFORE]`, the first position not tested yet.
+    /// Index of `power[BEFORE]`, the first position that is not tested yet.
     position: u64,
     pairs: Box<[T::Power]>,
     marks: Box<[u8]>,
 }
 
 impl<T: IqSample> Demodulator<T> {
-    /// Creates a demodulator before its first sample.
+    /// Creates a demodulator for a stream that starts at sample 0.
     #[must_use]
     pub fn new(config: DemodulatorConfig) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl<T: IqSample> Demodulator<T> {
             power_min: T::FULL_SCALE * ratio(config.level_min_dbfs),
             snr_min: ratio(config.snr_min_db),
             power: vec![T::Power::zeroed(); BUFFER].into(),
-            // Silence before the first sample.
+            // Assume silence before the first sample.
             filled: BEFORE,
             position: 0,
             pairs: vec![T::Power::zeroed(); BUFFER].into(),
@@ -84,13 +84,13 @@ impl<T: IqSample> Demodulator<T> {
         }
     }
 
-    /// Sets other limits from the next samples on.
+    /// Sets other limits for the next samples.
     pub fn set_config(&mut self, config: DemodulatorConfig) {
         let Self { power_min, snr_min, .. } = Self::new(config);
         (self.config, self.power_min, self.snr_min) = (config, power_min, snr_min);
     }
 
-    /// Takes the next samples and passes each candidate to `out`, in the order of their positions.
+    /// Processes the next samples and passes each candidate to `out`, in the order of positions.
     pub fn push(&mut self, mut samples: &[Complex<T>], mut out: impl FnMut(Candidate)) {
         while !samples.is_empty() {
             let (now, later) = samples.split_at(samples.len().min(BUFFER - self.filled));
@@ -104,7 +104,7 @@ impl<T: IqSample> Demodulator<T> {
     /// Ends the stream and tests the last positions as if silence followed. After that, a new
     /// stream starts at sample 0.
     pub fn finish(&mut self, out: impl FnMut(Candidate)) {
-        // The room suffices: no position remains that has all the samples it needs.
+        // There is enough space: no position remains for which all samples are present.
         let end = self.filled + AFTER - 1;
         self.power[self.filled..end].fill(T::Power::zeroed());
         self.filled = end;
@@ -114,7 +114,8 @@ impl<T: IqSample> Demodulator<T> {
         self.position = 0;
     }
 
-    /// Tests the positions that have all their samples, and drops samples no longer needed.
+    /// Tests the positions for which all samples are present, and drops samples that are no longer
+    /// needed.
     fn test(&mut self, mut out: impl FnMut(Candidate)) {
         let count = self.filled.saturating_sub(BEFORE + AFTER - 1);
         if count == 0 {
@@ -136,7 +137,7 @@ impl<T: IqSample> Demodulator<T> {
         self.position += count as u64;
     }
 
-    /// Decodes the bits after a marked position; `around` has one sample before it.
+    /// Decodes the bits after a marked position. `around` begins one sample before the position.
     fn candidates_at(
         &self,
         sample: u64,
@@ -149,7 +150,7 @@ impl<T: IqSample> Demodulator<T> {
         let power = &around[BEFORE..];
         let pulse = measure(power);
         let pulse_power = pulse.amplitude * pulse.amplitude;
-        // The silence counts as slightly more than zero, so that the ratio stays finite.
+        // Silence counts as slightly more than zero, so that the ratio stays finite.
         let snr = pulse_power / pulse.noise.max(1e-9 * T::FULL_SCALE);
         // NaN fails these tests too.
         let is_strong = pulse_power >= self.power_min && snr * pulse.distinction() >= self.snr_min;
@@ -160,7 +161,7 @@ impl<T: IqSample> Demodulator<T> {
         let mut slicer = SequenceSlicer::new(pulse);
         let mut bits = 0;
         let allowed = self.config.error_max * pulse_power;
-        // Most false preambles are detected in their first bits.
+        // Most false preambles are detected in the first bits.
         for more in [12, 56, BITS_MAX] {
             for (amplitude, power) in
                 amplitudes[2 * bits..2 * more].iter_mut().zip(&power[PREAMBLE + 2 * bits..])
@@ -171,7 +172,7 @@ impl<T: IqSample> Demodulator<T> {
             bits = more;
             let (best, error) = slicer.best();
             let format = (best >> (bits - 5)) as u8;
-            // NaN is not likely, either.
+            // NaN is not likely.
             let is_likely = error <= allowed * 2.0 * bits as f32;
             if !is_likely || !is_known_format(format) {
                 return;
@@ -208,7 +209,7 @@ fn is_known_format(format: u8) -> bool {
     matches!(format, 0 | 4 | 5 | 11 | 16 | 17 | 18 | 20 | 21 | 24..=31)
 }
 
-/// Returns whether a preamble fits position [`BEFORE`] better than its neighbours.
+/// Returns whether a preamble fits position [`BEFORE`] better than the neighbouring positions.
 fn fits_best<P: Power>(around: &[P; BEFORE + AFTER]) -> bool {
     let score = |offset: usize| {
         let all =

@@ -13,7 +13,7 @@ use super::simulate::{SimulationConfig, below, uniform};
 const MIDDLE: Position = Position { latitude_deg: 52.0, longitude_deg: 5.0 };
 const METRES_PER_DEGREE: f64 = 111_320.0;
 const METRES_PER_SECOND_PER_KNOT: f64 = 1852.0 / 3600.0;
-/// Addresses other than zero and all ones.
+/// The number of addresses, without zero and all ones.
 const ADDRESSES: u64 = 0x00ff_fffe;
 
 /// The kind of a transmission.
@@ -30,8 +30,8 @@ impl Transmission {
     pub(super) const ALL: [Self; 5] =
         [Self::Acquisition, Self::Position, Self::Velocity, Self::Identification, Self::Reply];
 
-    /// Returns the time until the next one: random, as the standard requires (RTCA DO-260B,
-    /// 2.2.3.3). The rate of replies depends on the interrogators in range.
+    /// Returns the time until the next transmission: random, as the standard requires (RTCA
+    /// DO-260B, 2.2.3.3). The rate of replies depends on the interrogators in range.
     pub(super) fn interval_ns(self, random: &mut Xoshiro256PlusPlus) -> u64 {
         let (least_s, most_s) = match self {
             Self::Acquisition => (0.8, 1.2),
@@ -49,8 +49,8 @@ pub(super) struct SimulatedAircraft {
     pub(super) address: u32,
     callsign: Callsign,
     squawk: u16,
-    /// Centre of the circle, its radius, and the aircraft's first bearing on it, clockwise from
-    /// north.
+    /// The centre and radius of the circle, and the initial bearing of the aircraft on the circle,
+    /// clockwise from north.
     centre: Position,
     radius_m: f64,
     bearing_rad: f64,
@@ -59,7 +59,7 @@ pub(super) struct SimulatedAircraft {
     altitude_low_ft: f64,
     altitude_high_ft: f64,
     climb_fpm: f64,
-    /// Feet climbed and sunk before the start.
+    /// Feet climbed and descended before the start.
     climbed_ft: f64,
     parity: Parity,
     pub(super) level_dbfs: f32,

@@ -1,4 +1,4 @@
-//! Mode S frames as transmitted, with their parity.
+//! Mode S frames as transmitted, including the parity.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 pub const SHORT_BYTES: usize = 7;
 /// Bytes in a long frame.
 pub const LONG_BYTES: usize = 14;
-/// The generator polynomial of the Mode S parity without its leading term (ICAO Annex 10, volume
+/// The generator polynomial of the Mode S parity, without the leading term (ICAO Annex 10, volume
 /// IV, 3.1.2.3.3).
 const GENERATOR: u32 = 0x00ff_f409;
 /// Characters in the longest AVR line: `*`, 28 digits and `;`.
@@ -19,7 +19,7 @@ const SYNDROMES: [u32; 8 * LONG_BYTES] = syndromes();
 /// A Mode S frame of 56 or 112 bits.
 ///
 /// The downlink format in the first five bits determines the length: formats 0 to 15 are short, 16
-/// to 31 long. A value of this type always has the length of its format. Its parity is not checked.
+/// to 31 long. A value of this type always has the length of its format. The parity is not checked.
 ///
 /// ```
 /// use stripline_components::adsb::frame::Frame;
@@ -32,16 +32,16 @@ const SYNDROMES: [u32; 8 * LONG_BYTES] = syndromes();
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
-    /// The frame. The last seven bytes of a short one are zero.
+    /// The frame. In a short frame, the last seven bytes are zero.
     bytes: [u8; LONG_BYTES],
 }
 
 impl Frame {
-    /// Creates a frame from `bytes`, which must have the length of their downlink format.
+    /// Creates a frame from `bytes`, which must have the length of the downlink format.
     ///
     /// # Errors
     ///
-    /// [`FrameError::Length`] if they have another length.
+    /// [`FrameError::Length`] if the length is another one.
     pub fn new(bytes: &[u8]) -> Result<Self, FrameError> {
         let Some(&first) = bytes.first() else { return Err(FrameError::Length { format: None, bytes: 0 }) };
         let format = format_of(first);
@@ -53,7 +53,7 @@ impl Frame {
         Ok(frame)
     }
 
-    /// Creates the frame at the start of `bytes`, with the length of its downlink format.
+    /// Creates the frame at the start of `bytes`, with the length of the downlink format.
     #[must_use]
     pub fn from_start_of(bytes: &[u8; LONG_BYTES]) -> Self {
         let mut bytes = *bytes;
@@ -62,20 +62,20 @@ impl Frame {
         Self { bytes }
     }
 
-    /// Returns its bytes: 7 or 14.
+    /// Returns the bytes: 7 or 14.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..bytes_of_format(self.format_bits())]
     }
 
-    /// Returns the number of its bits: 56 or 112.
+    /// Returns the number of bits: 56 or 112.
     #[must_use]
     pub fn bits(&self) -> usize {
         8 * self.as_bytes().len()
     }
 
-    /// Returns the downlink format, 0 to 24. Format 24 is given by its first two bits alone; the
-    /// other three belong to the message.
+    /// Returns the downlink format, 0 to 24. Only the first two bits indicate format 24; the other
+    /// three belong to the message.
     #[must_use]
     pub fn downlink_format(&self) -> u8 {
         self.format_bits().min(24)
@@ -84,30 +84,30 @@ impl Frame {
     /// Returns the remainder of the whole frame after division by the generator polynomial, 24
     /// bits.
     ///
-    /// It is zero for an intact extended squitter (17, 18), and the interrogator's code for an
-    /// all-call reply (11). For the other formats it is the aircraft's address.
+    /// The remainder is zero for an intact extended squitter (17, 18), the interrogator's code for
+    /// an all-call reply (11), and the aircraft's address for the other formats.
     #[must_use]
     pub fn remainder(&self) -> u32 {
         remainder(self.as_bytes())
     }
 
-    /// Returns the address in the clear, 24 bits. Formats 11, 17 and 18 contain it.
+    /// Returns the address in the clear, 24 bits. Only formats 11, 17 and 18 contain it.
     #[must_use]
     pub fn announced_address(&self) -> Option<u32> {
         matches!(self.downlink_format(), 11 | 17 | 18)
             .then(|| u32::from_be_bytes([0, self.bytes[1], self.bytes[2], self.bytes[3]]))
     }
 
-    /// Returns the address: the one in the clear, or else the one overlaid on the parity.
+    /// Returns the address in the clear, or else the address that is overlaid on the parity.
     ///
-    /// An overlaid address is right only if the frame was received without error. The frame alone
+    /// An overlaid address is correct only if the frame was received without error. The frame alone
     /// cannot show that.
     #[must_use]
     pub fn address(&self) -> u32 {
         self.announced_address().unwrap_or_else(|| self.remainder())
     }
 
-    /// Returns the seven bytes of message in an extended squitter (17, 18).
+    /// Returns the seven bytes of the message in an extended squitter (17, 18).
     #[must_use]
     pub fn extended_message(&self) -> Option<[u8; 7]> {
         let b = &self.bytes;
@@ -135,7 +135,7 @@ impl Frame {
 
     /// Returns the frame with one bit flipped, counted from 0 at the start of the frame.
     ///
-    /// Returns `None` beyond the frame, and for the first five bits, which would change its format.
+    /// Returns `None` beyond the frame, and for the first five bits, which would change the format.
     #[must_use]
     pub fn with_bit_flipped(mut self, bit: usize) -> Option<Self> {
         if !(5..self.bits()).contains(&bit) {
@@ -145,13 +145,13 @@ impl Frame {
         Some(self)
     }
 
-    /// Returns the shortest run of wrong bits, of `longest` at most, that explains `syndrome`: its
-    /// first bit and its length.
+    /// Returns the shortest run of wrong bits, at most `longest`, that explains `syndrome`: the
+    /// first bit and the length.
     ///
-    /// Only beyond the downlink format: a frame of another format would have another length or
-    /// another parity.
+    /// The run begins after the downlink format: a frame of another format would have another
+    /// length or another parity.
     pub(super) fn run_of_syndrome(&self, syndrome: u32, longest: usize) -> Option<(usize, usize)> {
-        // A short frame equals the end of a long one, as zeros in front do not change the
+        // A short frame equals the end of a long frame, because leading zeros do not change the
         // remainder.
         let single = &SYNDROMES[SYNDROMES.len() - self.bits()..];
         let mut runs = [0; SYNDROMES.len()];
@@ -172,7 +172,7 @@ impl Frame {
 }
 
 impl fmt::Display for Frame {
-    /// Writes an AVR raw line without its end of line: `*`, lower-case hexadecimal, `;`.
+    /// Writes an AVR raw line without the end of line: `*`, lower-case hexadecimal, `;`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("*")?;
         for byte in self.as_bytes() {
@@ -191,7 +191,7 @@ impl fmt::Debug for Frame {
 impl FromStr for Frame {
     type Err = FrameError;
 
-    /// Parses an AVR raw line. Digits of either case, and white space around it, are accepted.
+    /// Parses an AVR raw line. Digits of either case are accepted, and white space around the line.
     fn from_str(line: &str) -> Result<Self, FrameError> {
         let line = line.trim_ascii();
         if line.len() > AVR_CHARS_MAX {
@@ -218,19 +218,19 @@ pub enum FrameError {
     Length {
         /// The format in the first five bits, 0 to 31; `None` if there was no byte at all.
         format: Option<u8>,
-        /// Number of bytes given.
+        /// The number of bytes given.
         bytes: usize,
     },
-    /// An AVR line is longer than that of a long frame.
+    /// An AVR line is longer than the line of a long frame.
     LineTooLong {
-        /// Its length in bytes.
+        /// The length of the line in bytes.
         chars: usize,
     },
     /// An AVR line does not start with `*` or does not end with `;`.
     Delimiters,
     /// An AVR line has an odd number of digits.
     OddDigits,
-    /// An AVR line has a byte that is no hexadecimal digit.
+    /// An AVR line has a byte that is not a hexadecimal digit.
     Digit {
         /// The offending byte.
         byte: u8,
@@ -259,14 +259,14 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// Returns the remainder of `bytes`, parity field included, after division by the generator
-/// polynomial; 24 bits.
+/// Returns the 24-bit remainder of `bytes`, including the parity field, after division by the
+/// generator polynomial.
 ///
-/// Takes any number of bytes, with one table access for each.
+/// `bytes` may have any length. Each byte takes one table access.
 #[must_use]
 pub fn remainder(bytes: &[u8]) -> u32 {
-    // Dividing the message and adding the parity field equals dividing the whole, with three table
-    // accesses fewer.
+    // Dividing the message and adding the parity field equals dividing the whole frame, with three
+    // table accesses fewer.
     let (message, parity) = bytes.split_at(bytes.len().saturating_sub(3));
     let divided = message.iter().fold(0u32, |register, &byte| {
         (register << 8 ^ PARITY_TABLE[usize::from((register >> 16) as u8 ^ byte)]) & 0x00ff_ffff
@@ -274,7 +274,7 @@ pub fn remainder(bytes: &[u8]) -> u32 {
     divided ^ parity.iter().fold(0, |field, &byte| field << 8 | u32::from(byte))
 }
 
-/// Returns the number of bytes of a frame of this downlink format.
+/// Returns the number of bytes of a frame with this downlink format.
 pub(super) const fn bytes_of_format(format: u8) -> usize {
     if format & 0x10 == 0 { SHORT_BYTES } else { LONG_BYTES }
 }
@@ -309,7 +309,7 @@ const fn parity_table() -> [u32; 256] {
     table
 }
 
-/// Returns, for each bit of a long frame, the remainder of an error in it: a power of x.
+/// Returns, for each bit of a long frame, the remainder of an error in this bit: a power of x.
 const fn syndromes() -> [u32; 8 * LONG_BYTES] {
     let mut table = [0; 8 * LONG_BYTES];
     let mut power = 1;

@@ -1,7 +1,7 @@
 //! The messages in frames: the fields that an aircraft table shows.
 //!
-//! This is our own code of about two hundred lines. Among the published decoders, `adsb_deku` 0.7
-//! loses the eighth character of a callsign and altitudes below zero. Its version 0.8 does not
+//! This is our own code of about two hundred lines. Of the published decoders, `adsb_deku` 0.7
+//! loses the eighth character of a callsign and altitudes below zero, and version 0.8 does not
 //! build with current releases of its dependencies. `rs1090` 0.7 depends on more than 150 packages.
 
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 use super::cpr::{Parity, Report};
 use super::frame::Frame;
 
-/// The characters of a callsign by their six-bit codes; `#` for a code without a character.
+/// The characters of a callsign by their six-bit codes. `#` marks a code without a character.
 const CHARACTERS: &[u8; 64] = b"#ABCDEFGHIJKLMNOPQRSTUVWXYZ##### ###############0123456789######";
 /// Number of characters in a callsign.
 const CALLSIGN_CHARS: usize = 8;
@@ -58,9 +58,9 @@ pub struct Velocity {
     pub vertical_rate_fpm: Option<i32>,
 }
 
-/// Eight characters: capital letters, digits and spaces.
+/// A callsign: eight capital letters, digits and spaces.
 ///
-/// A received one may have `#` for codes without a character.
+/// A received callsign may have `#` for codes without a character.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Callsign([u8; CALLSIGN_CHARS]);
 
@@ -68,7 +68,7 @@ impl Callsign {
     /// Returns the callsign without its trailing spaces.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // Only ASCII is ever stored, so the conversion never fails.
+        // Only ASCII is stored, so the conversion never fails.
         std::str::from_utf8(&self.0).unwrap_or_default().trim_ascii_end()
     }
 
@@ -80,7 +80,7 @@ impl Callsign {
         characters.iter().all(|&c| c != b'#' && CHARACTERS.contains(&c)).then_some(Self(characters))
     }
 
-    /// Creates a callsign from six bits each; codes without a character become `#`.
+    /// Creates a callsign from six bits per character. Codes without a character become `#`.
     fn from_bits(bits: u64) -> Self {
         Self(std::array::from_fn(|n| CHARACTERS[(bits >> (42 - 6 * n)) as usize & 0x3f]))
     }
@@ -144,7 +144,7 @@ impl Message {
             9..=18 | 20..=22 => {
                 let code = message.field(9, 12) as u16;
                 Self::AirbornePosition {
-                    // As in a reply, but without the bit for metres.
+                    // The code is the same as in a reply, but without the bit for metres.
                     altitude_ft: altitude_ft((code & 0xfc0) << 1 | code & 0x3f),
                     report: Report {
                         parity: if message.field(22, 1) == 0 { Parity::Even } else { Parity::Odd },
@@ -162,7 +162,7 @@ impl Message {
 impl Velocity {
     fn of(message: Bits) -> Self {
         let subtype = message.field(6, 3);
-        // Zero means "not available" in all three, and one means zero.
+        // In all three fields, zero means "not available", and one means zero.
         let value = |first, length| message.field(first, length).checked_sub(1).map(|value| value as i32);
         let signed = |sign, value: i32| if message.field(sign, 1) == 0 { value } else { -value };
         let vertical_rate_fpm = value(38, 9).map(|value| signed(37, 64 * value));
@@ -261,18 +261,18 @@ pub(super) mod encode {
     /// The capability of an airborne level 2 transponder.
     const CAPABILITY: u8 = 5;
 
-    /// Encodes an all-call reply, sent unasked once per second (11).
+    /// Encodes an all-call reply, which is sent once per second without an interrogation (11).
     pub(in crate::adsb) fn acquisition(address: u32) -> Frame {
         with_address(11, address, Bits::default()).with_remainder(0)
     }
 
-    /// Encodes an extended squitter with callsign (17, type 4).
+    /// Encodes an extended squitter with a callsign (17, type 4).
     pub(in crate::adsb) fn identification(address: u32, callsign: Callsign) -> Frame {
         let message = Bits::default().with(1, 5, 4).with(6, 3, 3).with(9, 48, callsign.to_bits());
         with_address(17, address, message).with_remainder(0)
     }
 
-    /// Encodes an extended squitter with airborne position (17, type 11).
+    /// Encodes an extended squitter with an airborne position (17, type 11).
     pub(in crate::adsb) fn position(address: u32, altitude_ft: i32, report: Report) -> Frame {
         let code = altitude_code(altitude_ft);
         let message = Bits::default()
@@ -284,8 +284,8 @@ pub(super) mod encode {
         with_address(17, address, message).with_remainder(0)
     }
 
-    /// Encodes an extended squitter with velocity over ground (17, type 19, subtype 1). Units:
-    /// knots to the east and north, −1022 to 1022, and climb in feet per minute.
+    /// Encodes an extended squitter with the velocity over ground (17, type 19, subtype 1). Units:
+    /// knots to the east and north, −1022 to 1022; climb in feet per minute.
     pub(in crate::adsb) fn velocity(address: u32, east_kt: i32, north_kt: i32, climb_fpm: i32) -> Frame {
         let sign = |value: i32| u64::from(value < 0);
         let size = |value: i32, largest: u32| u64::from(value.unsigned_abs().min(largest) + 1);
@@ -302,13 +302,13 @@ pub(super) mod encode {
         with_address(17, address, message).with_remainder(0)
     }
 
-    /// Encodes a reply with altitude: format 4, or 20 with a message.
+    /// Encodes a reply with an altitude: format 4, or 20 with a message.
     pub(in crate::adsb) fn altitude_reply(address: u32, altitude_ft: i32, message: Option<[u8; 7]>) -> Frame {
         reply(if message.is_some() { 20 } else { 4 }, altitude_code(altitude_ft), message)
             .with_remainder(address)
     }
 
-    /// Encodes a reply with transponder code: format 5, or 21 with a message.
+    /// Encodes a reply with a transponder code: format 5, or 21 with a message.
     pub(in crate::adsb) fn identity_reply(address: u32, squawk: u16, message: Option<[u8; 7]>) -> Frame {
         reply(if message.is_some() { 21 } else { 5 }, squawk_code(squawk), message).with_remainder(address)
     }

@@ -1,7 +1,7 @@
 //! ADS-B and Mode S: the transmissions of aircraft at 1090 MHz.
 //!
-//! Signal processing only, without links or files. Each step takes and returns values, so it can be
-//! tested and timed alone, and run in its own process.
+//! This module is signal processing only, without links or files. Each step takes and returns
+//! values, so it can be tested and timed alone, and run in a process of its own.
 //!
 //! ```text
 //!  samples       power         marks         candidates      frames        table
@@ -11,13 +11,14 @@
 //! ```
 //!
 //! [`demodulate`] turns I/Q samples into [`candidate`]s of 40 bytes, a few hundred per second.
-//! [`decode`] accepts those with correct parity. [`track`] keeps a table of each aircraft from the
-//! [`message`]s. [`simulate`] is a simulated sky for tests without an antenna.
+//! [`decode`] accepts the candidates with correct parity. [`track`] keeps a table of all aircraft
+//! from the [`message`]s. [`simulate`] is a simulated sky for tests without an antenna.
 //!
 //! # A Mode S frame
 //!
-//! Pulses take 0.5 µs: a preamble of four, then one in each bit of 1 µs. A pulse in the first half
-//! of a bit means 1, one in the second half means 0 (ICAO Annex 10, volume IV, 3.1.2.2).
+//! A pulse takes 0.5 µs. The preamble has four pulses, and each bit of 1 µs has one. A pulse in the
+//! first half of a bit means 1, a pulse in the second half means 0 (ICAO Annex 10, volume IV,
+//! 3.1.2.2).
 //!
 //! ```text
 //!  µs  0   1   2   3   4   5   6   7   8   9   10
@@ -26,9 +27,9 @@
 //!      preamble                            1   0   1      56 or 112 bits
 //! ```
 //!
-//! The first five bits are the downlink format (DF). It determines the length and the meaning of
-//! the last 24 bits. These are a parity field, overlaid with zero or an interrogator's code (11,
-//! 17, 18), or with the aircraft's address (all others).
+//! The first five bits are the downlink format (DF). It determines the length of the frame and the
+//! meaning of the last 24 bits. These are a parity field, overlaid with zero or an interrogator's
+//! code (11, 17, 18), or with the aircraft's address (all others).
 //!
 //! ```text
 //!  bit   1    5    8                  32                    88               112

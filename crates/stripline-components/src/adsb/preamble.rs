@@ -8,24 +8,25 @@
 //!          P P P P Q Q Q P P P P  Q   …  Q
 //! ```
 //!
-//! A pulse is as long as a sample. A first pulse that starts anywhere in sample 0 ends in sample 1,
-//! and likewise for the others. Pulses fall into the samples P, and no pulse into the samples Q.
+//! A pulse is as long as a sample. If the first pulse starts anywhere in sample 0, it ends in
+//! sample 1, and likewise for the others. Pulses fall into the samples P, and no pulse falls into
+//! the samples Q.
 
 use super::sample::Power;
 
-/// Number of samples used by the test of one position.
+/// Number of samples used for the test of one position.
 pub(super) const SPAN: usize = 16;
 
 /// Sets `marks[n]` to 1 if a preamble may start at `power[n]`, else to 0.
 ///
 /// A preamble may start where the pulses [stand out](Power::stand_out) from the silences. `pairs`
-/// is space for intermediate results. It and `power` are longer than `marks` by [`SPAN`].
+/// is space for intermediate results. `pairs` and `power` are longer than `marks` by [`SPAN`].
 pub(super) fn mark<P: Power>(power: &[P], pairs: &mut [P], marks: &mut [u8]) {
     let count = marks.len();
     for ((pair, &one), &next) in pairs[..count + SPAN - 1].iter_mut().zip(power).zip(&power[1..]) {
         *pair = one.plus(next);
     }
-    // Slices of one length allow the compiler to drop every bounds check, and then to vectorise.
+    // Slices of equal length allow the compiler to drop all bounds checks, and then to vectorise.
     let pair = |offset: usize| &pairs[offset..offset + count];
     let single = |offset: usize| &power[offset..offset + count];
     let (p0, p2, p7, p9) = (pair(0), pair(2), pair(7), pair(9));

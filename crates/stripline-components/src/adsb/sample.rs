@@ -5,7 +5,7 @@ use num_complex::Complex;
 
 /// A component of an I/Q sample: `u8` (cu8), `i8` (cs8), `i16` (cs16) or `f32` (cf32).
 ///
-/// Sealed: the demodulator supports only these formats.
+/// The trait is sealed, because the demodulator supports only these formats.
 pub trait IqSample: Pod + sealed::Sealed {
     /// The type in which the power of a sample is computed.
     type Power: Power;
@@ -16,14 +16,15 @@ pub trait IqSample: Pod + sealed::Sealed {
     fn powers(samples: &[Complex<Self>], power: &mut [Self::Power]);
 }
 
-/// Power of a sample, in a unit of its format.
+/// The power of a sample, in a unit of the sample format.
 pub trait Power: Pod + PartialOrd + sealed::Sealed {
-    /// Returns the sum, limited to the type's largest value.
+    /// Returns the sum, limited to the largest value of the type.
     #[must_use]
     fn plus(self, other: Self) -> Self;
 
-    /// Returns whether four pulses stand out: together more than three times the power of an
-    /// equally long silence, and each more than twice its share. False without any power.
+    /// Returns whether four pulses stand out: together they have more than three times the power of
+    /// a silence of equal length, and each has more than twice its share. Returns false if there is
+    /// no power.
     #[must_use]
     fn stand_out(pulses: [Self; 4], silence: Self) -> bool;
 
@@ -47,12 +48,12 @@ impl IqSample for u8 {
 
     /// Computes the powers from offset bytes.
     ///
-    /// Zero lies at 127.5. In terms of the bytes, i² + q² is 32512.5 − i (255 − i) − q (255 − q).
-    /// This needs no sign and no table, and all values fit 16 bits.
+    /// Zero is at 127.5. In terms of the bytes, i² + q² is 32512.5 − i (255 − i) − q (255 − q).
+    /// This formula needs no sign and no table, and all values fit 16 bits.
     fn powers(samples: &[Complex<Self>], power: &mut [u16]) {
         let pairs: &[[u8; 2]] = bytemuck::cast_slice(samples);
         for (&pair, power) in pairs.iter().zip(power) {
-            // Both bytes are treated alike, so their order within the word does not matter.
+            // Both bytes are treated alike, so the order within the word does not matter.
             let word = u16::from_ne_bytes(pair);
             let (one, other) = (word & 0xff, word >> 8);
             *power = 32512 - one * (255 - one) - other * (255 - other);
@@ -101,7 +102,7 @@ impl Power for u16 {
         self.saturating_add(other)
     }
 
-    /// Compares without branches. The baseline's vector units have a saturating difference for
+    /// Compares without branches. The baseline vector instructions have a saturating difference for
     /// unsigned words, but no comparison.
     fn stand_out(pulses: [Self; 4], silence: Self) -> bool {
         let [a, b, c, d] = pulses;
@@ -111,7 +112,7 @@ impl Power for u16 {
             | each.saturating_sub(b)
             | each.saturating_sub(c)
             | each.saturating_sub(d)
-            // One less, so that two sums at the limit do not pass.
+            // Subtract one, so that two sums at the limit do not pass.
             | all.saturating_sub(a.plus(b).plus(c.plus(d)).saturating_sub(1));
         missing == 0
     }

@@ -12,15 +12,16 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::flight::{SimulatedAircraft, Transmission};
 use super::frame::Frame;
 
-/// Half a microsecond: the length of a pulse.
+/// The length of a pulse: half a microsecond.
 const PULSE_S: f64 = 0.5e-6;
-/// Positions of the preamble's pulses, in pulse lengths.
+/// Positions of the pulses in the preamble, in pulse lengths.
 const PREAMBLE: [usize; 4] = [0, 2, 7, 9];
-/// Pulse lengths before the first bit.
+/// The number of pulse lengths before the first bit.
 const PREAMBLE_PULSES: usize = 16;
-/// Silence between two frames that may not overlap.
+/// The silence between two frames, if frames may not overlap.
 const GAP_NS: u64 = 20_000;
-/// Noise is drawn once. Runs of this many samples are combined from random places in it.
+/// Noise is drawn once into a table. Runs of this length are combined from random places in the
+/// table.
 const NOISE_RUN: usize = 256;
 const NOISE_TABLE: usize = 1 << 15;
 /// Number of samples rendered at a time before conversion to bytes.
@@ -31,27 +32,26 @@ const BLOCK: usize = 2048;
 pub struct SimulationConfig {
     /// The seed of all random values.
     pub seed: u64,
-    /// Number of aircraft, 0 to 65 536. Each sends about seven frames per second. Default: 8.
+    /// The number of aircraft, 0 to 65 536. Each sends about seven frames per second. Default: 8.
     pub aircraft: usize,
-    /// Complex samples per second, 1e6 to 1e8. Default: 2e6, the demodulator's rate.
+    /// Complex samples per second, 1e6 to 1e8. Default: 2e6, the rate of the demodulator.
     pub sample_rate_hz: f64,
-    /// Power of the weakest aircraft's pulses in dB relative to full scale, −80 to 0. Default: −22.
+    /// Pulse power of the weakest aircraft in dB relative to full scale, −80 to 0. Default: −22.
     pub level_min_dbfs: f32,
-    /// Power of the strongest aircraft's pulses in dB relative to full scale, −80 to 0. Default:
-    /// −8.
+    /// Pulse power of the strongest aircraft in dB relative to full scale, −80 to 0. Default: −8.
     pub level_max_dbfs: f32,
     /// Power of the noise in dB relative to full scale, −200 to 0. Default: −40.
     pub noise_dbfs: f32,
     /// The largest offset of a transmitter from the receiver's frequency, in Hz, 0 to a quarter of
     /// the sample rate. Default: 50 000.
     pub carrier_offset_max_hz: f64,
-    /// The share of each sample's period over which the receiver integrates, 0.1 to 1. Default: 1,
-    /// as in a receiver just wide enough for its sample rate. Then a pulse that starts half a
-    /// sample late is split evenly, and its bits become 6 dB harder to distinguish. With less, this
-    /// happens to fewer frames.
+    /// The share of each sample period over which the receiver integrates, 0.1 to 1. Default: 1, as
+    /// in a receiver that is just wide enough for its sample rate. With 1, a pulse that starts half
+    /// a sample late is split evenly, and the bits become 6 dB harder to distinguish. With a
+    /// smaller share, this happens to fewer frames.
     pub aperture: f64,
-    /// Whether frames may overlap, as they do in a real sky. If not, a frame waits for the end of
-    /// another. Default: true.
+    /// Whether frames may overlap, as they do in a real sky. If not, a frame waits until the one
+    /// before has ended. Default: true.
     pub overlaps: bool,
 }
 
@@ -78,15 +78,15 @@ pub struct Sent {
     pub frame: Frame,
     /// The address of the sending aircraft, 24 bits.
     pub address: u32,
-    /// The start of its preamble's first pulse, in samples; rarely a whole number.
+    /// The start of the first pulse of the preamble, in samples; rarely a whole number.
     pub start_samples: f64,
-    /// Power of its pulses in dB relative to full scale.
+    /// Power of the pulses in dB relative to full scale.
     pub level_dbfs: f32,
 }
 
 /// An endless simulated recording at 1090 MHz.
 ///
-/// The receiver integrates over part of each sample. A pulse that starts within that part is split
+/// The receiver integrates over part of each sample. A pulse that starts within this part is split
 /// between two samples. Each aircraft has its own level, carrier offset and track. The same
 /// configuration gives the same samples, for any block size.
 ///
@@ -116,7 +116,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Creates a simulation before its first sample. Values out of range are moved into it.
+    /// Creates a simulation that starts at sample 0. Values out of range are clamped.
     #[must_use]
     pub fn new(config: SimulationConfig) -> Self {
         let sample_rate_hz = clamp(config.sample_rate_hz, 1e6, 1e8);
@@ -168,7 +168,7 @@ impl Simulation {
         self.sample = end;
     }
 
-    /// Fills `out` with the next samples of an eight-bit receiver: zero lies at 127.5.
+    /// Fills `out` with the next samples of an eight-bit receiver: zero is at 127.5.
     pub fn fill_cu8(&mut self, out: &mut [Complex<u8>]) {
         let mut block = [Complex::new(0.0, 0.0); BLOCK];
         for out in out.chunks_mut(BLOCK) {
@@ -180,12 +180,12 @@ impl Simulation {
         }
     }
 
-    /// Returns the frames that started since the last call, in the order of their starts.
+    /// Returns the frames that started since the last call, ordered by start.
     pub fn take_sent(&mut self) -> Vec<Sent> {
         std::mem::take(&mut self.sent)
     }
 
-    /// Returns the configuration, with values out of range moved into it.
+    /// Returns the configuration, with values out of range clamped.
     #[must_use]
     pub fn config(&self) -> &SimulationConfig {
         &self.config
@@ -265,7 +265,7 @@ impl PulseWaveform {
         self.first + self.samples.len() as u64
     }
 
-    /// Adds the samples that fall into `out`, which starts at sample `start`.
+    /// Adds the part of the frame that falls into `out`, which starts at sample `start`.
     fn add_to(&self, out: &mut [Complex<f32>], start: u64) {
         let skipped = start.saturating_sub(self.first) as usize;
         let offset = self.first.saturating_sub(start) as usize;
@@ -281,7 +281,8 @@ impl PulseWaveform {
 struct Noise {
     random: Xoshiro256PlusPlus,
     table: Box<[Complex<f32>]>,
-    /// Positions in the table of the two noises of the current run, and the rest of the run.
+    /// The current positions in the table for the two noises, and the number of samples left in the
+    /// run.
     places: [usize; 2],
     left: usize,
 }
@@ -382,8 +383,8 @@ mod tests {
             ..SimulationConfig::default()
         };
         let (samples, sent) = record(config, &[2_000_000]);
-        // Pulses that straddle two samples lose power in each, but the strongest samples have all
-        // of it.
+        // Pulses that straddle two samples have less power in each, but the strongest samples have
+        // the full power of a pulse.
         let strongest = samples.iter().map(Complex::norm_sqr).fold(0.0, f32::max);
         assert!((10.0 * strongest.log10() + 6.0).abs() < 0.1);
         assert!(sent.iter().all(|sent| sent.level_dbfs == -6.0));

@@ -1,9 +1,9 @@
 //! Detection of bits from amplitudes.
 //!
-//! A bit lasts two samples and has a pulse in its first half (1) or in its second (0). A pulse that
-//! starts in the middle of a sample has half of its amplitude there and half in the next one. Let
-//! `f` be the fraction of a sample by which the frame is late, and the amplitude 1. The two samples
-//! of a bit, after a bit of value, are:
+//! A bit lasts two samples and has a pulse in the first half (1) or in the second half (0). If a
+//! pulse starts in the middle of a sample, half of the amplitude falls into this sample and half
+//! into the next. Let `f` be the delay of the frame as a fraction of a sample, and the amplitude 1.
+//! The two samples of a bit, depending on the bit before, are:
 //!
 //! ```text
 //!                   after 1                 after 0
@@ -11,34 +11,35 @@
 //!   a bit 0         0,      1 − f           f,  1 − f
 //! ```
 //!
-//! At `f` = 1/2 a bit that repeats the one before has two equal samples. A comparison of its halves
-//! does not detect it, but the bits before it do. So the most likely *sequence* is searched (G. D.
-//! Forney, "The Viterbi algorithm", Proc. IEEE 61, 1973). It has two states only: the value of the
-//! last bit.
+//! At `f` = 1/2, a bit that repeats the bit before has two equal samples. A comparison of the two
+//! halves does not detect the bit, but the bits before it do. So the slicer searches for the most
+//! likely *sequence* (G. D. Forney, "The Viterbi algorithm", Proc. IEEE 61, 1973). The search has
+//! only two states: the value of the last bit.
 
 /// Bits in the longest frame.
 pub(super) const BITS_MAX: usize = 112;
 
-/// The parameters of a frame as measured in its preamble.
+/// The parameters of the pulses in a frame, as measured in the preamble.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pulse {
     /// Amplitude of a pulse that falls into one sample.
     pub(super) amplitude: f32,
-    /// Delay of its start within its sample, 0 to 1.
+    /// Delay of the start of a pulse within the sample, 0 to 1.
     pub(super) fraction: f32,
     /// Power of a sample without a pulse.
     pub(super) noise: f32,
 }
 
 impl Pulse {
-    /// Returns the squared distance between two sequences that differ in one bit, relative to
-    /// pulses that fall into one sample each. It is 1 for these, and 1/4 for pulses that straddle
-    /// two samples evenly.
+    /// Returns the squared distance between two sequences that differ in one bit, as a ratio to the
+    /// distance if each pulse falls into one sample. The ratio is 1 for such pulses, and 1/4 for
+    /// pulses that straddle two samples evenly.
     pub(super) fn distinction(&self) -> f32 {
         let late = self.fraction;
         let early = 1.0 - late;
         let square = |x: f32| x * x;
-        // By the table above: the bit after a 1, and its effect on the first half of the next bit.
+        // From the table above: the bit after a 1, and the effect of the bit on the first half of
+        // the next bit.
         (square(early) + square(early - late) + square(late)) / 2.0
     }
 }
@@ -46,21 +47,22 @@ impl Pulse {
 /// A search for the most likely bits, step by step.
 #[derive(Debug, Clone)]
 pub(super) struct SequenceSlicer {
-    /// Expected amplitudes with part of a pulse: early part, late part, both, neither.
+    /// Expected amplitudes of a sample that has the early part of a pulse, the late part, both or
+    /// neither.
     early: f32,
     late: f32,
     both: f32,
     none: f32,
-    /// The largest cost of one sample, so that a burst of interference does not outweigh the rest.
+    /// The maximum cost of one sample, so that a burst of interference does not outweigh the rest.
     cost_max: f32,
-    /// For a last bit of 0 and of 1: squared error of the best sequence, and the sequence.
+    /// The squared error of the best sequence, and the sequence, for a last bit of 0 and of 1.
     cost: [f32; 2],
     bits: [u128; 2],
 }
 
 impl SequenceSlicer {
     pub(super) fn new(pulse: Pulse) -> Self {
-        // Noise adds its power to that of the signal.
+        // The power of the noise adds to the power of the signal.
         let expected = |share: f32| {
             let amplitude = share * pulse.amplitude;
             (amplitude * amplitude + pulse.noise).sqrt()
@@ -71,7 +73,7 @@ impl SequenceSlicer {
             both: expected(1.0),
             none: expected(0.0),
             cost_max: pulse.amplitude * pulse.amplitude,
-            // The preamble ends in silence, as a bit of value 1 does.
+            // The preamble ends in silence, like a bit of value 1.
             cost: [f32::INFINITY, 0.0],
             bits: [0; 2],
         }
@@ -79,10 +81,10 @@ impl SequenceSlicer {
 
     /// Returns a slicer that expects the average amplitudes of these bits.
     ///
-    /// A frame gives better estimates than its preamble alone.
+    /// A whole frame gives better estimates than the preamble alone.
     pub(super) fn relearned(&self, bits: u128, amplitudes: &[f32]) -> Self {
-        // Sum and count. The preamble's estimate weighs as many samples as it was made from, which
-        // keeps the count above zero.
+        // Each pair is a sum and a count. The estimate from the preamble has the weight of the
+        // samples that it was made from, which keeps the count above zero.
         let mut early = (4.0 * self.early, 4.0);
         let mut late = (4.0 * self.late, 4.0);
         let mut both = (self.both, 1.0);
@@ -95,7 +97,7 @@ impl SequenceSlicer {
                 (1, 1) => (&mut early, &mut late),
                 (0, 1) => (&mut both, &mut late),
                 (1, _) => (&mut none, &mut early),
-                // Both samples would contribute to the same sums.
+                // Both samples contribute to the same sums.
                 _ => {
                     late = (late.0 + halves[0], late.1 + 1.0);
                     early = (early.0 + halves[1], early.1 + 1.0);
@@ -119,7 +121,7 @@ impl SequenceSlicer {
         }
     }
 
-    /// Takes the amplitudes of the next bits, two for each.
+    /// Processes the amplitudes of the next bits, two for each bit.
     pub(super) fn push(&mut self, amplitudes: &[f32]) {
         let [mut cost_0, mut cost_1] = self.cost;
         let [mut bits_0, mut bits_1] = self.bits;
@@ -131,7 +133,7 @@ impl SequenceSlicer {
             let (first, second) = (halves[0], halves[1]);
             let to_0 = cost(second, self.early);
             let to_1 = cost(second, self.late);
-            // Each step depends on the one before. So all but one sum and one comparison are
+            // Each step depends on the step before. So everything but one sum and one comparison is
             // computed first.
             let from_0_to_0 = cost_0 + (cost(first, self.late) + to_0);
             let from_1_to_0 = cost_1 + (cost(first, self.none) + to_0);
@@ -147,8 +149,8 @@ impl SequenceSlicer {
         self.bits = [bits_0, bits_1];
     }
 
-    /// Returns the best bits so far, the last received one in the lowest place, and their squared
-    /// error.
+    /// Returns the best bits so far, with the last received bit in the lowest place, and their
+    /// squared error.
     pub(super) fn best(&self) -> (u128, f32) {
         let last = usize::from(self.cost[1] < self.cost[0]);
         (self.bits[last], self.cost[last])
@@ -161,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the amplitudes of a frame's bits, without noise.
+    /// Returns the amplitudes of the bits of a frame, without noise.
     fn render(bits: u128, count: usize, fraction: f32) -> Vec<f32> {
         let halves =
             (0..count).rev().flat_map(|place| if bits >> place & 1 == 1 { [1.0, 0.0] } else { [0.0, 1.0] });

@@ -1,4 +1,4 @@
-//! The aircraft table, with the latest data of each aircraft received.
+//! The aircraft table, with the latest data received from each aircraft.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,12 +14,12 @@ const PAIR_S: u64 = 10;
 /// The settings of a [`Tracker`]'s table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrackerConfig {
-    /// Samples per second of the frames' times, at least 1. Default: 2 000 000.
+    /// The sample rate by which the times of frames count, at least 1. Default: 2 000 000.
     pub sample_rate_hz: u32,
-    /// How long an aircraft stays in the table after its last frame, in seconds. Default: 300.
+    /// How long an aircraft stays in the table after the last frame, in seconds. Default: 300.
     pub lifetime_s: u32,
-    /// The most aircraft in the table, at least 1. A new one replaces the one received the longest
-    /// ago. Default: 4096.
+    /// The maximum number of aircraft in the table, at least 1. A new aircraft replaces the
+    /// aircraft that was received the longest ago. Default: 4096.
     pub aircraft_max: usize,
 }
 
@@ -32,28 +32,28 @@ impl Default for TrackerConfig {
 /// The data of one aircraft.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Aircraft {
-    /// Its address, 24 bits.
+    /// The address, 24 bits.
     pub address: u32,
-    /// Its flight or registration.
+    /// The flight or registration.
     pub callsign: Option<Callsign>,
-    /// Its transponder code: four octal digits, in four bits each.
+    /// The transponder code: four octal digits, in four bits each.
     pub squawk: Option<u16>,
-    /// Its altitude in feet.
+    /// The altitude in feet.
     pub altitude_ft: Option<i32>,
-    /// Its velocity.
+    /// The velocity.
     pub velocity: Velocity,
-    /// Its last reported position.
+    /// The last reported position.
     pub position: Option<Position>,
-    /// Number of frames received from it.
+    /// The number of frames received from the aircraft.
     pub messages: u64,
-    /// When its last frame was received, in samples.
+    /// The time at which the last frame was received, in samples.
     pub last_seen: u64,
-    /// The last report in each grid, and when it was received, in samples.
+    /// The last report in each grid, and the time at which it was received, in samples.
     even: Option<(Report, u64)>,
     odd: Option<(Report, u64)>,
 }
 
-/// The table of the aircraft received, by address.
+/// The table of received aircraft, by address.
 ///
 /// ```
 /// use stripline_components::adsb::decode::Accepted;
@@ -76,7 +76,7 @@ pub struct Aircraft {
 pub struct Tracker {
     config: TrackerConfig,
     aircraft: BTreeMap<u32, Aircraft>,
-    /// When the latest frame was received, in samples.
+    /// The time at which the latest frame was received, in samples.
     now: u64,
 }
 
@@ -87,7 +87,7 @@ impl Tracker {
         Self { config, aircraft: BTreeMap::new(), now: 0 }
     }
 
-    /// Enters a frame, and returns the updated data of its aircraft.
+    /// Enters a frame, and returns the updated data of the aircraft.
     pub fn update(&mut self, accepted: &Accepted) -> &Aircraft {
         self.now = self.now.max(accepted.sample);
         let pair_samples = PAIR_S * u64::from(self.config.sample_rate_hz);
@@ -125,8 +125,8 @@ impl Tracker {
         self.aircraft.is_empty()
     }
 
-    /// Makes room for one more aircraft: removes those past their lifetime, or else the one
-    /// received the longest ago.
+    /// Makes room for one more aircraft: removes the aircraft past their lifetime, or else the
+    /// aircraft that was received the longest ago.
     fn make_room(&mut self) {
         let lifetime = u64::from(self.config.lifetime_s) * u64::from(self.config.sample_rate_hz.max(1));
         let now = self.now;
@@ -193,12 +193,12 @@ const COLUMNS: [(&str, &str, usize); 11] = [
     ("age", "s", 6),
 ];
 
-/// The columns that a narrow terminal does without, in the order in which they are left out.
+/// The columns that may be left out in a narrow terminal, in the order of removal.
 const DROPPABLE: [&str; 7] = ["climb", "track", "squawk", "messages", "speed", "age", "callsign"];
 
 impl Tracker {
     /// Formats a table with a line for each aircraft, sorted by address. A dash stands for a
-    /// missing value. In a narrow terminal it lists the columns that it left out.
+    /// missing value. A table for a narrow terminal lists the columns that were left out.
     pub(crate) fn table(&self, width: Option<usize>) -> String {
         let mut shown = Vec::from(COLUMNS);
         let mut left_out = Vec::new();

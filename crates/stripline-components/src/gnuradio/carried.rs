@@ -1,5 +1,6 @@
-//! Tags of GNU Radio in the description of a stream: the keyword `gnuradio-tags`, a list of tuples
-//! in base64. Each has the index of a sample, key, value and source (decision 71).
+//! Tags of GNU Radio in the description of a stream: the keyword `gnuradio-tags` is a list of
+//! tuples in base64. Each tuple has the index of a sample, and the key, value and source of the tag
+//! (decision 71).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,21 +8,21 @@ use stripline::StreamInfo;
 
 use super::{BadMessage, Pmt, Tag};
 
-/// The keyword of a stream's description that has the tags of a packet.
+/// The keyword in the description of a stream for the tags of a packet.
 pub const KEYWORD: &str = "gnuradio-tags";
 
-/// The tags of a packet, as they stand in the description of its stream.
+/// The tags of a packet, as stored in the description of the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CarriedTags(Vec<Tag<'static>>);
 
 impl CarriedTags {
-    /// The most serialized bytes of all tags of a packet.
+    /// The maximum number of serialized bytes of all tags of a packet.
     pub const BYTES_MAX: usize = 12 * 1024;
 
-    /// Returns those of a stream's description; none where it has no keyword for them.
+    /// Returns the tags in the description of a stream; no tags if the keyword is missing.
     ///
     /// # Errors
-    /// What is wrong with the keyword.
+    /// The keyword is not a list of tags.
     ///
     /// ```
     /// use stripline::StreamInfo;
@@ -55,7 +56,7 @@ impl CarriedTags {
         Ok(Self(tags))
     }
 
-    /// Adds a tag, with the index of a sample as its item. False: there is no room for it.
+    /// Adds a tag, with the index of a sample as its item. Returns false if the tag does not fit.
     pub fn push(&mut self, tag: Tag<'_>) -> bool {
         let Tag { item, key, value, source } = tag;
         let [key, value, source] = [key, value, source].map(Pmt::into_owned);
@@ -68,17 +69,17 @@ impl CarriedTags {
         fits
     }
 
-    /// Returns the tags, in the order of their samples where they were added so.
+    /// Returns the tags in the order in which they were added.
     pub fn tags(&self) -> &[Tag<'static>] {
         &self.0
     }
 
-    /// Returns whether it is empty.
+    /// Returns whether there are no tags.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the description with these tags; without the keyword if it is empty.
+    /// Returns the description with these tags. Without tags, the keyword is removed.
     #[must_use]
     pub fn describe(&self, mut stream: StreamInfo) -> StreamInfo {
         stream.keywords.remove(KEYWORD);
@@ -93,7 +94,7 @@ impl CarriedTags {
     }
 }
 
-/// Returns the bytes of a tag in the list: a pair, a tuple, and its parts.
+/// Returns the size of a tag in the list in bytes: a pair, a tuple, and the parts of the tag.
 fn listed_bytes(tag: &Tag<'_>) -> usize {
     let parts = [&tag.key, &tag.value, &tag.source].map(|part| part.bytes().len());
     1 + 5 + 9 + parts.iter().sum::<usize>()

@@ -1,4 +1,4 @@
-//! Rate, frequency and time: tags that have a place in the description of a stream or a packet.
+//! Rate, frequency and time: tags with a counterpart in the description of a stream or a packet.
 
 use stripline::StreamInfo;
 
@@ -9,16 +9,16 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A property of samples that a tag describes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Described {
-    /// `rx_rate`: samples a second from its item on.
+    /// `rx_rate`: samples per second from the item on.
     RateHz(f64),
-    /// `rx_freq`: the centre frequency in Hz from its item on.
+    /// `rx_freq`: the centre frequency in Hz from the item on.
     FrequencyHz(f64),
-    /// `rx_time`: when its item was taken, in nanoseconds since the Unix epoch.
+    /// `rx_time`: the time of the item, in nanoseconds since the Unix epoch.
     TimeNs(i64),
 }
 
 impl Described {
-    /// Returns what a tag describes; `None` of another tag, and of one with a wrong value.
+    /// Returns the property that a tag describes; `None` for another tag, or a wrong value.
     ///
     /// ```
     /// use stripline_components::gnuradio::{Described, Pmt, Tag};
@@ -36,7 +36,7 @@ impl Described {
             "rx_time" => {
                 let parts = tag.value.parts()?;
                 let (seconds, fraction) = (parts.first()?.count()?, parts.get(1)?.number()?);
-                // The year 2262 is the last in nanoseconds.
+                // The year 2262 is the last year that fits in nanoseconds.
                 if seconds >= i64::MAX as u64 / SECOND_NS || !(0.0..1.0).contains(&fraction) {
                     return None;
                 }
@@ -47,7 +47,7 @@ impl Described {
         }
     }
 
-    /// Returns the tag at an item. A time before 1970 is that of 1970, as GNU Radio has no other.
+    /// Returns the tag at an item. GNU Radio has no times before 1970: they become 1970.
     pub fn tag(self, item: u64) -> Tag<'static> {
         let (key, value) = match self {
             Self::RateHz(rate) => ("rx_rate", Pmt::of_number(rate)),
@@ -62,7 +62,7 @@ impl Described {
         Tag { item, key, value, source: Pmt::of_false() }
     }
 
-    /// Sets it in a description, where it has its place. Returns the time of a packet.
+    /// Sets the rate or frequency in a description. Returns the time, which belongs to the packet.
     pub fn put(self, stream: &mut StreamInfo) -> Option<i64> {
         match self {
             Self::RateHz(rate) => stream.sample_rate_hz = Some(rate),

@@ -4,32 +4,32 @@ use std::borrow::Cow;
 
 use super::{BadMessage, Pmt};
 
-/// The first bytes of a message with tags: 0x5FF0 in the order of the host, and the version.
+/// The first bytes of a message with tags: 0x5FF0 in the byte order of the host, and the version.
 const MAGIC: [u8; 3] = [0xf0, 0x5f, VERSION];
 /// The version of all blocks of GNU Radio up to 3.10.
 const VERSION: u8 = 1;
-/// The least bytes of a tag: its item, and three values.
+/// The minimum size of a tag in bytes: the item, and three values.
 const TAG_BYTES_MIN: u64 = 8 + 3;
 
-/// A tag, with the number of its item in the sender's stream.
+/// A tag of an item in the sender's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag<'a> {
-    /// The number of the item.
+    /// The number of the item in the sender's stream.
     pub item: u64,
-    /// Its key, usually a symbol.
+    /// The key, usually a symbol.
     pub key: Pmt<'a>,
-    /// Its value.
+    /// The value.
     pub value: Pmt<'a>,
-    /// The block that made it; false where it is unknown.
+    /// The block that made the tag; the value "false" if it is unknown.
     pub source: Pmt<'a>,
 }
 
-/// A message with tags: what stands before the samples, and the samples.
+/// A message with tags: the head before the samples, and the samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaggedMessage<'a> {
     /// The number of the first item in the sender's stream.
     pub first_item: u64,
-    /// The tags of its items.
+    /// The tags of the items.
     pub tags: Vec<Tag<'a>>,
     /// The items, as bytes.
     pub samples: &'a [u8],
@@ -39,7 +39,8 @@ impl<'a> TaggedMessage<'a> {
     /// Parses a message.
     ///
     /// # Errors
-    /// What is wrong with it. One that has no tags comes from a block with `pass_tags=False`.
+    /// The message is damaged or has no tags. A block with `pass_tags=False` sends messages without
+    /// tags.
     ///
     /// ```
     /// use stripline_components::gnuradio::{Pmt, Tag, TaggedMessage};
@@ -84,12 +85,12 @@ impl<'a> TaggedMessage<'a> {
         Ok(Self { first_item, tags, samples: rest })
     }
 
-    /// Returns whether a message has tags: it begins as one, and is whole.
+    /// Returns whether a message has tags: the beginning is right, and the message is whole.
     pub fn is_tagged(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC) && TaggedMessage::parse(bytes).is_ok()
     }
 
-    /// Writes what stands before the samples.
+    /// Writes the head before the samples.
     pub fn write_head(into: &mut Vec<u8>, first_item: u64, tags: &[Tag<'_>]) {
         into.extend(MAGIC);
         into.extend(first_item.to_le_bytes());
@@ -101,8 +102,8 @@ impl<'a> TaggedMessage<'a> {
     }
 }
 
-/// Returns the messages that the parts of one make, joined: with tags, one begins at each part that
-/// begins as one.
+/// Joins the parts of a message of ZeroMQ, and returns the messages of GNU Radio. With tags, a new
+/// message begins at each part that begins like a message with tags.
 ///
 /// ```
 /// use stripline_components::gnuradio::join_parts;
@@ -123,7 +124,8 @@ pub fn join_parts<'a>(parts: impl Iterator<Item = &'a [u8]>, has_tags: bool) -> 
     messages
 }
 
-/// Takes a number in the order of the hosts that GNU Radio runs on: little-endian.
+/// Takes a number from the front of the bytes, in the byte order of the hosts that GNU Radio runs
+/// on: little-endian.
 fn number(bytes: &[u8]) -> Result<(u64, &[u8]), BadMessage> {
     let (first, rest) = bytes
         .split_first_chunk()

@@ -1,11 +1,11 @@
-//! What GNU Radio's blocks for ZeroMQ (gr-zeromq 3.10) send and take.
+//! The messages of GNU Radio's blocks for ZeroMQ (gr-zeromq 3.10).
 //!
 //! | file | content |
 //! | --- | --- |
 //! | `message.rs` | messages with the tags of their samples |
 //! | `pmt.rs` | values in their serialized form |
-//! | `description.rs` | tags that have a place in the description of a stream or a packet |
-//! | `carried.rs` | tags in the description of a stream, as the blocks of Stripline have them |
+//! | `description.rs` | tags with a counterpart in the description of a stream or a packet |
+//! | `carried.rs` | tags in the description of a stream, for the blocks of Stripline |
 
 mod carried;
 mod description;
@@ -19,7 +19,7 @@ pub use description::Described;
 pub use message::{Tag, TaggedMessage, join_parts};
 pub use pmt::Pmt;
 
-/// An error of a message of GNU Radio: what is wrong with it.
+/// An error in a message of GNU Radio. The text describes the problem.
 ///
 /// ```
 /// use stripline_components::gnuradio::TaggedMessage;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::BadMessage;
 
-/// Kinds of serialized values, by their first byte.
+/// The kinds of serialized values. The kind is the first byte of a value.
 mod kind {
     pub const TRUE: u8 = 0x00;
     pub const FALSE: u8 = 0x01;
@@ -22,18 +22,19 @@ mod kind {
     pub const INT64: u8 = 0x0d;
 }
 
-/// Bytes of an element of a uniform vector, by its type: `u8`, `s8`, …, `f32`, `f64`, `c32`, `c64`.
+/// The size of an element of a uniform vector in bytes, by type: `u8`, `s8`, …, `f32`, `f64`,
+/// `c32`, `c64`.
 const UNIFORM_BYTES: [u64; 12] = [1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16];
 
-/// A serialized value: its bytes, which are whole.
+/// A serialized value: the bytes of a whole value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pmt<'a>(Cow<'a, [u8]>);
 
 impl<'a> Pmt<'a> {
-    /// Takes a value from the front of some bytes, and returns it with the rest.
+    /// Takes a value from the front of some bytes. Returns the value and the rest of the bytes.
     ///
     /// # Errors
-    /// What is wrong with the bytes: they end within the value, or have a kind that does not exist.
+    /// The bytes end within the value, or the kind does not exist.
     ///
     /// ```
     /// use stripline_components::gnuradio::Pmt;
@@ -44,12 +45,13 @@ impl<'a> Pmt<'a> {
     /// ```
     pub fn take(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), BadMessage> {
         let mut left = Left(bytes);
-        // Values that are still to come, of all that the first one has within it.
+        // The number of values that are still to be read, including nested values.
         let mut missing: u64 = 1;
         while missing > 0 {
             missing -= 1;
             let within = left.value_head()?;
-            // Each takes a byte at least, so that no number runs ahead of the bytes.
+            // Each value takes at least one byte, so the number of values cannot exceed the number
+            // of bytes.
             missing += within;
             if missing > left.0.len() as u64 {
                 return Err(ends_within());
@@ -64,12 +66,12 @@ impl<'a> Pmt<'a> {
         &self.0
     }
 
-    /// Returns the value with bytes of its own.
+    /// Returns the value with its own copy of the bytes.
     pub fn into_owned(self) -> Pmt<'static> {
         Pmt(self.0.into_owned().into())
     }
 
-    /// Returns the text of a symbol; `None` for other values, and for a symbol that is no UTF-8.
+    /// Returns the text of a symbol; `None` for other values, and for a symbol that is not UTF-8.
     pub fn symbol(&self) -> Option<&str> {
         if self.kind() != kind::SYMBOL {
             return None;
@@ -77,7 +79,7 @@ impl<'a> Pmt<'a> {
         std::str::from_utf8(&self.0[3..]).ok()
     }
 
-    /// Returns the number of an integer or real value that is finite; `None` for other values.
+    /// Returns the number of a finite integer or real value; `None` for other values.
     ///
     /// ```
     /// use stripline_components::gnuradio::Pmt;
@@ -152,7 +154,7 @@ impl<'a> Pmt<'a> {
 }
 
 impl Pmt<'static> {
-    /// Returns a symbol; `None` for a text of more than 65535 bytes.
+    /// Returns a symbol; `None` if the text has more than 65535 bytes.
     pub fn of_symbol(text: &str) -> Option<Self> {
         let length = u16::try_from(text.len()).ok()?;
         let mut bytes = vec![kind::SYMBOL];
@@ -175,7 +177,7 @@ impl Pmt<'static> {
         Self(bytes.into())
     }
 
-    /// Returns the value that stands for false, which a tag without a source has as its source.
+    /// Returns the value "false", which is the source of a tag without a source.
     pub fn of_false() -> Self {
         Self(vec![kind::FALSE].into())
     }
@@ -216,7 +218,7 @@ impl Left<'_> {
         Ok(())
     }
 
-    /// Reads a value up to those within it, and returns their number.
+    /// Reads a value up to the values nested in it, and returns their number.
     fn value_head(&mut self) -> Result<u64, BadMessage> {
         let [first] = self.array()?;
         let bytes = match first {
@@ -225,7 +227,7 @@ impl Left<'_> {
             kind::DOUBLE | kind::UINT64 | kind::INT64 => 8,
             kind::COMPLEX => 16,
             kind::SYMBOL => u16::from_be_bytes(self.array()?).into(),
-            // The second value may be a pair again, as the rest of a list.
+            // The second value of a pair may be a pair again: the rest of a list.
             kind::PAIR | kind::DICT => return Ok(2),
             kind::VECTOR | kind::TUPLE => return Ok(u32::from_be_bytes(self.array()?).into()),
             kind::UNIFORM_VECTOR => {
@@ -261,7 +263,7 @@ mod tests {
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
     }
 
-    /// What `pmt.serialize_str` of GNU Radio 3.10.5 makes.
+    /// The results of `pmt.serialize_str` of GNU Radio 3.10.5.
     const SERIALIZED: [(&str, &str); 15] = [
         ("pmt.intern('rx_rate')", "02000772785f72617465"),
         ("pmt.from_double(48e3)", "0440e7700000000000"),
