@@ -1,9 +1,9 @@
 //! Streams aligned by their sample indexes.
 
-/// Several streams. Their samples with the same indexes are taken together.
+/// Several streams, aligned so that samples with the same index are taken together.
 ///
-/// An index that one stream lacks (a gap) is skipped in all of them. A stream that starts anew with
-/// a lower index goes on at the place that the others have reached.
+/// An index that one stream lacks (a gap) is skipped in all streams. A stream that starts again
+/// with a lower index continues at the position that the other streams have reached.
 ///
 /// ```
 /// use stripline_components::dsp::Aligner;
@@ -20,15 +20,15 @@
 #[derive(Debug, Clone)]
 pub struct Aligner<T> {
     streams: Vec<AlignedStream<T>>,
-    /// Elements of a sample.
+    /// The number of elements in a sample.
     unit: usize,
-    /// Samples that are taken together, from a multiple of this number on.
+    /// Samples are taken in blocks of this size, which begin at a multiple of it.
     block: usize,
-    /// A stream that starts anew is moved by a multiple of this number.
+    /// The offset of a stream that starts again is a multiple of this number.
     frame: u64,
-    /// Whether the others go on without a stream that has ended.
+    /// Whether the other streams continue after a stream has ended.
     outlasts: bool,
-    /// The index behind the last samples that were taken.
+    /// The index after the last samples that were taken.
     next: u64,
 }
 
@@ -36,26 +36,26 @@ pub struct Aligner<T> {
 #[derive(Debug, Clone)]
 struct AlignedStream<T> {
     samples: Vec<T>,
-    /// Elements taken.
+    /// The number of elements taken.
     used: usize,
-    /// The aligned index of the first sample that is not taken.
+    /// The aligned index of the first sample that was not taken.
     index: u64,
-    /// Added to the stream's own indexes, after it has started anew.
+    /// The offset that is added to the stream's own indexes after it has started again.
     offset: u64,
-    /// The stream's own index behind its last sample.
+    /// The stream's own index after the last sample.
     next: u64,
     ended: bool,
 }
 
 impl<T: Copy> Aligner<T> {
-    /// Creates so many streams. Nothing follows after the end of the first one that ends.
+    /// Creates this number of streams. All streams are over when the first of them ends.
     pub fn new(streams: usize) -> Self {
         let empty =
             AlignedStream { samples: Vec::new(), used: 0, index: 0, offset: 0, next: 0, ended: false };
         Self { streams: vec![empty; streams], unit: 1, block: 1, frame: 1, outlasts: false, next: 0 }
     }
 
-    /// Sets that each sample is so many elements, at least one.
+    /// Sets the number of elements in a sample, at least one.
     ///
     /// ```
     /// let mut streams = stripline_components::dsp::Aligner::<u8>::new(1).units(2);
@@ -68,7 +68,8 @@ impl<T: Copy> Aligner<T> {
         self
     }
 
-    /// Lets samples be taken in blocks of so many, from a multiple of this number on.
+    /// Sets the number of samples in a block. Samples are then taken in whole blocks, which begin
+    /// at a multiple of this number.
     ///
     /// ```
     /// let mut streams = stripline_components::dsp::Aligner::<u8>::new(1).blocks(4);
@@ -81,8 +82,8 @@ impl<T: Copy> Aligner<T> {
         self
     }
 
-    /// Sets the length of a frame, at least one sample. The channel of a sample, for example,
-    /// depends on its place there. A stream that starts anew keeps these places.
+    /// Sets the length of a frame, at least one sample. The position in the frame may determine the
+    /// channel of a sample, for example. A stream that starts again keeps these positions.
     ///
     /// ```
     /// let mut streams = stripline_components::dsp::Aligner::<u8>::new(1);
@@ -96,7 +97,7 @@ impl<T: Copy> Aligner<T> {
         self.frame = samples.max(1);
     }
 
-    /// Lets the streams go on without those that have ended, up to the end of the last one.
+    /// Lets the streams continue after some have ended, until the last one ends.
     ///
     /// ```
     /// let mut streams = stripline_components::dsp::Aligner::<u8>::new(2).outlasting();
@@ -111,28 +112,28 @@ impl<T: Copy> Aligner<T> {
         self
     }
 
-    /// Returns a stream with samples to be [pushed](Self::push); `None` if there are samples to
-    /// take, or if the streams are over.
+    /// Returns a stream for which samples must be [pushed](Self::push); `None` if there are samples
+    /// to take, or if the streams are over.
     pub fn wants(&self) -> Option<usize> {
         let is_over = self.is_over();
         self.streams.iter().position(|stream| !is_over && !stream.ended && !self.has_block(stream))
     }
 
-    /// Returns whether nothing follows any more.
+    /// Returns whether the streams are over: there are no more samples to take.
     pub fn is_over(&self) -> bool {
         let mut ended = self.streams.iter().map(|stream| stream.ended && !self.has_block(stream));
         if self.outlasts { ended.all(|ended| ended) } else { ended.any(|ended| ended) }
     }
 
-    /// Adds the next samples of a stream, with the index of the first. Returns the index at which
-    /// they are aligned.
+    /// Adds the next samples of a stream, with the index of the first sample. Returns the aligned
+    /// index of this sample.
     pub fn push(&mut self, stream: usize, index: u64, samples: &[T]) -> u64 {
         let stream = &mut self.streams[stream];
         if index < stream.next {
             let frame = i128::from(self.frame);
             let ahead = i128::from(self.next) - i128::from(index);
             let frames = (ahead + frame - 1).div_euclid(frame);
-            // A negative one wraps around, as the sum with the index does.
+            // A negative offset wraps around, and so does the sum with the index.
             stream.offset = (frames * frame) as u64;
         }
         if index != stream.next || stream.used == stream.samples.len() {
@@ -152,8 +153,8 @@ impl<T: Copy> Aligner<T> {
         self.streams[stream].ended = true;
     }
 
-    /// Skips what not all streams have. Returns the index and the number of the samples that can be
-    /// taken now.
+    /// Skips samples that some streams lack. Returns the index and the number of the samples that
+    /// can be taken now.
     pub fn align(&mut self) -> Option<(u64, usize)> {
         if self.wants().is_some() || self.is_over() {
             return None;
@@ -165,7 +166,7 @@ impl<T: Copy> Aligner<T> {
             let missing = start.saturating_sub(stream.index);
             stream.skip(usize::try_from(missing).unwrap_or(usize::MAX), unit);
         }
-        // The skipped samples may have been all of a stream.
+        // The skipped samples may have been the last samples of a stream.
         if self.wants().is_some() || self.is_over() {
             return None;
         }
@@ -173,12 +174,12 @@ impl<T: Copy> Aligner<T> {
         Some((start, count - count % self.block))
     }
 
-    /// Returns the samples of a stream that have not been taken: none of one that has ended.
+    /// Returns the samples of a stream that were not taken; none if the stream has ended.
     pub fn samples(&self, stream: usize) -> &[T] {
         self.streams[stream].rest()
     }
 
-    /// Takes so many samples off all streams.
+    /// Takes this number of samples from all streams.
     pub fn consume(&mut self, samples: usize) {
         for stream in &mut self.streams {
             stream.skip(samples, self.unit);
@@ -217,7 +218,8 @@ mod tests {
 
     type Packets = Vec<(u64, Vec<u32>)>;
 
-    /// Takes all that can be aligned. Returns the samples of every stream by their indexes.
+    /// Takes all samples that can be aligned. Returns the samples of all streams, with their
+    /// indexes.
     fn aligned(mut aligner: Aligner<u32>, streams: &[Packets]) -> Vec<(u64, Vec<u32>)> {
         let mut rest: Vec<_> = streams.iter().map(|packets| packets.iter()).collect();
         let mut out = Vec::new();
@@ -247,7 +249,8 @@ mod tests {
         }
         assert_eq!(streams.align(), Some((4, 6)));
         streams.consume(6);
-        // The others are at 10: the next place of its kind is 11, and 9 samples later 19.
+        // The other streams are at 10: the next sample at the same position in its frame is 11.
+        // After 9 samples it is 19.
         assert_eq!(streams.push(1, 2, &[0; 9]), 11);
         assert_eq!(streams.push(1, 1, &[0; 5]), 10);
     }
@@ -262,7 +265,8 @@ mod tests {
         assert_eq!(out, expected);
     }
 
-    /// Returns streams with gaps: packets of a length, each after so many missing samples.
+    /// Returns streams with gaps: the length of each packet, and the number of samples missing
+    /// before it.
     fn packets() -> impl Strategy<Value = Packets> {
         prop::collection::vec((0u64..4, 0usize..9), 0..12).prop_map(|parts| {
             let mut index = 0;

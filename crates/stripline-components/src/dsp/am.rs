@@ -7,9 +7,9 @@ use num_complex::Complex;
 
 use super::error::{DspError, Parameter, check_sample_rate};
 
-/// An envelope demodulator: the magnitude of each sample less the carrier, its slow average. A
-/// single-pole filter follows the average. It starts at the first sample's magnitude, so that a
-/// carrier present from the start makes no click.
+/// An envelope demodulator. The output is the magnitude of each sample minus the carrier, which is
+/// a slow average of the magnitude. A single-pole filter computes the average. It starts at the
+/// magnitude of the first sample, so that a carrier that is present from the start makes no click.
 ///
 /// Samples that are not finite count as 0.
 ///
@@ -36,7 +36,7 @@ impl AmDemodulator {
     /// `dc_cutoff_hz` (-3 dB). The cutoff is above 0 and below half the rate; 20 Hz suits audio.
     ///
     /// # Errors
-    /// A parameter out of range.
+    /// A parameter is out of range.
     pub fn new(sample_rate_hz: f64, dc_cutoff_hz: f64) -> Result<Self, DspError> {
         const BLOCK: &str = "AM demodulator";
         let rate = check_sample_rate(BLOCK, sample_rate_hz)?;
@@ -47,24 +47,24 @@ impl AmDemodulator {
     }
 
     /// Sets whether to divide by the carrier, so that the output is the modulation (1 = 100 %) at
-    /// any signal strength. The default is false. Without a carrier the output is 0.
+    /// any signal strength. The default is false. Without a carrier, the output is 0.
     #[must_use]
     pub fn normalised(self, normalised: bool) -> Self {
         Self { normalised, ..self }
     }
 
-    /// Returns the present estimate of the carrier's magnitude; 0 before the first sample.
+    /// Returns the current estimate of the carrier's magnitude; 0 before the first sample.
     pub fn carrier(&self) -> f32 {
         self.carrier.unwrap_or(0.0) as f32
     }
 
-    /// Demodulates `input` into `output`, one sample for each.
+    /// Demodulates `input` into `output`: one output sample for each input sample.
     ///
     /// # Panics
     /// If the two lengths differ.
     pub fn demodulate(&mut self, input: &[Complex<f32>], output: &mut [f32]) {
         assert_eq!(input.len(), output.len(), "a demodulator gives one sample for each sample");
-        // Two passes: the first one vectorises, the second one cannot.
+        // Use two passes: the first one vectorises, the second one cannot.
         for (y, x) in output.iter_mut().zip(input) {
             *y = (x.re * x.re + x.im * x.im).sqrt();
         }

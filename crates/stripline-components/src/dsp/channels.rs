@@ -1,9 +1,9 @@
-//! Interleaved channels: a processor of its own for each of them.
+//! Interleaved channels, with a separate processor for each channel.
 
 /// Processors of one kind, one for each channel of interleaved samples.
 ///
-/// A single channel is processed in place. Several are taken apart and put together again, in
-/// memory that is used again. So each channel gives the result that it gives alone.
+/// A single channel is processed in place. Several channels are separated and interleaved again, in
+/// buffers that are reused. So each channel gives the same result as alone.
 ///
 /// ```
 /// use stripline_components::dsp::{FirFilter, PerChannel, Taps};
@@ -19,7 +19,7 @@
 #[derive(Debug, Clone)]
 pub struct PerChannel<P, T, U = T> {
     processors: Vec<P>,
-    /// The samples of one channel, and what it makes of them.
+    /// The samples of one channel, and the output for them.
     taken: Vec<T>,
     made: Vec<U>,
 }
@@ -35,14 +35,14 @@ impl<P: Clone, T: Copy, U: Copy + Default> PerChannel<P, T, U> {
         self.processors.len()
     }
 
-    /// Returns the channel of the sample of this index.
+    /// Returns the channel of the sample with this index.
     ///
     /// ```
     /// let counts = stripline_components::dsp::PerChannel::<u8, f32>::new(3, 0);
     /// assert_eq!(counts.channel_at(7), 1);
     /// ```
     pub fn channel_at(&self, index: u64) -> usize {
-        // Less than the number of channels.
+        // The remainder is less than the number of channels.
         (index % self.processors.len() as u64) as usize
     }
 
@@ -56,11 +56,11 @@ impl<P: Clone, T: Copy, U: Copy + Default> PerChannel<P, T, U> {
         &self.processors[0]
     }
 
-    /// Processes `input` into `output`, channel by channel. The first sample of both is of the
-    /// channel `first`; 0 where whole frames become whole frames.
+    /// Processes `input` into `output`, channel by channel. The first sample of both belongs to the
+    /// channel `first`; pass 0 for whole frames.
     ///
     /// # Panics
-    /// As `process` does with a wrong number of samples.
+    /// If `process` panics because of the number of samples.
     pub fn run(
         &mut self,
         first: usize,
@@ -83,8 +83,8 @@ impl<P: Clone, T: Copy, U: Copy + Default> PerChannel<P, T, U> {
         }
     }
 
-    /// Calls `each` with the number, the processor and the samples of every channel of whole
-    /// frames.
+    /// Calls `each` for every channel in whole frames, with the number of the channel, the
+    /// processor and the samples.
     ///
     /// ```
     /// use stripline_components::dsp::PerChannel;
@@ -105,14 +105,14 @@ impl<P: Clone, T: Copy, U: Copy + Default> PerChannel<P, T, U> {
     }
 }
 
-/// Copies the samples of one channel. Its first one is at `place`.
+/// Copies the samples of one channel. The first sample is at `place`.
 fn take<T: Copy>(taken: &mut Vec<T>, samples: &[T], place: usize, channels: usize) {
     taken.clear();
     taken.extend(samples.iter().skip(place).step_by(channels));
 }
 
-/// Whole frames of interleaved channels, wherever packets begin and end. A frame has one sample of
-/// each channel, and begins at a multiple of their number.
+/// Whole frames of interleaved channels, independent of the boundaries of packets. A frame has one
+/// sample of each channel, and begins at a multiple of the number of channels.
 ///
 /// ```
 /// use stripline_components::dsp::Frames;
@@ -126,7 +126,7 @@ fn take<T: Copy>(taken: &mut Vec<T>, samples: &[T], place: usize, channels: usiz
 #[derive(Debug, Clone)]
 pub struct Frames<T> {
     channels: usize,
-    /// Samples that were returned, and then the samples of a frame that is not complete.
+    /// Samples that were returned, followed by the samples of an incomplete frame.
     held: Vec<T>,
     returned: usize,
 }
@@ -142,7 +142,7 @@ impl<T: Copy> Frames<T> {
         self.channels
     }
 
-    /// Returns the number of samples of a frame that is not complete.
+    /// Returns the number of samples in the incomplete frame.
     ///
     /// ```
     /// let mut frames = stripline_components::dsp::Frames::new(2);
@@ -153,7 +153,7 @@ impl<T: Copy> Frames<T> {
         self.held.len() - self.returned
     }
 
-    /// Drops a frame that is not complete, as after a gap. Returns the number of its samples.
+    /// Drops an incomplete frame, as after a gap. Returns the number of its samples.
     pub fn restart(&mut self) -> usize {
         let left = self.waiting();
         self.held.clear();
@@ -161,8 +161,8 @@ impl<T: Copy> Frames<T> {
         left
     }
 
-    /// Takes the next samples, with the index of the first. Returns the whole frames that are there
-    /// now, with the index of their first sample. The rest of a frame that has begun elsewhere is
+    /// Adds the next samples, with the index of the first sample. Returns the frames that are now
+    /// complete, with the index of their first sample. The rest of a frame that began elsewhere is
     /// left out.
     pub fn push<'a>(&'a mut self, index: u64, samples: &'a [T]) -> (u64, &'a [T]) {
         self.held.drain(..self.returned);
@@ -190,7 +190,7 @@ mod tests {
     fn frames_are_whole_wherever_packets_end() {
         for channels in 1..5usize {
             for cut in 1..9usize {
-                // A gap between the samples 30 and 41, in the middle of a frame.
+                // Leave a gap between the samples 30 and 41, in the middle of a frame.
                 let (mut frames, mut found) = (Frames::new(channels), Vec::new());
                 for (from, to) in [(2, 30), (41, 60)] {
                     frames.restart();

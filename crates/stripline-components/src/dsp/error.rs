@@ -5,8 +5,8 @@ use std::ops::{Bound, RangeBounds};
 /// The highest sample rate that any block accepts, in Hz.
 pub(crate) const SAMPLE_RATE_HZ_MAX: f64 = 1e12;
 
-/// A reason why a signal-processing block could not be built. The cause is always a parameter: no
-/// content of a stream makes a block fail.
+/// An error in building a signal-processing block. The cause is always a parameter: no content of a
+/// stream makes a block fail.
 ///
 /// ```
 /// use stripline_components::dsp::FmDemodulator;
@@ -17,12 +17,12 @@ pub(crate) const SAMPLE_RATE_HZ_MAX: f64 = 1e12;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DspError {
-    /// A parameter lies outside its valid range, or is not a number.
+    /// A parameter is outside of the valid range, or is not a number.
     #[error("{block}: {parameter} is {value}, but must be {valid}: {remedy}")]
     OutOfRange {
         /// The block to be built.
         block: &'static str,
-        /// The parameter's name, with its unit last.
+        /// The name of the parameter, with the unit last.
         parameter: &'static str,
         /// The value given.
         value: f64,
@@ -31,20 +31,20 @@ pub enum DspError {
         /// The remedy.
         remedy: &'static str,
     },
-    /// The waveform's name does not exist.
+    /// The name is not the name of a waveform.
     #[error(
         "signal generator: there is no waveform `{name}`: use sine, square, triangle, sawtooth, constant or noise"
     )]
     UnknownWaveform {
-        /// The name given, at most 40 characters of it.
+        /// The given name, shortened to 40 characters.
         name: String,
     },
-    /// The name of a window of spectra does not exist.
+    /// The name is not the name of a window of spectra.
     #[error(
         "spectrum: there is no window `{name}`: use rectangular, hann, hamming, blackman, blackman-harris or flat-top"
     )]
     UnknownWindow {
-        /// The name given, at most 40 characters of it.
+        /// The given name, shortened to 40 characters.
         name: String,
     },
     /// A filter tap is infinite or not a number.
@@ -52,7 +52,7 @@ pub enum DspError {
         "FIR filter: tap {index} is {value}, but every tap must be finite: check how the taps were computed"
     )]
     TapNotFinite {
-        /// Position of the tap, from 0.
+        /// The position of the tap, from 0.
         index: usize,
         /// The tap.
         value: f32,
@@ -69,7 +69,7 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// Returns `value` if `range` contains it; NaN is in no range.
+    /// Returns `value` if `range` contains it. No range contains NaN.
     pub fn check(self, value: f64, range: impl RangeBounds<f64>) -> Result<f64, DspError> {
         if range.contains(&value) {
             return Ok(value);

@@ -1,8 +1,8 @@
 //! Streaming FIR filters: at the full rate, and decimating.
 //!
-//! Both keep the samples still needed in one contiguous buffer. So the inner loops run over plain
-//! slices of `f32` and vectorise. Every output is a sum in an order fixed by its taps, not by
-//! packet boundaries.
+//! Both keep the samples that are still needed in one contiguous buffer, so that the inner loops
+//! run over plain slices of `f32` and vectorise. Every output is a sum in an order that depends
+//! only on the taps, not on packet boundaries.
 
 use std::marker::PhantomData;
 
@@ -18,8 +18,8 @@ const LANES: usize = 32;
 /// Number of partial sums that the decimating loop keeps per output.
 const PARTIALS: usize = 16;
 
-/// A filter at the full sample rate: one sample out for each sample in. Silence precedes the first
-/// sample.
+/// A filter at the full sample rate: one output sample for each input sample. The filter starts
+/// with silence.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -35,7 +35,7 @@ const PARTIALS: usize = 16;
 /// ```
 #[derive(Debug, Clone)]
 pub struct FirFilter<T> {
-    /// The taps, the one for the oldest sample first.
+    /// The taps, with the tap for the oldest sample first.
     reversed: Vec<f32>,
     history: History<T>,
 }
@@ -67,7 +67,7 @@ impl<T: Sample> FirFilter<T> {
     }
 
     /// Replaces the taps from the next sample on. Earlier samples are used as far as they are still
-    /// stored. Silence stands for those that only a longer filter needs.
+    /// stored. If a longer filter needs more, silence is used instead.
     ///
     /// ```
     /// # use stripline_components::dsp::{FirFilter, Taps};
@@ -87,7 +87,8 @@ impl<T: Sample> FirFilter<T> {
     }
 }
 
-/// A filter that keeps one output in `factor`, the first one included, and computes only those.
+/// A filter that keeps one output in `factor`, including the first, and computes only these
+/// outputs.
 ///
 /// ```
 /// use stripline_components::dsp::{DecimatingFir, Taps};
@@ -101,20 +102,21 @@ impl<T: Sample> FirFilter<T> {
 /// ```
 #[derive(Debug, Clone)]
 pub struct DecimatingFir<T> {
-    /// The taps, the one for the oldest sample first, each repeated for every component of a
-    /// sample.
+    /// The taps, with the tap for the oldest sample first. Each tap is repeated for every component
+    /// of a sample.
     reversed: Vec<f32>,
     history: History<T>,
     factor: usize,
-    /// Number of samples to skip before the next one that has an output.
+    /// The number of samples to skip before the next sample with an output.
     skip: usize,
 }
 
 impl<T: Sample> DecimatingFir<T> {
-    /// Creates a filter with these taps that divides the rate by `factor`, 1 to [`DECIMATION_MAX`].
+    /// Creates a filter with these taps. The filter divides the rate by `factor`, 1 to
+    /// [`DECIMATION_MAX`].
     ///
     /// # Errors
-    /// A factor out of range.
+    /// The factor is out of range.
     pub fn new(taps: &Taps, factor: usize) -> Result<Self, DspError> {
         Parameter {
             block: "decimating FIR filter",
@@ -133,7 +135,7 @@ impl<T: Sample> DecimatingFir<T> {
         self.factor
     }
 
-    /// Returns the number of samples that the next `input_len` samples will give.
+    /// Returns the number of output samples for the next `input_len` samples.
     pub fn outputs_for(&self, input_len: usize) -> usize {
         input_len.saturating_sub(self.skip).div_ceil(self.factor)
     }
@@ -168,8 +170,8 @@ impl<T: Sample> DecimatingFir<T> {
         self.skip = 0;
     }
 
-    /// Replaces the taps from the next sample on, as [`FirFilter::set_taps`] does. The choice of
-    /// samples to keep does not change.
+    /// Replaces the taps from the next sample on, as [`FirFilter::set_taps`] does. The phase of the
+    /// decimation does not change.
     pub fn set_taps(&mut self, taps: &Taps) {
         let repeat = |&tap| std::iter::repeat_n(tap, T::COMPONENTS);
         let mut history = History::new(taps.len());
@@ -179,16 +181,17 @@ impl<T: Sample> DecimatingFir<T> {
     }
 }
 
-/// The newest samples in one contiguous buffer, which is moved to its front when it is full.
+/// The newest samples in one contiguous buffer. When the buffer is full, they are moved to the
+/// front.
 #[derive(Debug, Clone)]
 pub(super) struct History<T> {
-    /// `(keep + room) * components` values, and slack after them with arbitrary content.
+    /// `(keep + room) * components` values, followed by slack with arbitrary content.
     buffer: Vec<f32>,
-    /// Number of old samples that an output needs: one fewer than taps.
+    /// The number of old samples that an output needs: one less than the number of taps.
     keep: usize,
-    /// Number of new samples that fit before the buffer is moved to its front.
+    /// The number of new samples that fit before the samples are moved to the front.
     room: usize,
-    /// Number of those in use.
+    /// The number of new samples in the buffer.
     used: usize,
     sample: PhantomData<T>,
 }
@@ -196,21 +199,23 @@ pub(super) struct History<T> {
 impl<T: Sample> History<T> {
     pub(super) fn new(taps: usize) -> Self {
         let keep = taps - 1;
-        // Large enough that moving the history costs little beside the filter, and small enough for
-        // the cache.
+        // Large enough that moving the history costs little compared with the filter, and small
+        // enough for the cache.
         let room = (4 * taps).clamp(1024, 65_536);
         let buffer = vec![0.0; (keep + room) * T::COMPONENTS + LANES];
         Self { buffer, keep, room, used: 0, sample: PhantomData }
     }
 
-    /// Returns how many of so many samples the next [`append`](Self::append) takes.
+    /// Returns the number of samples, up to `samples`, that the next [`append`](Self::append)
+    /// takes.
     pub(super) fn room_for(&self, samples: usize) -> usize {
         let free = if self.used == self.room { self.room } else { self.room - self.used };
         samples.min(free)
     }
 
-    /// Takes as many samples of `input` as fit (at least one of a non-empty input). Returns their
-    /// number, and a view from the oldest sample that the first of them needs, slack included.
+    /// Appends as many samples of `input` as fit (at least one of a non-empty input). Returns their
+    /// number, and a view that begins with the oldest sample that the first of them needs,
+    /// including the slack.
     pub(super) fn append(&mut self, input: &[T]) -> (usize, &[f32]) {
         if self.used == self.room {
             let end = (self.keep + self.used) * T::COMPONENTS;
@@ -225,7 +230,7 @@ impl<T: Sample> History<T> {
         (count, &self.buffer[start..])
     }
 
-    /// Copies the newest samples of another history, as many as both keep.
+    /// Copies the newest samples of another history, as many as both histories keep.
     fn continue_from(&mut self, other: &Self) {
         let count = self.keep.min(other.keep) * T::COMPONENTS;
         let end = (other.keep + other.used) * T::COMPONENTS;
@@ -240,7 +245,7 @@ impl<T: Sample> History<T> {
 }
 
 /// Computes `output[j] = sum over k of taps[k] * window[j + k * stride]`, summed in the order of
-/// `k` for every `j`. The window has at least [`LANES`] values of slack; results from them are
+/// `k` for every `j`. The window has at least [`LANES`] values of slack; results from the slack are
 /// discarded.
 fn convolve(taps: &[f32], stride: usize, window: &[f32], output: &mut [f32]) {
     for (block, y) in output.chunks_mut(LANES).enumerate() {
@@ -290,7 +295,7 @@ mod tests {
 
     type C32 = Complex<f32>;
 
-    /// Returns a repeatable signal without structure.
+    /// Returns a repeatable pseudo-random signal.
     fn signal(len: usize) -> Vec<C32> {
         let mut state = 1u32;
         let mut next = || {
@@ -315,7 +320,7 @@ mod tests {
                 filter.filter(&input[..at], &mut output[..at]);
                 filter.set_taps(&new);
                 filter.filter(&input[at..], &mut output[at..]);
-                // Silence stands for the samples that the shorter one did not keep.
+                // Silence replaces the samples that the shorter filter did not keep.
                 let kept = (before.min(after) - 1).min(at);
                 let expected = convolved(&new, &input[at - kept..]);
                 for (n, (y, x)) in output[at..].iter().zip(&expected[kept..]).enumerate() {
@@ -338,13 +343,14 @@ mod tests {
         output.append(&mut rest);
         assert_eq!(output.len(), 143);
         let expected = convolved(&new, &input);
-        // From the output on for which all samples of the longer filter came after the change.
+        // Compare from the first output for which all samples of the longer filter came after the
+        // change.
         for n in 75..143 {
             assert!((output[n] - expected[7 * n]).norm() < 1e-3, "output {n}");
         }
     }
 
-    /// Computes the definition, in f64.
+    /// Computes the convolution by definition, in f64.
     fn convolved(taps: &Taps, input: &[C32]) -> Vec<C32> {
         let at = |n: usize| {
             let sum: Complex<f64> = taps

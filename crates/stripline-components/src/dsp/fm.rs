@@ -12,12 +12,12 @@ pub const DEEMPHASIS_EUROPE_US: f64 = 50.0;
 /// The de-emphasis of broadcast FM in the Americas and South Korea, in µs (ITU-R BS.450).
 pub const DEEMPHASIS_AMERICAS_US: f64 = 75.0;
 
-/// A quadrature demodulator (polar discriminator): the phase step from each sample to the next. It
-/// is scaled so that a carrier `deviation_hz` above the centre gives 1. The sample before the first
-/// one counts as 0, so the first output is 0.
+/// A quadrature demodulator (polar discriminator): the output is the phase step from each sample to
+/// the next, scaled so that a carrier `deviation_hz` above the centre gives 1. The first output is
+/// 0, because the sample before it counts as 0.
 ///
-/// Phases are within 1e-6 rad. A sample that is not finite affects only its own output and the next
-/// one.
+/// Phases are accurate to 1e-6 rad. A sample that is not finite affects only its own output and the
+/// next output.
 ///
 /// ```
 /// use stripline_components::dsp::{FmDemodulator, Phase};
@@ -31,7 +31,7 @@ pub const DEEMPHASIS_AMERICAS_US: f64 = 75.0;
 /// ```
 #[derive(Debug, Clone)]
 pub struct FmDemodulator {
-    /// Output per radian.
+    /// The output per radian.
     gain: f32,
     previous: Complex<f32>,
 }
@@ -41,7 +41,7 @@ impl FmDemodulator {
     /// half the rate. The deviation is 75 kHz for broadcast, 2.5 or 5 kHz for narrow-band.
     ///
     /// # Errors
-    /// A parameter out of range.
+    /// A parameter is out of range.
     pub fn new(sample_rate_hz: f64, deviation_hz: f64) -> Result<Self, DspError> {
         const BLOCK: &str = "FM demodulator";
         let rate = check_sample_rate(BLOCK, sample_rate_hz)?;
@@ -55,7 +55,7 @@ impl FmDemodulator {
         Ok(Self { gain: (rate / (TAU * deviation)) as f32, previous: Complex::default() })
     }
 
-    /// Demodulates `input` into `output`, one sample for each.
+    /// Demodulates `input` into `output`: one output sample for each input sample.
     ///
     /// # Panics
     /// If the two lengths differ.
@@ -81,9 +81,9 @@ impl FmDemodulator {
     }
 }
 
-/// Returns the angle of `z` in radians, within 1e-6; 0 for 0. It has no branches, so that loops
-/// over it vectorise. It uses the polynomial of Abramowitz and Stegun 4.4.49 on one octant (error
-/// 2e-8), and reflections.
+/// Returns the angle of `z` in radians, accurate to 1e-6; 0 for 0. The function has no branches, so
+/// that loops over it vectorise. It uses the polynomial of Abramowitz and Stegun 4.4.49 on one
+/// octant (error 2e-8), and reflections.
 #[inline]
 fn angle(z: Complex<f32>) -> f32 {
     use std::f32::consts::{FRAC_PI_2, PI};
@@ -99,12 +99,12 @@ fn angle(z: Complex<f32>) -> f32 {
     p.copysign(z.im)
 }
 
-/// The de-emphasis of broadcast FM: a single-pole low-pass filter of a given time constant, gain 1
-/// at 0 Hz.
+/// The de-emphasis of broadcast FM: a single-pole low-pass filter with a given time constant and
+/// gain 1 at 0 Hz.
 ///
-/// It is the sampled exponential. It is close to the analogue filter at sample rates well above the
-/// audio: within 0.1 dB up to 15 kHz at 240 kHz. At 48 kHz it attenuates up to 1.5 dB too little at
-/// 15 kHz.
+/// The impulse response is the sampled exponential. The filter is close to the analogue filter at
+/// sample rates well above the audio: within 0.1 dB up to 15 kHz at 240 kHz. At 48 kHz, it
+/// attenuates up to 1.5 dB too little at 15 kHz.
 ///
 /// Samples that are not finite count as 0, because they would stay in the filter for ever.
 ///
@@ -128,7 +128,7 @@ impl DeEmphasis {
     /// µs ([`DEEMPHASIS_EUROPE_US`], [`DEEMPHASIS_AMERICAS_US`]).
     ///
     /// # Errors
-    /// A parameter out of range.
+    /// A parameter is out of range.
     pub fn new(sample_rate_hz: f64, deemphasis_us: f64) -> Result<Self, DspError> {
         const BLOCK: &str = "FM de-emphasis";
         let rate = check_sample_rate(BLOCK, sample_rate_hz)?;
@@ -173,7 +173,8 @@ mod tests {
 
     const RATE: f64 = 240e3;
 
-    /// Returns a tone of `tone_hz` with this peak deviation, and the carrier `offset_hz` off.
+    /// Returns a carrier, `offset_hz` off the centre, with a tone of `tone_hz` at this peak
+    /// deviation.
     fn modulated(len: usize, tone_hz: f64, deviation_hz: f64, offset_hz: f64) -> Vec<Complex<f32>> {
         let mut phase = Phase::ZERO;
         let at = |n: usize| {
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_tone_comes_out_at_its_frequency_and_level() {
-        // 24,000 samples: bins of 10 Hz.
+        // 24,000 samples give bins of 10 Hz.
         let input = modulated(24_000, 1_000.0, 60e3, 7.5e3);
         let mut audio = vec![0.0; input.len()];
         FmDemodulator::new(RATE, 75e3).unwrap().demodulate(&input, &mut audio);
@@ -264,7 +265,7 @@ mod tests {
             before
         };
         FmDemodulator::new(RATE, 37.5e3).unwrap().continuing(&before).demodulate(&input[1000..], &mut rest);
-        // Twice as loud from the very first sample.
+        // The output is twice as loud from the first sample on.
         let mut whole = vec![0.0; 2000];
         FmDemodulator::new(RATE, 37.5e3).unwrap().demodulate(&input, &mut whole);
         assert_eq!(rest, whole[1000..]);

@@ -9,19 +9,19 @@ use super::error::{DspError, Parameter, check_sample_rate};
 use super::noise::Awgn;
 use super::phase::{Phase, QUARTER, folded, sine};
 
-/// The shape of a generated signal. A complex signal has the shape in Q, and the shape a quarter
-/// turn ahead in I. So a complex sine is the complex exponential, turning forwards at a positive
-/// frequency.
+/// The shape of a generated signal. A complex signal has the shape in Q, and the same shape a
+/// quarter turn ahead in I. So a complex sine is the complex exponential, which turns forwards at a
+/// positive frequency.
 ///
 /// Square, triangle and sawtooth are sampled directly: they are not band-limited and alias.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waveform {
-    /// `sine`: 0 at phase 0, rising. Within 3e-7.
+    /// `sine`: 0 at phase 0, rising. Accurate to 3e-7.
     #[default]
     Sine,
     /// `square`: 1 during the first half turn, -1 during the second.
     Square,
-    /// `triangle`: in step with the sine: 0, 1, 0, -1 at the quarter turns.
+    /// `triangle`: in phase with the sine: 0, 1, 0, -1 at the quarter turns.
     Triangle,
     /// `sawtooth`: -1 at phase 0, rising to 1 over a turn.
     Sawtooth,
@@ -70,11 +70,11 @@ impl FromStr for Waveform {
 /// The settings of a [`Generator`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GeneratorSettings {
-    /// The stream's sample rate in Hz, above 0, at most 10^12.
+    /// The sample rate of the stream in Hz, above 0, at most 10^12.
     pub sample_rate_hz: f64,
     /// The shape.
     pub waveform: Waveform,
-    /// The frequency in Hz, at most half the sample rate in magnitude; a negative one turns
+    /// The frequency in Hz, at most half the sample rate in magnitude. A negative frequency turns
     /// backwards.
     pub frequency_hz: f64,
     /// The peak (for noise: the root mean square), -10^18 to 10^18.
@@ -103,8 +103,8 @@ impl Default for GeneratorSettings {
     }
 }
 
-/// A generator of periodic signals and noise, real or complex. Its phase is exact over any run (see
-/// [`Phase`]).
+/// A generator of periodic signals and noise, real or complex. The phase stays exact, however long
+/// the generator runs (see [`Phase`]).
 ///
 /// ```
 /// use num_complex::Complex;
@@ -127,14 +127,14 @@ pub struct Generator {
     noise: Awgn,
 }
 
-/// Number of phases computed side by side, so that the shape's loop vectorises.
+/// The number of phases computed side by side, so that the loop over the shape vectorises.
 const LANES: usize = 64;
 
 impl Generator {
     /// Creates a generator with these settings.
     ///
     /// # Errors
-    /// A setting out of range.
+    /// A setting is out of range.
     pub fn new(settings: &GeneratorSettings) -> Result<Self, DspError> {
         const BLOCK: &str = "signal generator";
         let parameter = |name, unit, remedy| Parameter { block: BLOCK, name, unit, remedy };
@@ -160,11 +160,11 @@ impl Generator {
         })
     }
 
-    /// Changes the settings from the next sample on. The phase and the noise continue: the
-    /// settings' own phase and seed are not used.
+    /// Changes the settings from the next sample on. The phase and the noise continue: the phase
+    /// and the seed in `settings` are not used.
     ///
     /// # Errors
-    /// As [`Generator::new`]; nothing is changed then.
+    /// The errors of [`Generator::new`]; nothing is changed then.
     ///
     /// ```
     /// # use num_complex::Complex;
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn shapes_are_as_documented() {
-        // Eight samples per turn.
+        // The period is eight samples.
         let run = |waveform| {
             let settings = GeneratorSettings {
                 sample_rate_hz: 8.0,

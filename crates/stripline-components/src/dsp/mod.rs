@@ -1,8 +1,8 @@
 //! Signal processing, independent of ports.
 //!
-//! Every block is streaming state with one method that takes new samples and produces the output
-//! for them. The result is bit-exact for any division into packets. So a block gives the same
-//! output behind every transport and packet size.
+//! Every block holds the state of a stream and has one method that takes new samples and produces
+//! the output for them. The result is bit-exact for any division into packets. So a block gives the
+//! same output with every transport and packet size.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -10,11 +10,11 @@
 //! | `fir.rs` | streaming and decimating FIR filters |
 //! | `resample.rs` | rational resampler |
 //! | `spectrum.rs` | windows, transforms, mean power |
-//! | `channels.rs` | interleaved channels, each with a processor of its own |
+//! | `channels.rs` | interleaved channels, each with its own processor |
 //! | `align.rs` | streams aligned by their sample indexes |
 //! | `am.rs`, `fm.rs` | demodulators, de-emphasis |
 //! | `generate.rs`, `noise.rs`, `station.rs` | sources: waveforms, noise, a simulated FM station |
-//! | `phase.rs` | the exact phase accumulator below them |
+//! | `phase.rs` | the exact phase accumulator of the sources |
 //! | `sample.rs`, `error.rs` | the two sample types; the error type |
 
 mod align;

@@ -7,11 +7,12 @@ use rand_xoshiro::rand_core::SeedableRng;
 use super::error::{DspError, Parameter};
 use super::sample::{Sample, components_mut};
 
-/// A source of additive white Gaussian noise. One seed always gives the same noise with the same
-/// versions of the `rand_distr` and `rand_xoshiro` crates. Another version may give other noise.
+/// A source of additive white Gaussian noise. The same seed always gives the same noise with the
+/// same versions of the crates `rand_distr` and `rand_xoshiro`. Other versions may give other
+/// noise.
 ///
-/// Ziggurat (Marsaglia and Tsang, 2000) over xoshiro256++ (Blackman and Vigna, 2018; period 2^256 -
-/// 1).
+/// The algorithm is Ziggurat (Marsaglia and Tsang, 2000) over xoshiro256++ (Blackman and Vigna,
+/// 2018; period 2^256 - 1).
 ///
 /// ```
 /// use num_complex::Complex;
@@ -38,7 +39,7 @@ impl Awgn {
     /// complex noise has a standard deviation of `sigma` / √2. `sigma` is 0 to 10^18.
     ///
     /// # Errors
-    /// A sigma out of range.
+    /// Sigma is out of range.
     pub fn new(sigma: f64, seed: u64) -> Result<Self, DspError> {
         let sigma = Parameter { block: BLOCK, name: "sigma", unit: "", remedy: "0 turns noise off" }
             .check(sigma, 0.0..=1e18)?;
@@ -46,11 +47,11 @@ impl Awgn {
     }
 
     /// Creates noise that is `snr_db` (-300 to 300 dB) below a signal of power (mean square)
-    /// `signal_power` (0 to 10^6). The ratio is over the whole sampled bandwidth. Behind a filter
-    /// of bandwidth B it is better by rate / B.
+    /// `signal_power` (0 to 10^6). The ratio applies to the whole sampled bandwidth. After a filter
+    /// of bandwidth B, the ratio is better by the factor rate / B.
     ///
     /// # Errors
-    /// A parameter out of range.
+    /// A parameter is out of range.
     pub fn with_snr(snr_db: f64, signal_power: f64, seed: u64) -> Result<Self, DspError> {
         let snr = Parameter { block: BLOCK, name: "snr_db", unit: "dB", remedy: "leave it out for no noise" }
             .check(snr_db, -300.0..=300.0)?;
@@ -64,10 +65,10 @@ impl Awgn {
         Self::new((power / 10f64.powf(snr / 10.0)).sqrt(), seed)
     }
 
-    /// Sets another noise power from now on; the noise sequence continues.
+    /// Changes the noise power; the noise sequence continues.
     ///
     /// # Errors
-    /// As [`Awgn::new`]; the power is unchanged then.
+    /// The errors of [`Awgn::new`]; the power is unchanged then.
     pub fn set_sigma(&mut self, sigma: f64) -> Result<(), DspError> {
         self.sigma = Self::new(sigma, 0)?.sigma;
         Ok(())

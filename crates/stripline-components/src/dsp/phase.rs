@@ -2,7 +2,7 @@
 
 use num_complex::Complex;
 
-/// One turn, as the f64 that scales turns to the accumulator: 2^64.
+/// The factor from turns to the accumulator, 2^64, as an f64.
 const TURN: f64 = 18_446_744_073_709_551_616.0;
 
 /// A phase accumulator in 64-bit fixed point: one turn is 2^64. Wrapping is exact, so the phase
@@ -36,7 +36,7 @@ impl Phase {
 
     /// Returns the phase in turns, in [0, 1).
     pub fn turns(self) -> f64 {
-        // The 53 bits of an f64, so that the result stays below 1.
+        // Use only the 53 bits of an f64, so that the result stays below 1.
         (self.0 >> 11) as f64 / (TURN / 2048.0)
     }
 
@@ -57,13 +57,13 @@ impl Phase {
         Self(self.0.wrapping_add(other.0))
     }
 
-    /// Returns the sine, within 3e-7.
+    /// Returns the sine, accurate to 3e-7.
     #[inline]
     pub fn sine(self) -> f32 {
         sine(self.top())
     }
 
-    /// Returns the complex exponential, cosine + j sine, each within 3e-7.
+    /// Returns the complex exponential, cosine + j sine, with both parts accurate to 3e-7.
     #[inline]
     pub fn exponential(self) -> Complex<f32> {
         exponential(self.top())
@@ -85,8 +85,8 @@ impl Phase {
 /// A quarter turn in units of 2^-32 turn.
 pub(crate) const QUARTER: u32 = 1 << 30;
 
-/// Returns the sine of a phase in units of 2^-32 turn, within 3e-7. It has no branches, so that
-/// loops over it vectorise.
+/// Returns the sine of a phase in units of 2^-32 turn, accurate to 3e-7. The function has no
+/// branches, so that loops over it vectorise.
 #[inline]
 pub(crate) fn sine(phase: u32) -> f32 {
     let x = folded(phase) as f32 * (std::f32::consts::TAU / 4_294_967_296.0);
@@ -102,8 +102,8 @@ pub(crate) fn exponential(phase: u32) -> Complex<f32> {
     Complex::new(sine(phase.wrapping_add(QUARTER)), sine(phase))
 }
 
-/// Returns the phase in (-1/4, 1/4] turn with the same sine, in units of 2^-32 turn. It is the
-/// phase itself, or half a turn minus it.
+/// Returns the phase in (-1/4, 1/4] turn with the same sine, in units of 2^-32 turn: either `phase`
+/// itself, or half a turn minus `phase`.
 #[inline]
 pub(crate) fn folded(phase: u32) -> i32 {
     let x = phase as i32;
@@ -147,7 +147,7 @@ mod tests {
             phase.advance(step);
         }
         assert_eq!(phase, step.times(1_000_000));
-        // After a year at 10 Msample/s the frequency is still right: the step is wrong by at most
+        // After a year at 10 Msample/s, the frequency is still right: the step is wrong by at most
         // 2^-54 turn.
         let turns = step.times(315_360_000_000_000).turns();
         assert!(turns.min(1.0 - turns) < 315_360_000_000_000.0 * 2.0f64.powi(-54), "{turns}");

@@ -5,7 +5,7 @@ use super::fir::{History, dot};
 use super::sample::{Sample, components_mut};
 use super::taps::{FirLength, Taps, Window};
 
-/// The largest number on either side of a ratio.
+/// The largest value of `up` and of `down`.
 pub const RESAMPLING_MAX: usize = 10_000;
 
 const BLOCK: &str = "resampler";
@@ -18,14 +18,15 @@ const BLOCK: &str = "resampler";
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ResamplerSettings {
-    /// The output has `up / down` of the input's rate: 1 to [`RESAMPLING_MAX`].
+    /// The rate of the output is `up / down` times the rate of the input. `up` is 1 to
+    /// [`RESAMPLING_MAX`].
     pub up: usize,
-    /// See `up`.
+    /// The divisor of the ratio (see `up`), 1 to [`RESAMPLING_MAX`].
     pub down: usize,
-    /// How far down aliases and images are, in dB: 21 to 150.
+    /// The attenuation of aliases and images, in dB: 21 to 150.
     pub attenuation_db: f64,
-    /// The part of the band that passes unchanged, 0.01 to 0.99; above it the filter falls off. The
-    /// band ends at half the lower one of the two rates.
+    /// The part of the band that passes unchanged, 0.01 to 0.99. The filter falls off above it. The
+    /// band ends at half the lower of the two rates.
     pub bandwidth: f64,
 }
 
@@ -35,10 +36,11 @@ impl Default for ResamplerSettings {
     }
 }
 
-/// A change of the sample rate by `up / down`, with a low-pass filter against aliases and images.
+/// A resampler that changes the rate by `up / down`, with a low-pass filter against aliases and
+/// images.
 ///
-/// Output `m` is the filtered signal at the input's sample `m * down / up`, delayed by
-/// [`delay_samples`](Self::delay_samples). Silence precedes the first sample.
+/// Output `m` is the filtered signal at the input sample `m * down / up`, delayed by
+/// [`delay_samples`](Self::delay_samples). The filter starts with silence.
 ///
 /// ```
 /// use stripline_components::dsp::{Resampler, ResamplerSettings};
@@ -56,23 +58,24 @@ impl Default for ResamplerSettings {
 pub struct Resampler<T> {
     up: usize,
     down: usize,
-    /// The taps of each of the `up` phases, the one for the oldest sample first, each repeated for
-    /// every component of a sample.
+    /// The taps of each of the `up` phases, with the tap for the oldest sample first. Each tap is
+    /// repeated for every component of a sample.
     phases: Vec<f32>,
-    /// Values of a phase.
+    /// The number of values in a phase.
     phase_values: usize,
     delay_samples: f64,
     history: History<T>,
-    /// The phase of the next output, and the samples to come before the one it belongs to.
+    /// The phase of the next output, and the number of input samples before the sample of this
+    /// output.
     phase: usize,
     skip: usize,
 }
 
 impl<T: Sample> Resampler<T> {
-    /// Designs the filter, for the ratio in its lowest terms.
+    /// Creates a resampler, and designs the filter for the ratio in lowest terms.
     ///
     /// # Errors
-    /// A setting out of range, or a filter of more than [`TAPS_MAX`](super::TAPS_MAX) taps.
+    /// A setting is out of range, or the filter has more than [`TAPS_MAX`](super::TAPS_MAX) taps.
     pub fn new(settings: &ResamplerSettings) -> Result<Self, DspError> {
         let (up, down) = reduced(settings)?;
         let taps = design(up, down, settings)?;
@@ -94,18 +97,18 @@ impl<T: Sample> Resampler<T> {
         })
     }
 
-    /// Returns the ratio in its lowest terms, `up` first.
+    /// Returns the ratio in lowest terms, `up` first.
     pub fn ratio(&self) -> (usize, usize) {
         (self.up, self.down)
     }
 
-    /// Returns the filter's delay, in samples of the input.
+    /// Returns the delay of the filter, in input samples.
     pub fn delay_samples(&self) -> f64 {
         self.delay_samples
     }
 
-    /// Starts anew with the input's sample of this index, after silence. Returns the index of the
-    /// first output: the first one at this sample or after it.
+    /// Starts again at the input sample with this index, after silence. Returns the index of the
+    /// first output, which is at or after this sample.
     ///
     /// ```
     /// use stripline_components::dsp::{Resampler, ResamplerSettings};
@@ -121,13 +124,13 @@ impl<T: Sample> Resampler<T> {
         let (up, down) = (self.up as u128, self.down as u128);
         let place = u128::from(index) * up;
         let first = place.div_ceil(down);
-        // Less than `down`, which is small.
+        // The difference is less than `down`, which is small.
         let after = usize::try_from(first * down - place).unwrap_or(0);
         (self.skip, self.phase) = (after / self.up, after % self.up);
         u64::try_from(first).unwrap_or(u64::MAX)
     }
 
-    /// Returns the number of samples that the next `input_len` samples will give.
+    /// Returns the number of output samples for the next `input_len` samples.
     pub fn outputs_for(&self, input_len: usize) -> usize {
         (input_len * self.up).saturating_sub(self.skip * self.up + self.phase).div_ceil(self.down)
     }
@@ -161,7 +164,7 @@ impl<T: Sample> Resampler<T> {
     }
 }
 
-/// Returns the ratio in its lowest terms.
+/// Returns the ratio in lowest terms.
 fn reduced(settings: &ResamplerSettings) -> Result<(usize, usize), DspError> {
     let check = |name, value: usize| {
         let remedy = "use a simpler ratio, or several stages";
@@ -176,7 +179,7 @@ fn reduced(settings: &ResamplerSettings) -> Result<(usize, usize), DspError> {
     Ok((settings.up / a, settings.down / a))
 }
 
-/// Designs the filter, at `up` times the input's rate. Frequencies are relative to that rate.
+/// Designs the filter at `up` times the rate of the input. Frequencies are fractions of this rate.
 fn design(up: usize, down: usize, settings: &ResamplerSettings) -> Result<Taps, DspError> {
     let bandwidth = Parameter { block: BLOCK, name: "bandwidth", unit: "", remedy: "0.8 is a usual choice" }
         .check(settings.bandwidth, 0.01..=0.99)?;
@@ -214,8 +217,8 @@ mod tests {
         (0..len).map(|n| C32::new(value(2 * n + 1), value(2 * n + 2))).collect()
     }
 
-    /// Computes the definition in f64: zeros in between, the filter at the high rate, one in
-    /// `down`.
+    /// Computes the definition in f64: insert zeros, filter at the high rate, and keep one sample
+    /// in `down`.
     fn model(up: usize, down: usize, first: usize, input: &[C32]) -> Vec<Complex<f64>> {
         let settings = ResamplerSettings { up, down, ..Default::default() };
         let (up, down) = reduced(&settings).unwrap();
@@ -231,16 +234,16 @@ mod tests {
         (first..input.len() * up).step_by(down).map(at).collect()
     }
 
-    /// Returns the largest line near a frequency, and the largest elsewhere, in dB. Frequencies are
-    /// parts of the rate.
+    /// Returns the largest line near a frequency, and the largest line elsewhere, in dB.
+    /// Frequencies are fractions of the rate.
     fn lines(samples: &[C32], tone: f64) -> (f64, f64) {
         let size = samples.len();
         let mut bins: Vec<Complex<f64>> = samples
             .iter()
             .enumerate()
             .map(|(n, z)| {
-                // A window (Blackman and harris, 92 dB), so that the tone needs no whole number of
-                // periods.
+                // Apply a window (Blackman and harris, 92 dB), so that the tone does not need a
+                // whole number of periods.
                 let x = std::f64::consts::TAU * n as f64 / size as f64;
                 let w =
                     0.358_75 - 0.488_29 * x.cos() + 0.141_28 * (2.0 * x).cos() - 0.011_68 * (3.0 * x).cos();
@@ -258,12 +261,13 @@ mod tests {
         (near, far)
     }
 
-    /// Resamples a tone, `frequency` of the input's rate. Returns 4096 settled samples.
+    /// Resamples a tone with `frequency` as a fraction of the input's rate. Returns 4096 settled
+    /// samples.
     fn resampled_tone(resampler: &mut Resampler<C32>, frequency: f64) -> Vec<C32> {
         let (up, down) = resampler.ratio();
         resampler.restart(0);
         let turn = |n: usize| std::f64::consts::TAU * (frequency * n as f64).fract();
-        // Longer than the delay, which is that of the lower rate.
+        // Longer than the delay of the filter, which is a delay at the lower rate.
         let count = 6000 * up.max(down) / up;
         let input: Vec<_> =
             (0..count).map(|n| C32::new(turn(n).cos() as f32, turn(n).sin() as f32)).collect();
@@ -277,13 +281,14 @@ mod tests {
             let ratio = up as f64 / down as f64;
             let mut resampler = resampler::<C32>(up, down);
             for part in [0.01, 0.5, 0.79, -0.33] {
-                // Of half the lower rate, in the middle of a bin of the output.
+                // `part` is a fraction of half the lower rate, moved to the middle of a bin of the
+                // output.
                 let of_output: f64 = (part * 2048.0 * (1.0 / ratio).min(1.0)).round() / 4096.0;
                 let (near, far) = lines(&resampled_tone(&mut resampler, of_output * ratio), of_output);
                 assert!(near.abs() < 0.1, "{up}/{down} at {part}: the tone has {near} dB");
                 assert!(far < -78.0, "{up}/{down} at {part}: another line has {far} dB");
             }
-            // Tones that the lower rate cannot carry.
+            // Try tones that the lower rate cannot carry.
             for frequency in [1.01, 1.3].map(|part| part * 0.5 * ratio).into_iter().filter(|f| *f < 0.5) {
                 let (near, far) = lines(&resampled_tone(&mut resampler, frequency), frequency / ratio);
                 assert!(near.max(far) < -78.0, "{up}/{down} at {frequency}: an alias has {near}, {far} dB");

@@ -8,12 +8,12 @@ mod sealed {
     impl Sealed for num_complex::Complex<f32> {}
 }
 
-/// A sample of one (`f32`) or two (`Complex<f32>`) `f32` components. Sealed, because filters rely
-/// on the memory layout.
+/// A sample with one (`f32`) or two (`Complex<f32>`) `f32` components. The trait is sealed, because
+/// filters rely on the memory layout.
 pub trait Sample:
     bytemuck::Pod + Default + PartialEq + Send + Sync + std::fmt::Debug + sealed::Sealed
 {
-    /// Number of `f32` in a sample: 1 or 2.
+    /// The number of `f32` in a sample: 1 or 2.
     const COMPONENTS: usize;
 }
 
@@ -25,7 +25,7 @@ impl Sample for Complex<f32> {
     const COMPONENTS: usize = 2;
 }
 
-/// Returns the samples as plain `f32`, complex ones interleaved I, Q.
+/// Returns the samples as plain `f32`. Complex samples are interleaved I, Q.
 pub(crate) fn components<T: Sample>(samples: &[T]) -> &[f32] {
     bytemuck::cast_slice(samples)
 }
@@ -35,7 +35,7 @@ pub(crate) fn components_mut<T: Sample>(samples: &mut [T]) -> &mut [f32] {
     bytemuck::cast_slice_mut(samples)
 }
 
-/// Adds samples to as many others, at most as many as there are of both.
+/// Adds samples to the sums, pair by pair. Surplus elements of the longer slice are ignored.
 pub(crate) fn add<T: Sample>(sums: &mut [T], samples: &[T]) {
     for (sum, x) in components_mut(sums).iter_mut().zip(components(samples)) {
         *sum += x;

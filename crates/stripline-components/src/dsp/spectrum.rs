@@ -11,12 +11,12 @@ use rustfft::{Fft, FftPlanner};
 use super::error::{DspError, Parameter};
 use super::sample::{Sample, components};
 
-/// The most samples of a transform.
+/// The maximum number of samples of a transform.
 pub const FFT_SIZE_MAX: usize = 1 << 18;
-/// The most spectra of an average.
+/// The maximum number of spectra of an average.
 pub const FFT_AVERAGE_MAX: usize = 1 << 20;
 
-/// The least power that has a level of its own: -200 dB.
+/// The lowest power with a distinct level: -200 dB.
 const POWER_MIN: f32 = 1e-20;
 
 const BLOCK: &str = "spectrum";
@@ -25,7 +25,7 @@ const BLOCK: &str = "spectrum";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpectrumWindow {
-    /// None: narrow lines, side lobes 13 dB down.
+    /// No window: narrow lines, side lobes 13 dB down.
     Rectangular,
     /// Side lobes 31 dB down, which fall off fast.
     Hann,
@@ -56,9 +56,10 @@ impl SpectrumWindow {
         }
     }
 
-    /// Returns the window's values, scaled to the sum 1. It is periodic, as transforms need it.
+    /// Returns the values of the window, scaled to the sum 1. The window is periodic, as transforms
+    /// require.
     fn values(self, size: usize) -> Vec<f32> {
-        // Factors of cos(k x), with alternating signs.
+        // The factors of cos(k x), with alternating signs.
         let factors: &[f64] = match self {
             Self::Rectangular => &[1.0],
             Self::Hann => &[0.5, 0.5],
@@ -95,8 +96,8 @@ impl FromStr for SpectrumWindow {
 /// Spectra of a stream: one for every `hop` samples.
 ///
 /// A complex tone of magnitude 1 in the middle of a bin gives magnitude 1 there, and so does a real
-/// sine of amplitude 1. Bins are in the order of their frequencies: `size` of them for complex
-/// samples, from minus half the rate on, and `size / 2 + 1` for real ones, from 0.
+/// sine of amplitude 1. Bins are in the order of their frequencies: `size` bins from minus half the
+/// rate for complex samples, and `size / 2 + 1` bins from 0 for real samples.
 ///
 /// ```
 /// use stripline_components::dsp::{Spectra, SpectrumWindow};
@@ -114,7 +115,7 @@ pub struct Spectra<T> {
     fft: Arc<dyn Fft<f32>>,
     window: Vec<f32>,
     hop: usize,
-    /// The samples of the next transform, as far as they are there.
+    /// The samples that have arrived for the next transform.
     waiting: Vec<T>,
     work: Vec<Complex<f32>>,
     scratch: Vec<Complex<f32>>,
@@ -122,11 +123,11 @@ pub struct Spectra<T> {
 }
 
 impl<T: Sample> Spectra<T> {
-    /// Creates transforms of `size` samples (2 to [`FFT_SIZE_MAX`]), each `hop` samples (1 to
-    /// `size`) after the one before.
+    /// Creates transforms of `size` samples (2 to [`FFT_SIZE_MAX`]). Each starts `hop` samples (1
+    /// to `size`) after the transform before.
     ///
     /// # Errors
-    /// A parameter out of range.
+    /// A parameter is out of range.
     pub fn new(size: usize, hop: usize, window: SpectrumWindow) -> Result<Self, DspError> {
         let check = |name, remedy, value: usize, min: f64, max: usize| {
             Parameter { block: BLOCK, name, unit: "", remedy }.check(value as f64, min..=max as f64)
@@ -152,7 +153,7 @@ impl<T: Sample> Spectra<T> {
         self.bins.len()
     }
 
-    /// Returns how many samples complete the next spectrum.
+    /// Returns the number of samples that complete the next spectrum.
     ///
     /// ```
     /// use stripline_components::dsp::{Spectra, SpectrumWindow};
@@ -166,7 +167,7 @@ impl<T: Sample> Spectra<T> {
         self.window.len() - self.waiting.len()
     }
 
-    /// Takes samples, and calls `each` with every spectrum that they complete.
+    /// Adds samples, and calls `each` with every spectrum that they complete.
     pub fn push(&mut self, mut samples: &[T], mut each: impl FnMut(&[Complex<f32>])) {
         let size = self.window.len();
         while !samples.is_empty() {
@@ -182,7 +183,7 @@ impl<T: Sample> Spectra<T> {
         }
     }
 
-    /// Drops the samples so far, as after a gap.
+    /// Drops the waiting samples, as after a gap.
     pub fn reset(&mut self) {
         self.waiting.clear();
     }
@@ -200,7 +201,8 @@ impl<T: Sample> Spectra<T> {
             self.bins[negative.len()..].copy_from_slice(positive);
             return;
         }
-        // Half of a real signal's power is at negative frequencies, except at 0 and half the rate.
+        // Half of the power of a real signal is at negative frequencies, except at 0 and half the
+        // rate.
         for (k, (bin, z)) in self.bins.iter_mut().zip(&self.work).enumerate() {
             *bin = if k == 0 || 2 * k == size { *z } else { z * 2.0 };
         }
@@ -213,7 +215,7 @@ impl<T> fmt::Debug for Spectra<T> {
     }
 }
 
-/// The mean power of so many spectra, in dB.
+/// The mean power of a number of spectra, in dB.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -232,12 +234,13 @@ pub struct MeanPower {
 }
 
 impl MeanPower {
-    /// Creates a mean of so many spectra, at least one.
+    /// Creates a mean of `of` spectra, at least one.
     pub fn new(of: usize) -> Self {
         Self { of: of.max(1), count: 0, sums: Vec::new() }
     }
 
-    /// Adds a spectrum. Returns the levels in dB, at least -200, when it is the last one of a mean.
+    /// Adds a spectrum. If it is the last spectrum of a mean, returns the levels in dB, at least
+    /// -200.
     pub fn add(&mut self, bins: &[Complex<f32>]) -> Option<&[f32]> {
         if self.count == 0 {
             self.sums.clear();
@@ -254,7 +257,7 @@ impl MeanPower {
         Some(&self.sums)
     }
 
-    /// Drops the spectra so far, as after a gap.
+    /// Drops the spectra added so far, as after a gap.
     pub fn reset(&mut self) {
         self.count = 0;
     }
@@ -310,7 +313,7 @@ mod tests {
             let highest = far.map(|(_, level)| *level).fold(f32::MIN, f32::max);
             assert!(highest < -down + 0.5, "{window}: {highest}");
         }
-        // Between two bins, a flat top is still exact.
+        // Between two bins, the level of a flat-top window is still exact.
         let found = levels(SpectrumWindow::FlatTop, &tone(1024, 100.5, 1.0));
         assert!(found[612].abs() < 0.02, "{}", found[612]);
     }

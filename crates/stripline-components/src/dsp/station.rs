@@ -17,15 +17,15 @@ const BLOCK: &str = "FM station";
 const RATE_HZ_MIN: f64 = 192e3;
 const RATE_HZ_MAX: f64 = 1e9;
 
-/// The tune's beat, in seconds.
+/// The length of a beat of the tune, in seconds.
 const BEAT_S: f64 = 0.25;
-/// Duration of each note's rise and fall, in seconds.
+/// The duration of the rise and the fall of each note, in seconds.
 const RAMP_S: f64 = 0.005;
-/// The peak of the tune before pre-emphasis. With 75 us the highest note is raised by 6 %, which
+/// The peak of the tune before pre-emphasis. At 75 us, the highest note is raised by 6 %, which
 /// stays below 1.
 const LEVEL: f64 = 0.9;
-/// The tune (the beginning of Beethoven's Ode to Joy): left voice, right voice a third below, in
-/// Hz; beats.
+/// The tune (the beginning of Beethoven's Ode to Joy): the left voice and the right voice, a third
+/// below, in Hz; the length in beats.
 const TUNE: [(f64, f64, f64); 15] = [
     (E5, C5, 1.0),
     (E5, C5, 1.0),
@@ -54,27 +54,27 @@ const G5: f64 = 783.990_871_963_499;
 /// The settings of an [`FmStation`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FmStationSettings {
-    /// The stream's sample rate in Hz, 192,000 to 10^9.
+    /// The sample rate of the stream in Hz, 192,000 to 10^9.
     pub sample_rate_hz: f64,
-    /// Position of the carrier in the stream, in Hz from its centre. The deviation must fit beside
-    /// it.
+    /// The offset of the carrier from the centre of the stream, in Hz. The deviation must fit
+    /// beside the carrier.
     pub offset_hz: f64,
-    /// The carrier's magnitude, 0 to 10^6.
+    /// The magnitude of the carrier, 0 to 10^6.
     pub amplitude: f64,
     /// The ratio of the carrier's power to the noise power over the whole sampled bandwidth, -300
     /// to 300 dB; `None` for no noise.
     pub snr_db: Option<f64>,
-    /// The noise's seed.
+    /// The seed of the noise.
     pub seed: u64,
-    /// Whether to transmit in stereo (pilot-tone system, ITU-R BS.450). Takes a sample rate of at
-    /// least 240 kHz.
+    /// Whether to transmit in stereo (pilot-tone system, ITU-R BS.450). Stereo needs a sample rate
+    /// of at least 240 kHz.
     pub stereo: bool,
     /// The time constant of the pre-emphasis in µs, 0 (none) to 75.
     pub preemphasis_us: f64,
 }
 
 impl Default for FmStationSettings {
-    /// Returns mono in the middle of a 240 kHz stream, amplitude 1, 30 dB above the noise, 50 µs.
+    /// Returns: mono, in the middle of a 240 kHz stream, amplitude 1, 30 dB above the noise, 50 µs.
     fn default() -> Self {
         Self {
             sample_rate_hz: 240e3,
@@ -88,12 +88,12 @@ impl Default for FmStationSettings {
     }
 }
 
-/// A broadcast FM station that plays a short tune for ever. It has 75 kHz peak deviation,
-/// pre-emphasis, noise, and optionally stereo with its 19 kHz pilot. The same settings always give
+/// A broadcast FM station that plays a short tune for ever, with 75 kHz peak deviation,
+/// pre-emphasis, noise, and optionally stereo with a 19 kHz pilot. The same settings always give
 /// the same samples.
 ///
-/// The mono signal is the left voice alone, so that a receiver's output is one sine tone at a time:
-/// see [`tone_at`](Self::tone_at).
+/// The mono signal is the left voice alone, so that the output of a receiver is one sine tone at a
+/// time: see [`tone_at`](Self::tone_at).
 ///
 /// ```
 /// use num_complex::Complex;
@@ -113,20 +113,20 @@ pub struct FmStation {
     pilot_step: Phase,
     carrier: Phase,
     carrier_step: Phase,
-    /// The carrier's step at full deviation, in units of 2^-32 turn.
+    /// The phase step of the carrier at full deviation, in units of 2^-32 turn.
     deviation: f32,
     amplitude: f32,
     noise: Option<Awgn>,
 }
 
-/// Number of samples modulated at a time.
+/// The number of samples modulated at a time.
 const CHUNK: usize = 256;
 
 impl FmStation {
     /// Creates a station with these settings.
     ///
     /// # Errors
-    /// A setting out of range.
+    /// A setting is out of range.
     pub fn new(settings: &FmStationSettings) -> Result<Self, DspError> {
         let parameter = |name, unit, remedy| Parameter { block: BLOCK, name, unit, remedy };
         let rate = check_sample_rate(BLOCK, settings.sample_rate_hz)?;
@@ -182,8 +182,8 @@ impl FmStation {
         }
     }
 
-    /// Returns the tones of the left (also the mono) and the right voice `seconds` after the start,
-    /// in Hz. Each note rises and falls within 5 ms of its ends.
+    /// Returns the tones of the left voice (also the mono signal) and the right voice `seconds`
+    /// after the start, in Hz. Each note rises and falls within 5 ms of its ends.
     pub fn tone_at(seconds: f64) -> (f64, f64) {
         let total: f64 = TUNE.iter().map(|note| note.2 * BEAT_S).sum();
         let mut t = seconds.rem_euclid(total);
@@ -196,8 +196,8 @@ impl FmStation {
         (TUNE[0].0, TUNE[0].1)
     }
 
-    /// Replaces the left voice by the stereo multiplex. 90 % is the sum and, at twice the pilot's
-    /// frequency, the difference; 10 % is the pilot.
+    /// Replaces the left voice by the stereo multiplex: 90 % is the sum and, at twice the frequency
+    /// of the pilot, the difference; 10 % is the pilot.
     fn multiplex(&mut self, left: &mut [f32], right: &[f32]) {
         for (l, &r) in left.iter_mut().zip(right) {
             let pilot = self.pilot.top();
@@ -208,7 +208,7 @@ impl FmStation {
     }
 }
 
-/// The tune, sample by sample, for ever.
+/// The tune, played sample by sample for ever.
 #[derive(Debug, Clone)]
 struct Tune {
     notes: [Note; TUNE.len()],
@@ -221,7 +221,7 @@ struct Tune {
 
 #[derive(Debug, Clone, Copy)]
 struct Note {
-    /// Its length in samples, at least 1.
+    /// The length of the note in samples, at least 1.
     length: u64,
     steps: [Phase; 2],
     levels: [f32; 2],
@@ -234,7 +234,7 @@ impl Tune {
             let start = (beats_before * BEAT_S * rate).round();
             beats_before += beats;
             let end = (beats_before * BEAT_S * rate).round();
-            // The effect of a pre-emphasis filter on a steady tone.
+            // Apply the effect of a pre-emphasis filter on a steady tone.
             let level = |hz: f64| {
                 (LEVEL * (1.0 + (std::f64::consts::TAU * hz * pre_emphasis_s).powi(2)).sqrt()) as f32
             };
@@ -256,7 +256,7 @@ impl Tune {
             let count = usize::try_from(remaining).unwrap_or(usize::MAX).min(left.len() - done);
             for i in done..done + count {
                 let edge = self.position.min(note.length - 1 - self.position);
-                // A straight ramp bent into an S, so that notes begin and end without a click.
+                // The straight ramp is bent into an S, so that notes begin and end without a click.
                 let r = (edge as f32 / self.ramp as f32).min(1.0);
                 let envelope = r * r * (3.0 - 2.0 * r);
                 left[i] = envelope * note.levels[0] * self.phases[0].sine();
@@ -298,7 +298,7 @@ mod tests {
         audio
     }
 
-    /// Returns the peak of a tone of `hz` in `audio`.
+    /// Returns the amplitude of a tone of `hz` in `audio`.
     fn level(audio: &[f32], rate: f64, hz: f64) -> f64 {
         let step = -std::f64::consts::TAU * hz / rate;
         let sum: Complex<f64> =
@@ -315,7 +315,7 @@ mod tests {
         let mut decimator = DecimatingFir::new(&taps, 5).unwrap();
         let mut speaker = vec![0.0; decimator.outputs_for(audio.len())];
         decimator.filter(&audio, &mut speaker);
-        // In the middle of each of the first four notes, 100 ms.
+        // Take 100 ms in the middle of each of the first four notes.
         for note in 0..4 {
             let start = note * 12_000 + 4_000;
             let heard = &speaker[start..start + 4_800];
@@ -349,7 +349,7 @@ mod tests {
             preemphasis_us: 0.0,
             ..Default::default()
         };
-        // 100 ms of the first note: C5 to the right of E5.
+        // Take 100 ms of the first note: E5 at the left, C5 at the right.
         let audio = &received(&settings, 96_000)[24_000..72_000];
         let (left, right) = FmStation::tone_at(0.1);
         let mean = audio.iter().sum::<f32>() / audio.len() as f32;
@@ -376,7 +376,7 @@ mod tests {
         let noise = noisy.iter().zip(&clean).map(|(a, b)| f64::from((a - b).norm_sqr())).sum::<f64>();
         let snr = 10.0 * (0.25 * len as f64 / noise).log10();
         assert!((snr - 15.0).abs() < 0.05, "{snr}");
-        // 16 beats of 0.25 s: the tune starts again, at any phase of the carrier.
+        // 16 beats of 0.25 s later, the tune starts again, at any phase of the carrier.
         let step = |n: usize| clean[n + 1] * clean[n].conj();
         assert!((0..99).all(|n| (step(n) - step(n + len)).norm() < 1e-5));
     }

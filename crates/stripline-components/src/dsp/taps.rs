@@ -7,7 +7,7 @@ use num_complex::Complex;
 
 use super::error::{DspError, Parameter, check_sample_rate};
 
-/// The most taps of a filter. A longer filter should run in the frequency domain.
+/// The maximum number of taps of a filter. A longer filter should run in the frequency domain.
 pub const TAPS_MAX: usize = 16_384;
 
 const BLOCK: &str = "FIR filter";
@@ -21,7 +21,7 @@ pub enum Window {
     Hamming,
     /// Stop band 74 dB down; transition 5.5 / taps of the sample rate.
     Blackman,
-    /// Chosen by its stop-band attenuation in dB, 21 to 150 (J. F. Kaiser, 1974).
+    /// A window chosen by the stop-band attenuation in dB, 21 to 150 (J. F. Kaiser, 1974).
     Kaiser {
         /// The attenuation of the stop band, in dB.
         attenuation_db: f64,
@@ -33,8 +33,8 @@ pub enum Window {
 pub enum FirLength {
     /// This many taps, 1 to [`TAPS_MAX`].
     Taps(usize),
-    /// The odd number of taps that makes the transition from pass band to stop band this wide, in
-    /// Hz.
+    /// The odd number of taps for which the transition from pass band to stop band has this width,
+    /// in Hz.
     TransitionHz(f64),
 }
 
@@ -53,10 +53,10 @@ pub enum FirLength {
 pub struct Taps(Vec<f32>);
 
 impl Taps {
-    /// Uses given taps, the one for the newest sample first.
+    /// Creates taps from values, with the tap for the newest sample first.
     ///
     /// # Errors
-    /// No taps, more than [`TAPS_MAX`], or one that is not finite.
+    /// There are no taps, more than [`TAPS_MAX`], or a tap is not finite.
     pub fn new(taps: Vec<f32>) -> Result<Self, DspError> {
         check_count(taps.len())?;
         match taps.iter().enumerate().find(|(_, tap)| !tap.is_finite()) {
@@ -69,8 +69,8 @@ impl Taps {
     /// half the sample rate).
     ///
     /// # Errors
-    /// A parameter out of range, or a transition so narrow that it takes more than [`TAPS_MAX`]
-    /// taps.
+    /// A parameter is out of range, or the transition is so narrow that it takes more than
+    /// [`TAPS_MAX`] taps.
     pub fn low_pass(
         sample_rate_hz: f64,
         cutoff_hz: f64,
@@ -89,11 +89,11 @@ impl Taps {
     }
 
     /// Designs a band-pass filter with gain 1 in the middle and gain 1/2 at `low_hz` and `high_hz`
-    /// (0 < low < high < half the sample rate). Its taps are real, so it passes the band at
-    /// negative frequencies as well.
+    /// (0 < low < high < half the sample rate). The taps are real, so the filter also passes the
+    /// band at negative frequencies.
     ///
     /// # Errors
-    /// As [`low_pass`](Self::low_pass).
+    /// The errors of [`low_pass`](Self::low_pass).
     pub fn band_pass(
         sample_rate_hz: f64,
         low_hz: f64,
@@ -117,12 +117,12 @@ impl Taps {
         self.0.len()
     }
 
-    /// Returns the taps, the one for the newest sample first.
+    /// Returns the taps, with the tap for the newest sample first.
     pub fn as_slice(&self) -> &[f32] {
         &self.0
     }
 
-    /// Returns the delay of a designed (symmetric) filter's output, in samples.
+    /// Returns the delay of a designed (symmetric) filter, in samples.
     pub fn delay_samples(&self) -> f64 {
         (self.len() - 1) as f64 / 2.0
     }
@@ -133,8 +133,8 @@ impl Taps {
         self.0.iter().enumerate().map(|(i, &tap)| Complex::from_polar(f64::from(tap), step * i as f64)).sum()
     }
 
-    /// Windows an ideal response given at `t` samples from its middle, and scales it to gain 1 at
-    /// `unity`, a fraction of the sample rate.
+    /// Windows an ideal response, which is given at `t` samples from the middle, and scales it to
+    /// gain 1 at `unity`, a fraction of the sample rate.
     fn windowed(
         rate: f64,
         length: FirLength,
@@ -147,7 +147,7 @@ impl Taps {
             FirLength::Taps(count) => check_count(count)?,
             FirLength::TransitionHz(width) => {
                 let width = frequency("transition_hz", "give the step's width in Hz", width, 0.0, rate)?;
-                // Odd, so that the delay is a whole number of samples. The cast saturates.
+                // An odd number makes the delay a whole number of samples. The cast saturates.
                 check_count(
                     ((shape.taps_times_width / (width / rate)).ceil() as usize).saturating_add(1) | 1,
                 )?
@@ -160,7 +160,7 @@ impl Taps {
                 ideal(t) * shape.at(if count == 1 { 0.0 } else { t / middle })
             })
             .collect();
-        // Symmetric taps: the gain at `unity` is a sum of cosines about the middle.
+        // The taps are symmetric, so the gain at `unity` is a sum of cosines about the middle.
         let gain: f64 =
             exact.iter().enumerate().map(|(i, h)| h * (2.0 * PI * unity * (i as f64 - middle)).cos()).sum();
         Self::new(exact.iter().map(|h| (h / gain) as f32).collect())
@@ -169,7 +169,7 @@ impl Taps {
 
 /// A window in a form that can be evaluated.
 struct Shape {
-    /// The number of taps times the transition's width as a fraction of the sample rate.
+    /// The number of taps times the width of the transition, as a fraction of the sample rate.
     taps_times_width: f64,
     kind: Kind,
 }
@@ -205,24 +205,24 @@ impl Shape {
         })
     }
 
-    /// Returns the window at `x`, -1 (first tap) to 1 (last tap).
+    /// Returns the window at `x`, from -1 (first tap) to 1 (last tap).
     fn at(&self, x: f64) -> f64 {
         match self.kind {
-            // Kept above 0, so that a Blackman window of two taps, both at its ends, still makes a
-            // filter.
+            // Keep the value above 0, so that a Blackman window of two taps, which are both at the
+            // ends, still makes a filter.
             Kind::Cosines([a0, a1, a2]) => (a0 + a1 * (PI * x).cos() + a2 * (2.0 * PI * x).cos()).max(1e-9),
             Kind::Kaiser { beta } => bessel_i0(beta * (1.0 - x * x).max(0.0).sqrt()) / bessel_i0(beta),
         }
     }
 }
 
-/// Returns the ideal low-pass response, cutoff as a fraction of the sample rate, `t` samples from
-/// the middle.
+/// Returns the ideal low-pass response at `t` samples from the middle. The cutoff is a fraction of
+/// the sample rate.
 fn low_pass_at(cutoff: f64, t: f64) -> f64 {
     if t == 0.0 { 2.0 * cutoff } else { (2.0 * PI * cutoff * t).sin() / (PI * t) }
 }
 
-/// Returns the modified Bessel function of the first kind, order 0. All terms of its power series
+/// Returns the modified Bessel function of the first kind, order 0. All terms of the power series
 /// are positive, so nothing cancels.
 fn bessel_i0(x: f64) -> f64 {
     let quarter = x * x / 4.0;
@@ -265,7 +265,7 @@ mod tests {
 
     const RATE: f64 = 1e6;
 
-    /// Returns the gain in dB over a fine grid of frequencies, from 0 to half the rate.
+    /// Returns the gain in dB on a fine grid of frequencies from 0 to half the rate.
     fn spectrum(taps: &Taps) -> Vec<(f64, f64)> {
         let size = 8192;
         let mut bins = vec![Complex::new(0.0f64, 0.0); size];
