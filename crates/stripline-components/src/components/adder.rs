@@ -57,7 +57,7 @@ impl Adder {
 struct Running<T> {
     aligner: Aligner<T>,
     streams: InputStreams,
-    /// An aligned index of the first input, and its time.
+    /// An aligned index of the first input, and the time at this index.
     time: (u64, i64),
 }
 
@@ -95,7 +95,7 @@ impl<T: Sample + dsp::Sample> Running<T> {
         let mut sums = output.loan(count)?;
         sums.fill(T::default());
         for stream in 0..streams {
-            // One that has ended has no samples.
+            // A stream that has ended has no samples.
             let samples = self.aligner.samples(stream);
             dsp::add(&mut sums, samples);
         }

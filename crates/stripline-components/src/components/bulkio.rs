@@ -1,4 +1,4 @@
-//! What `bulkio-source` and `bulkio-sink` have in common: properties, and types of samples.
+//! Common parts of `bulkio-source` and `bulkio-sink`: properties, and types of samples.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,21 +11,22 @@ use stripline::{Error, Result};
 
 use super::tls;
 
-/// The types of samples that a data port has elements for.
+/// The sample types for which a data port has elements.
 pub(super) const TYPES: [&str; 14] =
     ["cf32", "f32", "cs16", "s16", "u8", "cu8", "u16", "cu16", "s32", "cs32", "u32", "cu32", "f64", "cf64"];
-/// What to write where an address does not fit.
+/// The remedy for an address that does not fit.
 const LISTEN: &str =
     "use unix, name the address to listen on, or set `ca`, `certificate` and `private_key` for tls/";
-/// How long is waited before the component asks whether it must stop.
+/// The time between two checks of the stop signal.
 pub(super) const STOP_CHECK: Duration = Duration::from_millis(20);
 
-/// Returns their names for a port.
+/// Returns the names of the types, for a port.
 pub(super) fn type_names() -> Vec<TypeName> {
     TYPES.iter().filter_map(|name| TypeName::parse(name).ok()).collect()
 }
 
-/// Adds the properties of both. `others` are the ports that it connects to: uses, or provides.
+/// Adds the properties of both components. `others` names the kind of ports that the component
+/// connects to: uses, or provides.
 pub(super) fn described(spec: ComponentSpec, others: &str) -> ComponentSpec {
     let spec = properties(others).into_iter().fold(spec, ComponentSpec::property);
     spec.validated(|properties| place(properties).map(drop))
@@ -69,7 +70,7 @@ fn refuse<T>(property: &str, problem: String, remedy: &str) -> Result<T> {
     Err(InvalidProperties::new(problem).property(property).remedy(remedy).into())
 }
 
-/// Checks properties without an ORB. Returns the place where it is to listen.
+/// Checks the properties without an ORB. Returns the place where the ORB will listen.
 pub(super) fn place(properties: &Properties) -> Result<BulkioPlace> {
     let (listen, insecure) = (properties.text("listen"), properties.boolean("insecure"));
     let place = match BulkioPlace::parse(listen, insecure, tls_files(properties)?) {
@@ -90,7 +91,7 @@ pub(super) fn place(properties: &Properties) -> Result<BulkioPlace> {
     Ok(place)
 }
 
-/// Returns the files of TLS, where it is asked for.
+/// Returns the files for TLS; `None` if TLS is not requested.
 fn tls_files(properties: &Properties) -> Result<Option<TlsFiles>> {
     let names = ["ca", "certificate", "private_key"];
     let given = names.map(|name| Some(properties.text(name)).filter(|file| !file.is_empty()));
@@ -119,7 +120,7 @@ pub(super) fn open(properties: &Properties) -> Result<()> {
     place(properties)?.open()
 }
 
-/// Checks that something leads to the port, or from it.
+/// Checks that other programs can find the port, or that it connects to another port.
 fn check_ways(properties: &Properties) -> Result<()> {
     if is_findable(properties)? || references(properties).next().is_some() {
         return Ok(());
@@ -139,12 +140,12 @@ pub(super) fn references(properties: &Properties) -> impl Iterator<Item = &str> 
     properties.text("connect").split_whitespace()
 }
 
-/// Returns a name for a connection, which no other one has.
+/// Returns a unique name for a connection.
 pub(super) fn connection_name(component: &str) -> Result<String> {
     Ok(format!("{component}-{}", unique_suffix()?))
 }
 
-/// The elements of samples.
+/// The elements of BulkIO for a type of samples.
 pub(super) struct Elements {
     pub samples: SampleType,
     pub kind: BulkioType,
@@ -152,7 +153,7 @@ pub(super) struct Elements {
 }
 
 impl Elements {
-    /// Returns those of a type of samples.
+    /// Returns the elements for a type of samples.
     pub(super) fn of(samples: &str) -> Result<Self> {
         let scalar = Scalar::parse(samples);
         let found = scalar.and_then(|scalar| Some((BulkioType::of(scalar)?, scalar.is_complex())));

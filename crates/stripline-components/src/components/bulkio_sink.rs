@@ -1,4 +1,4 @@
-//! `bulkio-sink`: samples to REDHAWK and other programs with BulkIO, by a uses port.
+//! `bulkio-sink`: samples to REDHAWK and other programs with BulkIO, through a uses port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +14,9 @@ use stripline::{Error, Packet, Result, StreamInfo};
 use super::bulkio::{self, Elements};
 use super::stream_order;
 
-/// Bytes of the samples in a call, at most: omniORB's default takes 2 MiB.
+/// The maximum number of sample bytes in a call: the default of omniORB accepts 2 MiB.
 const CALL_BYTES: usize = 1 << 20;
-/// Streams that have not ended, at most. Behind that, the oldest one ends.
+/// The maximum number of open streams. Beyond it, the oldest stream ends.
 const STREAMS_MAX: usize = 64;
 
 /// The component `bulkio-sink`.
@@ -71,9 +71,9 @@ impl Component for BulkioSink {
         };
         let has_ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // Calls wait as long as the other program does. A stop ends them.
+            // A call waits as long as the other program takes. A stop ends the call.
             let watch = || {
-                // Relaxed: nothing is read by it.
+                // Relaxed: no other data is read depending on the flag.
                 while !has_ended.load(Ordering::Relaxed) {
                     if watched.sleep(bulkio::STOP_CHECK).is_err() {
                         return output.end_pushing();
@@ -88,17 +88,17 @@ impl Component for BulkioSink {
     }
 }
 
-/// A flag that is set when this is dropped, also by a panic.
+/// A flag that is set when this value is dropped, also by a panic.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
     fn drop(&mut self) {
-        // Relaxed: nothing is read by it.
+        // Relaxed: no other data is read depending on the flag.
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// The port, and the streams that have not ended.
+/// The port, and the open streams.
 struct StreamSink<'a> {
     output: &'a BulkioOutput,
     is_complex: bool,
@@ -106,7 +106,7 @@ struct StreamSink<'a> {
     connections: usize,
     /// Whether other programs can connect.
     may_come: bool,
-    /// In the order of their last descriptions.
+    /// The open streams, in the order of their last descriptions.
     open: Vec<Arc<StreamInfo>>,
 }
 
@@ -122,7 +122,7 @@ impl StreamSink<'_> {
         Ok(())
     }
 
-    /// Waits until there are as many connections as are waited for.
+    /// Waits until there are as many connections as required.
     fn await_connections(&self, stop: &StopSignal) -> Result<()> {
         while self.output.connections() < self.connections {
             if !self.may_come {
@@ -148,7 +148,7 @@ impl StreamSink<'_> {
         let rate = info.sample_rate_hz.filter(|rate| *rate > 0.0);
         let mut before = 0;
         for part in packet.chunks(most) {
-            // What no connection has taken is for the next one that comes.
+            // If no connection has taken the part, push it again to the next connection.
             loop {
                 self.await_connections(stop)?;
                 if self.output.push(&info.id, part, BulkioTime::of(time_ns), false)? > 0
@@ -158,7 +158,7 @@ impl StreamSink<'_> {
                 }
             }
             before += part.len() / self.sample_bytes;
-            // Without a rate, the time of a later part is unknown.
+            // Without a rate, the times of later parts are unknown.
             time_ns = rate.map(|rate| packet.time_ns().saturating_add((before as f64 / rate * 1e9) as i64));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! `bulkio-source`: streams of REDHAWK and other programs with BulkIO, by a provides port.
+//! `bulkio-source`: streams from REDHAWK and other programs with BulkIO, through a provides port.
 
 use std::sync::Arc;
 
@@ -87,17 +87,17 @@ impl Component for BulkioSource {
     }
 }
 
-/// The output, and the stream that it describes.
+/// The output, and the current stream.
 struct StreamSource {
     output: Publisher<Dynamic>,
-    /// The rate where a stream has none.
+    /// The rate for streams without one.
     known: Option<f64>,
     stream: Option<Arc<StreamInfo>>,
     sample_bytes: usize,
 }
 
 impl StreamSource {
-    /// Sends a packet. Where the stream is another one, its description goes before.
+    /// Sends a packet. If the stream is new, the description is set first.
     fn send(&mut self, packet: &BulkioPacket) -> Result<()> {
         if !self.stream.as_ref().is_some_and(|stream| Arc::ptr_eq(stream, &packet.stream)) {
             let info = (*packet.stream).clone();

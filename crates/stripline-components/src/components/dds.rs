@@ -1,4 +1,4 @@
-//! What `dds-source` and `dds-sink` have in common: properties, and the topic.
+//! Common parts of `dds-source` and `dds-sink`: properties, and the topic.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use stripline::payload::TypeName;
 
 /// The types of samples, each with a type of the IDL.
 pub(super) const TYPES: [&str; 5] = ["cf32", "f32", "cs16", "s16", "u8"];
-/// Returns their names for a port.
+/// Returns the names of the types, for a port.
 pub(super) fn type_names() -> Vec<TypeName> {
     vec![
         TypeName::of::<Complex<f32>>(),
@@ -21,13 +21,13 @@ pub(super) fn type_names() -> Vec<TypeName> {
     ]
 }
 
-/// How long is waited before the component asks whether it must stop.
+/// The time between two checks of the stop signal.
 pub(super) const STOP_CHECK: Duration = Duration::from_millis(20);
 /// The choices of `durability`.
 const VOLATILE: &str = "volatile";
 const TRANSIENT_LOCAL: &str = "transient-local";
 
-/// Returns the properties of both.
+/// Returns the properties of both components.
 pub(super) fn properties() -> [PropertySpec; 10] {
     [
         PropertySpec::text("topic", "", "name of the topic")
@@ -78,7 +78,7 @@ pub(super) fn properties() -> [PropertySpec; 10] {
     ]
 }
 
-/// Checks properties without a participant.
+/// Checks the properties without a participant.
 pub(super) fn check(properties: &Properties) -> Result<()> {
     let refuse = |property: &str, problem: String, remedy: &str| {
         Err(InvalidProperties::new(problem).property(property).remedy(remedy).into())

@@ -1,4 +1,4 @@
-//! `dds-sink`: samples to DDS applications, by a topic of Stripline's IDL.
+//! `dds-sink`: samples to DDS applications, through a topic of Stripline's IDL.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use stripline::{Error, Packet, Result};
 
 use super::{dds, stream_order};
 
-/// How long the last samples have to arrive.
+/// The time for the last samples to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of the samples in a message, at most.
+/// The maximum number of sample bytes in a message.
 const MESSAGE_BYTES: usize = 1 << 20;
 
 /// The component `dds-sink`.
@@ -80,7 +80,7 @@ impl Component for DdsSink {
                         return Err(Error::Stopped);
                     }
                 }
-                // The time of a later part is not that of the packet.
+                // The time of the packet does not hold for later parts.
                 info.sample_index += (part.len() / samples.size()) as u64;
                 info.time_ns = 0;
             }
@@ -92,7 +92,7 @@ impl Component for DdsSink {
     }
 }
 
-/// Returns what stands before the samples of a packet.
+/// Returns the information that precedes the samples of a packet.
 fn info_of(packet: &Packet<'_, Dynamic>) -> DdsSampleInfo {
     let stream = packet.stream();
     DdsSampleInfo {

@@ -1,4 +1,4 @@
-//! `dds-source`: samples of a DDS application, by a topic of Stripline's IDL.
+//! `dds-source`: samples from a DDS application, through a topic of Stripline's IDL.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use stripline::{Error, Result, StreamInfo};
 
 use super::dds;
 
-/// How often writers of another type are searched for while nothing comes.
+/// The period of the search for writers of another type while no message arrives.
 const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 
 /// The component `dds-source`.
@@ -89,7 +89,7 @@ impl Component for DdsSource {
 struct TopicSource {
     output: Publisher<Dynamic>,
     stream: StreamInfo,
-    /// The rate where messages have none.
+    /// The rate for messages without one.
     known: Option<f64>,
     is_described: bool,
     sample_bytes: usize,

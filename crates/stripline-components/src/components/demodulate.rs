@@ -111,7 +111,7 @@ impl Component for FmDemodulatorComponent {
             deemphasis_us: properties.float("deemphasis"),
             sample_rate: properties.float("sample_rate"),
         };
-        // The time constant is checked at any rate.
+        // Check the time constant, too, even if the rate is unknown.
         demodulator.at(if demodulator.sample_rate > 0.0 {
             demodulator.sample_rate
         } else {
@@ -143,7 +143,7 @@ impl Settings for FmDemodulatorComponent {
 trait Settings: Component {
     type Demodulator: Demodulate;
 
-    /// Returns the rate of the property; 0: the stream's rate.
+    /// Returns the rate of the property; 0: use the rate of the stream.
     fn sample_rate(&self) -> f64;
 
     /// Creates the demodulator for a stream at this rate.
@@ -211,10 +211,10 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
     let mut input = ports.input::<Complex<f32>>("in")?;
     let mut output = ports.output::<f32>("out")?;
     let mut tracker = StreamTracker::default();
-    // Replaced at the first packet, which starts a stream.
+    // The first packet starts a stream and creates the demodulators.
     let mut demodulators = None::<(PerChannel<S::Demodulator, Complex<f32>, f32>, f64)>;
     while let Some(packet) = input.receive_with(|| {
-        // Without a rate the values cannot be checked: they wait for the first packet.
+        // Without a rate, the values cannot be checked: changes wait for the first packet.
         if demodulators.is_none() && settings.sample_rate() == 0.0 {
             return;
         }

@@ -1,4 +1,4 @@
-//! `demultiplexer`: the channels of a stream as streams of their own.
+//! `demultiplexer`: each channel of a stream as a separate stream.
 
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
@@ -11,12 +11,12 @@ use stripline::{Error, Output, Packet, Result, StreamInfo};
 use super::stream_order::between;
 use super::timing::time_after;
 
-/// The most outputs.
+/// The maximum number of outputs.
 const OUTPUTS_MAX: usize = 8;
 
 /// The component `demultiplexer`.
 pub struct Demultiplexer {
-    /// The place of the channel at the first output, among all channels.
+    /// The position of the first output's channel among all channels.
     first: usize,
 }
 
@@ -78,9 +78,9 @@ impl Component for Demultiplexer {
 
 /// The order of the samples of a stream.
 struct Turns {
-    /// At least 1.
+    /// The number of channels, at least 1.
     channels: u64,
-    /// How many samples of a channel are one after the other.
+    /// The number of consecutive samples of a channel.
     row: u64,
     sample_bytes: usize,
 }
@@ -88,15 +88,15 @@ struct Turns {
 /// An output.
 struct Channel {
     name: String,
-    /// The place of the channel among all, from 0.
+    /// The position of the channel among all channels, from 0.
     place: usize,
     output: Output<Dynamic>,
-    /// The samples of a packet. The memory is used again.
+    /// The samples of a packet. The buffer is reused.
     samples: Vec<u8>,
 }
 
 impl Channel {
-    /// Describes the channel alone.
+    /// Sets the description of the single channel.
     fn begin(&mut self, all: &StreamInfo) -> Result<()> {
         let (name, number, count) = (&self.name, self.place + 1, all.channels.len().max(1));
         if number > count {
@@ -112,7 +112,7 @@ impl Channel {
         }
         stream.channels.clear();
         stream.sample_rate_hz = stream.sample_rate_hz.map(|rate| rate / count as f64);
-        // From row to row, or from sample to sample.
+        // The step applies from row to row, or from sample to sample.
         if let Some(axis) = stream.axes.get_mut(usize::from(stream.row_length.is_some())) {
             axis.step *= count as f64;
         }
@@ -120,14 +120,14 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends what a packet has of the channel.
+    /// Sends the samples of the channel in a packet.
     fn send(&mut self, packet: &Packet<'_, Dynamic>, turns: &Turns) -> Result<()> {
         let start = packet.sample_index();
         let frame = turns.channels * turns.row;
         let end = start.saturating_add(packet.samples() as u64);
         self.samples.clear();
         let mut first = None;
-        // The rows of the channel, from the frame in which the packet begins.
+        // Collect the rows of the channel, from the frame in which the packet begins.
         let mut row = (start / frame * frame).saturating_add(self.place as u64 * turns.row);
         while row < end {
             let (from, to) = (row.max(start), row.saturating_add(turns.row).min(end));
@@ -140,7 +140,7 @@ impl Channel {
         }
         let Some(first) = first else { return Ok(()) };
         let index = first / frame * turns.row + first % turns.row;
-        // The samples of a frame are of one time, and so are its rows.
+        // The samples of a frame have the same time, and so have the rows of a frame.
         let since = if turns.row == 1 { start } else { start / frame * frame };
         let samples = between(since, (first / frame * frame).into(), 1);
         let time_ns = time_after(packet.time_ns(), samples, packet.stream());

@@ -74,7 +74,7 @@ impl Component for FftComponent {
             let remedy = "set output = \"f32\", or leave `average` out";
             return Err(InvalidProperties::new(message).property("average").remedy(remedy).into());
         }
-        // At least one: an overlap of nearly all of a short spectrum rounds to all of it.
+        // At least one: an overlap of nearly all samples of a short spectrum rounds to all samples.
         let hop = ((size as f64 * (1.0 - properties.float("overlap"))).round() as usize).clamp(1, size);
         let window = properties.text("window").parse().map_err(Error::failed)?;
         Ok(Self { size, hop, average, window, is_power })
@@ -127,7 +127,8 @@ impl FftComponent {
             let (_, samples) = frames.push(packet.sample_index(), &packet);
             let mut samples = &samples[numbers.skip(samples.len() / channels) * channels..];
             while !samples.is_empty() {
-                // At most one spectrum of each channel, so that their rows take turns.
+                // Process at most one spectrum of each channel, so that the rows of the channels
+                // are interleaved.
                 let count = makers.first().0.missing().saturating_mul(channels).min(samples.len());
                 let mut sent = Ok(());
                 let mut is_row = false;
@@ -153,7 +154,7 @@ impl FftComponent {
         let channels = stream.channels.len().max(1) as f64;
         let step = (self.hop * self.average) as f64;
         let length = u32::try_from(bins).unwrap_or(u32::MAX);
-        // Without a sample rate, frequencies are parts of it, and times are samples.
+        // Without a sample rate, frequencies are fractions of the rate, and times are in samples.
         let sample_rate = stream.sample_rate_hz.filter(|rate| rate.is_finite() && *rate > 0.0);
         let (rate, hz, s) = match sample_rate {
             Some(rate) => (rate / channels, "Hz", "s"),
@@ -162,13 +163,14 @@ impl FftComponent {
         let bin = rate / self.size as f64;
         let first = if is_complex { -((self.size / 2) as f64) * bin } else { 0.0 };
         StreamInfo { sample_rate_hz: sample_rate.map(|rate| rate / step * bins as f64), ..stream.clone() }
-            // As many rows of each channel, in turn.
+            // Each channel has the same number of rows, and the rows of the channels are
+            // interleaved.
             .rows(length, Axis::new(first, bin, hz), Axis::new(0.0, step / rate / channels, s))
             .keyword("window", self.window.name())
     }
 }
 
-/// Refuses samples over anything but time.
+/// Refuses samples over an axis other than time.
 fn check_axis(stream: &StreamInfo) -> Result<()> {
     let Some(Axis { unit, .. }) = stream.axes.iter().find(|axis| !matches!(&*axis.unit, "s" | "")) else {
         return Ok(());
@@ -182,10 +184,10 @@ fn check_axis(stream: &StreamInfo) -> Result<()> {
 
 /// A maker of rows from spectra.
 trait Row<R>: Clone {
-    /// Adds a spectrum. Returns the row that it completes.
+    /// Adds a spectrum. Returns a row if the spectrum completes it.
     fn add<'a>(&'a mut self, bins: &'a [Complex<f32>]) -> Option<&'a [R]>;
 
-    /// Drops the spectra so far.
+    /// Drops the spectra added so far.
     fn reset(&mut self);
 }
 
@@ -211,17 +213,18 @@ impl Row<Complex<f32>> for Amplitudes {
     fn reset(&mut self) {}
 }
 
-/// The numbers of a channel's rows: row `n` begins with its sample `n * step`, also after a gap.
+/// The numbers of a channel's rows: row `n` begins with sample `n * step` of the channel, also
+/// after a gap.
 struct RowNumbers {
     step: u64,
-    /// The next row.
+    /// The number of the next row.
     next: u64,
-    /// Samples to skip before it begins.
+    /// The number of samples to skip before the next row begins.
     skip: u64,
 }
 
 impl RowNumbers {
-    /// Starts anew at this sample.
+    /// Starts again at this sample.
     fn align(&mut self, sample: u64) {
         self.next = sample.div_ceil(self.step);
         self.skip = self.next.saturating_mul(self.step) - sample;
@@ -243,7 +246,7 @@ impl RowNumbers {
     }
 }
 
-/// Sends a row, which ends in this packet.
+/// Sends a row that ends in this packet.
 fn send<T: Sample, R: Sample>(
     values: &[R],
     (row, begin): (u64, u64),
@@ -285,7 +288,7 @@ mod tests {
             (Some(64), Some(1e8), 2)
         );
         assert_eq!(rows.axes, [Axis::new(-32e3, 1e3, "Hz"), Axis::new(0.0, 0.0025, "s")]);
-        // 200 rows a second of each channel.
+        // 200 rows per second of each channel.
         assert_eq!(rows.sample_rate_hz, Some(25_600.0));
         let real = fft.stream(&StreamInfo::new("audio"), 33, false);
         assert_eq!(real.axes, [Axis::new(0.0, 1.0 / 64.0, ""), Axis::new(0.0, 320.0, "samples")]);

@@ -17,10 +17,10 @@ use crate::formats::{
     is_special, not_kept, of_ending,
 };
 
-/// The choice of `format` that uses the input's.
+/// The choice of `format` that keeps the type of the input.
 const AS_RECEIVED: &str = "as-received";
 
-/// So often the counts of a file are reported.
+/// The period at which the counts of a file are reported.
 const REPORT_TIME: Duration = Duration::from_secs(1);
 
 /// The component `file-sink`.
@@ -76,7 +76,7 @@ impl Component for FileSink {
 }
 
 impl FileSink {
-    /// Records structures: their bytes, one after the other.
+    /// Records structures: the bytes of one after the other.
     fn run_structures(self, mut ports: Ports) -> Result<()> {
         let payload = ports.payload("in").map(TypeName::to_string).unwrap_or_default();
         let sample_bytes = ports.payload("in").and_then(TypeName::sample_bytes).filter(|bytes| *bytes > 0);
@@ -147,7 +147,7 @@ impl FileSink {
                 output.writer.complete().last().cloned().into_iter().for_each(|it| output.files.report(it));
                 output.reported = None;
             }
-            // The report of a killed process is as old.
+            // After a kill, the last report is at most this old.
             if output.reported.is_none_or(|at| at.elapsed() >= REPORT_TIME) {
                 output.report();
                 output.reported = Some(Instant::now());
@@ -169,9 +169,9 @@ struct NumbersOutput {
     writer: StreamFileWriter,
     target: Target,
     files: FileLog,
-    /// What has ended the file, if the component ends alone.
+    /// The reason why the file ended early; `None` if it did not, or if the component fails.
     problem: Option<String>,
-    /// When the file was reported last.
+    /// The time of the last report.
     reported: Option<Instant>,
 }
 
@@ -197,12 +197,12 @@ impl TimedOutput for NumbersOutput {
     }
 }
 
-/// Returns the place of a packet in its stream. `samples`: the length of the packet.
+/// Returns the position of a packet in its stream. `samples` is the length of the packet.
 fn place(packet: &Packet<'_, Dynamic>, samples: u64) -> SamplePlace {
     SamplePlace { sample_index: packet.sample_index(), time_ns: packet.time_ns(), samples }
 }
 
-/// Returns both files of a SigMF recording, or the file alone.
+/// Returns both files of a SigMF recording, or the single file.
 fn files(path: &Path) -> Vec<PathBuf> {
     if is_sigmf(path) {
         return ["sigmf-meta", "sigmf-data"].map(|extension| path.with_extension(extension)).into();
@@ -210,15 +210,15 @@ fn files(path: &Path) -> Vec<PathBuf> {
     vec![path.into()]
 }
 
-/// Returns the type that the name of a file states; `None`: any type, or no regular file.
+/// Returns the type that the extension of a file states; `None`: any type, or no regular file.
 fn named_type(path: &Path) -> Option<Scalar> {
     (!is_special(path)).then(|| of_ending(path)).flatten()
 }
 
-/// Checks that the name of a file does not promise a header, or another type than `format`.
+/// Checks that the extension of a file does not promise a header, or a type other than `format`.
 ///
 /// # Errors
-/// It does.
+/// The extension promises a header or another type.
 fn check_ending(path: &Path, format: Option<SampleFormat>) -> Result<()> {
     let invalid =
         |problem: String| InvalidProperties::new(format!("{}: {problem}", path.display())).property("path");
@@ -244,7 +244,7 @@ fn check_ending(path: &Path, format: Option<SampleFormat>) -> Result<()> {
     }
 }
 
-/// Returns the facts about its files.
+/// Returns the facts about the files of the component.
 fn facts(properties: &Properties) -> PropertyFacts {
     let facts = output_file::facts(properties);
     let named = facts.writes.first().filter(|_| properties.text("format") == AS_RECEIVED);

@@ -15,13 +15,13 @@ use crate::formats::encoding::{TYPES, to_f32};
 use crate::formats::{FileReader, FileReaderOptions, FormatError};
 use crate::stoppable::ended;
 
-/// The choice of `format` that uses the file's.
+/// The choice of `format` that takes the type from the file.
 const AUTO: &str = "auto";
 
 /// The component `file-source`.
 pub struct FileSource {
     reader: FileReader,
-    /// The type sent.
+    /// The type of the sent samples.
     output: Scalar,
     properties: Properties,
 }
@@ -89,9 +89,9 @@ impl Component for FileSource {
         let channels = u16::try_from(properties.count("channels")).ok().and_then(NonZeroU16::new);
         let options = FileReaderOptions {
             format: scalar("format"),
-            // A raw file without a type in its name has that which is sent.
+            // If a raw file has no type in its name, assume the type that is sent.
             fallback: (!converts).then_some(output),
-            // One is the default, and nothing that a file contradicts.
+            // 1 is the default of the property, so it does not contradict any file.
             channels: channels.filter(|channels| channels.get() > 1),
             repeat: properties.count("repeat"),
             truncate_partial: properties.boolean("truncate_partial"),
@@ -125,7 +125,7 @@ impl Component for FileSource {
 }
 
 /// Sends the samples of a file as a type, with index, frequency and time of each segment.
-/// `described` returns the stream of a segment with a frequency in the file.
+/// `described` returns the stream for a segment with a frequency in the file.
 pub(super) fn play(
     mut ports: Ports,
     properties: &Properties,
@@ -139,7 +139,7 @@ pub(super) fn play(
     }
     let mut pace = Pace::new(ports.stop_signal(), rate);
     let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
-    // All channels of a sample are in one packet.
+    // Keep the samples of all channels in one packet.
     let samples = packet.max(reader.channels());
     let mut output = ports.output::<Dynamic>("out")?;
     let (mut frequency_hz, mut sent, mut scratch) = (None, 0, Vec::new());
@@ -184,7 +184,7 @@ fn read(
     Ok(count)
 }
 
-/// Returns whether other types are converted to this one.
+/// Returns whether other types can be converted to this type.
 fn is_f32(scalar: Scalar) -> bool {
     matches!(scalar.number(), Number::Float(4))
 }

@@ -86,7 +86,7 @@ impl Component for FirFilterComponent {
 }
 
 impl FirFilterComponent {
-    /// Measures the filter with an impulse, through the same code as the samples.
+    /// Measures the filter with an impulse, through the same code that filters samples.
     fn tested(&self, test: &str, rate: f64) -> Result<TestResult> {
         let taps = self.design(rate)?;
         let mut impulse = vec![0.0; taps.len()];
@@ -96,7 +96,7 @@ impl FirFilterComponent {
         let measured = Taps::new(response).map_err(Error::failed)?;
         let gain_db = |frequency: f64| {
             let gain = 20.0 * measured.response(frequency, rate).norm().max(1e-12).log10();
-            // Rounded to a hundredth; the sum turns -0 into 0.
+            // Round to hundredths. Adding 0 turns -0 into 0.
             (100.0 * gain).round() / 100.0 + 0.0
         };
         if test == "passband" {
@@ -106,7 +106,7 @@ impl FirFilterComponent {
             let result = if gain.abs() < 0.5 { TestResult::pass(text) } else { TestResult::fail(text) };
             return Ok(result.value(gain));
         }
-        // Where the slope has ended on either side of the band.
+        // Beyond the slopes on either side of the band.
         let below = (self.low > 0.0).then_some((0.0, self.low - self.shape.transition));
         let bands = [below, Some((self.high + self.shape.transition, rate / 2.0))];
         let bands = bands.into_iter().flatten().filter(|(from, to)| from < to);
@@ -116,7 +116,7 @@ impl FirFilterComponent {
         let Some((gain, at)) = worst else {
             return Ok(TestResult::pass("nothing lies outside of the band and its slopes"));
         };
-        // The window's attenuation, less three for the rounding of short filters.
+        // The attenuation of the window, minus 3 dB for the rounding of short filters.
         let expected = 3.0
             - match self.shape.window {
                 Window::Blackman => 74.0,
@@ -149,7 +149,8 @@ impl FirFilterComponent {
         .map_err(setting)
     }
 
-    /// Handles a request, with the filters and the rate of a channel once a packet has come.
+    /// Handles a request. `filters` has the filters and the rate of a channel after the first
+    /// packet.
     fn apply_changes<T: dsp::Sample>(
         &mut self,
         request: Request,
@@ -178,11 +179,11 @@ impl FirFilterComponent {
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
         let mut tracker = StreamTracker::default();
-        // Replaced at the first packet, which starts a stream.
+        // The first packet starts a stream and creates the filters.
         let mut filters = None;
         let mut has_own_rate = false;
         while let Some(packet) = input.receive_with(|| {
-            // Without a rate the values cannot be checked: they wait for the first packet.
+            // Without a rate, the values cannot be checked: changes wait for the first packet.
             while (filters.is_some() || self.shape.sample_rate > 0.0)
                 && let Some(request) = live.request()
             {
@@ -268,8 +269,8 @@ impl Component for Decimator {
 }
 
 impl Decimator {
-    /// Returns the rate of a channel to design for. If no property is in Hz, the filter is the same
-    /// at every rate.
+    /// Returns the rate of a channel for the design. If no property is in Hz, the filter is the
+    /// same at every rate.
     fn rate(&self, stream: &StreamInfo) -> Result<f64> {
         let is_relative = self.cutoff == 0.0 && self.shape.transition == 0.0;
         match sample_rate(self.shape.sample_rate, stream) {
@@ -299,12 +300,12 @@ impl Decimator {
         let mut input = ports.input::<T>("in")?;
         let mut output = ports.output::<T>("out")?;
         let mut tracker = StreamTracker::default();
-        // Replaced at the first packet, which starts a stream.
+        // The first packet starts a stream and creates the filters.
         let mut filters = None::<(PerChannel<DecimatingFir<T>, T>, Arc<StreamInfo>)>;
         let mut thinner = Downsampler::new(self.factor as u64);
         let mut frames = Frames::new(1);
         while let Some(packet) = input.receive_with(|| {
-            // Without a rate the values cannot be checked: they wait for the first packet.
+            // Without a rate, the values cannot be checked: changes wait for the first packet.
             if filters.is_none() && self.shape.sample_rate == 0.0 {
                 return;
             }
@@ -343,7 +344,7 @@ impl Decimator {
             let count = filters.first().outputs_for(samples.len() / channels);
             let first = thinner.first(index / channels as u64);
             if count == 0 {
-                // No output, but the filters need the samples.
+                // There is no output, but the filters need the samples.
                 filters.run(0, samples, &mut [], DecimatingFir::filter);
                 continue;
             }
@@ -366,7 +367,7 @@ impl Decimator {
 /// The choice of samples that a decimator keeps: multiples of the factor, also after a gap.
 struct Downsampler {
     factor: u64,
-    /// Number of samples to skip before the filter starts.
+    /// The number of samples to skip before the filter starts.
     skip: u64,
 }
 
@@ -375,7 +376,7 @@ impl Downsampler {
         Self { factor, skip: 0 }
     }
 
-    /// Restarts the filter with the first sample to keep at or after this one.
+    /// Restarts the filter at the first sample to keep that is at or after `sample`.
     fn align(&mut self, sample: u64) {
         self.skip = (self.factor - sample % self.factor) % self.factor;
     }
@@ -387,7 +388,7 @@ impl Downsampler {
         now
     }
 
-    /// Returns the number, at the lower rate, of the first sample kept at or after this one.
+    /// Returns the index, at the lower rate, of the first kept sample at or after `sample`.
     fn first(&self, sample: u64) -> u64 {
         sample.div_ceil(self.factor)
     }
@@ -465,7 +466,7 @@ mod tests {
         assert!(
             refusal::<FirFilterComponent>(&[("high", 40e3), ("sample_rate", 48e3)]).contains("`sample_rate`")
         );
-        // By the name of the property, also for a rate that only the stream has.
+        // The error names the property, also if only the stream has the rate.
         let filter = FirFilterComponent::new(&properties::<FirFilterComponent>(&[("high", 30e3)])).unwrap();
         let error = filter.tested("passband", 48e3).unwrap_err().to_string();
         let expected = "`high` is 30000 Hz; at 48000 samples/s it must be below half of that, 24000 Hz";
@@ -488,7 +489,7 @@ mod tests {
                 assert!(result.passed, "{low} to {high} at {rate}: {result:?}");
             }
         }
-        // A slope that is too steep is an error, not a failed test.
+        // A slope that is too steep is reported as an error, not as a failed test.
         let steep = properties::<FirFilterComponent>(&[("high", 4e3), ("transition", 1e-3)]);
         assert!(FirFilterComponent::new(&steep).unwrap().tested("passband", 48e3).is_err());
     }

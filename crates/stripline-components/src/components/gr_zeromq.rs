@@ -1,4 +1,4 @@
-//! What `gr-zeromq-source` and `gr-zeromq-sink` have in common: properties and sockets.
+//! Common parts of `gr-zeromq-source` and `gr-zeromq-sink`: properties and sockets.
 
 use std::cell::Cell;
 use std::sync::mpsc::RecvTimeoutError;
@@ -10,22 +10,22 @@ use stripline::{Error, Result};
 
 use super::gr_zeromq_curve::{self, Admission, CurveFiles};
 
-/// How long a socket is waited for before the component asks whether it must stop.
+/// The longest wait for a socket between two checks of the stop signal.
 const STOP_CHECK_MS: i64 = 20;
-/// How long what was sent has to leave this process once the component must stop.
+/// The time for sent messages to leave this process after the component must stop.
 const STOPPED_PATIENCE: Duration = Duration::from_secs(1);
-/// Descriptors of a context and a socket with its connection.
+/// The number of descriptors of a context and a socket with its connection.
 const DESCRIPTORS: usize = 20;
-/// The most bytes of a message that is received: as many as in a packet.
+/// The maximum size of a received message in bytes, which is the maximum size of a packet.
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
-/// Parts of a message that is received, at most.
+/// The maximum number of parts of a received message.
 const PARTS_MAX: usize = 65_536;
 
 /// The choices of `pattern`.
 pub(super) const PUSH_PULL: &str = "push-pull";
 pub(super) const PUB_SUB: &str = "pub-sub";
 
-/// Returns the properties of both. `binds`: the default of `bind`.
+/// Returns the properties of both components. `binds` is the default of `bind`.
 pub(super) fn properties(binds: bool) -> impl Iterator<Item = PropertySpec> {
     let properties = [
         PropertySpec::text("address", "", "address of ZeroMQ, as tcp://127.0.0.1:5555 or ipc:///tmp/iq")
@@ -56,14 +56,15 @@ pub(super) fn properties(binds: bool) -> impl Iterator<Item = PropertySpec> {
     properties.into_iter().chain(gr_zeromq_curve::properties())
 }
 
-/// A socket, and what its messages have besides samples.
+/// A socket, with the settings for the messages.
 pub(super) struct Peer {
     socket: zmq::Socket,
-    /// With CURVE: gets a message for each peer that has failed to connect.
+    /// With CURVE: the socket that receives a message for each peer that failed to connect.
     failures: Option<zmq::Socket>,
-    /// Whether one was logged: such a peer tries again several times a second.
+    /// Whether a failure was logged as a warning: a failing peer tries again several times a
+    /// second.
     has_logged: Cell<bool>,
-    /// Dropped after the socket.
+    /// The admission of peers, which must be dropped after the socket.
     _admission: Option<Admission>,
     address: String,
     is_pub_sub: bool,
@@ -72,12 +73,12 @@ pub(super) struct Peer {
     pub vlen: u64,
 }
 
-/// Checks properties without a socket.
+/// Checks the properties without a socket.
 pub(super) fn check(properties: &Properties) -> Result<()> {
     check_with(properties, has_curve())
 }
 
-/// Returns whether this program's libzmq has CURVE.
+/// Returns whether the libzmq of this program has CURVE.
 fn has_curve() -> bool {
     zmq::has("curve").unwrap_or(false)
 }
@@ -127,7 +128,7 @@ fn check_with(properties: &Properties, has_curve: bool) -> Result<()> {
 }
 
 impl Peer {
-    /// Opens a socket for one of two kinds: push-pull, or pub-sub.
+    /// Opens a socket of one of two kinds, for push-pull or for pub-sub.
     pub fn open(properties: &Properties, kinds: [zmq::SocketType; 2]) -> Result<Self> {
         check(properties)?;
         check_descriptors("ZeroMQ", DESCRIPTORS)?;
@@ -166,10 +167,10 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Receives all parts of a message, without its key.
+    /// Receives all parts of a message, without the key.
     ///
     /// # Errors
-    /// [`Error::Stopped`], within some milliseconds. Parts that the properties leave no meaning to.
+    /// [`Error::Stopped`], within some milliseconds. The parts do not fit the properties.
     pub fn receive(&self, parts: &mut Vec<zmq::Message>, stop: &StopSignal) -> Result<()> {
         loop {
             self.wait(zmq::POLLIN, stop)?;
@@ -195,7 +196,7 @@ impl Peer {
         }
     }
 
-    /// Takes the key from the parts of a message. False: the message has another key.
+    /// Removes the key from the parts of a message. Returns false if the message has another key.
     fn take_key(&self, parts: &mut Vec<zmq::Message>) -> Result<bool> {
         match (self.key.is_empty(), parts.len()) {
             (true, 1) => Ok(true),
@@ -206,12 +207,12 @@ impl Peer {
             (false, 1) => Err(self.misbehaves(
                 "its messages have one part, and a key is a part of its own; leave `key` empty, or set it in the block",
             )),
-            // A subscription is for all keys that begin with its own.
+            // ZeroMQ delivers all keys that begin with the subscribed key.
             (false, _) => Ok(parts.remove(0)[..] == self.key[..]),
         }
     }
 
-    /// Sends a message behind the key, and waits for room.
+    /// Sends a message after the key, and waits for space in the queue.
     ///
     /// # Errors
     /// [`Error::Stopped`], within some milliseconds.
@@ -226,16 +227,16 @@ impl Peer {
         send().map_err(|error| self.failed("send", error))
     }
 
-    /// Ends it. What was sent has so long to leave this process, and less once the component must
-    /// stop. A peer that does not read would keep it.
+    /// Ends the peer. Sent messages have `patience` to leave this process, and less after the
+    /// component must stop. Without a limit, a peer that does not read would block the end.
     ///
     /// # Errors
-    /// There is no thread for it.
+    /// The thread cannot be started.
     pub fn finish(self, patience: Duration, stop: &StopSignal) -> Result<()> {
         let linger = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
         self.socket.set_linger(linger).map_err(|error| self.failed("end", error))?;
         let address = self.address.clone();
-        // The drop waits, and cannot be interrupted.
+        // Dropping the socket waits and cannot be interrupted, so it runs on a thread.
         let (ended, end) = std::sync::mpsc::channel();
         let close = move || {
             drop(self);
@@ -257,7 +258,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Returns an error of the flowgraph's messages.
+    /// Returns an error for wrong messages of the flowgraph.
     pub fn misbehaves(&self, violation: impl ToString) -> Error {
         Error::PeerMisbehaved { peer: self.address.clone(), violation: violation.to_string() }
     }
@@ -279,7 +280,7 @@ impl Peer {
     fn failed(&self, doing: &str, error: zmq::Error) -> Error {
         Error::system(format!("cannot {doing} at {}", self.address), std::io::Error::from(error))
     }
-    /// Logs that peers have failed to connect, the first one as a warning.
+    /// Logs the peers that failed to connect. The first failure is logged as a warning.
     fn report_failures(&self) {
         while let Some(Ok(_)) = self.failures.as_ref().map(|failures| failures.recv_multipart(zmq::DONTWAIT))
         {
@@ -297,13 +298,14 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         if self.failures.is_some() {
-            // One without events takes its place. libzmq's thread would wait for a reader of it.
+            // Replace the monitor by one without events. Otherwise, the thread of libzmq would wait
+            // for a reader.
             let _ = self.socket.monitor("inproc://no-failures", 0);
         }
     }
 }
 
-/// Returns a socket that gets a message for each peer that fails to connect to the other one.
+/// Returns a socket that receives a message for each peer that fails to connect to `socket`.
 fn watch_failures(context: &zmq::Context, socket: &zmq::Socket) -> zmq::Result<zmq::Socket> {
     use zmq::SocketEvent;
     const PLACE: &str = "inproc://failures";
@@ -316,7 +318,7 @@ fn watch_failures(context: &zmq::Context, socket: &zmq::Socket) -> zmq::Result<z
     socket.monitor(PLACE, events)?;
     let failures = context.socket(zmq::PAIR)?;
     failures.set_linger(0)?;
-    // Without a bound, for the same reason.
+    // No bound, so that the thread of libzmq never waits for a reader.
     failures.set_rcvhwm(0)?;
     failures.connect(PLACE)?;
     Ok(failures)

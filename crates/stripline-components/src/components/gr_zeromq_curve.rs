@@ -1,8 +1,8 @@
 //! CURVE for the sockets of `gr-zeromq-source` and `gr-zeromq-sink`: own keys from files, and the
 //! keys of peers that may connect.
 //!
-//! The end that binds is the server of CURVE. libzmq asks it about each peer over `inproc`, as
-//! [ZAP](https://rfc.zeromq.org/spec/27/) has it.
+//! The end that binds is the CURVE server. libzmq asks it about each peer over `inproc`, according
+//! to [ZAP](https://rfc.zeromq.org/spec/27/).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,15 +11,15 @@ use std::thread::JoinHandle;
 use stripline::component::{InvalidProperties, Properties, PropertySpec};
 use stripline::{Error, Result};
 
-/// Where libzmq asks about peers, in each context.
+/// The address at which libzmq asks about peers, in each context.
 const QUESTIONS: &str = "inproc://zeromq.zap.01";
-/// Where the thread that answers is ended.
+/// The address that ends the answering thread.
 const END: &str = "inproc://stripline-zap-end";
-/// The most bytes of a file with keys.
+/// The maximum size of a key file in bytes.
 const FILE_MAX: u64 = 64 * 1024;
-/// The most files in a folder of keys.
+/// The maximum number of files in a folder of keys.
 const FILES_MAX: usize = 10_000;
-/// The most keys that are logged as refused.
+/// The maximum number of refused keys that are logged.
 const LOGGED_MAX: usize = 100;
 
 /// A key of CURVE.
@@ -49,10 +49,10 @@ pub(super) struct CurveFiles {
 }
 
 impl CurveFiles {
-    /// Returns the files of properties; `None`: CURVE is not asked for.
+    /// Returns the files from the properties; `None` if CURVE is not requested.
     ///
     /// # Errors
-    /// One of two is missing, or this libzmq has no CURVE.
+    /// One of the two properties is missing, or this libzmq has no CURVE.
     pub(super) fn of(properties: &Properties, is_built: bool) -> Result<Option<Self>> {
         let [keys, peers] = ["curve_keys", "curve_peers"].map(|name| properties.text(name));
         let refuse = |property: &str, problem: String, remedy: &str| {
@@ -76,8 +76,8 @@ impl CurveFiles {
         Ok(Some(Self { keys: keys.into(), peers: peers.into() }))
     }
 
-    /// Gives a socket its keys, before it binds or connects. Where it binds, the result admits
-    /// peers until it is dropped, which must be after the socket.
+    /// Sets the keys of a socket, before the socket binds or connects. If the socket binds, the
+    /// result admits peers until it is dropped. It must be dropped after the socket.
     ///
     /// # Errors
     /// A file cannot be read, or has no key.
@@ -96,7 +96,8 @@ impl CurveFiles {
         match peers.first() {
             Some(peer) if !binds => socket.set_curve_serverkey(peer).map_err(failed).map(|()| None),
             _ => {
-                // Before the socket binds: without an answer, libzmq admits every key.
+                // Start the thread before the socket binds: without an answer, libzmq admits every
+                // key.
                 let admission = Admission::start(context, peers)?;
                 socket.set_curve_server(true).map_err(failed)?;
                 Ok(Some(admission))
@@ -105,7 +106,7 @@ impl CurveFiles {
     }
 }
 
-/// Reads the keys of peers: of a file, or of the `*.key` files of a folder.
+/// Reads the keys of peers, from a file or from the `*.key` files in a folder.
 fn read_peers(path: &Path, binds: bool) -> Result<BTreeSet<Key>> {
     if !path.is_dir() {
         return Ok(BTreeSet::from([KeyFile::read(path)?.public]));
@@ -160,18 +161,18 @@ impl KeyFile {
     }
 }
 
-/// Returns the key of that name; `None`: it is missing, or not one of CURVE.
+/// Returns the key with this name; `None`: it is missing, or is not a CURVE key.
 fn key_of(text: &str, name: &str) -> Option<Key> {
     let value = text.lines().map(str::trim).find_map(|line| {
         let (before, value) = line.split_once('=')?;
         (before.trim() == name).then(|| value.trim().trim_matches(['"', '\'']))
     })?;
     let key: Key = zmq::z85_decode(value).ok()?.try_into().ok()?;
-    // Decoding takes characters that Z85 does not have.
+    // The decoder accepts characters that Z85 does not have.
     zmq::z85_encode(&key).is_ok_and(|encoded| encoded == value).then_some(key)
 }
 
-/// A thread that answers libzmq's questions about the peers of a context.
+/// A thread that answers the questions of libzmq about the peers of a context.
 pub(super) struct Admission {
     end: zmq::Socket,
     thread: Option<JoinHandle<()>>,
@@ -198,7 +199,7 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        // The thread reads it, or has ended.
+        // The thread receives the message, or has already ended.
         let _ = self.end.send("", zmq::DONTWAIT);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -206,9 +207,9 @@ impl Drop for Admission {
     }
 }
 
-/// Answers until the end.
+/// Answers questions until the end is requested.
 fn answer(questions: &zmq::Socket, ends: &zmq::Socket, peers: &BTreeSet<Key>) {
-    // A peer tries again several times a second.
+    // Log each key only once: a peer tries again several times a second.
     let mut logged = BTreeSet::new();
     loop {
         let mut items = [questions.as_poll_item(zmq::POLLIN), ends.as_poll_item(zmq::POLLIN)];
@@ -236,7 +237,7 @@ fn answer(questions: &zmq::Socket, ends: &zmq::Socket, peers: &BTreeSet<Key>) {
     }
 }
 
-/// Returns whether a peer is admitted, and the answer to the question of ZAP about it: version,
+/// Returns whether a peer is admitted, and the answer to the ZAP question about the peer: version,
 /// number, domain, address, identity, mechanism, key.
 fn answer_to(question: &[Vec<u8>], peers: &BTreeSet<Key>) -> (bool, [Vec<u8>; 6]) {
     let part = |index: usize| question.get(index).map_or(&[][..], Vec::as_slice);
@@ -266,7 +267,8 @@ mod tests {
         for length in [39, 41, 400] {
             assert_eq!(key_of(&format!("public-key = \"{}\"", "0".repeat(length)), "public-key"), None);
         }
-        // Forty characters that Z85 does not have, and forty bytes that are fewer characters.
+        // Forty characters that Z85 does not have, and forty bytes that are fewer than forty
+        // characters.
         assert_eq!(key_of(&format!("public-key = {}", "~".repeat(40)), "public-key"), None);
         assert_eq!(key_of(&format!("public-key = {}", "é".repeat(20)), "public-key"), None);
     }

@@ -1,4 +1,4 @@
-//! `gr-zeromq-sink`: samples to a flowgraph, over GNU Radio's own blocks for ZeroMQ.
+//! `gr-zeromq-sink`: samples to a flowgraph, through GNU Radio's own blocks for ZeroMQ.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::gr_zeromq::{self, Peer};
 use super::stream_order;
 use crate::gnuradio::{CarriedTags, Described, Tag, TaggedMessage};
 
-/// How long the last samples have to leave this process.
+/// The time for the last samples to leave this process.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The component `gr-zeromq-sink`.
@@ -41,7 +41,7 @@ impl Component for GrZeromqSink {
         let samples = SampleType::parse(ports.payload("in").map_or("cf32", TypeName::as_str))?;
         let mut input = ports.input::<Dynamic>(("in", &samples))?;
         let mut described = Before::default();
-        // The first samples of an item; the others are in the next packet.
+        // The first samples of an item. The other samples of the item are in the next packet.
         let mut partial = Vec::new();
         let mut partial_at = 0;
         while let Some(packet) = input.receive()? {
@@ -49,7 +49,7 @@ impl Component for GrZeromqSink {
             if packet.gap().is_some() {
                 partial.clear();
             }
-            // Behind a gap, the rest of an item is left out.
+            // After a gap, the rest of an item is left out.
             let begun = if partial.is_empty() { packet.sample_index() % peer.vlen } else { 0 };
             let left_out = ((peer.vlen - begun) % peer.vlen).min(packet.samples() as u64);
             let index = if partial.is_empty() { packet.sample_index() + left_out } else { partial_at };
@@ -73,17 +73,17 @@ impl Component for GrZeromqSink {
     }
 }
 
-/// The description of the packet before, and its time.
+/// The description and the time of the packet before.
 #[derive(Default)]
 struct Before {
     stream: Option<StreamInfo>,
-    /// A sample's index and its time.
+    /// The index and the time of a sample.
     time: Option<(u64, i64)>,
 }
 
 impl Before {
-    /// Returns the tags of a packet: those that it carries, or those that describe it where that is
-    /// new.
+    /// Returns the tags of a packet: the tags that the packet carries, and tags for properties that
+    /// have changed.
     fn tags(
         &mut self,
         packet: &Packet<'_, Dynamic>,
@@ -106,7 +106,7 @@ impl Before {
             made.extend(stream.center_frequency_hz.map(Described::FrequencyHz));
         }
         if packet.time_ns() != 0 {
-            // Half a sample is left to rounding.
+            // Half a sample period is allowed for rounding.
             let continues = !begins
                 && self.time.zip(rate).is_some_and(|((index, time_ns), rate)| {
                     let passed_ns = first.saturating_sub(index) as f64 / rate * 1e9;
@@ -130,7 +130,7 @@ impl Before {
     }
 }
 
-/// Returns the rate of each channel: an item has a sample of each.
+/// Returns the rate of each channel. An item has a sample of each channel.
 fn rate_of_channel(stream: &StreamInfo) -> Option<f64> {
     stream.sample_rate_hz.map(|rate| rate / stream.channels.len().max(1) as f64)
 }

@@ -1,4 +1,4 @@
-//! `gr-zeromq-source`: samples of a flowgraph, over GNU Radio's own blocks for ZeroMQ.
+//! `gr-zeromq-source`: samples from a flowgraph, through GNU Radio's own blocks for ZeroMQ.
 
 use stripline::component::{
     Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, RateRule,
@@ -10,7 +10,7 @@ use stripline::{Result, StreamInfo};
 use super::gr_zeromq::{self, Peer};
 use crate::gnuradio::{CarriedTags, Described, Tag, TaggedMessage, join_parts};
 
-/// The types of items. Others come as bytes.
+/// The types of items. Items of other types arrive as bytes.
 const TYPES: [&str; 6] = ["cf32", "f32", "s32", "s16", "cs16", "u8"];
 
 /// The component `gr-zeromq-source`.
@@ -96,23 +96,25 @@ impl Component for GrZeromqSource {
     }
 }
 
-/// The output, and the place in the flowgraph's stream.
+/// The output, and the current position in the stream of the flowgraph.
 struct FlowgraphSource {
     output: Publisher<Dynamic>,
     stream: StreamInfo,
     is_described: bool,
     item_bytes: usize,
     vlen: u64,
-    /// The number of the next item here.
+    /// The number of the next item in the output.
     next_item: u64,
-    /// What is added to an item's number in the flowgraph, modulo 2^64; `None` before the first.
+    /// The difference between an item's number in the output and in the flowgraph, modulo 2^64;
+    /// `None` before the first message.
     offset: Option<u64>,
 }
 
 impl FlowgraphSource {
-    /// Sends a message as packets. One begins at each tag that describes the samples from there.
+    /// Sends a message as packets. A packet begins at each tag that describes the samples from
+    /// there on.
     fn send(&mut self, message: &TaggedMessage<'_>) -> Result<()> {
-        // A flowgraph that is started again begins with 0: the stream goes on here.
+        // A flowgraph that is started again counts from 0, but the output stream continues.
         let offset = match self.offset {
             Some(offset) if message.first_item.wrapping_add(offset) >= self.next_item => offset,
             Some(_) | None => self.next_item.wrapping_sub(message.first_item),
@@ -151,8 +153,8 @@ impl FlowgraphSource {
         Ok(())
     }
 
-    /// Takes the tags of a packet that begins with an item. It ends before a tag that describes a
-    /// later item, and where there is no room for one.
+    /// Takes the tags of a packet that begins with an item. The packet ends before a tag that
+    /// describes a later item, or that does not fit.
     fn take_tags(&mut self, tags: &mut &[Tag<'_>], first: u64) -> (CarriedTags, Option<i64>) {
         let mut carried = CarriedTags::default();
         let mut time_ns = None;

@@ -1,5 +1,5 @@
-//! The ports of components with several inputs of one type, `in1`, `in2` and so on, and the streams
-//! there.
+//! The ports of components with several inputs of one type (`in1`, `in2` and so on), and the
+//! streams at these ports.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, Ports}
 use stripline::payload::Content;
 use stripline::{Axis, Error, Packet, Result, StreamInfo};
 
-/// The most inputs.
+/// The maximum number of inputs.
 const INPUTS_MAX: usize = 8;
 
 /// Describes the inputs. The first two must be connected.
@@ -21,7 +21,7 @@ pub(super) fn describe(mut spec: ComponentSpec, types: PortTypes, summary: &str)
     spec
 }
 
-/// Returns the names of the inputs that are connected.
+/// Returns the names of the connected inputs.
 pub(super) fn connected(ports: &Ports) -> Vec<String> {
     let names = (1..=INPUTS_MAX).map(|number| format!("in{number}"));
     names.filter(|name| ports.is_connected(name)).collect()
@@ -32,7 +32,7 @@ pub(super) struct InputStreams {
     names: Vec<String>,
     trackers: Vec<StreamTracker>,
     streams: Vec<Option<Arc<StreamInfo>>>,
-    /// Whether one of them has changed.
+    /// Whether a description has changed.
     is_new: bool,
 }
 
@@ -42,7 +42,7 @@ impl InputStreams {
         Self { trackers, streams: vec![None; names.len()], is_new: true, names }
     }
 
-    /// Registers a packet of the input of this number. Returns its stream, if that is new.
+    /// Adds a packet of input `number`. Returns the stream of the packet if it is new.
     pub(super) fn packet<T: Content>(
         &mut self,
         number: usize,
@@ -66,11 +66,11 @@ impl InputStreams {
         all.filter_map(|(name, stream)| Some((name.as_str(), stream.as_deref()?)))
     }
 
-    /// Returns what describes all streams, if one has changed: the stream of the first input, with
-    /// the frequency that all have.
+    /// Returns the common description of all streams, if one has changed: the description of the
+    /// first stream, with the centre frequency only if all streams agree.
     ///
     /// # Errors
-    /// Streams of another rate, or with their samples in another order.
+    /// The streams have different rates, or their samples are in different orders.
     pub(super) fn changed(&mut self) -> Result<Option<StreamInfo>> {
         if !std::mem::take(&mut self.is_new) {
             return Ok(None);
@@ -79,7 +79,7 @@ impl InputStreams {
         let Some((first, _)) = self.all().next() else { return Ok(Some(common)) };
         for (name, stream) in self.all().skip(1) {
             check_alike((first, &common), (name, stream))?;
-            // The first of several frequencies would be wrong for the others.
+            // If frequencies differ, the first frequency would be wrong for the others.
             let frequencies = (common.center_frequency_hz, stream.center_frequency_hz);
             if matches!(frequencies, (Some(one), Some(other)) if one != other) {
                 common.center_frequency_hz = None;

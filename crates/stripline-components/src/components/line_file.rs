@@ -1,4 +1,4 @@
-//! Files that are written as packets arrive.
+//! Files that are written while packets arrive.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -13,7 +13,7 @@ use super::output_file::{Target, TimedOutput};
 use crate::formats::{Existing, FormatError, OutputFile, PassTimer};
 use crate::stoppable::{StoppableFile, ended};
 
-/// A file. What a packet gives is written at once, so that the file can be followed.
+/// A file. The output for a packet is written at once, so that the file can be followed.
 pub(super) struct LineFile {
     output: OutputFile,
     written: u64,
@@ -24,7 +24,7 @@ pub(super) struct LineFile {
 }
 
 impl LineFile {
-    /// Opens the file. `is_text`: a last line that was written in part is ended first.
+    /// Opens the file. If `is_text`, an incomplete last line is ended first.
     pub fn open(target: &Target, is_text: bool) -> Result<Self, FormatError> {
         let mut output = OutputFile::open(&target.path, target.existing)?;
         let length = output.length;
@@ -44,7 +44,7 @@ impl LineFile {
         Ok(opened)
     }
 
-    /// Writes. Of a text that a full disk cuts, a regular file keeps the whole lines.
+    /// Writes the bytes. If a full disk cuts a text, a regular file keeps the whole lines.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
         let before = self.written;
         if let Err(error) = self.output.write_all(bytes, &mut self.written) {
@@ -53,18 +53,18 @@ impl LineFile {
                 let taken = usize::try_from(self.written - before).unwrap_or(bytes.len());
                 let is_end = |byte: &u8| *byte == b'\n';
                 let whole = bytes[..taken].iter().rposition(is_end).map_or(0, |end| end + 1) as u64;
-                // The error of the write counts.
+                // An error of `cut` is ignored: the error of the write is returned.
                 if self.output.cut(self.output.length + before + whole).is_ok() {
                     self.written = before + whole;
                 }
             }
             return Err(self.failed(error));
         }
-        // Nothing is gathered here, so that the system has it already.
+        // The system has the data already, because nothing is buffered here.
         if self.timer.is_to_disk() && self.timer.written() { self.sync() } else { Ok(()) }
     }
 
-    /// Waits until the file is on the disk, if what was written is a second old.
+    /// Waits until the file is on the disk, if written data is a second old.
     pub fn pass_due(&mut self) -> Result<(), FormatError> {
         if self.timer.is_due() { self.sync() } else { Ok(()) }
     }
@@ -75,8 +75,8 @@ impl LineFile {
         Ok(())
     }
 
-    /// Waits until a regular file is on the disk. Some file systems report only then that it is
-    /// full.
+    /// Waits until a regular file is on the disk. Some file systems report only at this point that
+    /// they are full.
     pub fn finish(mut self) -> Result<(), FormatError> {
         self.output.forget_names();
         self.sync()
@@ -89,26 +89,26 @@ impl LineFile {
 
 /// A file, or standard output.
 ///
-/// A pipe may have no reader, or a reader that takes nothing. When the run ends, what is left is
+/// A pipe may have no reader, or a reader that does not read. When the run ends, the rest is
 /// counted as missing.
 pub(super) struct Destination {
-    /// `None`: no reader came.
+    /// The file; `None`: a pipe never got a reader.
     file: Option<LineFile>,
     path: PathBuf,
-    /// A text about an earlier file in this place.
+    /// A note about an earlier file at this path.
     found: Option<String>,
     target: Target,
-    /// The lines and bytes that were not taken.
+    /// The numbers of lines and bytes that could not be written.
     lines_missing: u64,
     bytes_missing: u64,
-    /// Whether nothing more is taken.
+    /// Whether no more data is accepted.
     is_over: bool,
-    /// What has ended the file, if the component ends alone.
+    /// The reason why the file ended early; `None` if it did not, or if the component fails.
     problem: Option<String>,
 }
 
 impl Destination {
-    /// Opens it, and reports the file.
+    /// Opens the file or standard output, and reports it.
     pub fn open(target: &Target, is_text: bool, files: &FileLog) -> Result<Self> {
         let file = match LineFile::open(target, is_text) {
             Ok(file) => Some(file),
@@ -124,23 +124,23 @@ impl Destination {
         Ok(own)
     }
 
-    /// Returns the report of the file, without its samples.
+    /// Returns the report of the file, without the counts of samples.
     pub fn report(&self) -> FileReport {
         let report = FileReport::new(self.path.to_string_lossy());
         FileReport { lines_missing: self.lines_missing, found: self.found.clone(), ..report }
     }
 
-    /// Returns whether it is standard output.
+    /// Returns whether the destination is standard output.
     pub fn is_printed(&self) -> bool {
         self.path.as_os_str() == "-"
     }
 
-    /// Returns the number of bytes that were not taken.
+    /// Returns the number of bytes that could not be written.
     pub const fn bytes_missing(&self) -> u64 {
         self.bytes_missing
     }
 
-    /// Writes. If a pipe has lost its reader, the component's work is done.
+    /// Writes the bytes. If the reader of a pipe has closed it, the component is done.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let Some(file) = self.file.as_mut().filter(|_| !self.is_over) else {
             self.miss(bytes);
@@ -165,7 +165,7 @@ impl Destination {
     /// Completes the file, and reports it with these counts of samples.
     ///
     /// # Errors
-    /// The file cannot be completed, and the component is not to end alone.
+    /// The file cannot be completed, and the component fails.
     pub fn finish(self, files: &FileLog, counts: FileReport) -> Result<()> {
         let FileReport { path, lines_missing, found, .. } = self.report();
         let finished = self.complete();
@@ -175,12 +175,12 @@ impl Destination {
         finished.map(drop)
     }
 
-    /// Completes the file. Returns what has ended it early, if the component is to end alone.
+    /// Completes the file. Returns the reason why it ended early, if the component does not fail.
     fn complete(mut self) -> Result<Option<String>> {
         let Some(file) = self.file else { return Err(Error::Stopped) };
         let is_cut = file.is_cut;
         match file.finish() {
-            // The error of that write has ended the component already.
+            // The error of this write has already ended the component.
             _ if is_cut => self.problem.map_or(Err(Error::Stopped), |problem| Ok(Some(problem))),
             Err(error) if self.problem.is_none() => match self.target.failed(error, &mut self.problem) {
                 Error::Stopped if self.problem.is_some() => Ok(self.problem),
@@ -212,23 +212,23 @@ fn is_untaken(error: &FormatError) -> bool {
 /// Standard output.
 pub(super) struct Screen {
     out: Option<StoppableFile>,
-    /// Whether printing is the component's only task.
+    /// Whether printing is the only task of the component.
     is_all: bool,
 }
 
 impl Screen {
-    /// Returns the screen. A screen that is not open takes nothing.
+    /// Returns the screen. If it is not open, prints are ignored.
     pub fn new(is_open: bool, is_all: bool) -> Result<Self> {
         let out = is_open.then(StoppableFile::stdout).transpose().map_err(not_printed)?;
         Ok(Self { out, is_all })
     }
 
-    /// Returns whether it takes anything.
+    /// Returns whether the screen is open.
     pub fn is_open(&self) -> bool {
         self.out.is_some()
     }
 
-    /// Prints. A closed reader ends the component only if printing is its only task.
+    /// Prints the text. A closed reader ends the component only if printing is its only task.
     pub fn print(&mut self, text: impl Display) -> Result<()> {
         let Some(out) = &mut self.out else { return Ok(()) };
         let Err(error) = out.write_all(text.to_string().as_bytes()) else { return Ok(()) };

@@ -1,11 +1,11 @@
 //! The stock components, by the `type` names of waveform files.
 //!
-//! They use only Stripline's public interface, so each one is also an example component. Signal
-//! processing and file formats are elsewhere ([`dsp`](crate::dsp), [`formats`](crate::formats),
-//! [`adsb`](crate::adsb)). Here are ports, properties and loops.
+//! The components use only Stripline's public interface, so each is also an example. They contain
+//! ports, properties and loops. Signal processing and file formats are elsewhere
+//! ([`dsp`](crate::dsp), [`formats`](crate::formats), [`adsb`](crate::adsb)).
 //!
-//! `stripline components` lists them. To add one: its file, and in this file its `mod` line and its
-//! line in [`registry`].
+//! `stripline components` lists all components. To add a component, add a file, and in this file a
+//! `mod` line and a line in [`registry`].
 
 mod adder;
 pub mod adsb;

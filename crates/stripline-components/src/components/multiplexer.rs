@@ -1,4 +1,4 @@
-//! `multiplexer`: several streams as one.
+//! `multiplexer`: joins several streams into one.
 
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, OrderRule, PortTypes, Ports, Properties, PropertySpec,
@@ -14,10 +14,10 @@ use super::stream_order::{between, frame_samples};
 use super::timing::time_after;
 use crate::dsp::Aligner;
 
-/// The most samples of each stream in turn.
+/// The maximum number of consecutive samples of each stream.
 const BLOCK_MAX: i64 = 1 << 20;
 
-/// The most bytes of an interleaved packet, except those of one block of each stream.
+/// The maximum size of an interleaved packet in bytes, unless one block of each stream is larger.
 const PACKET_BYTES_MAX: usize = 1 << 20;
 
 /// The component `multiplexer`.
@@ -92,7 +92,8 @@ fn merge(mut inputs: Vec<Input<Dynamic>>, mut output: Output<Dynamic>) -> Result
     while !inputs.is_empty() {
         let mut is_idle = true;
         let mut number = 0;
-        // One packet of each in turn, so that none has to wait for the others' queues.
+        // Take one packet of each input in turn, so that no input waits until the queues of others
+        // are empty.
         while number < inputs.len() {
             let is_over = match inputs[number].try_receive()? {
                 Received::Packet(packet) => {
@@ -123,7 +124,7 @@ struct Interleaving {
     streams: InputStreams,
     block_bytes: usize,
     sample_bytes: usize,
-    /// An aligned index of the first input, and its time.
+    /// An aligned index of the first input, and the time at this index.
     time: (u64, i64),
 }
 
@@ -142,7 +143,7 @@ impl Interleaving {
         Ok(())
     }
 
-    /// Receives a packet, or the end.
+    /// Receives a packet, or the end of the stream.
     fn receive(&mut self, number: usize, input: &mut Input<Dynamic>) -> Result<()> {
         let Some(packet) = input.receive()? else {
             self.aligner.end(number);
@@ -158,8 +159,8 @@ impl Interleaving {
         Ok(())
     }
 
-    /// Returns the description of the interleaved streams: what describes all of them, with their
-    /// names as its channels.
+    /// Returns the description of the interleaved streams: the common description, with the names
+    /// of the streams as channels.
     fn interleaved(&self, common: StreamInfo, streams: usize) -> Result<StreamInfo> {
         let block = self.block_bytes / self.sample_bytes;
         let unfit = match common.row_length {
@@ -183,7 +184,7 @@ impl Interleaving {
         let mut stream = common;
         stream.sample_rate_hz = stream.sample_rate_hz.map(|rate| rate * streams as f64);
         stream.row_length = u32::try_from(block).ok().filter(|block| *block > 1);
-        // Among the rows, or the samples, of all streams.
+        // The step applies to the rows, or the samples, of all streams.
         if let Some(axis) = stream.axes.get_mut(usize::from(stream.row_length.is_some())) {
             axis.step /= streams as f64;
         }
@@ -191,7 +192,7 @@ impl Interleaving {
         if by_stream.check().is_ok() {
             return Ok(by_stream);
         }
-        // Streams of the same name have those of the ports.
+        // Streams with the same name are named by their ports.
         let by_port = stream.channels(self.channels(|name, _| name));
         by_port
             .check()
@@ -199,7 +200,7 @@ impl Interleaving {
         Ok(by_port)
     }
 
-    /// Returns the names of the channels, by the names of their streams.
+    /// Returns the names of the channels; `name` chooses the name of a stream.
     fn channels<'a>(&'a self, name: impl Fn(&'a str, &'a StreamInfo) -> &'a str + 'a) -> Vec<String> {
         let channels = self.streams.first().channels.len();
         let named = |turn: usize| {
@@ -214,7 +215,7 @@ impl Interleaving {
     }
 
     fn send(&mut self, index: u64, count: usize, streams: usize, output: &mut Output<Dynamic>) -> Result<()> {
-        // Whole blocks, at least one.
+        // Send whole blocks, at least one of each stream.
         let blocks = (PACKET_BYTES_MAX / self.block_bytes / streams).max(1);
         let count = count.min(blocks.saturating_mul(self.block_bytes / self.sample_bytes));
         let mut packet = output.loan(count * streams)?;

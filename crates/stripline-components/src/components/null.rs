@@ -1,4 +1,4 @@
-//! `null-source` and `null-sink`: ends for a waveform that tests other parts.
+//! `null-source` and `null-sink`: the ends of a waveform that tests other parts.
 
 use stripline::component::kit::{Pace, PacedSource};
 use stripline::component::{

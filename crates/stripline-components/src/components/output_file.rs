@@ -12,7 +12,7 @@ use stripline::{Error, Input, Packet, Received, Result};
 use crate::formats::{Durability, Existing, FormatError, check_output};
 use crate::stoppable::ended;
 
-/// The file of a sink, and the handling of one that exists.
+/// The file of a sink, and the handling of an existing file.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub path: PathBuf,
@@ -29,7 +29,7 @@ impl Target {
     }
 
     fn new(path: PathBuf, existing: Existing, properties: &Properties) -> Self {
-        // Not every sink has these properties.
+        // Some sinks lack these properties.
         let word = |name| match properties.value(name) {
             Some(Value::Text(word)) => word.as_str(),
             _ => "",
@@ -38,8 +38,8 @@ impl Target {
         Self { path, existing, durability, ends_alone: word("disk_full") == DISK_FULL[1] }
     }
 
-    /// Returns the file as [`Target::optional`] does. Without a path it is `default` in the current
-    /// folder, or the next free number of it.
+    /// Returns the file as [`Target::optional`] does. Without a path, the file is `default` in the
+    /// current folder, or the next free number of this name.
     ///
     /// # Errors
     /// There is no path and no default.
@@ -53,8 +53,8 @@ impl Target {
         Ok(Self::new(path.into(), existing(properties).without_path(), properties))
     }
 
-    /// Returns the file for a component that runs. A component that was started before in this
-    /// run keeps its earlier file.
+    /// Returns the file for a running component. If the component was started again in this run, it
+    /// keeps the file of its earlier start.
     pub fn of_run(mut self, ports: &Ports) -> Self {
         if ports.restarts() > 0 {
             self.existing = self.existing.after_restart();
@@ -62,9 +62,9 @@ impl Target {
         self
     }
 
-    /// Returns the error of a file, which ends the component. The end is in order if a full disk is
-    /// to end the component alone, or if the reader of a pipe has closed it. `problem` gets the
-    /// reason for the report.
+    /// Returns the error for the component after an error of a file. The component ends in order if
+    /// a full disk is to end only this component, or if the reader of a pipe has closed it.
+    /// `problem` gets the reason for the report.
     pub fn failed(&self, error: FormatError, problem: &mut Option<String>) -> Error {
         if self.ends_alone && error.is_full() {
             problem.get_or_insert_with(|| error.to_string());
@@ -78,10 +78,10 @@ impl Target {
         error
     }
 
-    /// Checks a file that the component will write, as far as that is possible without a change.
+    /// Checks a file that the component will write, as far as possible without changing it.
     ///
     /// # Errors
-    /// As [`check_output`].
+    /// The errors of [`check_output`].
     pub fn check(&self, path: &Path) -> Result<()> {
         check_output(path, self.existing).map_err(super::property_errors::file)
     }
@@ -121,8 +121,8 @@ pub(super) fn with_file_properties(spec: ComponentSpec) -> ComponentSpec {
         ))
 }
 
-/// Returns the facts about a sink that writes the file of its property `path`, or has standard
-/// output for itself.
+/// Returns the facts about a sink that writes the file of the property `path`, or uses standard
+/// output exclusively.
 pub(super) fn facts(properties: &Properties) -> PropertyFacts {
     PropertyFacts { writes: properties.path("path").into_iter().collect(), ..PropertyFacts::default() }
 }
@@ -132,12 +132,12 @@ pub(super) fn is_printed(properties: &Properties) -> bool {
     properties.path("path").is_some_and(|path| path == Path::new("-"))
 }
 
-/// An output that passes its data on in time, also while no packet comes.
+/// An output that passes data on in time, also while no packet arrives.
 pub(super) trait TimedOutput {
-    /// Returns the longest time to wait for the next packet before `pass_due` is called.
+    /// Returns the longest time to wait for the next packet before `pass_due` must be called.
     fn wait_time(&self) -> Duration;
 
-    /// Passes all data on, if the oldest of it was written a second ago.
+    /// Passes all data on, if the oldest was written a second ago.
     fn pass_due(&mut self) -> Result<()>;
 }
 
@@ -151,7 +151,7 @@ impl<O: TimedOutput> TimedOutput for Option<O> {
     }
 }
 
-/// Receives packets until their end, and calls `write` with the output and each of them.
+/// Receives packets until the end of the stream, and calls `write` with the output and each packet.
 pub(super) fn receive<T: Content, O: TimedOutput>(
     input: &mut Input<T>,
     output: &mut O,
@@ -166,7 +166,7 @@ pub(super) fn receive<T: Content, O: TimedOutput>(
     }
 }
 
-/// Returns a sink's result: the error that ended receiving, or else the error of finishing the
+/// Returns the result of a sink: the error that ended receiving, or else the error of finishing the
 /// file.
 pub(super) fn outcome(received: Result<()>, finished: Result<()>) -> Result<()> {
     match received {

@@ -1,4 +1,4 @@
-//! Packets as lines of text or JSON: of `stripline echo`, and of `print-sink`.
+//! Packets as lines of text or JSON, for `stripline echo` and `print-sink`.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::text::{counted, packets, printable};
 /// The longest name or message in a line of text, in characters.
 const TEXT_MAX: usize = 10_000;
 
-/// A printer of packets of one payload type, of any: a line for each packet, and one for each new
-/// stream and gap before it.
+/// A printer for packets of one payload type, which may be any type. It prints a line for each
+/// packet, and before that a line for a new stream and a line for a gap.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct PacketLines {
     /// The stream printed last.
     stream: Option<Arc<StreamInfo>>,
     json: bool,
-    /// Samples of a packet.
+    /// The maximum number of samples printed per packet.
     max: usize,
 }
 
@@ -47,14 +47,15 @@ impl PacketLines {
         Self { payload, stream: None, json, max }
     }
 
-    /// Returns the lines of a packet: its stream if that is new, the gap before it, and itself.
+    /// Returns the lines of a packet: the stream if it is new, the gap before the packet, and the
+    /// packet.
     pub fn packet(&mut self, packet: &Packet<'_, impl Content<Item = u8>>) -> String {
         let content = content(&self.payload, packet, self.max);
         let line = if self.json { json_line(packet, content) } else { text_line(packet, content) };
         self.before(packet) + &line
     }
 
-    /// Returns the lines that stand before a packet: its stream if that is new, and the gap.
+    /// Returns the lines before a packet: the stream if it is new, and the gap.
     pub fn before(&mut self, packet: &Packet<'_, impl Content<Item = u8>>) -> String {
         let mut lines = String::new();
         if let Some(gap) = packet.gap() {
@@ -106,7 +107,7 @@ impl PacketLines {
         )
     }
 
-    /// Returns the line of an event: its name in JSON, or the words.
+    /// Returns the line of an event: `name` in JSON, or `words` in text.
     pub fn event(&self, name: &str, words: &str) -> String {
         if self.json { line(&json!({ "event": name })) } else { format!("{words}\n") }
     }
@@ -136,7 +137,7 @@ fn json_line(packet: &Packet<'_, impl Content<Item = u8>>, content: PacketValues
 
 fn text_line(packet: &Packet<'_, impl Content<Item = u8>>, content: PacketValues) -> String {
     let mut line = format!("packet {}", packet.sequence());
-    // A port of messages counts bytes there.
+    // For messages, the sample index counts bytes.
     if matches!(content, PacketValues::Samples { .. }) {
         line += &format!(" sample {}", packet.sample_index());
     }

@@ -12,7 +12,7 @@ use super::output_file::{self, Target};
 use super::packet_lines::PacketLines;
 use super::property_errors::can_be_made;
 
-/// The most samples of a packet in a line.
+/// The maximum number of samples of a packet in a line.
 const SAMPLES_MAX: i64 = 1 << 20;
 
 /// The component `print-sink`.

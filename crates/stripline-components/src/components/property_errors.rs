@@ -1,4 +1,4 @@
-//! Errors about a component's properties, made from those of a file or a filter.
+//! Errors about a component's properties, made from errors of a file or a filter.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,14 +9,14 @@ use stripline::{Error, Result};
 use crate::dsp::DspError;
 use crate::formats::FormatError;
 
-/// Checks whether a component can be created with these properties. For components with a `new`
-/// that has no effect outside.
+/// Checks whether a component can be created with these properties. Use it only for components with
+/// a `new` that has no side effects.
 pub(super) fn can_be_made<C: Component>(properties: &Properties) -> Result<()> {
     C::new(properties).map(drop)
 }
 
-/// Checks the same for a component that plays the file `path`. A pipe or a device is not opened,
-/// because that would take data from it.
+/// Checks whether a component that plays the file `path` can be created. A pipe or a device is not
+/// opened, because that would take data from it.
 pub(super) fn can_play<C: Component>(properties: &Properties) -> Result<()> {
     let path = properties.path("path").filter(|path| path != Path::new("-"));
     match path.map(|path| path.metadata()) {
@@ -25,7 +25,7 @@ pub(super) fn can_play<C: Component>(properties: &Properties) -> Result<()> {
     }
 }
 
-/// Returns whether the property `path` names a regular file, which can be read before its component
+/// Returns whether the property `path` names a regular file, which can be read before the component
 /// runs.
 pub(super) fn is_regular_file(properties: &Properties) -> bool {
     let path = properties.path("path").filter(|path| path != Path::new("-"));
@@ -39,7 +39,7 @@ pub(super) fn file(error: FormatError) -> Error {
         matches!(error, FormatError::Open { .. } | FormatError::Read { .. } | FormatError::Write { .. });
     let is_denied =
         matches!(&error, FormatError::Open { source, .. } if source.kind() == ErrorKind::PermissionDenied);
-    // The remedy stands last, if there is any.
+    // The remedy, if there is one, comes last.
     let invalid = match text.rsplit_once(": ").filter(|_| !system) {
         Some((message, remedy)) => InvalidProperties::new(message).remedy(remedy),
         None if is_denied => {
@@ -84,7 +84,7 @@ mod tests {
         let error = crate::dsp::FmDemodulator::new(240e3, -5.0).map(drop).unwrap_err();
         let invalid = InvalidProperties::from(setting(error));
         assert_eq!(invalid.property.as_deref(), Some("deviation"));
-        // The name in the waveform file, not the name of the field in Rust.
+        // The error has the name in the waveform file, not the name of the field in Rust.
         let words = "FM demodulator: `deviation` is -5, but must be above 0 Hz";
         assert!(invalid.message.starts_with(words), "{}", invalid.message);
     }

@@ -15,7 +15,7 @@ use super::property_errors::{self, can_play};
 use crate::formats::{RecordingEntry, RecordingReader, is_special};
 use crate::stoppable::ended;
 
-/// The longest wait for a packet's time, in seconds: a hundred years.
+/// The longest wait for the time of a packet, in seconds: a hundred years.
 const WAIT_S_MAX: f64 = 3.2e9;
 
 /// The report for the user of a recording without checksums.
@@ -29,7 +29,7 @@ pub const WITHOUT_CHECKSUMS: &str = "the recording has no checksums: damage with
 pub struct Replay {
     properties: Properties,
     path: PathBuf,
-    /// The open recording; `None` for a pipe, which may wait for its writer.
+    /// The open recording; `None` for a pipe, because opening it may wait for a writer.
     reader: Option<RecordingReader>,
 }
 
@@ -90,7 +90,7 @@ impl Component for Replay {
     }
 }
 
-/// Checks that the recording has the type that the property `type` has, if it is set.
+/// Checks that the recording has the type of the property `type`, if it is set.
 fn check_type(reader: &RecordingReader, properties: &Properties, path: &Path) -> Result<()> {
     let (given, found) = (properties.text("type"), &reader.info().payload);
     if given.is_empty() || given == found.as_str() {
@@ -101,7 +101,7 @@ fn check_type(reader: &RecordingReader, properties: &Properties, path: &Path) ->
     Err(InvalidProperties::new(message).property("type").remedy(remedy).into())
 }
 
-/// Checks the properties. The type of a pipe is not read before it is played.
+/// Checks the properties. The type of a pipe cannot be read before playing.
 fn can_be_played(properties: &Properties) -> Result<()> {
     if properties.text("type").is_empty() && !property_errors::is_regular_file(properties) {
         let is_there = properties.path("path").is_some_and(|path| path.exists());
@@ -120,7 +120,7 @@ fn facts(properties: &Properties) -> PropertyFacts {
     let Some(mut reader) = path.and_then(|path| RecordingReader::open(&path).ok()) else {
         return PropertyFacts::default();
     };
-    // The stream comes before its packets.
+    // The stream comes before the packets.
     let first = reader.next_entry().ok().flatten();
     let sample_rate_hz = match first {
         Some(RecordingEntry::Stream(info)) => info.sample_rate_hz,
@@ -129,7 +129,7 @@ fn facts(properties: &Properties) -> PropertyFacts {
     PropertyFacts { sample_rate_hz, payload: Some(reader.info().payload.clone()), ..PropertyFacts::default() }
 }
 
-/// The counts of a recording that was played.
+/// The counts of a played recording.
 ///
 /// ```
 /// let none = stripline_components::components::Played::default();
@@ -137,19 +137,19 @@ fn facts(properties: &Properties) -> PropertyFacts {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Played {
-    /// Packets sent.
+    /// The number of packets sent.
     pub packets: u64,
-    /// Their payload, in bytes.
+    /// The payload of these packets, in bytes.
     pub bytes: u64,
-    /// Gaps of the recording: the sample index goes on behind each.
+    /// The number of gaps in the recording. The sample index skips each gap.
     pub gaps: u64,
 }
 
 /// Sends the packets of a recording as bytes, with their streams, sample indexes and times.
 ///
-/// `speed` is the pace over the recorded one; 0: as fast as the receivers take them. `wait` is
-/// called before each packet, with the time that it is due, if there is one. An error of it ends
-/// the play.
+/// `speed` is the ratio of the pace to the recorded pace; 0: as fast as the receivers take the
+/// packets. `wait` is called before each packet, with the due time if there is one. An error of
+/// `wait` ends the play.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -167,7 +167,7 @@ pub struct Played {
 /// ```
 ///
 /// # Errors
-/// A damaged recording, an error of the output, or one of `wait`.
+/// The recording is damaged, or the output or `wait` fails.
 pub fn play<R: Read>(
     reader: &mut RecordingReader<R>,
     output: &mut Output<Dynamic>,

@@ -1,4 +1,4 @@
-//! `resampler`: another sample rate.
+//! `resampler`: changes the sample rate.
 
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker};
@@ -14,7 +14,7 @@ use super::stream_order::{at_ratio, between, channels};
 use super::timing::time_after;
 use crate::dsp::{self, DspError, Frames, PerChannel, RESAMPLING_MAX, Resampler, ResamplerSettings};
 
-/// The most samples of a packet that is sent, except those that one sample gives.
+/// The maximum number of samples of a sent packet, unless a single input sample gives more.
 const PACKET_MAX: usize = 1 << 16;
 
 /// The component `resampler`.
@@ -75,7 +75,7 @@ impl Component for ResamplerComponent {
     }
 }
 
-/// Gives an error about the filter's length the property that shortens it.
+/// Adds the property that shortens the filter to an error about the length of the filter.
 fn too_long(error: DspError) -> Error {
     let DspError::OutOfRange { parameter: "taps", value, valid, .. } = &error else {
         return setting(error);
@@ -95,7 +95,7 @@ impl ResamplerComponent {
         let mut resamplers = PerChannel::<_, T>::new(1, silent.clone());
         let mut frames = Frames::new(1);
         let mut tracker = StreamTracker::default();
-        // The index of the next frame sent.
+        // The index of the next frame to send.
         let mut next = 0;
         while let Some(packet) = input.receive()? {
             let arrival = tracker.packet(&packet);
@@ -114,14 +114,14 @@ impl ResamplerComponent {
             for samples in frames.push(packet.sample_index(), &packet).1.chunks(part) {
                 let count = resamplers.first().outputs_for(samples.len() / channels);
                 if count == 0 {
-                    // No output, but the filters need the samples.
+                    // There is no output, but the filters need the samples.
                     resamplers.run(0, samples, &mut [], Resampler::resample);
                     continue;
                 }
                 let mut out = output.loan(count * channels)?;
                 resamplers.run(0, samples, &mut out, Resampler::resample);
                 let index = next.saturating_mul(channels as u64);
-                // A sample of the input has `up` parts here.
+                // Positions are in parts of an input sample, which has `up` parts.
                 let place = u128::from(index) * down as u128;
                 let after = between(packet.sample_index(), place, up);
                 let time_ns = time_after(packet.time_ns(), after, packet.stream());

@@ -1,12 +1,11 @@
-//! The order of a stream's samples, as components use it: channels in turn, rows, axes.
+//! The order of a stream's samples for components: interleaved channels, rows, axes.
 
 use stripline::{Error, Result, StreamInfo};
 
-/// Returns the number of channels of a signal in time, which take turns sample by sample; 1 of a
-/// stream without channels.
+/// Returns the number of interleaved channels of a signal in time; 1 for a stream without channels.
 ///
 /// # Errors
-/// A stream of rows.
+/// The stream has rows.
 pub(super) fn channels(stream: &StreamInfo) -> Result<usize> {
     let Some(length) = stream.row_length else { return Ok(stream.channels.len().max(1)) };
     let id = &stream.id;
@@ -26,7 +25,7 @@ pub(super) fn channels(stream: &StreamInfo) -> Result<usize> {
 /// Checks that a stream has one channel.
 ///
 /// # Errors
-/// The channels, with the name of what has no place for them.
+/// The stream has several channels. The error names the carrier that has no place for them.
 #[cfg(any(feature = "zenoh", feature = "dds", feature = "corba", test))]
 pub(super) fn check_one_channel(stream: &StreamInfo, carrier: &str) -> Result<()> {
     let (id, count) = (&stream.id, stream.channels.len());
@@ -42,7 +41,7 @@ pub(super) fn check_one_channel(stream: &StreamInfo, carrier: &str) -> Result<()
 /// Checks that an item has whole rows, and a sample or a row of each channel.
 ///
 /// # Errors
-/// The key that they do not fit, and the length that fits.
+/// The length does not fit: the error has the key, and a length that fits.
 #[cfg(any(feature = "zeromq", test))]
 pub(super) fn check_items(stream: &StreamInfo, vlen: u64) -> Result<()> {
     let frame = frame_samples(stream);
@@ -63,8 +62,8 @@ pub(super) fn check_items(stream: &StreamInfo, vlen: u64) -> Result<()> {
     )))
 }
 
-/// Returns the description of a stream with `up / down` of the samples: its rate, and the axis from
-/// sample to sample.
+/// Returns the description of a stream with `up / down` times the samples: the rate and the axis
+/// from sample to sample change.
 pub(super) fn at_ratio(stream: &StreamInfo, up: usize, down: usize) -> StreamInfo {
     let mut stream = stream.clone();
     stream.sample_rate_hz = stream.sample_rate_hz.map(|rate| rate * up as f64 / down as f64);
@@ -72,16 +71,16 @@ pub(super) fn at_ratio(stream: &StreamInfo, up: usize, down: usize) -> StreamInf
     stream
 }
 
-/// Returns how many samples lie between the index `from` and the place `to`. The place is in parts
-/// of a sample: each has `parts` of them.
+/// Returns the number of samples between the index `from` and the position `to`. The position is in
+/// parts of a sample: each sample has `parts` parts.
 pub(super) fn between(from: u64, to: u128, parts: usize) -> f64 {
-    // Exact, because the difference is small beside the indexes.
+    // The result is exact, because the difference is small compared with the indexes.
     let from = u128::from(from) * parts as u128;
     let distance = to.abs_diff(from) as f64 / parts as f64;
     if to < from { -distance } else { distance }
 }
 
-/// Returns after how many samples the order of channels and rows begins again, at least 1.
+/// Returns the number of samples after which the order of channels and rows repeats, at least 1.
 pub(super) fn frame_samples(stream: &StreamInfo) -> u64 {
     stream.channels.len().max(1) as u64 * u64::from(stream.row_length.unwrap_or(1))
 }

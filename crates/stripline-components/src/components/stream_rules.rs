@@ -1,4 +1,4 @@
-//! The rules for the descriptions of streams: what each stock component does with each key.
+//! The rules for descriptions of streams: the treatment of each key by each stock component.
 
 use StreamRule::{ByFormat, Changed, LeftOut, PassedOn, Refused, Used, UsedAndChanged, UsedAndPassedOn};
 
@@ -13,31 +13,31 @@ use StreamRule::{ByFormat, Changed, LeftOut, PassedOn, Refused, Used, UsedAndCha
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamRule {
-    /// What it sends has the same.
+    /// The output has the same value.
     PassedOn,
-    /// What it sends has another one, which fits its samples.
+    /// The output has another value, which fits the output samples.
     Changed,
-    /// What it sends, or prints, is without it.
+    /// The output, or the printed text, lacks the key.
     LeftOut,
-    /// A stream with it ends the component by an error with its name.
+    /// A stream with the key ends the component with an error that names the key.
     Refused,
-    /// Its work depends on it. What it sends is without it.
+    /// The component uses the key, and the output lacks the key.
     Used,
-    /// Its work depends on it, and what it sends has the same.
+    /// The component uses the key, and the output has the same value.
     UsedAndPassedOn,
-    /// Its work depends on it, and what it sends has another one.
+    /// The component uses the key, and the output has another value.
     UsedAndChanged,
-    /// The format of the file decides.
+    /// The treatment depends on the format of the file.
     ByFormat,
 }
 
 impl StreamRule {
-    /// Returns whether the component's work depends on the key.
+    /// Returns whether the component uses the key.
     pub const fn is_used(self) -> bool {
         matches!(self, Used | UsedAndPassedOn | UsedAndChanged)
     }
 
-    /// Returns the words of the documents.
+    /// Returns the words for the documents.
     pub const fn text(self) -> &'static str {
         match self {
             PassedOn => "passed on",
@@ -68,8 +68,8 @@ pub const STREAM_KEYS: [&str; 8] = [
     "time_ns",
 ];
 
-/// The component types with inputs, and their rules for [`STREAM_KEYS`]. Behind the name of a type
-/// stands the mode for which they hold.
+/// The component types with inputs, and their rules for [`STREAM_KEYS`]. If the rules hold for a
+/// mode of a component, the mode follows the name of the type.
 ///
 /// ```
 /// use stripline_components::components::{STREAM_KEYS, STREAM_RULES};
@@ -107,7 +107,7 @@ pub const STREAM_RULES: &[(&str, [StreamRule; 8])] = &[
     ("zenoh-sink", [LeftOut, LeftOut, LeftOut, LeftOut, Refused, LeftOut, LeftOut, LeftOut]),
 ];
 
-/// Returns the rule of a component, as it stands in [`STREAM_RULES`], for one of [`STREAM_KEYS`].
+/// Returns the rule of a component, named as in [`STREAM_RULES`], for one of [`STREAM_KEYS`].
 pub fn stream_rule(component: &str, key: &str) -> Option<StreamRule> {
     let place = STREAM_KEYS.iter().position(|name| *name == key)?;
     STREAM_RULES.iter().find(|(name, _)| *name == component).map(|(_, rules)| rules[place])

@@ -7,7 +7,7 @@ use stripline::component::{
 use stripline::payload::Dynamic;
 use stripline::{Output, Result};
 
-/// Number of outputs of a `tee`.
+/// The number of outputs of a `tee`.
 const TEE_OUTPUTS: usize = 4;
 
 /// The component `throttle`.
@@ -41,7 +41,7 @@ impl Component for Throttle {
         let mut schedule = Schedule::default();
         while let Some(packet) = input.receive_with(|| {
             live.apply_changes(|new| {
-                // The next packet is due at once, and those after it at the new rate.
+                // The next packet is due at once, and later packets follow at the new rate.
                 pace = Pace::new(stop.clone(), new.float("rate"));
                 schedule = Schedule::default();
                 Ok(())
@@ -55,12 +55,12 @@ impl Component for Throttle {
     }
 }
 
-/// The times at which packets are due, in samples since the first. A packet is due when its first
-/// sample is, which does not depend on the type. Missing samples take no time.
+/// The times at which packets are due, in samples since the first packet. A packet is due at the
+/// time of its first sample, for any sample type. Missing samples take no time.
 #[derive(Default)]
 struct Schedule {
-    /// The packet before: its sample index, when it was due, and the samples in it, as far as a
-    /// packet has followed another one.
+    /// The sample index and the due time of the packet before, and the number of samples between
+    /// the last two consecutive packets.
     last: Option<(u64, u64, u64)>,
 }
 
@@ -69,8 +69,8 @@ impl Schedule {
         let (due, samples) = match self.last {
             None => (0, 0),
             Some((last, due, _)) if index >= last && !is_behind_gap => (due + (index - last), index - last),
-            // As soon as the packet before has had its time, and not at once: packets are missing
-            // because this component is slower than their sender.
+            // Wait until the packet before has had its time. Packets are missing because this
+            // component is slower than the sender, so the packet must not be sent at once.
             Some((_, due, samples)) => (due + samples, samples),
         };
         self.last = Some((index, due, samples));

@@ -2,8 +2,8 @@
 
 use stripline::StreamInfo;
 
-/// Returns the time of a sample that comes so many samples after one of a given time; 0: unknown.
-/// The number of samples may be negative, or no whole number.
+/// Returns the time of a sample that comes `samples` samples after a given time; 0: unknown.
+/// `samples` may be negative or a fraction.
 pub(super) fn time_after(time_ns: i64, samples: f64, stream: &StreamInfo) -> i64 {
     match stream.sample_rate_hz {
         // The cast saturates.

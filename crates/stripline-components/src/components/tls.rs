@@ -1,8 +1,8 @@
-//! The properties of TLS that components over other middleware have in common.
+//! The TLS properties shared by components over other middleware.
 
 use stripline::component::PropertySpec;
 
-/// Returns them: the files `ca`, `certificate` and `private_key`.
+/// Returns the properties: the files `ca`, `certificate` and `private_key`.
 pub(super) fn properties() -> [PropertySpec; 3] {
     [
         PropertySpec::text("ca", "", "file with the certificate that those of peers are checked by (tls)"),

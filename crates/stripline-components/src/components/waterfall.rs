@@ -18,11 +18,11 @@ use crate::formats::{
 };
 use crate::terminal;
 
-/// The columns of a line where neither COLUMNS nor a terminal has a number of them.
+/// The number of columns of a line if neither COLUMNS nor a terminal gives a number.
 const COLUMNS_DEFAULT: usize = 80;
-/// Of these, levels are made without colours.
+/// The characters for levels without colours.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
-/// The longest row: that of the largest `fft`.
+/// The longest row, which is the longest row of `fft`.
 const ROW_MAX: u32 = 1 << 20;
 
 /// The component `waterfall-sink`.
@@ -131,7 +131,7 @@ impl Component for WaterfallSink {
     fn run(mut self, mut ports: Ports) -> Result<()> {
         let input = ports.input::<f32>("in")?;
         let target = self.target.take().map(|target| target.of_run(&ports));
-        // A picture on standard output is alone there.
+        // If the picture goes to standard output, nothing else is printed there.
         let is_printed = target.as_ref().is_some_and(|target| target.path == Path::new("-"));
         let is_drawn = self.is_drawn && !ports.is_quiet() && !is_printed;
         let screen = Screen::new(is_drawn, target.is_none())?;
@@ -143,7 +143,7 @@ impl Component for WaterfallSink {
             skip: 0,
         };
         let received = drawing.receive(input, &self, &mut terminal);
-        // Also after an error or a stop: the user wants the picture up to then.
+        // Write the picture also after an error or a stop: the user wants the rows up to then.
         let finished = match &target {
             Some(Target { path, .. }) if drawing.waterfall.is_empty() => {
                 if matches!(received, Ok(()) | Err(Error::Stopped)) {
@@ -163,7 +163,7 @@ impl WaterfallSink {
     /// Writes the picture, and reports the file.
     fn write(&self, target: &Target, drawing: &Drawing, files: &FileLog) -> Result<()> {
         let existing = match target.existing {
-            // It was not there when the run began, and both are kept.
+            // The file did not exist when the run began. Keep both files.
             Existing::Refuse if target.path.symlink_metadata().is_ok() => Existing::Number,
             existing => existing,
         };
@@ -182,7 +182,7 @@ impl WaterfallSink {
                 let found = (path != target.path)
                     .then(|| format!("{}, which stays as it is", report(&target.path).name()));
                 let report = FileReport { finished: true, found, ..report(&path) };
-                // For the user only; if printing fails, the file exists all the same.
+                // The message is only for the user. If printing fails, the file still exists.
                 let _ = writeln!(std::io::stderr(), "wrote the waterfall to {}", report.name());
                 files.report(report);
                 Ok(())
@@ -195,7 +195,7 @@ impl WaterfallSink {
         }
     }
 
-    /// Returns the place of the channel to draw, and the number of channels.
+    /// Returns the position of the channel to draw, and the number of channels.
     fn turn(&self, stream: &StreamInfo) -> Result<(u64, u64)> {
         let (names, channel) = (&stream.channels, &self.channel);
         let turns = names.len().max(1) as u64;
@@ -216,14 +216,14 @@ impl WaterfallSink {
     }
 }
 
-/// The rows so far.
+/// The rows received so far.
 struct Drawing {
     waterfall: Waterfall,
     /// The stream of the first row.
     stream: StreamInfo,
-    /// The samples of the next row, as far as they are there.
+    /// The samples of the next row that have arrived.
     row: Vec<f32>,
-    /// Samples to skip before it begins.
+    /// The number of samples to skip before the next row begins.
     skip: usize,
 }
 
@@ -236,7 +236,7 @@ impl Drawing {
     ) -> Result<()> {
         let mut tracker = StreamTracker::default();
         let mut length = 0;
-        // Row `turn` of each `turns` is drawn.
+        // Row `turn` of every `turns` rows is drawn.
         let (mut turn, mut turns) = (0, 1);
         let mut rows = 0u64;
         while let Some(packet) = input.receive()? {
@@ -281,10 +281,10 @@ impl Drawing {
         Ok(())
     }
 
-    /// Returns the length of the stream's rows.
+    /// Returns the row length of the stream.
     fn length(&self, stream: &StreamInfo) -> Result<usize> {
         let id = &stream.id;
-        // Without a sample rate, `fft` counts samples.
+        // If there is no sample rate, the unit of `fft` is samples.
         let is_time = |axis: &&Axis| matches!(&*axis.unit, "s" | "samples" | "");
         if let Some(axis) = stream.axes.get(1).filter(|axis| !is_time(axis)) {
             return Err(Error::failed(format!(
@@ -331,7 +331,7 @@ fn width() -> usize {
     terminal::width().unwrap_or(COLUMNS_DEFAULT).min(WATERFALL_SIZE_MAX)
 }
 
-/// Returns the line above a waterfall: the values at its ends.
+/// Returns the line above a waterfall, with the values at both ends.
 fn header(stream: &StreamInfo, width: usize) -> String {
     let Some(axis) = stream.axes.first() else { return String::new() };
     let centre = stream.center_frequency_hz.filter(|_| axis.unit == "Hz").unwrap_or(0.0);
@@ -343,7 +343,7 @@ fn header(stream: &StreamInfo, width: usize) -> String {
     format!("{left}{}{right}\n", " ".repeat(space))
 }
 
-/// The levels of rows as characters.
+/// A painter of rows of levels as characters.
 struct Painter {
     colours: Colours,
     range: Option<(f32, f32)>,
@@ -373,7 +373,7 @@ impl Painter {
         Self { colours, range, seen: None }
     }
 
-    /// Returns a row as a line of so many columns.
+    /// Returns a row as a line with `width` columns.
     fn line(&mut self, levels: &[f32], width: usize) -> String {
         let cells: Vec<f32> = columns(levels, width).collect();
         let range = self.range.unwrap_or_else(|| {

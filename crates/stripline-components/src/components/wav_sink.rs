@@ -18,7 +18,7 @@ use crate::formats::{
     WavSettings, not_kept,
 };
 
-/// The file without the property `path`.
+/// The default of the property `path`.
 const PATH_DEFAULT: &str = "audio.wav";
 
 /// The component `wav-sink`.
@@ -72,15 +72,15 @@ impl Component for WavSink {
         let target = self.target.clone().of_run(&ports);
         let mut audio = Audio { files: ports.files(), file: None, target, problem: None, next: None };
         let received = self.receive(input, &mut audio);
-        // Its header contains the length, so the file is finished also when the waveform is
-        // stopped.
+        // Finish the file also after a stop, because the header contains the length.
         output_file::outcome(received, audio.finish())
     }
 }
 
 impl WavSink {
-    /// Receives audio until its end. The file is created with the first packet, which has the
-    /// sample rate. With another rate or number of channels, it goes on in a numbered file.
+    /// Receives audio until the end of the stream. The file is created at the first packet, because
+    /// the packet carries the sample rate. If the rate or the number of channels changes, the audio
+    /// continues in a numbered file.
     fn receive(&self, mut input: Input<f32>, audio: &mut Audio) -> Result<()> {
         let mut scaled = Vec::new();
         output_file::receive(&mut input, audio, |audio, packet| {
@@ -132,7 +132,7 @@ impl WavSink {
         Ok(())
     }
 
-    /// Creates a file of this rate of all channels together, and this number of channels.
+    /// Creates a file for `kind`: the rate of all channels together, and the number of channels.
     fn create(&self, target: &Target, kind: (f64, usize)) -> Result<AudioFile, FormatError> {
         let (rate, channels) = kind;
         // The casts saturate; the writer checks the ranges.
@@ -157,27 +157,27 @@ impl WavSink {
     }
 }
 
-/// The file while it is written.
+/// The file during writing.
 struct Audio {
     files: FileLog,
     file: Option<AudioFile>,
     target: Target,
-    /// What has ended the file, if the component ends alone.
+    /// The reason why the file ended early; `None` if it did not, or if the component fails.
     problem: Option<String>,
-    /// The search for gaps in the next file, if it is a further one of the stream.
+    /// The tracker of gaps for the next file of the stream, if there was a file before.
     next: Option<FrameSteps<f32>>,
 }
 
 struct AudioFile {
     writer: WavFileWriter,
     steps: FrameSteps<f32>,
-    /// The rate of all channels together in Hz, and their number.
+    /// The rate of all channels together in Hz, and the number of channels.
     kind: (f64, usize),
     not_kept: Vec<String>,
     timer: PassTimer,
-    /// The samples that the file would have with all that were received.
+    /// The number of samples that the file would have if all received samples were written.
     given: u64,
-    /// Whether it is a further file of the stream.
+    /// Whether the stream had a file before this one.
     is_next: bool,
 }
 
@@ -189,7 +189,7 @@ impl AudioFile {
         Ok(())
     }
 
-    /// Notes the keys of a stream that WAV does not have.
+    /// Records the keys of a stream that WAV lacks.
     fn keys(&mut self, stream: &StreamInfo, time_ns: i64) {
         for key in not_kept(stream, time_ns, Kept::Wav) {
             if !self.not_kept.iter().any(|known| known == key) {
@@ -203,7 +203,8 @@ impl AudioFile {
     }
 
     fn report(&self, finished: bool) -> FileReport {
-        // What a full disk did not take. A file that was removed or replaced has nothing.
+        // Count the samples that did not fit on the disk. A removed or replaced file has no
+        // samples.
         let samples = if self.writer.is_in_place() { self.writer.samples() } else { 0 };
         let lost = self.given.saturating_sub(samples);
         FileReport {
@@ -250,13 +251,13 @@ impl Audio {
             1 => "samples".to_owned(),
             channels => format!("frames of {channels} channels"),
         };
-        // For the user only; if printing fails, the file exists all the same.
+        // The message is only for the user. If printing fails, the file still exists.
         let _ = writeln!(std::io::stderr(), "wrote {frames} {unit} to {}", path.display());
         Ok(())
     }
 }
 
-/// Returns the facts about its file.
+/// Returns the facts about the file of the component.
 fn facts(properties: &Properties) -> PropertyFacts {
     let path = properties.path("path").unwrap_or_else(|| PathBuf::from(PATH_DEFAULT));
     PropertyFacts { writes: vec![path], ..PropertyFacts::default() }

@@ -1,4 +1,4 @@
-//! What `zenoh-source` and `zenoh-sink` have in common: properties and sessions.
+//! Common parts of `zenoh-source` and `zenoh-sink`: properties and sessions.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,10 @@ use zenoh::{Session, Wait};
 
 use super::tls;
 
-/// Where a router of zenoh on this host listens, unless it is set otherwise.
+/// The address of a zenoh router on this host, unless it is configured otherwise.
 const ROUTER: &str = "tcp/127.0.0.1:7447";
 
-/// Returns the properties of both.
+/// Returns the properties of both components.
 pub(super) fn properties() -> [PropertySpec; 8] {
     let [ca, certificate, private_key] = tls::properties();
     [
@@ -42,7 +42,7 @@ fn refuse(property: &str, problem: String, remedy: &str) -> Error {
     InvalidProperties::new(problem).property(property).remedy(remedy).into()
 }
 
-/// Checks properties without a session.
+/// Checks the properties without a session.
 pub(super) fn check(properties: &Properties) -> Result<()> {
     let key = properties.text("key");
     if let Err(error) = KeyExpr::new(key) {
@@ -73,7 +73,8 @@ pub(super) fn check(properties: &Properties) -> Result<()> {
     Ok(())
 }
 
-/// Checks an address: it stays on this host, or the link is encrypted, or that is not asked for.
+/// Checks an address: it stays on this host, the link is encrypted, or the properties allow
+/// insecure links.
 fn check_address(property: &str, address: &str, properties: &Properties) -> Result<()> {
     let parts = address.split_once('/').and_then(|(protocol, place)| {
         let (host, port) = place.rsplit_once(':')?;

@@ -1,4 +1,4 @@
-//! `zenoh-sink`: packets as publications, for any program of zenoh.
+//! `zenoh-sink`: packets as publications, for any zenoh program.
 
 use stripline::component::{Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec};
 use stripline::payload::{Dynamic, SampleType, TypeName};

@@ -1,4 +1,4 @@
-//! `zenoh-source`: publications of any program of zenoh, as packets.
+//! `zenoh-source`: publications of any zenoh program, as packets.
 
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
@@ -11,11 +11,11 @@ use zenoh::sample::{Sample, SampleKind};
 
 use super::zenoh_ends;
 
-/// The types of samples. Others come as bytes.
+/// The types of samples. Samples of other types arrive as bytes.
 const TYPES: [&str; 6] = ["cf32", "f32", "s32", "s16", "cs16", "u8"];
-/// Publications that wait here. With more of them, zenoh waits, and then its publisher.
+/// The maximum number of waiting publications. Beyond it, zenoh waits, and then the publisher.
 const WAITING_MAX: usize = 256;
-/// How long a publication is waited for before the component asks whether it must stop.
+/// The longest wait for a publication between two checks of the stop signal.
 const STOP_CHECK: Duration = Duration::from_millis(20);
 
 /// The component `zenoh-source`.
@@ -55,10 +55,10 @@ impl Component for ZenohSource {
         output.set_stream(StreamInfo { sample_rate_hz: rate, ..StreamInfo::new(ports.component()) });
         let (sender, publications) = sync_channel(WAITING_MAX);
         let key = self.properties.text("key").to_owned();
-        // On a thread of zenoh, which waits while the component is behind.
+        // The callback runs on a thread of zenoh, which waits while the component is behind.
         let each = move |sample: Sample| {
             if sample.kind() == SampleKind::Put {
-                // It fails once the component has ended.
+                // Sending fails after the component has ended.
                 let _ = sender.send(sample.payload().clone());
             }
         };
@@ -76,7 +76,7 @@ impl Component for ZenohSource {
                 Err(RecvTimeoutError::Disconnected) => break Ok(()),
             };
             let bytes = payload.to_bytes();
-            // Any program may publish: one that does not fit ends nothing.
+            // Any program may publish, so a publication of a wrong size must not end the component.
             if bytes.len() % size != 0 || bytes.is_empty() || items > 0 && bytes.len() != items * size {
                 refused += 1;
                 if refused == 1 {
@@ -97,7 +97,7 @@ impl Component for ZenohSource {
                 break Err(error);
             }
         };
-        // A callback that waits for room goes on, so that the session can end.
+        // Let a callback that waits for space return, so that the session can end.
         drop(publications);
         drop(subscriber);
         if refused > 0 {

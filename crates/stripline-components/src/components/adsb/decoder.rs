@@ -1,4 +1,4 @@
-//! `adsb-decoder`: from candidates to frames, by their parity.
+//! `adsb-decoder`: candidates to frames, verified by their parity.
 
 use stripline::Result;
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};

@@ -1,4 +1,4 @@
-//! `adsb-demodulator`: from samples to candidates.
+//! `adsb-demodulator`: samples to candidates.
 
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker};
@@ -117,7 +117,7 @@ impl AdsbDemodulator {
     }
 }
 
-/// Returns the description of the candidates' stream: the samples' source, without a rate.
+/// Returns the description of the stream of candidates: the source of the samples, without a rate.
 fn stream_of<T: Sample>(packet: &Packet<'_, T>) -> Result<StreamInfo> {
     let stream = packet.stream();
     if stream.channels.len() > 1 {
@@ -141,7 +141,7 @@ fn stream_of<T: Sample>(packet: &Packet<'_, T>) -> Result<StreamInfo> {
     Ok(StreamInfo { sample_rate_hz: None, ..StreamInfo::clone(stream).without_order() })
 }
 
-/// Sends the candidates found, if any, and clears the list.
+/// Sends the found candidates, if any, and clears the list.
 fn send(output: &mut Output<Candidate>, found: &mut Vec<Candidate>, time_ns: i64) -> Result<()> {
     for packet in found.chunks(output.samples_max().max(1)) {
         let mut place = output.loan(packet.len())?;
@@ -152,12 +152,12 @@ fn send(output: &mut Output<Candidate>, found: &mut Vec<Candidate>, time_ns: i64
     Ok(())
 }
 
-/// A counter of samples as in the stream; the demodulator counts from its own start.
+/// A clock that converts the demodulator's sample numbers to sample indexes of the stream.
 #[derive(Default)]
 struct Clock {
-    /// Number of the demodulator's first sample.
+    /// The stream index of the demodulator's first sample.
     start: u64,
-    /// Number of samples that it has received.
+    /// The number of samples that the demodulator has received.
     samples: u64,
 }
 
@@ -166,8 +166,8 @@ impl Clock {
         Candidate { sample: self.start.saturating_add(candidate.sample), ..candidate }
     }
 
-    /// Restarts the demodulator at that sample of the stream. Time does not go back: if a source
-    /// started again, the decoder would otherwise take new frames for old ones.
+    /// Restarts the demodulator at this sample of the stream. Time does not go back: if a source
+    /// was started again, the decoder would otherwise take new frames for old ones.
     fn restart(&mut self, sample: u64) {
         self.start = sample.max(self.start.saturating_add(self.samples));
         self.samples = 0;

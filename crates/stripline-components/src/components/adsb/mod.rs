@@ -1,4 +1,4 @@
-//! ADS-B: the sky or a recording of it, and the steps from samples to aircraft.
+//! ADS-B: a recording or a simulated sky, and the steps from samples to aircraft.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -6,7 +6,7 @@
 //! | `demodulator.rs` | `adsb-demodulator`: samples to candidates |
 //! | `decoder.rs` | `adsb-decoder`: candidates to frames |
 //! | `sink.rs` | `adsb-sink`: frames to a file and to a table of aircraft |
-//! | `record.rs` | the records between them |
+//! | `record.rs` | the records sent between the components |
 
 mod decoder;
 mod demodulator;

@@ -19,17 +19,17 @@ use crate::adsb::frame::{Frame, LONG_BYTES};
 #[repr(C)]
 #[sample(name = "mode-s-frame")]
 pub struct FrameRecord {
-    /// Index of the sample in which its preamble starts.
+    /// Index of the sample in which the preamble starts.
     pub sample: u64,
-    /// Delay of the preamble after that sample's start, in samples, 0 to 1.
+    /// Delay of the preamble relative to the start of this sample, in samples, 0 to 1.
     pub fraction: f32,
-    /// Power of the preamble's pulses in dB relative to full scale.
+    /// Power of the pulses of the preamble in dB relative to full scale.
     pub level_dbfs: f32,
-    /// The frame after correction. Beyond `length` the bytes are zero.
+    /// The frame after correction. The bytes beyond `length` are zero.
     pub bytes: [u8; LONG_BYTES],
-    /// Number of bytes: 7 or 14.
+    /// The number of bytes: 7 or 14.
     pub length: u8,
-    /// Number of corrected bits.
+    /// The number of corrected bits.
     pub corrected_bits: u8,
 }
 
@@ -50,8 +50,8 @@ impl From<&Accepted> for FrameRecord {
 }
 
 impl FrameRecord {
-    /// Returns the decoder's frame, or `None` if the length contradicts the downlink format, as in
-    /// a damaged record.
+    /// Returns the frame as the decoder accepted it; `None` if the length contradicts the downlink
+    /// format, as in a damaged record.
     #[must_use]
     pub fn accepted(&self) -> Option<Accepted> {
         let frame = Frame::new(self.bytes.get(..usize::from(self.length))?).ok()?;

@@ -57,12 +57,13 @@ impl Component for AdsbSink {
         let target = self.target.map(|target| target.of_run(&ports));
         let files = ports.files();
         let mut file = target.map(|target| Destination::open(&target, true, &files)).transpose()?;
-        // Messages on standard output are alone there.
+        // If messages go to standard output, nothing else is printed there.
         let is_open = is_open && !file.as_ref().is_some_and(Destination::is_printed);
         let mut screen = Screen::new(is_open, file.is_none())?;
         let mut tracker = Tracker::new(TrackerConfig::default());
         let received = receive(input, &mut file, &mut screen, &mut tracker);
-        // Also when the waveform is stopped: the user wants the aircraft received up to then.
+        // Print the table also when the waveform is stopped: the user wants the aircraft up to
+        // then.
         let finished = file.map_or(Ok(()), |file| file.finish(&files, FileReport::default()));
         let printed = match &received {
             Ok(()) | Err(Error::Stopped) if tracker.is_empty() => screen.print("no aircraft received\n"),
@@ -75,7 +76,7 @@ impl Component for AdsbSink {
     }
 }
 
-/// Receives frames until their end.
+/// Receives frames until the end of the stream.
 fn receive(
     mut input: Input<FrameRecord>,
     file: &mut Option<Destination>,
@@ -88,7 +89,7 @@ fn receive(
         for record in packet.iter() {
             let Some(accepted) = record.accepted() else { continue };
             if file.is_some() {
-                // Writing to a text does not fail.
+                // Writing to a string does not fail.
                 let _ = writeln!(lines, "{}", accepted.frame);
             }
             let aircraft = tracker.update(&accepted);

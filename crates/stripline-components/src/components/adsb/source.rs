@@ -15,7 +15,7 @@ use crate::formats::{FileReader, IqFileReader, IqReaderOptions, RawSample, Sampl
 
 /// The frequency at which Mode S transponders transmit.
 const FREQUENCY_HZ: f64 = 1090e6;
-/// Number of samples simulated at a time before conversion.
+/// The number of samples simulated at a time before conversion.
 const BLOCK: usize = 2048;
 
 /// The component `adsb-source`.
@@ -106,7 +106,7 @@ impl Component for AdsbSource {
                 ..Default::default()
             };
             let simulation = Simulation::new(config);
-            // The simulation has moved a value out of range into it.
+            // The simulation has clamped a value out of range.
             if simulation.config().sample_rate_hz != sample_rate {
                 let message =
                     format!("`sample_rate` is {sample_rate} Hz; a simulation has from 1e6 to 1e8 Hz");
