@@ -1,4 +1,4 @@
-//! Reads and writes that end with the run: pipes, terminals and devices may block for long.
+//! Reads and writes that end with the run. Pipes, terminals and devices may block for a long time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -15,22 +15,23 @@ use stripline::component::StopSignal;
 
 use crate::formats::FormatError;
 
-/// The bytes of a pipe that a write fills without blocking, when it can be written at all.
+/// The number of bytes that a write to a pipe takes without blocking, once the pipe is writable.
 const PIECE_BYTES: usize = 4096;
 
 /// The interval between attempts to open a FIFO that has no reader.
 const READER_STEP: Duration = Duration::from_millis(20);
 
-/// The time after which a wait for the reader of a FIFO is reported.
+/// The time after which the wait for a reader of a FIFO is reported.
 const REPORT_TIME: Duration = Duration::from_secs(1);
 
-/// The attempts to lock a file, one each millisecond.
+/// The number of attempts to lock a file, one each millisecond.
 const LOCK_TRIES: u32 = 20;
 
 /// A file with reads and writes that end when the component of this thread must stop. Outside of a
-/// component they only block.
+/// component, they only block.
 ///
-/// A read or write that was ended has the kind `BrokenPipe`, as one without another end.
+/// A read or write that was ended this way fails with `BrokenPipe`, as if the pipe had no other
+/// end.
 #[derive(Debug)]
 pub(crate) struct StoppableFile {
     file: File,
@@ -41,16 +42,16 @@ pub(crate) struct StoppableFile {
 /// The time for which a read or write of a file may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Blocking {
-    /// Not for long: it is a regular file.
+    /// Not for long, because the file is regular.
     Never,
-    /// It returns `WouldBlock` instead.
+    /// Not at all: a read or write returns `WouldBlock` instead.
     Refused,
-    /// Until the other end makes room or writes.
+    /// Until the other end reads or writes.
     Unlimited,
 }
 
 impl StoppableFile {
-    /// Opens a file to be read; `-` is standard input. A FIFO needs no writer yet.
+    /// Opens a file for reading; `-` is standard input. A FIFO does not need a writer yet.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         if path == Path::new("-") {
             return Self::inherited(File::from(io::stdin().as_fd().try_clone_to_owned()?));
@@ -58,8 +59,8 @@ impl StoppableFile {
         Self::at_once(OpenOptions::new().read(true), path)
     }
 
-    /// Opens a file to be written with these options; `-` is standard output. Waits for the reader
-    /// of a FIFO.
+    /// Opens a file for writing with these options; `-` is standard output. Waits for the reader of
+    /// a FIFO.
     pub(crate) fn open_output(options: &mut OpenOptions, path: &Path) -> io::Result<Self> {
         if path == Path::new("-") {
             return Self::stdout();
@@ -73,7 +74,7 @@ impl StoppableFile {
             }
             if !is_reported && Instant::now() >= report_at {
                 is_reported = true;
-                // For the user only.
+                // The message is only for the user.
                 let _ = writeln!(io::stderr(), "waiting for a reader of the pipe {}", path.display());
             }
         }
@@ -85,12 +86,13 @@ impl StoppableFile {
         if own.blocking == Blocking::Never {
             return Ok(own);
         }
-        // Other processes have it too, so whether it blocks is not changed: it is opened again.
+        // Other processes share standard output, so the blocking mode is not changed. Open the file
+        // again instead.
         let again = OpenOptions::new().write(true).custom_flags(at_once()).open("/proc/self/fd/1");
         Ok(again.map_or(own, |file| Self { file, blocking: Blocking::Refused, is_locked: false }))
     }
 
-    /// Returns a regular file that is open.
+    /// Returns an open regular file.
     pub(crate) fn regular(file: File) -> Self {
         Self { file, blocking: Blocking::Never, is_locked: false }
     }
@@ -100,13 +102,13 @@ impl StoppableFile {
         &self.file
     }
 
-    /// Returns whether it is a regular file.
+    /// Returns whether the file is regular.
     pub(crate) fn is_regular(&self) -> bool {
         self.blocking == Blocking::Never
     }
 
-    /// Locks the file for this writer (`flock`). Returns whether no other one has it. A file system
-    /// without locks has no second writer to find.
+    /// Locks the file for this writer (`flock`). Returns false if another writer has locked it. On
+    /// a file system without locks, a second writer is not detected.
     pub(crate) fn lock(&mut self) -> bool {
         let mut tries = 1..LOCK_TRIES;
         loop {
@@ -118,12 +120,12 @@ impl StoppableFile {
             if tries.next().is_none() {
                 return false;
             }
-            // It may be a check, which has the lock for a moment.
+            // The lock may belong to a check, which holds it only for a moment.
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Returns whether a writer has locked a regular file that exists.
+    /// Returns whether a writer has locked an existing regular file.
     pub(crate) fn has_writer(path: &Path) -> bool {
         let Ok(file) = File::open(path) else { return false };
         let mut file = Self::regular(file);
@@ -156,7 +158,7 @@ impl StoppableFile {
     }
 }
 
-/// `ENXIO`: nothing reads the FIFO.
+/// `ENXIO`: the FIFO has no reader.
 const NO_READER: i32 = Errno::NXIO.raw_os_error();
 
 fn at_once() -> i32 {
@@ -177,8 +179,8 @@ fn wait_for_reader() -> io::Result<()> {
 }
 
 impl Drop for StoppableFile {
-    /// Unlocks the file now: a process that another thread starts has it too, until it executes its
-    /// program.
+    /// Unlocks the file now. Otherwise, a process that another thread starts would share the lock
+    /// until it executes its program.
     fn drop(&mut self) {
         if self.is_locked {
             let _ = flock(&self.file, FlockOperation::Unlock);
@@ -189,7 +191,7 @@ impl Drop for StoppableFile {
 impl Read for StoppableFile {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
-            // Before the first read: a FIFO without a writer would be at its end.
+            // Wait before the first read: a FIFO without a writer would seem to be at the end.
             if self.blocking != Blocking::Never {
                 self.wait(PollFlags::IN)?;
             }
@@ -220,8 +222,8 @@ impl Write for StoppableFile {
     }
 }
 
-/// Converts the error of a read or write. If the run has ended, or a pipe has no other end any
-/// more, the component's work is done.
+/// Converts the error of a read or write. If the run has ended, or the other end of a pipe is gone,
+/// the component is done.
 pub(crate) fn ended(error: FormatError) -> Error {
     match &error {
         FormatError::Open { source, .. }
@@ -269,7 +271,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = fifo(&folder);
         let its = path.clone();
-        // It waits for its reader.
+        // Opening the FIFO waits for a reader.
         let writer = std::thread::spawn(move || {
             let mut file = create(&its).unwrap();
             file.write_all(&[7; 300_000]).unwrap();

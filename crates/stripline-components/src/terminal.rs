@@ -1,10 +1,10 @@
 //! The width of the terminal.
 
-/// The narrowest width that output is fitted to, in columns.
+/// The minimum width for which output is formatted, in columns.
 const WIDTH_MIN: usize = 20;
 
-/// Returns the width that output is fitted to, in columns: of COLUMNS, or of the terminal. `None`:
-/// standard output is neither bounded by COLUMNS nor a terminal.
+/// Returns the width for which output is formatted, in columns, from COLUMNS or the terminal.
+/// `None`: COLUMNS is not set, and standard output is not a terminal.
 ///
 /// ```
 /// assert!(stripline_components::internal::width().is_none_or(|columns| columns >= 20));

@@ -2,13 +2,13 @@
 
 pub use stripline::component::kit::{counted, grouped};
 
-/// Formats a number of packets, as `1 packet` or `1,234 packets`.
+/// Formats a number of packets, for example `1 packet` or `1,234 packets`.
 pub fn packets(number: u64) -> String {
     counted(number, "packet")
 }
 
-/// Returns another process's text without characters that move the cursor, change colours or
-/// reverse the line, cut to `max` characters.
+/// Returns a text of another process without characters that move the cursor, change colours or
+/// reverse the line. The result is cut to `max` characters.
 pub fn printable(text: &str, max: usize) -> String {
     let mut safe = String::new();
     for (index, c) in text.chars().enumerate() {

@@ -1,6 +1,6 @@
-//! The wires of other programs that stock components translate.
+//! The wire formats of other programs that stock components translate.
 
-/// The layout of another program's messages, and the components that translate it.
+/// The wire format of another program, and the components that translate it.
 ///
 /// ```
 /// use stripline_components::wire_formats;
@@ -10,21 +10,21 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireFormat {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// The programs that use it.
+    /// The programs that use the wire format.
     pub summary: &'static str,
     /// The stock components that receive and send it.
     pub components: [&'static str; 2],
-    /// What this wire does not carry, and a connection of Stripline does.
+    /// The features of a Stripline connection that the wire format cannot carry.
     pub lacks: &'static str,
     /// Whether this program has the components.
     pub in_program: bool,
-    /// What brings them into a program.
+    /// The way to add the components to a program.
     pub remedy: &'static str,
 }
 
-/// Returns the wire formats of other programs, those that this program lacks as well.
+/// Returns the wire formats of other programs, including those without components in this program.
 ///
 /// ```
 /// for format in stripline_components::wire_formats() {

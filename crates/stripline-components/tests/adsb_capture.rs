@@ -1,4 +1,4 @@
-//! Frames decoded from a real recording, compared with those of a well-known decoder.
+//! Frames decoded from a real recording, compared with the output of an established decoder.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ fn every_frame_of_the_reference_is_found() {
     println!("{tracker}");
     assert_eq!(missing, [""; 0]);
 
-    // All frames come from one aircraft, and the recording has no other.
+    // All frames come from one aircraft, the only one in the recording.
     for accepted in &accepted {
         assert_eq!(accepted.address, 0x004d_2023, "{accepted:?}");
         let remainder = accepted.frame.remainder();

@@ -1,4 +1,4 @@
-//! The demodulator accepts any samples, and its result does not depend on packet boundaries.
+//! The demodulator accepts any samples, and the result does not depend on packet boundaries.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use stripline_components::adsb::{
     Candidate, Decoder, DecoderConfig, Demodulator, DemodulatorConfig, IqSample, Simulation, SimulationConfig,
 };
 
-/// A fifth of a second with overlapping frames, one cut off at the end.
+/// A fifth of a second with overlapping frames. One frame is cut off at the end.
 static RECORDING: LazyLock<Vec<Complex<u8>>> = LazyLock::new(|| {
     let config = SimulationConfig { aircraft: 300, ..SimulationConfig::default() };
     let mut simulation = Simulation::new(config);
@@ -71,7 +71,7 @@ proptest! {
         static WHOLE: LazyLock<Vec<Candidate>> = LazyLock::new(|| candidates(std::iter::once(&RECORDING[..])));
         let mut rest = &RECORDING[..];
         let cut = lengths.iter().cycle().chain(&[1]).map_while(|&length| {
-            // An empty packet now and then, but not for ever.
+            // Allow empty packets, but not only empty packets: the loop would not end.
             let (now, later) = rest.split_at_checked(length.max(usize::from(lengths.iter().all(|&l| l == 0))))
                 .unwrap_or((rest, &[]));
             rest = later;

@@ -1,4 +1,4 @@
-//! Transmitted frames are decoded from the noise, and no others.
+//! Transmitted frames, and only these, are decoded from the noise.
 
 use num_complex::Complex;
 use stripline_components::adsb::simulate::Sent;
@@ -7,7 +7,7 @@ use stripline_components::adsb::{
     Tracker, TrackerConfig,
 };
 
-/// Four seconds.
+/// The number of samples in four seconds.
 const SAMPLES: usize = 8_000_000;
 
 /// Returns a hundred aircraft with transmissions that do not overlap, each up to 50 kHz off the
@@ -75,8 +75,8 @@ fn a_wide_receiver_needs_14_db() {
 
 #[test]
 fn a_narrow_receiver_needs_17_db() {
-    // Half of the pulses straddle two samples there, and only half of their amplitude distinguishes
-    // their bits.
+    // With this aperture, half of the pulses straddle two samples. Only half of the amplitude then
+    // distinguishes the bits.
     assert_received(sky(17.0, 1.0), 0.95);
     assert_received(sky(15.0, 1.0), 0.80);
 }

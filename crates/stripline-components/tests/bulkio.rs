@@ -1,5 +1,5 @@
-//! `bulkio-source` and `bulkio-sink` in one process, by each other's references. Other programs are
-//! in `bindings/corba/bulkio_peer.py`.
+//! `bulkio-source` and `bulkio-sink` in one process, connected by each other's references.
+//! `bindings/corba/bulkio_peer.py` tests them with other programs.
 
 #![cfg(feature = "corba")]
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]

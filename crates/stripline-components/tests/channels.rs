@@ -1,4 +1,4 @@
-//! Interleaved channels through the stock components: what comes out is that of each channel alone.
+//! Interleaved channels through the stock components: each channel gives the same output as alone.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,11 +12,12 @@ use stage::{Part, Stage, stage};
 use stripline::component::Value;
 use stripline::{Axis, Sample, StreamInfo};
 
-/// The rate of each channel, and the time of the sample 0.
+/// The rate of each channel, and the time of sample 0.
 const RATE_HZ: f64 = 48e3;
 const START_NS: i64 = 1_000_000_000;
 
-/// Frames without a gap: the first one, their number, and where packets are cut, in samples.
+/// Frames without a gap: the first frame, the number of frames, and the lengths of the packets, in
+/// samples.
 type Run = (u64, usize, Vec<usize>);
 
 fn runs() -> impl Strategy<Value = Vec<Run>> {
@@ -32,7 +33,7 @@ fn runs() -> impl Strategy<Value = Vec<Run>> {
     })
 }
 
-/// Returns a sample of a channel, without structure.
+/// Returns a pseudo-random sample of a channel.
 fn noise(frame: u64, channel: u64) -> f32 {
     let mixed = (frame + 7919 * channel + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 40) as f32 / 8_388_608.0 - 1.0
@@ -42,7 +43,7 @@ fn time_ns(index: u64, rate_hz: f64) -> i64 {
     START_NS + (index as f64 / rate_hz * 1e9).round() as i64
 }
 
-/// Returns the packets of all channels in turn.
+/// Returns packets of interleaved channels.
 fn interleaved<T: Sample>(runs: &[Run], channels: u64, sample: fn(u64, u64) -> T) -> Vec<Part<T>> {
     let mut packets = Vec::new();
     for (first, frames, cuts) in runs {
@@ -61,7 +62,8 @@ fn interleaved<T: Sample>(runs: &[Run], channels: u64, sample: fn(u64, u64) -> T
     packets
 }
 
-/// Compares the channels in turn with each of them alone. A row of the output has so many samples.
+/// Compares the output for interleaved channels with the output for each channel alone. `row` is
+/// the number of samples in a row of the output.
 fn compare<T: Sample, R: Sample + PartialEq + std::fmt::Debug>(
     component: &Stage,
     runs: &[Run],
@@ -98,7 +100,8 @@ fn compare<T: Sample, R: Sample + PartialEq + std::fmt::Debug>(
         for (n, value) in (index..).zip(samples) {
             let (right, alone_ns) = expected.get(&n).unwrap_or_else(|| panic!("{name}: no sample {n}"));
             assert_eq!((n, value), (n, *right), "{name}");
-            // The second channel of a frame is a part of a sample later; rows begin together.
+            // Compare the time of a packet's first sample. Without rows, later channels of a frame
+            // are a part of a sample period later; rows of a frame begin together.
             let is_comparable = n == index && (row > 1 || n % channels == 0);
             if let Some(alone_ns) = alone_ns.filter(|_| is_comparable) {
                 assert!((packet_ns - alone_ns).abs() <= 2, "{name}: {packet_ns}, not {alone_ns}");
@@ -193,7 +196,7 @@ fn refusal(component: &Stage, streams: [&StreamInfo; 2]) -> String {
 fn a_sum_is_of_the_same_channel() {
     let adder = stage("adder", []);
     let one = [part(0, &[1.0, 10.0, 2.0, 20.0]), part(4, &[3.0, 30.0, 4.0, 40.0])];
-    // It starts anew in the middle of a frame.
+    // The stream starts again in the middle of a frame.
     let two = [part(0, &[0.1, 0.2, 0.1]), part(1, &[0.2, 0.1, 0.2, 0.1, 0.2])];
     let (a, b) = (stereo("a"), stereo("b"));
     let (stream, found) = adder.run::<f32, f32>(&[(&a, &one), (&b, &two)]).unwrap();
@@ -211,7 +214,7 @@ fn a_sum_is_of_the_same_channel() {
     let error = refusal(&adder, [&a, &stereo("b").axis(Axis::new(1.0, 2.0, "m"))]);
     assert!(error.contains("`in2` has the axes 1 + n * 2 m (`axes`), and `in1` has none"), "{error}");
 
-    // A frequency that is not that of both belongs to none.
+    // If the centre frequencies differ, the sum has none.
     for (other, common) in [(1e6, Some(1e6)), (2e6, None)] {
         let streams = [a.clone().center_frequency_hz(1e6), b.clone().center_frequency_hz(other)];
         let (stream, _) = adder.run::<f32, f32>(&[(&streams[0], &one), (&streams[1], &one)]).unwrap();
@@ -233,7 +236,7 @@ fn channels_of_several_streams_take_turns() {
     assert_eq!((stream.channel_of(2), stream.channel_of(3)), (Some("a.right"), Some("b.right")));
     assert_eq!(stream.axes, [Axis::new(0.0, 0.25, "m")]);
 
-    // Rows stay whole.
+    // Rows are kept whole.
     let row = |id: &str| {
         let axes = (Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, 0.5, "s"));
         StreamInfo::new(id).sample_rate_hz(RATE_HZ).rows(2, axes.0, axes.1)
@@ -266,12 +269,12 @@ fn channels_that_were_interleaved_are_streams_again() {
     let separated = |stream: &StreamInfo, packets: &[Part<f32>], first: i64, output: usize| {
         let stage = stage("demultiplexer", [("first", Value::Integer(first))]);
         Stage { output, ..stage }.run::<f32, f32>(&[(stream, packets)]).map(|(stream, mut found)| {
-            // Times are rounded more than once.
+            // Ignore the rounding of times, which happens more than once.
             found.iter_mut().for_each(|(_, time_ns, _)| *time_ns = (*time_ns + 500) / 1000);
             (stream, found)
         })
     };
-    // Packets end in the middle of a frame, and one frame is cut by a gap.
+    // Packets end in the middle of a frame, and a gap cuts one frame.
     let packets = [part(2, &[1.0, 10.0, 2.0]), part(5, &[20.0]), part(9, &[40.0, 5.0])];
     let all = stereo("a").axis(Axis::new(0.0, 0.5, "m"));
     let (stream, found) = separated(&all, &packets, 1, 0).unwrap();
@@ -286,7 +289,7 @@ fn channels_that_were_interleaved_are_streams_again() {
         assert_eq!((stream, found), (alone("a.right"), right.to_vec()));
     }
 
-    // Each row of a spectrum is a packet.
+    // Send each row of a spectrum as a packet.
     let rows = |across: f64| {
         let axes = (Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, across, "s"));
         StreamInfo::new("s").sample_rate_hz(96e3).rows(2, axes.0, axes.1)
@@ -301,7 +304,7 @@ fn channels_that_were_interleaved_are_streams_again() {
     assert_eq!(stream, expected);
     assert_eq!(found, [(6, at_us(3, 24e3), vec![2.0, -2.0]), (8, at_us(4, 24e3), vec![4.0, -4.0])]);
 
-    // The largest indexes are no error.
+    // The largest indexes are accepted.
     let (_, found) = separated(&stereo("a"), &[(u64::MAX - 3, 0, vec![7.0, 8.0])], 1, 1).unwrap();
     assert_eq!((found.len(), &found[0].2), (1, &vec![8.0]));
 
@@ -343,7 +346,7 @@ fn a_waterfall_is_of_one_channel_over_time() {
     assert!(error.contains("has the channels left, right, and no centre"), "{error}");
     let error = refused("left", &one);
     assert!(error.contains("has no `channels`") && error.contains("leave `channel` out"), "{error}");
-    // A map of Doppler over range.
+    // The rows are a map of Doppler over range.
     let error = refused("", &rows(Axis::new(-500.0, 10.0, "Hz")));
     assert!(error.contains("over an axis in `Hz` (`axes`), and a waterfall has rows over time"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Messages of ZeroMQ to and from the components for flowgraphs, sent by a socket of this test.
+//! Messages of ZeroMQ between a socket of this test and the components for flowgraphs.
 
 #![cfg(feature = "zeromq")]
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
@@ -13,10 +13,10 @@ use stripline::{Received, StreamInfo};
 use stripline_components::gnuradio::{Described, TaggedMessage};
 use stripline_components::registry;
 
-/// Longest wait for a message.
+/// The longest wait for a message.
 const PATIENCE_MS: i32 = 10_000;
 
-/// Returns a socket of that kind, and its address.
+/// Returns a socket of this kind, and the address of the socket.
 fn socket(kind: zmq::SocketType) -> (zmq::Socket, String) {
     let socket = zmq::Context::new().socket(kind).unwrap();
     socket.set_rcvtimeo(PATIENCE_MS).unwrap();
@@ -63,9 +63,9 @@ fn pushed(properties: &[(&str, Value)], messages: &[&[Vec<u8>]], count: usize) -
     samples(source, count)
 }
 
-/// Sends messages to a source that has subscribed to a key.
+/// Publishes messages to a source that has subscribed to a key.
 fn published(key: &str, messages: &[&[Vec<u8>]], count: usize) -> Result<Vec<f32>, String> {
-    // It gets the subscription as a message.
+    // An XPUB socket receives the subscription as a message.
     let (socket, address) = socket(zmq::XPUB);
     let source = source(&address, &[("pattern", "pub-sub".into()), ("key", key.into())]);
     assert_eq!(socket.recv_bytes(0).unwrap(), [&[1], key.as_bytes()].concat());
@@ -124,7 +124,7 @@ fn items_have_a_sample_of_each_channel() {
         let [bind, tags] = [("bind", Value::Boolean(false)), ("tags", Value::Boolean(true))];
         stage("gr-zeromq-sink", [("address", text), bind, tags, ("vlen", Value::Integer(vlen))])
     };
-    // The second packet is behind a gap, and begins within a frame.
+    // The second packet comes after a gap, and begins within a frame.
     let complex = |values: &[f32]| values.iter().map(|value| Complex::new(*value, 0.0)).collect();
     let packets = [(4, 0, complex(&[1.0, -1.0])), (9, 0, complex(&[-2.0, 3.0, -3.0]))];
     let inputs = [(&stream, &packets[..])];

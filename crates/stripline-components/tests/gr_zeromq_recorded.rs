@@ -1,4 +1,4 @@
-//! Recorded messages of GNU Radio's own blocks for ZeroMQ are parsed, and written as they were.
+//! Recorded messages of GNU Radio's own blocks for ZeroMQ are parsed, and written again unchanged.
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use stripline_components::gnuradio::{Described, TaggedMessage};

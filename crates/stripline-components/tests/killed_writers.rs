@@ -1,7 +1,8 @@
-//! Writers that are killed (SIGKILL) at random times: what they stated as written is in the file.
+//! Writers that are killed (SIGKILL) at random times: the file has all packets that were reported
+//! as written.
 //!
-//! The test starts itself as the writer, which prints the number of each packet behind it.
-//! `STRIPLINE_KILLS` is the number of kills, instead of a few.
+//! The test starts itself as the writer, which prints the number of each packet after writing it.
+//! `STRIPLINE_KILLS` sets the number of kills; by default there are a few.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,12 +18,12 @@ use stripline_components::formats::{
     RecordingReader, RecordingWriter, SamplePlace, StreamFileWriter, WavEncoding, WavFileWriter, WavSettings,
 };
 
-/// The variable with the file of the writer.
+/// The environment variable with the path of the writer's file.
 const FILE: &str = "STRIPLINE_KILLED_WRITER";
 const NAMES: [&str; 5] = ["a.u8", "a.sigmf-meta", "gathered.sigmf-meta", "a.wav", "a.slrec"];
-/// The samples of a packet, all of its number.
+/// The number of samples in a packet. All of them have the number of the packet as value.
 const SAMPLES: usize = 100;
-/// More packets than a writer lives for.
+/// More packets than a writer writes before the kill.
 const PACKETS: u64 = 100_000;
 
 #[test]
@@ -53,7 +54,7 @@ fn what_was_stated_as_written_is_there_after_a_kill() {
             assert_ne!(lines.read_line(&mut line).unwrap(), 0, "the writer has ended");
             stated += u64::from(line.starts_with("written "));
         }
-        // The kill comes at any step of what follows.
+        // Kill the writer at any step of its next writes.
         for step in 0..steps {
             std::hint::black_box(step);
         }
@@ -66,7 +67,7 @@ fn what_was_stated_as_written_is_there_after_a_kill() {
     println!("{kills} kills");
 }
 
-/// Writes packets, and states each one when it is in the file.
+/// Writes packets, and reports each packet after it is in the file.
 fn write(path: &Path) {
     let u8s = Scalar::parse("u8").unwrap();
     let streams = [1e8, 2e8]
@@ -103,7 +104,7 @@ fn write(path: &Path) {
                 false => writer.durable(Durability::Packet),
             };
             for number in 0..PACKETS {
-                // A step of frequency, and one of the index.
+                // A step of frequency, and a step of the index.
                 let stream = &streams[(number / 3 % 2) as usize];
                 let sample_index = (number + number / 5) * SAMPLES as u64;
                 let place = SamplePlace { sample_index, time_ns: 0, samples: SAMPLES as u64 };
@@ -117,8 +118,7 @@ fn write(path: &Path) {
     }
 }
 
-/// Returns whether the writer gathers packets, so that the last of those that it has stated may be
-/// missing.
+/// Returns whether the writer collects packets, so that the last reported packets may be missing.
 fn is_gathered(path: &Path) -> bool {
     path.file_stem().is_some_and(|name| name == "gathered")
 }

@@ -1,5 +1,5 @@
-//! The self-descriptions of the stock components, and the example waveforms, as far as they can be
-//! checked without running.
+//! The self-descriptions of the stock components, and the example waveforms, checked without
+//! running them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use stripline_waveform::{Catalog, Overrides, Placement, load, parse_bytes};
 fn every_description_is_sound_and_says_something() {
     let registry = registry();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/components");
-    // Those that join other programs are features.
+    // Components that connect to other programs are optional features.
     let features =
         [cfg!(feature = "zeromq"), cfg!(feature = "zenoh"), cfg!(feature = "dds"), cfg!(feature = "corba")];
     let left_out = 2 * features.iter().filter(|has| !**has).count();
@@ -69,7 +69,7 @@ fn what_is_shown_as_an_example_is_taken() {
         let required = spec.properties.iter().filter(|property| property.default.is_none());
         let registered =
             required.filter_map(|property| Some((property.name.clone(), property.example.clone()?)));
-        // The file does not exist, so it cannot be played.
+        // The file does not exist, so `file-source` and others cannot play it.
         let Ok(properties) = Properties::new(spec, registered.collect()) else {
             assert!(
                 spec.properties.iter().any(|property| property.kind == PropertyKind::Path),
@@ -110,7 +110,7 @@ fn the_waveforms_in_the_documents_pass_the_check() {
     let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
     let catalog = Catalog::new(registry.specs(), &transports);
     let folder = tempfile::tempdir().unwrap();
-    // The recording that the examples play.
+    // The file `capture.bin` is the recording that the examples play.
     std::fs::write(folder.path().join("capture.bin"), [0; 64]).unwrap();
     let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let mut checked = Vec::new();

@@ -1,6 +1,6 @@
-//! Streams that are written and read back, by every pair of writer and reader.
+//! Streams that are written and read back, for every pair of writer and reader.
 //!
-//! `STRIPLINE_ROUND_TRIPS` is the number of streams, instead of a few.
+//! `STRIPLINE_ROUND_TRIPS` sets the number of streams; by default there are a few.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,9 +24,9 @@ const START_NS: i64 = 1_700_000_000_000_000_000;
 /// A part of a stream without a gap.
 #[derive(Clone, Debug)]
 struct Run {
-    /// Samples missing before it, unless the description changes with it.
+    /// The number of samples missing before this part, unless the description changes.
     ahead: u64,
-    /// Rate of a channel, channels and frequency; `None`: as before.
+    /// The rate of a channel, the number of channels and the frequency; `None`: unchanged.
     change: Option<(u32, usize, u32)>,
     has_time: bool,
     packets: Vec<usize>,
@@ -86,15 +86,16 @@ fn packets(runs: &[Run], size: usize) -> Vec<Sent> {
     sent
 }
 
-/// A sample with its place: index, time, frequency.
+/// A sample with its position: index, time, frequency.
 type Placed = (u64, Option<i64>, Option<f64>, Vec<u8>);
 
-/// Returns the index behind a packet.
+/// Returns the index after a packet.
 fn end_of(packet: &Sent) -> u64 {
     packet.place.sample_index + packet.place.samples
 }
 
-/// Returns the samples that files of whole frames have, file by file, and the number of the others.
+/// Returns the samples that files of whole frames have, file by file, and the number of dropped
+/// samples.
 fn expected(sent: &[Sent], size: usize) -> (Vec<Vec<Placed>>, u64) {
     let kind = |sent: &Sent| (sent.stream.sample_rate_hz, sent.stream.channels.len());
     let (mut files, mut missing) = (Vec::<Vec<Placed>>::new(), 0);
@@ -105,7 +106,7 @@ fn expected(sent: &[Sent], size: usize) -> (Vec<Vec<Placed>>, u64) {
         }
         missing += before.map_or(0, |before| packet.place.sample_index - end_of(before));
         let channels = packet.stream.channels.len().max(1) as u64;
-        // The contiguous part around the packet.
+        // Find the contiguous part around the packet.
         let mut first = number;
         while first > 0 && sent[first].gap.is_none() && sent[first - 1].stream == packet.stream {
             first -= 1;
@@ -166,10 +167,11 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: String| folder.path().join(name);
 
-        // SigMF: all but packets, in files of one rate and one number of channels.
+        // SigMF keeps everything but packet boundaries, in files of one rate and one number of
+        // channels.
         let mut writer =
             StreamFileWriter::new(at("a.sigmf-meta".into()), scalar, scalar, Existing::Refuse);
-        // Raw: the samples alone, and the count of all others.
+        // A raw file keeps only the samples. Missing samples are counted.
         let raw = at(format!("a.{scalar}"));
         let mut bare = StreamFileWriter::new(&raw, scalar, scalar, Existing::Refuse);
         let payload = TypeName::new(TYPES[kind]).unwrap();
@@ -204,7 +206,7 @@ proptest! {
             prop_assert_eq!(found.len(), file.len());
             for (found, sample) in found.iter().zip(file) {
                 prop_assert_eq!((found.0, found.2, &found.3), (sample.0, sample.2, &sample.3));
-                // A time is read in microseconds, and goes on from the last one in the file.
+                // Times are read in microseconds, and continue from the last time in the file.
                 if let Some(time) = sample.1 {
                     prop_assert!(found.1.is_some_and(|it| it.abs_diff(time) <= 2000), "{found:?} {sample:?}");
                 }
@@ -231,7 +233,7 @@ proptest! {
         let is_end = matches!(reader.next_entry().unwrap(), Some(RecordingEntry::End { .. }));
         prop_assert!(is_end);
 
-        // WAV: the samples, the rate and the channels.
+        // WAV keeps the samples, the rate and the channels.
         let (channels, rate) = (1 + kind as u16 % 8, 1000 * (1 + kind as u32));
         let settings =
             WavSettings { sample_rate_hz: rate, channels, encoding: WavEncoding::Float32 };

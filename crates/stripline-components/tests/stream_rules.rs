@@ -1,4 +1,4 @@
-//! Every stock component on streams with every key of a description: its rule is true.
+//! The rules for streams are true: every stock component is tested with every key of a description.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use stripline_components::components::{STREAM_KEYS, STREAM_RULES, StreamRule};
 use stripline_components::gnuradio::{CarriedTags, Pmt, Tag};
 use stripline_components::{adsb, components, registry};
 
-/// Components that join other programs. They are in a program with their feature alone.
+/// Components that connect to other programs. A program has them only with their features.
 const JOINING: [&str; 4] = ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "zenoh-sink"];
 
 #[test]
@@ -61,7 +61,7 @@ fn type_of(name: &str) -> &str {
     name.split(',').next().unwrap()
 }
 
-/// The packets that a component has sent, and the content of its file.
+/// The packets that a component has sent, and the content of the component's file.
 #[derive(Clone, Debug, PartialEq)]
 struct Outcome {
     stream: StreamInfo,
@@ -74,7 +74,7 @@ struct Outcome {
 /// Packets with a description.
 type Feed<T> = (StreamInfo, Vec<Part<T>>);
 
-/// Returns a stream with a key: without a value, with one, or with another one.
+/// Returns a stream with variants of a key: missing, with a value, or with another value.
 fn with_key<T: Sample>((mut stream, mut packets): Feed<T>, key: &str, variant: usize) -> Feed<T> {
     let n = variant as f64;
     match key {
@@ -82,7 +82,7 @@ fn with_key<T: Sample>((mut stream, mut packets): Feed<T>, key: &str, variant: u
         "center_frequency_hz" => stream.center_frequency_hz = (variant > 0).then_some(1e6 * n),
         "row_length" => {
             stream.row_length = [None, Some(4), Some(8)][variant];
-            // There is one axis without rows.
+            // Without rows, there is one axis.
             stream.axes.truncate(1 + variant);
         }
         "axes" => {
@@ -97,7 +97,7 @@ fn with_key<T: Sample>((mut stream, mut packets): Feed<T>, key: &str, variant: u
         }
         "keywords" if variant > 0 => {
             drop(stream.keywords.insert("gain".into(), n.into()));
-            // `gr-zeromq-sink` has a place for this one alone.
+            // `gr-zeromq-sink` can only send this keyword.
             let mut tags = CarriedTags::default();
             let key = Pmt::of_symbol("gain").unwrap();
             tags.push(Tag { item: 0, key, value: Pmt::of_number(n), source: Pmt::of_false() });
@@ -105,7 +105,7 @@ fn with_key<T: Sample>((mut stream, mut packets): Feed<T>, key: &str, variant: u
         }
         "keywords" => {}
         "sample_index" => {
-            // A gap before the second packet, too.
+            // Add a gap before the second packet, too.
             let shift = [0, 12, 24][variant];
             for (number, (index, _, _)) in packets.iter_mut().enumerate() {
                 *index += shift * (1 + 2 * number as u64);
@@ -121,7 +121,7 @@ fn with_key<T: Sample>((mut stream, mut packets): Feed<T>, key: &str, variant: u
     (stream, packets)
 }
 
-/// Returns whether the outcome has what the input has of a key.
+/// Returns whether a key has the same value in the outcome as in the input.
 fn is_passed_on<T>(key: &str, feed: &Feed<T>, outcome: &Outcome) -> bool {
     let (sent, received) = (&outcome.stream, &feed.0);
     match key {
@@ -136,7 +136,7 @@ fn is_passed_on<T>(key: &str, feed: &Feed<T>, outcome: &Outcome) -> bool {
     }
 }
 
-/// Returns an outcome with the key of another one.
+/// Returns an outcome with the value of a key from another outcome.
 fn with_key_of(key: &str, base: &Outcome, other: &Outcome) -> Outcome {
     let mut outcome = base.clone();
     let from = &other.stream;
@@ -165,13 +165,13 @@ fn without(key: &str, outcome: &Outcome) -> Outcome {
     with_key_of(key, outcome, &nothing)
 }
 
-/// The socket of a flowgraph's block.
+/// The socket of a GNU Radio block in a flowgraph.
 #[cfg(feature = "zeromq")]
 struct Flowgraph(zmq::Socket);
 
 #[cfg(feature = "zeromq")]
 impl Flowgraph {
-    /// Lets a sink connect to it.
+    /// Creates the socket, and sets the address of a sink to it.
     fn join(sink: &mut Stage) -> Self {
         let socket = zmq::Context::new().socket(zmq::PULL).unwrap();
         socket.bind("tcp://127.0.0.1:*").unwrap();
@@ -181,14 +181,14 @@ impl Flowgraph {
         Self(socket)
     }
 
-    /// Returns the bytes of the two messages that the sink has sent, one after the other.
+    /// Returns the bytes of the two messages that the sink has sent.
     fn received(&self) -> Vec<u8> {
         self.0.set_rcvtimeo(10_000).unwrap();
         [(); 2].map(|()| self.0.recv_bytes(0).unwrap()).concat()
     }
 }
 
-/// Runs a component with these streams at its inputs.
+/// Runs a component with these streams at the inputs.
 fn outcome<T: Sample, R: Sample>(component: &Stage, feeds: &[&Feed<T>]) -> Result<Outcome, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.png");
@@ -201,7 +201,7 @@ fn outcome<T: Sample, R: Sample>(component: &Stage, feeds: &[&Feed<T>]) -> Resul
     let mut inputs: Vec<_> = feeds.iter().map(|(stream, packets)| (stream, &packets[..])).collect();
     let nothing = StreamInfo::default();
     if component.name == "multiplexer" && feeds.len() == 1 {
-        // The order of arrival of two streams is not fixed.
+        // Use only one stream, because the order of arrival of two streams is not fixed.
         inputs.push((&nothing, &[]));
     }
     #[cfg(feature = "zeromq")]
@@ -223,7 +223,7 @@ fn outcome<T: Sample, R: Sample>(component: &Stage, feeds: &[&Feed<T>]) -> Resul
     })
 }
 
-/// Returns what is wrong with the rule of a component for a key.
+/// Returns a description of the fault if the rule of a component for a key is wrong.
 fn fault<T: Sample, R: Sample>(
     component: &Stage,
     inputs: usize,
@@ -350,7 +350,7 @@ fn every_rule_is_true() {
     for component in joining.drain(..) {
         let (name, rules) = STREAM_RULES.iter().find(|(name, _)| *name == component.name).unwrap();
         let channels = STREAM_KEYS.iter().position(|key| *key == "channels").unwrap();
-        // What else it sends is received by other programs: their tests have that.
+        // The other outputs go to other programs. The tests with these programs check them.
         let fault = fault::<f32, f32>(&component, 1, &real, "channels", rules[channels]);
         found.extend(fault.map(|fault| format!("{name}, channels: {fault}")));
     }
@@ -359,7 +359,7 @@ fn every_rule_is_true() {
         let sink = stage("gr-zeromq-sink", [("tags", Value::Boolean(true))]);
         found.extend(faults::<f32, f32>("gr-zeromq-sink", &sink, 1, &real));
     }
-    // The second of five channels, so that the second packet begins within a frame.
+    // Test the second of five channels, so that the second packet begins within a frame.
     let channels = (real.0.clone().channels(["v", "w", "x", "y", "z"]), real.1.clone());
     let second = Stage { output: 1, ..stage("demultiplexer", []) };
     found.extend(faults::<f32, f32>("demultiplexer", &second, 1, &channels));
@@ -368,7 +368,7 @@ fn every_rule_is_true() {
     let waterfall = stage("waterfall-sink", [("terminal", Value::Boolean(false))]);
     found.extend(faults::<f32, f32>("waterfall-sink", &waterfall, 1, &rows));
 
-    // Frames of a simulated sky.
+    // Use frames of a simulated sky.
     let source = stage("adsb-source", [("duration_s", Value::Float(0.5))]);
     let (_, sky) = source.run::<u8, Complex<u8>>(&[]).unwrap();
     let sky: Vec<Complex<u8>> = sky.into_iter().flat_map(|(_, _, samples)| samples).collect();

@@ -1,8 +1,8 @@
-"""A program of zenoh in Python joins a waveform: its publications go through it and come back.
+"""A zenoh program in Python publishes to a waveform, and receives its publications back.
 
     zenoh_peer.py COMMAND [PAYLOADS]      COMMAND: `stripline` with the feature `zenoh`
 
-It takes the package `eclipse-zenoh`, and `openssl` for the links over TLS.
+It needs the package `eclipse-zenoh`, and `openssl` for links over TLS.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import zenoh
 COMMAND = sys.argv[1]
 WAVEFORMS: list[subprocess.Popen[str]] = []
 PAYLOADS = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
-# A time limit that only ends a hang.
+# The limit for waits, so that the test cannot hang.
 PATIENCE_S = 60.0
 
 
@@ -35,7 +35,7 @@ def free_port() -> int:
 
 
 def certificates(folder: pathlib.Path) -> None:
-    """Makes an authority, and a certificate of it for this host."""
+    """Creates a certificate authority, and a certificate for this host."""
 
     def openssl(*arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
@@ -48,7 +48,7 @@ def certificates(folder: pathlib.Path) -> None:
 
 
 def start(folder: pathlib.Path, protocol: str, ports: tuple[int, int], address: str) -> subprocess.Popen[str]:
-    """Runs a waveform that publishes what it receives."""
+    """Runs a waveform that publishes the samples that it receives."""
     tls = ""
     if protocol == "tls":
         names = [("ca", "ca.pem"), ("certificate", "own.pem"), ("private_key", "own.key")]
@@ -83,7 +83,7 @@ def open_session(folder: pathlib.Path, protocol: str, port: int) -> zenoh.Sessio
         config.insert_json5("transport/link/tls/connect_certificate", f'"{folder / "own.pem"}"')
         config.insert_json5("transport/link/tls/connect_private_key", f'"{folder / "own.key"}"')
         config.insert_json5("transport/link/tls/enable_mtls", "true")
-    # Until the waveform listens, zenoh tries again.
+    # zenoh tries again until the waveform listens.
     return zenoh.open(config)
 
 
@@ -100,7 +100,7 @@ def check(protocol: str) -> None:
         publisher = there.declare_publisher("there/iq", congestion_control=zenoh.CongestionControl.BLOCK)
         end = time.monotonic() + PATIENCE_S
         marker = b"mark"
-        # What is published before both have found each other is lost.
+        # Publications are lost until publisher and subscriber have found each other.
         while True:
             publisher.put(marker)
             try:
@@ -146,5 +146,5 @@ except Exception:
     traceback.print_exc()
     for waveform in WAVEFORMS:
         waveform.terminate()
-    # Sessions that are open would keep this process.
+    # Open sessions would keep this process alive.
     os._exit(1)

@@ -1,8 +1,8 @@
-"""Programs of ZeroMQ in Python join a waveform with CURVE, and strangers do not.
+"""ZeroMQ programs in Python connect to a waveform with CURVE. Programs with unknown keys are refused.
 
     zeromq_curve_peer.py COMMAND      COMMAND: `stripline` with the feature `zeromq`, and a libzmq with CURVE
 
-It takes the package `pyzmq`.
+It needs the package `pyzmq`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import zmq.auth.thread
 from zmq.utils.monitor import recv_monitor_message
 
 COMMAND = sys.argv[1]
-# A time limit that only ends a hang.
+# The limit for waits, so that the test cannot hang.
 PATIENCE_S = 60.0
 REFUSED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 SENT = random.Random(7).randbytes(4 * 100_000)
@@ -40,7 +40,7 @@ def free_port() -> int:
 
 
 class Folder:
-    """Keys of the waveform, of a peer that it knows, and of a stranger."""
+    """The keys of the waveform, of an admitted peer, and of a stranger."""
 
     def __init__(self, place: str) -> None:
         self.path = pathlib.Path(place)
@@ -83,7 +83,7 @@ def waveform(folder: Folder, source: str, sink: str) -> Iterator[subprocess.Pope
 
 
 def finish(running: subprocess.Popen[str], folder: Folder) -> str:
-    """Ends a waveform, and returns what it has logged."""
+    """Ends a waveform, and returns the log."""
     running.send_signal(signal.SIGINT)
     logged = running.communicate(timeout=PATIENCE_S)[1]
     assert running.returncode == 0, logged
@@ -95,7 +95,7 @@ def finish(running: subprocess.Popen[str], folder: Folder) -> str:
 def client(
     context: Context, kind: int, port: int, own: Keys | None, server: bytes | None
 ) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
-    """Connects, and returns the socket with its monitor."""
+    """Connects a socket, and returns the socket and its monitor."""
     made = context.socket(kind)
     made.linger = 0
     if own is not None:
@@ -156,7 +156,7 @@ def check_source_that_binds(context: Context, folder: Folder) -> None:
 def check_sink_that_binds(context: Context, folder: Folder) -> None:
     port = free_port()
     address = f'address = "tcp://127.0.0.1:{port}"'
-    # The known peer by its file, in place of a folder.
+    # The admitted peer is set by a file instead of a folder.
     curve = folder.properties(peers="peer.key")
     sink = f'type = "gr-zeromq-sink"\nproperties = {{ {address}, {curve} }}'
     source = 'type = "signal-generator"\nproperties = { sample_rate = 1e5 }'
@@ -182,7 +182,7 @@ def check_source_that_connects(context: Context, folder: Folder) -> None:
     port, found = server.bind_to_random_port("tcp://127.0.0.1"), folder.path / "found-too"
     address = f'address = "tcp://127.0.0.1:{port}", samples = "u8"'
     sink = f'type = "file-sink"\nproperties = {{ path = "{found}", existing = "replace" }}'
-    # With the key of another server, with a key that the server does not know, and with the right ones.
+    # Try the key of another server, then a key that the server does not admit, then the right keys.
     for keys, peers, is_right in [
         ("waveform.key_secret", "stranger.key", False),
         ("stranger.key_secret", "peer.key", False),

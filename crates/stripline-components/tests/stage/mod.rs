@@ -1,4 +1,4 @@
-//! One stock component, with packets at its inputs.
+//! A stock component with packets at its inputs.
 
 use std::thread;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use stripline::payload::TypeName;
 use stripline::{Received, Result, Sample, StreamInfo};
 use stripline_components::registry;
 
-/// The samples of a packet, with the index and the time of the first.
+/// The samples of a packet, with the index and the time of the first sample.
 pub type Part<T> = (u64, i64, Vec<T>);
 
-/// How long a wait lasts before the component is asked whether it has ended.
+/// The longest wait between two checks whether the component has ended.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A component type with its properties.
 pub struct Stage {
     pub name: &'static str,
     pub properties: Vec<(&'static str, Value)>,
-    /// The output with the packets that it returns, from 0.
+    /// The number of the output that packets are collected from, from 0.
     pub output: usize,
 }
 
@@ -28,8 +28,8 @@ pub fn stage<const N: usize>(name: &'static str, properties: [(&'static str, Val
 }
 
 impl Stage {
-    /// Runs the component on the packets of a stream at each of its first inputs. Returns those
-    /// that it sends by its output, and their description.
+    /// Runs the component. Each of the first inputs gets the packets of a stream. Returns the
+    /// packets from the output, and their description.
     pub fn run<T: Sample, R: Sample>(
         &self,
         inputs: &[(&StreamInfo, &[Part<T>])],
@@ -53,7 +53,7 @@ impl Stage {
         let mut running = harness.start()?;
         let mut senders = Vec::new();
         for (port, (stream, packets)) in of(Direction::Input).zip(inputs) {
-            // A sender would not send it, and the component would wait.
+            // An invalid description would not be sent, and the component would wait for ever.
             stream.check().unwrap();
             senders.push((running.input::<T>(&port.name)?, StreamInfo::clone(stream), *packets));
         }
@@ -61,7 +61,7 @@ impl Stage {
         let mut found = (StreamInfo::default(), Vec::new());
         thread::scope(|scope| {
             for (mut input, stream, packets) in senders {
-                // What ends the component is its own error, not that of its senders.
+                // Errors of the senders are ignored: the error of the component is the cause.
                 scope.spawn(move || -> Result<()> {
                     input.set_stream(stream);
                     for (index, time_ns, samples) in packets {
@@ -80,7 +80,7 @@ impl Stage {
                             found.0 = StreamInfo::clone(packet.stream());
                             found.1.push((packet.sample_index(), packet.time_ns(), packet.to_vec()));
                         }
-                        // After an error there is no end.
+                        // After an error of the component, there is no end of stream.
                         Received::Empty => drop(running.wait_for_end(Duration::ZERO)?),
                         Received::Ended => break,
                     }

@@ -1,4 +1,4 @@
-//! Runs a waveform in a folder of its own.
+//! Running a waveform in its own folder.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl Bench {
         self.0.path().join(name)
     }
 
-    /// Creates a waveform from text, with its file in the folder.
+    /// Creates a waveform from text, with a file in the folder.
     pub fn text(&self, text: &str) -> Job {
         Job::new(text.into(), self.path("test.toml"))
     }
@@ -65,7 +65,7 @@ impl Job {
         self
     }
 
-    /// Asserts that it is refused before anything is started, with these words.
+    /// Asserts that the waveform is refused with these words before anything is started.
     pub fn refused(self, words: &[&str]) {
         let registry = registry();
         let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
@@ -106,7 +106,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Asserts that it ended cleanly and lost nothing.
+    /// Asserts that the run ended cleanly and lost nothing.
     pub fn ended(self) -> RunReport {
         assert_eq!(self.report.failure, None, "{}", self.log);
         for connection in &self.report.connections {
@@ -115,7 +115,7 @@ impl Outcome {
         self.report
     }
 
-    /// Asserts that it failed with these words.
+    /// Asserts that the run failed with these words.
     pub fn failed(self, words: &[&str]) {
         let failure = self.report.failure.unwrap_or_else(|| panic!("it ended cleanly, without {words:?}"));
         for word in words {
@@ -125,7 +125,7 @@ impl Outcome {
     }
 }
 
-/// The other output of components.
+/// The log of warnings and other text from components.
 struct Log(String);
 
 impl Observer for Log {
@@ -138,7 +138,7 @@ impl Observer for Log {
     }
 }
 
-/// Returns sample rate and samples of a WAV file.
+/// Returns the sample rate and the samples of a WAV file.
 pub fn wav(path: &Path) -> (u32, Vec<f32>) {
     let mut reader = hound::WavReader::open(path).unwrap();
     let spec = reader.spec();

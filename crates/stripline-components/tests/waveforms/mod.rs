@@ -19,7 +19,7 @@ use bench::{Bench, wav};
 use parent::{Parent, inherited};
 use stripline::component::Registry;
 
-/// Returns the stock components, and one of these tests.
+/// Returns the stock components, and a component of these tests.
 pub fn registry() -> Registry {
     stripline_components::registry().with::<Parent>()
 }
@@ -67,7 +67,7 @@ fn the_fm_waveform_plays_the_tune() {
             .ended();
         let (rate, audio) = wav(&bench.path("tune.wav"));
         assert_eq!((rate, audio.len()), (48_000, 8 * 48_000));
-        // A beat has 250 ms, and the shortest note half of that.
+        // A beat lasts 250 ms, and the shortest note half a beat.
         for beat in 0..31 {
             let at = 0.25 * f64::from(beat) + 0.01;
             let start = (at * 48e3) as usize;
@@ -137,7 +137,7 @@ fn adsb_frames_do_not_depend_on_packets_or_formats() {
     assert_eq!(run("source.format=cu8", "source.packet=1000"), reference);
     for format in ["source.format=cs8", "source.format=cs16", "source.format=cf32"] {
         let frames = run(format, "source.packet=65536");
-        // Samples of finer resolution have less noise: a frame more or less.
+        // Samples of finer resolution have less noise, so a few frames may differ.
         let (found, expected) = (frames.lines().count() as i64, reference.lines().count() as i64);
         assert!((found - expected).abs() <= 3, "{format}: {found}, not {expected}");
     }
@@ -146,7 +146,7 @@ fn adsb_frames_do_not_depend_on_packets_or_formats() {
 fn a_simulated_sky_keeps_time() {
     let bench = Bench::new();
     let report = bench.file("adsb.toml").set("source.duration_s=0.5").set("sink.table=false").run().ended();
-    // Not sooner than in real time; how much later depends on the machine.
+    // The run is not faster than real time. The delay beyond that depends on the machine.
     assert!(report.duration_s >= 0.49, "{} s", report.duration_s);
 }
 
@@ -183,7 +183,7 @@ fn recordings_are_played_and_recorded_as_they_are() {
         let recorded = play(&bench, &name, "b.out", &[&output, "player.repeat=3", "player.packet=777"]);
         assert_eq!(recorded, bytes.repeat(3), "{format}");
     }
-    // A file with half a sample is refused, and then played with `truncate_partial`.
+    // A file with an incomplete sample is refused, and then played with `truncate_partial`.
     std::fs::write(bench.path("odd.cs16"), [1; 11]).unwrap();
     let settings = ["player.output=cs16", "player.truncate_partial=true"];
     assert_eq!(play(&bench, "odd.cs16", "b.out", &settings), [1; 8]);
@@ -251,8 +251,8 @@ fn am_is_demodulated() {
     assert!((peak - 1.0).abs() < 0.05, "half modulated, twice as loud: {peak}");
 }
 
-/// Sends a tone of 10 kHz through a filter, decimated or not. Returns the settled peak at its
-/// output, and its rate.
+/// Sends a tone of 10 kHz through a filter, decimated or not. Returns the settled peak of the
+/// output, and the rate of the output.
 fn filtered(bench: &Bench, type_name: &str, properties: &str) -> (f32, u32) {
     let text = format!(
         r#"
@@ -294,7 +294,7 @@ fn the_magnitude_of_a_sine_is_its_amplitude() {
             bench.path("out.wav").display(),
         );
         bench.text(&text).threads().run();
-        // The stream's sample rate is passed on.
+        // The sample rate of the stream is passed on.
         let (rate, samples) = wav(&bench.path("out.wav"));
         assert_eq!((rate, samples.len()), (48_000, 24_000));
         assert!(samples.iter().all(|sample| (sample - expected).abs() < 1e-5), "{:?}", &samples[..4]);
@@ -360,7 +360,7 @@ fn throttle_and_tee_pass_on_what_they_get() {
         to = "three"
     "#;
     let report = bench.text(text).threads().run().ended();
-    // 10,000 samples at 50 ksample/s, less the last packet.
+    // 10,000 samples at 50 ksample/s, without the last packet.
     assert!((0.19..2.0).contains(&report.duration_s), "{} s", report.duration_s);
     for name in ["one.out", "three.out"] {
         assert_eq!(std::fs::read(bench.path(name)).unwrap(), bytes, "{name}");
@@ -409,7 +409,7 @@ fn a_stopped_sink_finishes_its_file() {
     let (rate, audio) = wav(&bench.path("audio.wav"));
     assert_eq!(rate, 240_000);
     let recorded = std::fs::metadata(bench.path("station.out")).unwrap().len();
-    // Both end with the same packet; how many came in that time depends on the machine.
+    // Both files end with the same packet. The number of packets depends on the machine.
     assert_eq!(audio.len() as u64, recorded / 8);
     assert_eq!(recorded % (8 * 4000), 0, "whole packets");
     assert!(recorded > 0);

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use stripline::component::{Component, ComponentSpec, Ports, Properties, PropertySpec};
 use stripline::{Error, Result};
 
-/// A component that writes to a file what a program that it starts inherits: the names of variables
-/// and the open descriptors.
+/// A component that starts a program, and writes the inheritance of the program to a file: the
+/// names of variables and the open descriptors.
 pub struct Parent {
     path: String,
 }
@@ -26,7 +26,7 @@ impl Component for Parent {
     }
 }
 
-/// Returns what a child of this process inherits: the names of variables, and open descriptors.
+/// Returns the names of variables and the open descriptors that a child of this process inherits.
 pub fn inherited() -> Result<String> {
     let mut child = Command::new("sh");
     child.args(["-c", "env | cut -d= -f1; ls -l /proc/self/fd"]).stdin(Stdio::null());

@@ -17,14 +17,14 @@ pub fn samples_of_every_type_are_played_and_recorded() {
     let bench = Bench::new();
     for name in TYPES {
         let size = Scalar::parse(name).unwrap().size();
-        // Numbers that are neither infinite nor none, also as floating point.
+        // Use numbers that are finite, also as floating point.
         let bytes: Vec<u8> = (0..300 * size).map(|n| (n * 7 % 60) as u8).collect();
         std::fs::write(bench.path(&format!("a.{name}")), &bytes).unwrap();
         let output = format!("player.output={name}");
         let settings = [&*output, "player.repeat=3", "player.packet=77"];
         assert_eq!(play(&bench, &format!("a.{name}"), "b.out", &settings), bytes.repeat(3), "{name}");
     }
-    // A sample that is cut off is refused, and then left out.
+    // An incomplete sample is refused, and then left out.
     std::fs::write(bench.path("odd.f64"), [1; 20]).unwrap();
     let settings = ["player.output=f64", "player.truncate_partial=true"];
     assert_eq!(play(&bench, "odd.f64", "b.out", &settings), [1; 16]);
@@ -65,7 +65,7 @@ pub fn packets_are_printed() {
         packet 4 sample 12 (3 samples): (0, 0) (0, 0) …\n\
         the sender has ended\n";
     let found = run("samples = 2, every = 2");
-    // The stream is called after its port.
+    // The stream has the name of the port.
     assert_eq!(found.lines().skip(1).collect::<Vec<_>>(), expected.lines().skip(1).collect::<Vec<_>>());
     assert!(found.starts_with("stream "), "{found}");
     assert_eq!(run("packets = 1").lines().filter(|line| line.starts_with("packet ")).count(), 1);
@@ -76,7 +76,7 @@ pub fn packets_are_printed() {
     assert_eq!(packet["values"], serde_json::json!([[0, 0], [0, 0], [0, 0]]));
 }
 
-/// Returns the printed lines of JSON of this event.
+/// Returns the printed JSON lines of this event.
 fn of(lines: &str, event: &str) -> Vec<Value> {
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter(|line| line["event"] == event).collect()
@@ -117,7 +117,7 @@ pub fn structures_and_messages_are_printed() {
     let bytes: u64 = packets.iter().map(|packet| packet["bytes"].as_u64().unwrap()).sum();
     assert_eq!(std::fs::metadata(&raw).unwrap().len(), bytes);
 
-    // The message [1, "a"], twice.
+    // The file has the message [1, "a"] twice.
     let path = bench.path("tune.slrec");
     let mut writer =
         RecordingWriter::create(&path, &RecordingInfo::new(TypeName::message("tune").unwrap())).unwrap();
@@ -145,8 +145,8 @@ pub fn structures_and_messages_are_printed() {
     bench.text(&recorded).run().failed(&["messages have no samples", "message/tune", "`print-sink`"]);
 }
 
-/// Plays a thousand samples from index 0 on, and a thousand from 1501 on, through a component.
-/// Returns index, time and values of each packet.
+/// Plays a thousand samples from index 0 on, and a thousand from index 1501 on, through a
+/// component. Returns the index, time and values of each packet.
 fn with_gap(component: &str) -> Vec<(u64, i64, Vec<f64>)> {
     let bench = Bench::new();
     let (path, lines) = (bench.path("gap.slrec"), bench.path("lines.txt"));
@@ -157,7 +157,7 @@ fn with_gap(component: &str) -> Vec<(u64, i64, Vec<f64>)> {
             let reason = stripline::GapReason::Overflow;
             writer.gap(&stripline::Gap { first: 1, packets: 2, samples: 501, reason }).unwrap();
         }
-        // A millisecond a sample, since a second of the epoch.
+        // A sample takes a millisecond. The first one is one second after the epoch.
         let time_ns = 1_000_000_000 + 1_000_000 * index as i64;
         let packet = RecordedPacket { sequence, sample_index: index, time_ns, received_ns: 0 };
         writer.packet(&packet, &floats(std::iter::repeat_n(1.0, 1000))).unwrap();
@@ -189,13 +189,13 @@ fn with_gap(component: &str) -> Vec<(u64, i64, Vec<f64>)> {
 }
 
 pub fn index_and_time_are_right_behind_a_gap() {
-    // Passed on as it was recorded.
+    // The packets are passed on as recorded.
     let packets = with_gap("{ type = 'throttle', properties = { rate = 1e9 } }");
     let found: Vec<_> = packets.iter().map(|(index, time, values)| (*index, *time, values.len())).collect();
     assert_eq!(found, [(0, 1_000_000_000, 1000), (1501, 2_501_000_000, 1000)]);
     let packets = with_gap("{ type = 'resampler', properties = { up = 3, down = 2 } }");
     let found: Vec<_> = packets.iter().map(|(index, time, values)| (*index, *time, values.len())).collect();
-    // Sample 2252 is at 1501 and a third.
+    // Output sample 2252 is at input sample 1501 1/3.
     assert_eq!(found, [(0, 1_000_000_000, 1500), (2252, 2_501_333_333, 1500)]);
     for (index, _, values) in &packets {
         assert!(values[0].abs() < 0.1, "from silence at {index}: {}", values[0]);
@@ -211,7 +211,7 @@ pub fn index_and_time_are_right_behind_a_gap() {
     }
 }
 
-/// Joins two files of a type with a component. Returns what comes out.
+/// Joins two files of a type with a component. Returns the output.
 fn joined(bench: &Bench, of: &str, component: &str, parts: [&[u8]; 2], packets: [usize; 2]) -> Vec<u8> {
     for (name, bytes) in ["one.in", "two.in"].into_iter().zip(parts) {
         std::fs::write(bench.path(name), bytes).unwrap();
@@ -280,7 +280,7 @@ pub fn streams_are_interleaved_and_merged() {
     let two: Vec<u8> = (0..1200u32).map(|n| 100 + (n % 100) as u8).collect();
     let interleaved = "{ type = 'multiplexer', properties = { mode = 'interleave', block = 3 } }";
     let found = joined(&bench, "s16", interleaved, [&one, &two], [70, 101]);
-    // Blocks of three samples of two bytes, of `one`, `two` and `two`.
+    // Blocks of three samples of two bytes, from `one`, `two` and `two`.
     let expected: Vec<u8> =
         one.chunks(6).zip(two.chunks(6)).flat_map(|(one, two)| [one, two, two].concat()).collect();
     assert_eq!(found, expected);
@@ -340,7 +340,7 @@ pub fn a_tone_keeps_its_frequency_at_another_rate() {
     bench.text(&text).run().ended();
     let (rate, audio) = wav(&bench.path("tone.wav"));
     assert_eq!((rate, audio.len()), (44_100, 22_050));
-    // One second has a thousand periods: half of them in the settled half of a second.
+    // A tone of 1 kHz has 450 periods in the settled 0.45 s.
     let settled = &audio[2205..];
     let crossings = settled.windows(2).filter(|two| two[0] < 0.0 && two[1] >= 0.0).count();
     assert!(crossings.abs_diff(450) <= 1, "{crossings} periods");
@@ -377,7 +377,8 @@ pub fn a_tone_is_found_in_its_bin() {
     let lines = std::fs::read_to_string(lines).unwrap();
     let stream = &of(&lines, "stream")[0]["stream"];
     assert_eq!((&stream["row_length"], &stream["axes"][0]["step"]), (&64.into(), &750.0.into()));
-    // 4800 samples: rows of ten spectra, each 32 samples after the one before; the last is begun.
+    // 4800 samples give rows of ten spectra, each 32 samples after the one before. The last row is
+    // incomplete.
     let rows = of(&lines, "packet");
     assert_eq!(rows.len(), 14);
     for (row, packet) in rows.iter().enumerate() {
@@ -385,7 +386,7 @@ pub fn a_tone_is_found_in_its_bin() {
         let levels: Vec<f64> =
             packet["values"].as_array().unwrap().iter().map(|level| level.as_f64().unwrap()).collect();
         let highest = (0..64).max_by(|a, b| levels[*a].total_cmp(&levels[*b])).unwrap();
-        // 6 kHz are eight bins above the middle.
+        // 6 kHz is eight bins above the middle.
         assert_eq!(highest, 40);
         assert!((levels[40] + 20.0).abs() < 0.01, "{}", levels[40]);
         assert!(levels[10] < -100.0, "{}", levels[10]);
@@ -403,17 +404,17 @@ pub fn the_spectrum_waveform_draws_its_station() {
     let mut reader = png::Decoder::new(file).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut pixels).unwrap();
-    // 1024 bins, 49 rows of five pixels, and room for the labels.
+    // 1024 bins, 49 rows of five pixels, and space for the labels.
     assert!(info.width > 1024 && info.height > 49 * 5, "{info:?}");
     let brightness = |x: usize, y: usize| {
         let at = (y * info.width as usize + x) * 3;
         pixels[at..at + 3].iter().map(|value| u32::from(*value)).sum::<u32>()
     };
-    // The station fills the middle of the band; its edges are noise.
+    // The station fills the middle of the band, and the edges are noise.
     let mean = |from: usize| (from..from + 50).map(|x| brightness(x, 100)).sum::<u32>() / 50;
     let (middle, edge) = (mean(72 + 487), mean(72 + 20));
     assert!(middle > edge + 50, "{middle} in the middle, {edge} at the edge");
-    // Without a row there is no picture.
+    // If there is no row, no picture is written.
     let path = format!("waterfall.path={}", bench.path("none.png").display());
     let job = bench.file("spectrum.toml").set("station.rate=0").set("waterfall.terminal=false");
     job.set("spectra.average=4096").set("station.duration_s=0.1").set(&path).run().ended();
