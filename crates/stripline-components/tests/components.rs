@@ -1,4 +1,4 @@
-//! The stock components in waveforms that run, over the real links.
+//! The stock components in running waveforms, over real links.
 //!
 //! The launcher starts this program again for the components, so it has its own `main`. A word on
 //! the command line selects the tests with that word in their names.

@@ -25,16 +25,16 @@ pub struct Candidate {
     pub sample: u64,
     /// Delay of the pulse relative to the start of this sample, in samples, 0 to 1.
     pub fraction: f32,
-    /// Power of the preamble's pulses in dB relative to full scale (a rotating phasor of amplitude
-    /// 1 has 0 dB).
+    /// Power of the pulses of the preamble in dB relative to full scale (a rotating phasor of
+    /// amplitude 1 has 0 dB).
     pub level_dbfs: f32,
-    /// Power of the pulses over the power between them, in dB.
+    /// Ratio of the power of the pulses to the power between them, in dB.
     pub snr_db: f32,
     /// Difference between the samples and the ideal samples of the bits. It is the mean squared
     /// difference of amplitudes over the squared amplitude of a pulse. 0 is perfect; noise has
     /// about 0.3.
     pub error: f32,
-    /// The bits, first received first. Beyond `length` they are zero.
+    /// The bits, with the first received bit first. The bits beyond `length` are zero.
     pub bytes: [u8; LONG_BYTES],
     /// Number of bytes: 7 or 14, according to the downlink format.
     pub length: u8,

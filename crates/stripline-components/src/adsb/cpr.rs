@@ -5,9 +5,9 @@
 
 use std::f64::consts::PI;
 
-/// Half of the number of latitude zones from pole to equator, times two: 15 in the even grid.
+/// The number of latitude zones from the equator to a pole, in the even grid.
 const ZONES: f64 = 15.0;
-/// Steps within a zone.
+/// The number of steps within a zone.
 const STEPS: f64 = 131_072.0;
 
 /// A point on Earth.

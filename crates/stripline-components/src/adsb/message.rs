@@ -50,9 +50,9 @@ pub enum Message {
 /// The velocity of an aircraft.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Velocity {
-    /// Speed over ground, or through the air, in knots, 0 to 5784.
+    /// Speed over ground or through the air, in knots, 0 to 5784.
     pub speed_kt: Option<f32>,
-    /// Track over ground, or heading, in degrees clockwise from north, 0 to 360 (exclusive).
+    /// Track over ground or heading, in degrees clockwise from north, 0 to 360 (exclusive).
     pub track_deg: Option<f32>,
     /// Climb in feet per minute, −32 640 to 32 640.
     pub vertical_rate_fpm: Option<i32>,
@@ -126,7 +126,7 @@ impl Message {
     #[must_use]
     pub fn of(frame: &Frame) -> Self {
         let bytes = frame.as_bytes();
-        // Bits 20 to 32 of every surveillance reply.
+        // The code is in bits 20 to 32 of every surveillance reply.
         let code = u16::from_be_bytes([bytes[2], bytes[3]]) & 0x1fff;
         match (frame.downlink_format(), frame.extended_message()) {
             (_, Some([a, b, c, d, e, f, g])) => {

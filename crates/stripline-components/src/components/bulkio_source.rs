@@ -105,7 +105,7 @@ impl StreamSource {
             self.output.set_stream(StreamInfo { sample_rate_hz, ..info });
             self.stream = Some(Arc::clone(&packet.stream));
         }
-        // An end of a stream may have no samples.
+        // The last packet of a stream may have no samples.
         let samples = packet.bytes.len() / self.sample_bytes;
         if samples == 0 {
             return Ok(());

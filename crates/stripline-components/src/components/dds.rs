@@ -8,7 +8,7 @@ use stripline::component::{InvalidProperties, Properties, PropertySpec, Value};
 use stripline::internal::{DdsEnclave, DdsPlace, DdsSampleType, DdsTerms, dds_has_security};
 use stripline::payload::TypeName;
 
-/// The types of samples, each with a type of the IDL.
+/// The types of samples, each with a type in the IDL.
 pub(super) const TYPES: [&str; 5] = ["cf32", "f32", "cs16", "s16", "u8"];
 /// Returns the names of the types, for a port.
 pub(super) fn type_names() -> Vec<TypeName> {
@@ -142,7 +142,7 @@ pub(super) fn terms(properties: &Properties) -> DdsTerms {
     }
 }
 
-/// Returns the type of the IDL for a type of samples; `None`: it is missing.
+/// Returns the IDL type for a type of samples; `None`: the IDL has no such type.
 pub(super) fn type_of(samples: &str) -> Option<DdsSampleType> {
     DdsSampleType::of_samples(samples)
 }

@@ -18,7 +18,7 @@ pub(super) struct Target {
     pub path: PathBuf,
     pub existing: Existing,
     pub durability: Durability,
-    /// Whether a full disk ends this component alone.
+    /// Whether a full disk ends only this component.
     pub ends_alone: bool,
 }
 

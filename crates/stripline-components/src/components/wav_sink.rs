@@ -182,7 +182,7 @@ struct AudioFile {
 }
 
 impl AudioFile {
-    /// Passes the audio on, to the system or to the disk.
+    /// Passes the audio on to the system or to the disk.
     fn pass(&mut self) -> Result<(), FormatError> {
         if self.timer.is_to_disk() { self.writer.sync_disk() } else { self.writer.flush() }?;
         self.timer.passed();

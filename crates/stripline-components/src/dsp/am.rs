@@ -101,7 +101,7 @@ mod tests {
 
     const RATE: f64 = 48e3;
 
-    /// Returns a carrier of magnitude `level`, off tune, with a 1 kHz tone of modulation index
+    /// Returns a detuned carrier of magnitude `level` with a 1 kHz tone of modulation index
     /// `index`.
     fn modulated(len: usize, level: f64, index: f64) -> Vec<Complex<f32>> {
         let at = |n: usize| {

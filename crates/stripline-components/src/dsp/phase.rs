@@ -40,7 +40,7 @@ impl Phase {
         (self.0 >> 11) as f64 / (TURN / 2048.0)
     }
 
-    /// Returns the phase after `samples` steps of size `self`: exact for any number.
+    /// Returns the phase after `samples` steps of size `self`, which is exact for any number.
     pub fn times(self, samples: u64) -> Self {
         Self(self.0.wrapping_mul(samples))
     }

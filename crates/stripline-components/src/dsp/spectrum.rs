@@ -35,7 +35,7 @@ pub enum SpectrumWindow {
     Blackman,
     /// Side lobes 92 dB down.
     BlackmanHarris,
-    /// Wide lines with an exact level, between two bins as well.
+    /// Wide lines with an exact level, even between two bins.
     FlatTop,
 }
 
@@ -93,7 +93,7 @@ impl FromStr for SpectrumWindow {
     }
 }
 
-/// Spectra of a stream: one for every `hop` samples.
+/// The spectra of a stream: one spectrum for every `hop` samples.
 ///
 /// A complex tone of magnitude 1 in the middle of a bin gives magnitude 1 there, and so does a real
 /// sine of amplitude 1. Bins are in the order of their frequencies: `size` bins from minus half the

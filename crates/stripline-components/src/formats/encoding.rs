@@ -27,7 +27,7 @@ impl Encoding {
         Self { scalar, is_big_endian: false, has_24_bits: false }
     }
 
-    /// Returns the layout of a SigMF datatype, as `ci16_le`.
+    /// Returns the layout of a SigMF datatype, for example `ci16_le`.
     pub(crate) fn of_sigmf(datatype: &str) -> Option<Self> {
         let (name, is_big_endian) = match (datatype.strip_suffix("_le"), datatype.strip_suffix("_be")) {
             (Some(name), _) => (name, false),
@@ -45,7 +45,7 @@ impl Encoding {
         Some(Self { is_big_endian, ..Self::raw(scalar) })
     }
 
-    /// Returns the layout of a type of numpy, as `<c8`.
+    /// Returns the layout of a numpy type, for example `<c8`.
     pub(crate) fn of_numpy(descr: &str) -> Option<Self> {
         let is_big_endian = match descr.get(..1)? {
             "<" | "|" => false,
@@ -109,7 +109,7 @@ impl Encoding {
     }
 }
 
-/// Returns the datatype of SigMF for a type, as `ci16_le`.
+/// Returns the SigMF datatype for a type, for example `ci16_le`.
 pub(crate) fn sigmf_name(scalar: Scalar, is_big_endian: bool) -> String {
     let letter = if scalar.is_complex() { 'c' } else { 'r' };
     let number = match scalar.number() {

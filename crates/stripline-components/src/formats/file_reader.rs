@@ -127,7 +127,7 @@ impl Contents {
 }
 
 impl FileReader {
-    /// Opens a file. The first read of a FIFO waits for its writer.
+    /// Opens a file. The first read of a FIFO waits for a writer.
     ///
     /// # Errors
     /// The file is missing, empty, or a directory.
@@ -364,7 +364,7 @@ impl FileReader {
         self.channels
     }
 
-    /// Returns the sample rate of each channel in Hz, if the file has it.
+    /// Returns the sample rate of each channel in Hz, if the file states it.
     pub fn sample_rate_hz(&self) -> Option<f64> {
         self.sample_rate_hz
     }
@@ -412,7 +412,7 @@ impl FileReader {
         }
     }
 
-    /// Returns index, time and frequency of the next sample.
+    /// Returns the index, time and frequency of the next sample.
     pub fn place(&self) -> FilePlace {
         let place = self.segments.place();
         FilePlace { sample_index: place.sample_index.saturating_mul(self.channels as u64), ..place }

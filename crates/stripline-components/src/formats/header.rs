@@ -11,7 +11,7 @@ use super::utc::seconds_of;
 
 /// The maximum number of chunks of a WAV file before the samples.
 const CHUNKS_MAX: u32 = 1000;
-/// The longest chunk that is read whole, in bytes; a longer one is skipped.
+/// The longest chunk that is read whole, in bytes; longer chunks are skipped.
 const CHUNK_BYTES_MAX: u64 = 64 << 10;
 /// The longest header of a numpy file, in bytes.
 const NUMPY_BYTES_MAX: usize = 64 << 10;

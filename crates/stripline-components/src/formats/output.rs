@@ -197,7 +197,7 @@ impl PassTimer {
     }
 }
 
-/// Checks that a file can be opened for writing, as far as that is possible without a change.
+/// Checks that a file can be opened for writing, as far as possible without changing it.
 ///
 /// # Errors
 /// The path is a folder, or the parent folder does not exist or is not writable. The name is too

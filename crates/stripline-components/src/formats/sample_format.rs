@@ -181,7 +181,7 @@ mod sealed {
 }
 
 /// A sample as stored in a file of one [`SampleFormat`], so that a file can be read without
-/// conversion. Sealed.
+/// conversion. The trait is sealed.
 ///
 /// ```
 /// use num_complex::Complex;

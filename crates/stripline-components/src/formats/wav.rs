@@ -23,7 +23,7 @@ pub enum WavEncoding {
 pub struct WavSettings {
     /// The sample rate in Hz, 1 to 10^8.
     pub sample_rate_hz: u32,
-    /// 1 (mono), 2 (stereo), or up to 256.
+    /// The number of channels: 1 (mono), 2 (stereo), or up to 256.
     pub channels: u16,
     /// The encoding of the samples.
     pub encoding: WavEncoding,

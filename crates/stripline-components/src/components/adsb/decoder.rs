@@ -71,7 +71,7 @@ impl Component for AdsbDecoder {
             if frames.is_empty() {
                 continue;
             }
-            // Another stream has another source or another centre frequency.
+            // A new stream has another source or another centre frequency.
             output.set_stream((**packet.stream()).clone());
             // A frame is smaller than a candidate, so the frames of one packet fit one packet.
             let mut place = output.loan(frames.len())?;
