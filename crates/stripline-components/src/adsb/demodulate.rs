@@ -172,7 +172,7 @@ impl<T: IqSample> Demodulator<T> {
             bits = more;
             let (best, error) = slicer.best();
             let format = (best >> (bits - 5)) as u8;
-            // NaN is not likely.
+            // An error of NaN counts as unlikely.
             let is_likely = error <= allowed * 2.0 * bits as f32;
             if !is_likely || !is_known_format(format) {
                 return;

@@ -97,7 +97,7 @@ impl SequenceSlicer {
                 (1, 1) => (&mut early, &mut late),
                 (0, 1) => (&mut both, &mut late),
                 (1, _) => (&mut none, &mut early),
-                // Both samples contribute to the same sums.
+                // A 0 after a 0: the late part of a pulse, then the early part of the next.
                 _ => {
                     late = (late.0 + halves[0], late.1 + 1.0);
                     early = (early.0 + halves[1], early.1 + 1.0);
