@@ -147,7 +147,7 @@ pub use packet::{Axis, Gap, GapReason, StreamInfo};
 /// # Ok::<(), stripline::Error>(())
 /// ```
 ///
-/// # What it generates
+/// # Generated items
 /// The trait itself is not changed. For a trait `Tuner` the attribute adds, with the trait's
 /// visibility:
 ///
@@ -164,7 +164,7 @@ pub use packet::{Axis, Gap, GapReason, StreamInfo};
 /// - The trait for `&T` and `Arc<T>` of any `T` with the trait. So a program can keep a reference
 ///   to an object that it serves.
 ///
-/// # What a trait may be
+/// # Traits
 /// The functions of the trait take `&self` (with [`Dispatch::Pool`](node::Dispatch::Pool), several
 /// run at once) and up to 16 arguments by value. A function that returns `Result<Reply, Error>` has
 /// its own error type; any other function has no errors ([`NoError`](call::NoError)). The name of
@@ -173,13 +173,13 @@ pub use packet::{Axis, Gap, GapReason, StreamInfo};
 /// Their documentation becomes the documentation of the client's functions, and clients of any kind
 /// can request it from servers ([`Operation::doc`](call::Operation::doc)).
 ///
-/// # What goes over the wire
+/// # On the wire
 /// A single argument is sent as the request, several arguments as a tuple, and no arguments as
 /// `()`. Arguments, replies and errors derive serde's `Serialize` and `Deserialize` and travel as
 /// CBOR, including a `Vec` of samples. [`Samples`](call::Samples) or [`Plain`](call::Plain), as the
 /// only argument or as the reply, travel as plain memory.
 ///
-/// # What cannot be a service
+/// # Limits
 /// The compiler reports the place and the remedy. A function that changes its object:
 ///
 /// ```compile_fail

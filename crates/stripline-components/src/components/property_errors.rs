@@ -80,7 +80,14 @@ mod tests {
             doing: "open",
             source: std::io::ErrorKind::PermissionDenied.into(),
         };
-        assert_eq!(InvalidProperties::from(file(denied)).remedy, "");
+        let remedy = "change its permissions, or name another file";
+        assert_eq!(InvalidProperties::from(file(denied)).remedy, remedy);
+        let failed = FormatError::Open {
+            path: "x.cu8".into(),
+            doing: "open",
+            source: std::io::ErrorKind::StorageFull.into(),
+        };
+        assert_eq!(InvalidProperties::from(file(failed)).remedy, "");
         let error = crate::dsp::FmDemodulator::new(240e3, -5.0).map(drop).unwrap_err();
         let invalid = InvalidProperties::from(setting(error));
         assert_eq!(invalid.property.as_deref(), Some("deviation"));

@@ -38,7 +38,7 @@ use crate::error::Error;
 /// too. The grammar and limits of the text are in `docs/layouts.md`. A structure beyond the limits
 /// causes a panic when a port of the type is made.
 ///
-/// # What cannot be a sample
+/// # Types that are no samples
 /// The compiler reports the place and the remedy. A structure that leaves the order of fields to
 /// the compiler:
 ///
@@ -153,7 +153,7 @@ pub use super::schema::Schema;
 /// `docs/layouts.md`. A type that is beyond the limits or contains itself causes a panic when a
 /// port of the type is made.
 ///
-/// # What has no schema
+/// # Types without a schema
 /// The compiler reports the place and the remedy. A generic type:
 ///
 /// ```compile_fail

@@ -116,7 +116,8 @@ fn what_is_clear_is_read() {
 
 #[test]
 fn broken_json_is_refused_with_its_place() {
-    refused("", &["line 1"]);
+    refused("", &["the file is empty"]);
+    refused("{", &["line 1"]);
     refused("[]", &["the key `global` is missing", "an object"]);
     refused(r#"{"global": {}, "captures": []}"#, &["core:datatype"]);
     refused(
