@@ -3,13 +3,14 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::waveform::File;
-use crate::common::{Run, run, send, stripline};
+use crate::common::{Run, run, send, stripline, wait_until};
 
 /// Writes a waveform with a tone with these properties, and a sink.
 fn tone(properties: &str, sink: &str) -> File {
@@ -303,46 +304,50 @@ fn what_standard_output_lacks_is_reported() {
     }
 
     let mut to_nowhere = std::process::Command::new(env!("CARGO_BIN_EXE_stripline"));
-    let done = to_nowhere
-        .args(["run", path.to_str().unwrap()])
-        .stdout(std::process::Stdio::null())
-        .output()
-        .unwrap();
+    let done = to_nowhere.args(["run", path.to_str().unwrap()]).stdout(Stdio::null()).output().unwrap();
     let printed = String::from_utf8_lossy(&done.stderr);
     assert!(printed.contains("sink found that standard output is /dev/null"), "{printed}");
 }
 
 #[test]
 fn a_stop_waits_for_packets_in_transit_as_long_as_receivers_take_them() {
-    let run_at = |rate: f64, more: &[&str]| {
-        let text = format!(
+    let at_rate = |rate: f64| {
+        File::new(&format!(
             "[component]\nsource = {{ type = 'null-source', properties = {{ packet = 8, output = 'u8' }} }}\n\
              slow = {{ type = 'throttle', properties = {{ rate = {rate:?} }} }}\n\
              sink = {{ type = 'file-sink', properties = {{ path = 'a.raw' }} }}\n\
              [[connection]]\nfrom = 'source'\nto = 'slow'\ndepth = 64\n\
              [[connection]]\nfrom = 'slow'\nto = 'sink'\n"
-        );
-        let file = File::new(&text);
-        let path = file.path("file.toml");
-        let done = run(&[&["run", path.to_str().unwrap(), "--duration", "0.1", "-q"], more].concat());
-        let written = size(&file.path("a.raw"));
-        (done, written)
+        ))
+    };
+    // Runs it until the queue is full, and stops it.
+    let stopped = |file: &File, options: &[&str]| {
+        let mut command = stripline();
+        command.args(["run", file.path("file.toml").to_str().unwrap(), "-q"]).args(options);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_until("the queue is full", || {
+            let links: Value = serde_json::from_str(&run(&["links", "--json"]).stdout).unwrap();
+            let list = |key: &str| links[key].as_array().unwrap().iter();
+            let is_own =
+                |pid: &Value| list("processes").any(|it| it["pid"] == *pid && it["parent"] == child.id());
+            list("waits").any(|wait| wait["port"] == "source.out" && is_own(&wait["pid"]))
+        });
+        send(child.id(), Signal::INT);
+        Run::of(child.wait_with_output().unwrap())
     };
     // The packets in the queue take longer than a stop waits for a receiver that takes no packets.
-    let (done, written) = run_at(64.0, &["--json", "-"]);
-    done.says(0, &[]);
-    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    let file = at_rate(64.0);
+    let result = file.path("result.json");
+    stopped(&file, &["--output", result.to_str().unwrap()]).says(0, &[]);
+    let report: Value = serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap();
     let sent = report["connections"][0]["sent"].as_u64().unwrap();
     let counts = ["packets", "sent", "unaccounted"].map(|name| report["connections"][1][name].as_u64());
     assert!(sent >= 64, "{report}");
-    assert_eq!((counts, written), ([Some(sent), Some(sent), Some(0)], 8 * sent));
+    assert_eq!((counts, size(&file.path("a.raw"))), ([Some(sent), Some(sent), Some(0)], 8 * sent));
 
     // Here the receiver takes no packet for that time.
-    let (done, _) = run_at(1.0, &[]);
-    done.says(
-        0,
-        &["warning: source.out -> slow.in: ", "sent are not accounted for (the receiver ended before"],
-    );
+    let lost = ["warning: source.out -> slow.in: ", "sent are not accounted for (the receiver ended before"];
+    stopped(&at_rate(1.0), &[]).says(0, &lost);
 }
 
 #[test]
