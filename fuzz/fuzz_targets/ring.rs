@@ -63,8 +63,8 @@ fuzz_target!(|data: &[u8]| {
         Memory::poke(&*memory.control, usize::from(choices.byte()), choices.number());
     }
     let cursors = memory.cursors.each_ref().map(|cursor| NonNull::from(&**cursor));
-    // SAFETY: the memory is valid as above, and each reader has a cursor of its own. Bytes borrowed
-    // by a blocking reader are not changed meanwhile.
+    // SAFETY: the memory is valid as above, and each reader has a cursor of its own. Bytes are not
+    // changed while a blocking reader borrows them.
     let reader = unsafe { Reader::new(control, bytes, CAPACITY, cursors[0], reader_mode) };
     let Ok(mut reader) = reader else { return };
     // SAFETY: the cursors outlive the writer.

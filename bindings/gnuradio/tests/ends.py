@@ -78,7 +78,7 @@ class Ends(unittest.TestCase):
                     self.assertEqual(process.stdout.readline(), "sent 500\n")
                 self.assertTrue(ended(graph))
                 self.assertEqual(found.data(), list(range(500 * 600)))
-                # The description of the stream is there once.
+                # The description of the stream has arrived once.
                 rows = [(tag.offset, pmt.symbol_to_string(tag.key), pmt.to_double(tag.value)) for tag in found.tags()]
                 self.assertEqual(rows, [(0, "rx_rate", 2.5e5)])
 

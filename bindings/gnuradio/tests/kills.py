@@ -79,7 +79,7 @@ class Kept(gr.sync_block):
         self.gaps = open(FOLDER / f"gaps-{os.getpid()}", "w", buffering=1)
 
     def work(self, inputs, outputs):
-        # A gap is there before the items behind it.
+        # A gap is reported before the items behind it.
         for tag in self.get_tags_in_window(0, 0, len(inputs[0]), pmt.intern("gap")):
             gap = pmt.to_python(tag.value)
             print(tag.offset, gap["packets"], gap["samples"], gap["reason"], file=self.gaps)

@@ -1,5 +1,4 @@
-"""A component: the decoder of waveforms/adsb.toml in Python. It returns the same frames as the
-stock decoder.
+"""A component: the decoder of waveforms/adsb.toml in Python. It returns the stock decoder's frames.
 
     [component.decoder]
     exec = ["python3", "adsb_decoder.py"]
@@ -63,8 +62,7 @@ class AdsbDecoder(stripline.Component, name="adsb-decoder"):
     aircraft = stripline.integer_property(0, "addresses stored now", read_only=True)
 
     def __init__(self) -> None:
-        # By address: the time of the last confirmation, and the interrogator's code and the time of
-        # the last reply.
+        # By address: the time of the last confirmation; code and time of the last reply.
         self.confirmed: dict[int, int] = {}
         self.replies: dict[int, tuple[int, int]] = {}
         self.recent: deque[tuple[int, int, bytes]] = deque(maxlen=32)

@@ -1,4 +1,4 @@
-//! Numpy arrays over memory of the library, and arrays of the program that it sends.
+//! Numpy arrays over the library's memory, and numpy arrays that a program sends.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -14,14 +14,14 @@ use stripline::payload::SampleType;
 
 use crate::error;
 
-/// The samples of a port: the type for the library, and the type for numpy.
+/// The sample type of a port, as the library and as numpy describe it.
 pub struct ArrayType {
     pub samples: SampleType,
     dtype: Py<PyArrayDescr>,
 }
 
 impl ArrayType {
-    /// Reads the type of samples from an object that a program gives.
+    /// Reads the sample type from an object that a program passes.
     pub fn resolve(given: &Bound<'_, PyAny>) -> PyResult<Self> {
         static RESOLVE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let py = given.py();
@@ -38,7 +38,7 @@ impl ArrayType {
         Ok(Self { samples, dtype: dtype.unbind() })
     }
 
-    /// Returns numpy's name of the type.
+    /// Returns the type as a dtype of numpy.
     pub fn dtype<'py>(&self, py: Python<'py>) -> Bound<'py, PyArrayDescr> {
         self.dtype.bind(py).clone()
     }
@@ -47,11 +47,11 @@ impl ArrayType {
         Self { samples: self.samples.clone(), dtype: self.dtype.clone_ref(py) }
     }
 
-    /// Returns a read-only array over samples that `base` keeps.
+    /// Returns a read-only array over samples that `base` keeps alive.
     ///
     /// # Safety
-    /// `data` must have `samples` samples, aligned for their type. They must stay, and must not
-    /// change, for as long as `base` lives.
+    /// The caller must pass the address of `samples` samples, aligned for their type. The samples
+    /// must stay valid and must not change as long as `base` lives.
     pub unsafe fn view<'py>(
         &self,
         data: *const u8,
@@ -63,20 +63,20 @@ impl ArrayType {
         // The array is read-only. Numpy does not make it writable later, because `base` has no
         // writable buffer.
         let array = self.make(py, samples, data, NPY_ARRAY_CARRAY_RO)?;
-        // SAFETY: the array does not have a base yet; the reference to `base` is given away.
+        // SAFETY: the array has no base yet. Numpy takes over the reference to `base`.
         let done = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base.into_ptr()) };
         if done != 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
     }
 
-    /// Returns a writable array over the first samples of an array of this type.
+    /// Returns a writable array over the first `samples` samples of an array of this type.
     pub fn first<'py>(
         &self,
         array: &Bound<'py, PyUntypedArray>,
         samples: usize,
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
         let samples = samples.min(array.len());
-        // SAFETY: the array has at least as many samples, and the part keeps it. The program may
-        // write them.
+        // SAFETY: the array has at least `samples` samples, and the part keeps it alive. The
+        // program may write to them.
         let part = unsafe { self.view(data_of(array), samples, array.clone().into_any())? };
         set_writable(&part, true);
         Ok(part)
@@ -98,8 +98,8 @@ impl ArrayType {
             return Err(error::argument(format!("{samples} samples are too many")));
         };
         let dtype = self.dtype.clone_ref(py).into_ptr();
-        // SAFETY: the array has one dimension and no strides; the reference to `dtype` is given
-        // away. The result is a new reference, or null with an exception.
+        // SAFETY: the array has one dimension and no strides. Numpy takes over the reference to
+        // `dtype`. The result is a new reference, or null with an exception.
         unsafe {
             let array = PY_ARRAY_API.PyArray_NewFromDescr(
                 py,
@@ -116,18 +116,20 @@ impl ArrayType {
         }
     }
 
-    /// Returns whether an array is unchanged since [`ArrayType::empty`] made it, with room for
-    /// `samples` samples. A program may have given it another shape, or other memory.
+    /// Returns whether an array still has one dimension and this type, and room for `samples`
+    /// samples. The program may have given the array another shape or other memory since
+    /// [`ArrayType::empty`] made it.
     pub fn has_room(&self, array: &Bound<'_, PyUntypedArray>, samples: usize) -> bool {
         array.ndim() == 1 && array.len() >= samples && array.dtype().is(self.dtype.bind(array.py()))
     }
 
-    /// Returns the memory of an array that can be sent.
+    /// Checks that an array can be sent, and returns the memory.
     pub fn bytes_of(&self, given: &Bound<'_, PyAny>, topic: &str) -> PyResult<Bytes> {
         Ok(self.checked(given, topic, 1)?.0)
     }
 
-    /// Returns the memory of an array with packets as rows, and the number of rows.
+    /// Checks that an array with one packet in each row can be sent, and returns the memory and the
+    /// number of rows.
     pub fn rows_of(&self, given: &Bound<'_, PyAny>, topic: &str) -> PyResult<(Bytes, usize)> {
         self.checked(given, topic, 2)
     }
@@ -185,7 +187,7 @@ fn is_masked(array: &Bound<'_, PyAny>) -> PyResult<bool> {
     array.is_instance(MASKED.import(array.py(), "numpy.ma", "MaskedArray")?)
 }
 
-/// The memory of an array.
+/// The memory of an array or of an encoded message.
 #[derive(Clone, Copy)]
 pub struct Bytes {
     pub start: *mut u8,
@@ -193,16 +195,16 @@ pub struct Bytes {
     pub samples: usize,
 }
 
-// SAFETY: a user keeps the array, which keeps the memory.
+// SAFETY: the user of `Bytes` keeps the owner of the memory alive.
 unsafe impl Send for Bytes {}
 // SAFETY: as above; the memory is only read.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
-    /// Returns the memory of part `index`, if the array is divided into parts of `length` bytes.
+    /// Returns part `index` of the memory when it is divided into parts of `length` bytes.
     pub fn part(self, index: usize, length: usize) -> Self {
         let start = (index * length).min(self.length);
-        // SAFETY: the pointer stays within the memory, or points to the end.
+        // SAFETY: the pointer stays within the memory, or points to the end of it.
         let place = unsafe { self.start.add(start) };
         Self { start: place, length: length.min(self.length - start), samples: 0 }
     }
@@ -211,29 +213,30 @@ impl Bytes {
     /// is a mix of old and new bytes.
     ///
     /// # Safety
-    /// The array must live, and must not have been resized. `place` must be other memory.
+    /// The caller must keep the memory alive; an array must not have been resized. `place` must not
+    /// overlap the memory.
     pub unsafe fn copy_to(self, place: &mut [u8]) {
         let length = self.length.min(place.len());
-        // SAFETY: both have that length; the caller promises the rest.
+        // SAFETY: both sides have at least `length` bytes; the caller promises the rest.
         unsafe { ptr::copy_nonoverlapping(self.start, place.as_mut_ptr(), length) };
     }
 }
 
 /// Returns the first byte of an array.
 fn data_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
-    // SAFETY: the array is a numpy array. The first members are the same in all versions.
+    // SAFETY: the array is a numpy array. The first members are the same in all numpy versions.
     unsafe { (*array.as_ptr().cast::<PyArrayObject>()).fields.data.cast() }
 }
 
-/// Returns the memory of an array that this module has made with [`ArrayType::empty`].
+/// Returns the memory of an array that [`ArrayType::empty`] made.
 pub fn place_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
     data_of(array)
 }
 
-/// Makes an array read-only, or writable again. This module must have made the array, over memory
-/// that the program owns.
+/// Makes an array read-only, or writable again. The array must come from this module, and the
+/// program must own the memory.
 pub fn set_writable(array: &Bound<'_, PyUntypedArray>, is_writable: bool) {
-    // SAFETY: as in `data_of`; numpy's own function does the same.
+    // SAFETY: as in `data_of`. Numpy's own function sets the flag in the same way.
     let flags = unsafe { &mut (*array.as_ptr().cast::<PyArrayObject>()).fields.flags };
     match is_writable {
         true => *flags |= NPY_ARRAY_WRITEABLE,

@@ -76,7 +76,7 @@ pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requ
                 let samples = made.as_ref().map_or(0, |made| made.bytes.samples);
                 let mut loan = output.loan(samples)?;
                 if let Some(made) = &made {
-                    // SAFETY: `made` keeps the array, and a loan is other memory.
+                    // SAFETY: `made` keeps the array alive, and a loan does not overlap it.
                     unsafe { made.bytes.copy_to(&mut loan) };
                 }
                 loan.send_like(&packet)?;

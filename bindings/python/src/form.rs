@@ -42,7 +42,7 @@ impl Form {
         let Self::Samples(array) = self else { return value::encode(value, what) };
         let bytes = array.bytes_of(value, what)?;
         let mut copy = vec![0; bytes.length];
-        // SAFETY: `value` keeps the array, and the copy is other memory.
+        // SAFETY: `value` keeps the array alive, and the copy does not overlap it.
         unsafe { bytes.copy_to(&mut copy) };
         Ok(copy)
     }

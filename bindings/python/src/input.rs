@@ -34,7 +34,7 @@ impl Input {
         self.requests.iter().for_each(|requests| requests.serve());
     }
 
-    /// Waits for a packet, until the deadline at the latest.
+    /// Waits for a packet, at most until the deadline.
     pub fn wait(
         &mut self,
         py: Python<'_>,

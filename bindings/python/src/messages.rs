@@ -1,4 +1,4 @@
-//! Publishers and subscribers of messages, as Python values.
+//! Publishers and subscribers of messages. A message is a Python value.
 
 use std::sync::Arc;
 
@@ -38,14 +38,14 @@ fn bytes_type(py: Python<'_>) -> PyResult<ArrayType> {
     made.map(|made| made.clone_ref(py))
 }
 
-/// The sender of messages on a topic. A message is a value of a type that `stripline` can encode.
+/// A sender of messages on a topic. A message is a value of a type that `stripline` can encode.
 ///
 /// Made by `Node.message_publisher`. A message is a dict, list, tuple, str, int, float, bool, None,
 /// bytes, complex, a dataclass, an array of numbers, or a nested value of these types. A value that
 /// cannot be sent is a `UsageError` that names the place, and nothing is sent.
 ///
-/// `finish` ends the stream, as the end of a `with` block does. Only one thread at a time may use
-/// it.
+/// `finish` ends the stream, and so does the end of a `with` block. Only one thread at a time may
+/// use a publisher.
 #[pyclass(frozen, module = "stripline")]
 pub struct MessagePublisher {
     port: Publisher,
@@ -62,13 +62,13 @@ impl MessagePublisher {
         Ok(Self { port, what })
     }
 
-    /// Returns the output of a component.
+    /// Returns the publisher for an output of a component.
     pub fn of_component(py: Python<'_>, publisher: RustPublisher<Dynamic>, port: &str) -> PyResult<Self> {
         let what = format!("the message for port `{port}`");
         Ok(Self { port: Publisher::of_component(publisher, port.into(), bytes_type(py)?), what })
     }
 
-    /// Returns the sending end of an input, for a test.
+    /// Returns the publisher with which a test sends to an input of a component.
     pub fn of_harness(py: Python<'_>, publisher: RustPublisher<Dynamic>, port: &str) -> PyResult<Self> {
         let what = format!("the message for port `{port}`");
         Ok(Self { port: Publisher::of_harness(publisher, port.into(), bytes_type(py)?), what })
@@ -147,7 +147,7 @@ impl MessagePublisher {
         self.port.finish(py, timeout)
     }
 
-    /// Leaves the stream without an end: receivers wait for another publisher.
+    /// Leaves the stream without ending it: receivers wait for another publisher.
     fn abandon(&self) -> PyResult<()> {
         self.port.abandon()
     }
@@ -171,13 +171,12 @@ impl MessagePublisher {
     }
 }
 
-/// The receiver of the messages of a topic, from every publisher of the topic. Made by
-/// `Node.message_subscriber`.
+/// A receiver of the messages from all publishers of a topic. Made by `Node.message_subscriber`.
 ///
 /// `for message in subscriber` ends with the stream, and so does `async for`. Each item is a
-/// `Message`. A message that cannot be read raises a `DecodeError`, and the next receive continues
-/// with the next message. A sender that waits for it gets the reason. Only one thread at a time may
-/// use a subscriber.
+/// `Message`. A message that cannot be read raises a `DecodeError`, and the next call continues
+/// with the next message. A sender that waits for the message (scope `target`) gets the reason.
+/// Only one thread at a time may use a subscriber.
 #[pyclass(frozen, module = "stripline")]
 pub struct MessageSubscriber {
     port: Subscriber,
@@ -200,7 +199,7 @@ impl MessageSubscriber {
         Ok(Self { port })
     }
 
-    /// Returns the input of a component.
+    /// Returns the subscriber for an input of a component.
     pub fn of_component(
         py: Python<'_>,
         holding: Holding<Dynamic>,
@@ -217,7 +216,7 @@ impl MessageSubscriber {
     }
 }
 
-/// Returns the message of a packet, and gives the memory of the packet back.
+/// Decodes the message in a packet, and gives the packet's memory back.
 fn message<'py>(py: Python<'py>, packet: &Packet) -> PyResult<Bound<'py, PyAny>> {
     static MESSAGE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let held = packet.held_packet()?;
@@ -250,9 +249,9 @@ impl MessageSubscriber {
         self.port.senders()
     }
 
-    /// Waits for the next message and returns it, within `timeout` seconds, or without a limit.
-    ///
-    /// Raises `TimeoutError` after the timeout, and `EndOfStream` after every sender has ended.
+    /// Waits for the next message and returns it. Raises `TimeoutError` if no message arrives
+    /// within `timeout` seconds; None waits without a limit. Raises `EndOfStream` after every
+    /// sender has ended the stream.
     #[pyo3(signature = (timeout=None))]
     fn receive<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         match self.port.next(py, waits::deadline(timeout)?)? {
@@ -266,7 +265,7 @@ impl MessageSubscriber {
         }
     }
 
-    /// Returns the next message if one has arrived, otherwise None. Raises the exceptions of
+    /// Returns the next message if one has arrived, otherwise None. Raises the same exceptions as
     /// `receive`.
     fn try_receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let packet = self.port.try_receive(py)?;
@@ -279,12 +278,13 @@ impl MessageSubscriber {
         self.port.refusals(py)
     }
 
-    /// Returns the gap at the very end of the stream; None if nothing was missing.
+    /// Returns the gap between the last received message and the end of the stream; None if nothing
+    /// was missing there.
     fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.port.gap_at_end(py)
     }
 
-    /// Returns a descriptor for `select`, `poll` or a toolkit, like `Subscriber.fileno`.
+    /// Returns a file descriptor for `select`, `poll` or a toolkit, like `Subscriber.fileno`.
     fn fileno(&self) -> PyResult<i32> {
         self.port.fileno()
     }

@@ -19,14 +19,14 @@ pub struct Shared {
     pub streams: StreamCache,
 }
 
-/// The object that keeps the memory of a packet for the arrays: their `base`.
+/// The object that keeps the memory of a packet alive for the arrays: their `base`.
 #[pyclass(frozen, module = "stripline._stripline", name = "_Samples")]
 struct Samples {
     _held: Arc<HeldPacket<Dynamic>>,
 }
 
-/// Returns a read-only array over some samples of a packet. The array keeps the memory of the
-/// packet.
+/// Returns a read-only array over some samples of a packet. The array keeps the memory of
+/// the packet alive.
 pub fn part_of<'py>(
     py: Python<'py>,
     array: &ArrayType,

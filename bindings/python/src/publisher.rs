@@ -27,10 +27,11 @@ const COPIED_WITH_LOCK_MAX: usize = 256 << 10;
 /// for the current turn.
 const BUFFERS_MAX: usize = 2;
 
-/// The sender of packets of samples on a topic.
+/// A sender of packets of samples on a topic.
 ///
-/// `finish` ends the stream, as the end of a `with` block does. A publisher that is dropped without
-/// it abandons its stream, with a `ResourceWarning`. Only one thread at a time may use a publisher.
+/// `finish` ends the stream, and so does the end of a `with` block. A publisher that is dropped
+/// without it abandons its stream, with a `ResourceWarning`. Only one thread at a time may use a
+/// publisher.
 #[pyclass(frozen, module = "stripline")]
 pub struct Publisher {
     topic: String,
@@ -161,15 +162,15 @@ impl Publisher {
         self.port.with(&self.topic, use_it)
     }
 
-    /// Sends the bytes of an array that the caller keeps. Without `may_wait`, it does not wait for
-    /// room.
+    /// Sends the bytes of an array that the caller keeps alive. Without `may_wait`, it does not
+    /// wait for room.
     pub fn transmit(&self, py: Python<'_>, bytes: Bytes, stamps: &Stamps, may_wait: bool) -> PyResult<()> {
         self.with(|port| {
             let is_acknowledged = self.is_acknowledged || stamps.is_acknowledged();
             if !is_acknowledged && bytes.length <= COPIED_WITH_LOCK_MAX {
                 match port.publisher.try_loan(bytes.samples) {
                     Ok(mut loan) => {
-                        // SAFETY: the caller keeps the array, and a loan is other memory.
+                        // SAFETY: the caller keeps the array alive, and a loan does not overlap it.
                         unsafe { bytes.copy_to(&mut loan) };
                         return stamps.send(loan).map_err(error::raised);
                     }
@@ -383,7 +384,7 @@ impl Publisher {
                 // The packets before a signal are sent.
                 let sent = usize::try_from(publisher.sequence() - first).unwrap_or(rows);
                 publisher.send_many(rows.saturating_sub(sent), samples, |index, place| {
-                    // SAFETY: the caller keeps the array, and the place is other memory.
+                    // SAFETY: the caller keeps the array alive, and the place does not overlap it.
                     unsafe { bytes.part(sent + index, place.len()).copy_to(place) };
                 })
             })

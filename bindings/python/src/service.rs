@@ -30,7 +30,7 @@ pub struct ServerCore {
     state: Mutex<State>,
 }
 
-/// The exception of a handler that ends the server.
+/// The exception with which a handler ends the server.
 #[derive(Default)]
 struct Ending {
     raised: Mutex<Option<PyErr>>,

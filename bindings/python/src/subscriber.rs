@@ -36,7 +36,7 @@ pub struct Subscriber {
 
 struct Port {
     input: Input,
-    /// An error that came after packets that were returned together.
+    /// An error that occurred after packets that were returned together.
     deferred: Option<Error>,
     /// Senders that are found are connected while the node exists.
     _node: Option<Arc<NodeHandle>>,
@@ -97,7 +97,7 @@ impl Subscriber {
         PACKETS.import(receiver.py(), "stripline._aio", "AsyncPackets")?.call1((receiver,))
     }
 
-    /// Returns the next packet, until the deadline at the latest.
+    /// Waits for the next packet, at most until the deadline, and returns it.
     pub fn next(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<Packet>> {
         let found = self.with(|port| {
             port.input.serve();
@@ -182,10 +182,9 @@ impl Subscriber {
         self.with(|port| Ok(port.input.holding.held()))
     }
 
-    /// Waits for the next packet and returns it, within `timeout` seconds, or without a limit.
-    ///
-    /// Raises `TimeoutError` after the timeout, `EndOfStream` after every sender has ended, and
-    /// `TooManyHeldError` if `hold` packets are in use.
+    /// Waits for the next packet and returns it. Raises `TimeoutError` if no packet arrives within
+    /// `timeout` seconds; None waits without a limit. Raises `EndOfStream` after every sender has
+    /// ended the stream, and `TooManyHeldError` if `hold` packets are in use.
     #[pyo3(signature = (timeout=None))]
     fn receive(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Packet> {
         match self.next(py, waits::deadline(timeout)?)? {
@@ -199,7 +198,7 @@ impl Subscriber {
         }
     }
 
-    /// Returns the next packet if one has arrived, otherwise None. Raises the exceptions of
+    /// Returns the next packet if one has arrived, otherwise None. Raises the same exceptions as
     /// `receive`.
     pub fn try_receive(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
         let found = self.with(|port| {
@@ -247,7 +246,8 @@ impl Subscriber {
         stream::refusal_objects(py, refused)
     }
 
-    /// Returns the gap at the very end of the stream; None if nothing was missing.
+    /// Returns the gap between the last received packet and the end of the stream; None if nothing
+    /// was missing there.
     pub fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = self.with(|port| Ok(port.input.holding.gap_at_end()))?;
         stream::gap_object(py, gap.as_ref())

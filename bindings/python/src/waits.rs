@@ -4,7 +4,7 @@
 //! handler writes to a pipe (`signal.set_wakeup_fd`), on whichever thread it runs. A thread of this
 //! module reads the pipe and wakes the wait. Then the main thread runs the Python handlers, and
 //! continues to wait unless one of them raises. If the program had set a descriptor, it is restored
-//! after each wait, and gets the bytes that came in between.
+//! after each wait, and gets the bytes that arrived in between.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -409,7 +409,8 @@ impl WindowedSubscriber {
         stream::refusal_objects(py, refused)
     }
 
-    /// Returns the gap at the very end of the stream; None if nothing was missing.
+    /// Returns the gap between the last received packet and the end of the stream; None if nothing
+    /// was missing there.
     fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = self.with(|port| Ok(joined(port.gap, port.input.holding.gap_at_end())))?;
         stream::gap_object(py, gap.as_ref())

@@ -61,7 +61,7 @@ pub struct Sri {
     pub yunits: i16,
     /// 0 for scalar samples, 1 for complex samples.
     pub mode: i16,
-    /// Whether a receiver without room makes the sender wait.
+    /// Whether a receiver that has no room makes the sender wait.
     pub blocking: u8,
 }
 

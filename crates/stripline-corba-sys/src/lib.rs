@@ -20,7 +20,7 @@ pub mod bulkio;
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// The place for a message that ends with a zero byte.
+/// The buffer for a NUL-terminated message.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Text {
@@ -64,7 +64,7 @@ pub struct Socket {
 }
 
 unsafe extern "C" {
-    /// Returns the version of omniORB, a text that stays valid.
+    /// Returns the version of omniORB, as a string that stays valid.
     pub fn stripline_corba_version() -> *const c_char;
 
     /// Returns the maximum size of a GIOP message in bytes, once the ORB is running.

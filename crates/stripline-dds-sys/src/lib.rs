@@ -99,7 +99,7 @@ unsafe extern "C" {
     pub fn stripline_dds_message(code: i32) -> *const c_char;
     /// Passes the lines that Cyclone DDS would print to a function.
     pub fn stripline_dds_set_log(log: Log);
-    /// Returns the file of the library, a text that stays valid; null if unknown.
+    /// Returns the file of the library, as a string that stays valid; null if unknown.
     pub fn stripline_dds_library() -> *const c_char;
     /// Creates a domain of that number in this process, with a participant. The properties are
     /// null, or pairs of names and values that end with a pair of nulls.

@@ -45,7 +45,7 @@ pub const CAPACITY_MIN: usize = if cfg!(loom) { 256 } else { 4096 };
 pub const CAPACITY_MAX: usize = 1 << 31;
 /// Frames start at multiples of this many bytes.
 pub const LINE: usize = 64;
-/// Bytes of the header of a frame. The first word of the header is the commit word.
+/// The size of a frame's header in bytes. The first word of the header is the commit word.
 pub const HEADER: usize = 16;
 
 /// Positions and counts above this limit are refused, so that no sum of positions can overflow. At

@@ -24,9 +24,9 @@ const AHEAD: u64 = 1024;
 /// on a machine where a line takes 250 ns: with six lines a frame takes twice as long as with five.
 const AHEAD_OF_LINES: u64 = 5 * LINE as u64;
 /// The smallest ring, in bytes, in which lines are prefetched. In a smaller ring the lines are
-/// still in the reader's caches from the lap before, and more requests would delay the requests for
-/// the frame itself. Measured: in rings of 256 KiB, a call of 64 bytes takes half as long without
-/// prefetching.
+/// still in the reader's caches from the previous lap, and more requests would delay the requests
+/// for the frame itself. Measured: in rings of 256 KiB, a call of 64 bytes takes half as long
+/// without prefetching.
 const CLAIMED_FROM: usize = 1 << 20;
 pub use sleepers::Sleeper;
 
@@ -118,7 +118,7 @@ pub enum Mode {
 /// The distance by which a reader is behind the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// Bytes of the ring, including headers and padding.
+    /// The size of the ring in bytes, including headers and padding.
     pub bytes: u64,
     /// Number of frames.
     pub frames: u64,

@@ -326,8 +326,9 @@ fn reader_count(behind: u64) -> [u8; 8] {
     (START_COUNT + behind).to_le_bytes()
 }
 
-/// Checks a writer that sleeps without room, and a reader that keeps the first frame until it has
-/// read all others. The reader sleeps only while it keeps so little that the writer has room.
+/// Checks a writer that sleeps because it has no room, and a reader that keeps the first frame
+/// until it has read all others. The reader sleeps only while it keeps so little that the writer
+/// has room.
 #[test]
 fn a_writer_is_woken_by_a_reader_that_keeps_frames() {
     keeping_reader(true);

@@ -48,7 +48,7 @@ impl Heartbeat {
     /// Records the present step.
     pub fn beat(&self, doing: String) {
         *self.doing.lock().unwrap_or_else(PoisonError::into_inner) = doing;
-        // Relaxed: the reader only compares the number with the one before.
+        // Relaxed: the reader only compares the number with the previous number.
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 

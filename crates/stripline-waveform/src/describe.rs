@@ -34,7 +34,7 @@ const PANIC_LINES_MAX: usize = 10;
 const PANIC_CODE: i32 = 101;
 /// The maximum number of transports of an executable.
 const TRANSPORTS_MAX: usize = 64;
-/// Bytes of the standard error that are kept.
+/// The maximum number of bytes of the standard error that are kept.
 const STDERR_BYTES_MAX: usize = 16 << 10;
 
 /// Runs `executable --describe`, without standard input and for at most 20 seconds, and reads the

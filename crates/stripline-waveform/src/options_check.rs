@@ -65,7 +65,7 @@ fn drops_and_is_awaited(link: &ResolvedConnection, strongest: &ResolvedConnectio
             ),
             "write overflow = \"block\"",
         ),
-        // The dropped packet was in the queue before, so the send of that packet had succeeded.
+        // The dropped packet was already in the queue, so the send of that packet had succeeded.
         _ if overflow == Overflow::DropOldest => return,
         _ => (
             format!("with overflow = \"{overflow}\" and scope = \"server\", a full queue fails the send"),

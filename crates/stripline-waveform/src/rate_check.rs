@@ -194,7 +194,7 @@ pub(super) fn takes_one_rate(spec: &ComponentSpec, properties: &CheckedPropertie
 }
 
 /// Returns a fact about each of `count` components, as far as it follows from facts about the
-/// components before. `fact` gets the index of a component and all facts already found.
+/// preceding components. `fact` gets the index of a component and all facts already found.
 pub(super) fn carried_on<T: Clone>(
     count: usize,
     fact: impl Fn(usize, &[Option<T>]) -> Option<T>,

@@ -696,7 +696,7 @@ impl<'r, 't> TableReader<'r, 't> {
         unknown.map(|key| self.name(key)).collect()
     }
 
-    /// Reports keys that the table may not have. All allowed keys must have been read before.
+    /// Reports keys that the table may not have. All allowed keys must already have been read.
     fn unknown_keys(&mut self) {
         for key in self.unknown() {
             if key.value == "group" && self.keys.contains(&"from") {

@@ -38,7 +38,7 @@ impl Component for Count {
     }
 }
 
-/// A block that adds a number.
+/// A block that adds a number to every sample.
 struct Add {
     number: f32,
 }

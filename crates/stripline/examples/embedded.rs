@@ -1,21 +1,21 @@
-//! Publishers and subscribers in a program without launcher, waveform or environment: the program
-//! names its domain itself. A thread measures. The main loop has other work, and takes the levels
-//! that have arrived since the previous turn.
+//! Publishers and subscribers in a program that needs no launcher, no waveform and no environment
+//! variables: the program itself names the domain. One thread publishes levels. The main loop does
+//! other work, and in each turn takes the levels that have arrived since the previous turn.
 //!
 //! ```text
 //! cargo run -p stripline --example embedded            in the domain `embedded`
 //! cargo run -p stripline --example embedded -- bench   in this one
 //! ```
 //!
-//! Other programs join by the name of the domain: `STRIPLINE_DOMAIN=embedded stripline ps` shows
-//! the links.
+//! Other programs use the name of the domain to join it: `STRIPLINE_DOMAIN=embedded stripline ps`
+//! shows the links.
 
 use std::time::Duration;
 
 use stripline::node::Topics;
 use stripline::prelude::*;
 
-/// The user's choices, with the keys of a topics file.
+/// The settings of the topics, with the keys of a topics file.
 const TOPICS: &str = "
 [default]
 transport = 'shm'      # other processes can subscribe, too
@@ -25,7 +25,7 @@ overflow = 'drop-oldest'
 depth = 16             # a main loop that is late gets the newest levels
 ";
 
-/// Publishes levels until the node is stopped. Another thread sets the gain.
+/// Publishes levels until the node is stopped. The main loop sets the gain.
 fn measure(node: &Node) -> Result<()> {
     let mut levels = node.publisher::<f32>("levels")?;
     let mut gains = node.subscriber::<Cbor<f32>>("gain")?;
@@ -39,7 +39,7 @@ fn measure(node: &Node) -> Result<()> {
     }
 }
 
-/// Runs the program's main loop, which never waits for a packet. It ends when the level is 2.
+/// Runs the program's main loop, which never waits for a packet, until the level is 2.
 fn main_loop(node: &Node) -> Result<()> {
     let mut levels = node.subscriber::<f32>("levels")?;
     let mut gain = node.publisher::<Cbor<f32>>("gain")?;
@@ -57,7 +57,7 @@ fn main_loop(node: &Node) -> Result<()> {
             gain.wait_for_receivers(1, Duration::from_secs(60))?;
             gain.send(&2.0)?;
         }
-        // Other work of the program: here, a display with 50 pictures per second.
+        // The program does other work here, such as a display that is redrawn 50 times a second.
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -121,7 +121,7 @@ public:
     }
 
 #if STRIPLINE_EXCEPTIONS
-    /// Returns the exception of a handler that ended the call, or null.
+    /// Returns the exception with which a handler ended the call, or null.
     std::exception_ptr thrown() const noexcept { return about_ == nullptr ? nullptr : about_->thrown; }
 #endif
 
@@ -262,8 +262,8 @@ struct failure_maker {
 namespace detail {
 
 #if STRIPLINE_EXCEPTIONS
-/// Throws a failure as an exception of the matching class. If the failure has the exception of a
-/// handler, throws that exception.
+/// Throws a failure as an exception of the matching class. If the failure has an exception from
+/// a handler, throws that exception.
 [[noreturn, gnu::cold, gnu::noinline]] inline void raise(const failure &reason) {
     if (reason.thrown() != nullptr) {
         std::rethrow_exception(reason.thrown());

@@ -148,7 +148,7 @@ public:
     }
 
     /// Returns the whole description as JSON, including axes, channels and keywords (docs/wire.md).
-    /// It allocates.
+    /// The call allocates memory.
     result<std::string> stream_json(const std::nothrow_t &) const {
         std::string json(256, '\0');
         for (;;) {

@@ -278,8 +278,8 @@ public:
         return with.outcome.reason.code() == status::ok ? std::move(done) : std::move(with.outcome.reason);
     }
 
-    /// Sets the description of the samples that follow. It allocates. Fails for an invalid
-    /// description.
+    /// Sets the description of the samples that follow. The call allocates memory. Fails for an
+    /// invalid description.
     result<void> set_stream(const stream_description &stream, const std::nothrow_t &) {
         for (const std::string *text : {&stream.id, &stream.more}) {
             if (auto failed = detail::check_text(*text, "the description of the stream")) {
@@ -334,7 +334,7 @@ public:
 
     /// Makes the descriptor ready once there may be room for a packet of `samples` samples, or an
     /// error. False: there is room already. Call this each time before the loop waits, after a
-    /// `try_send` or `try_loan` without room. Never blocks.
+    /// `try_send` or `try_loan` that found no room. Never blocks.
     result<bool> arm(std::size_t samples, const std::nothrow_t &) {
         return detail::arm(
             handle_, [&](auto error) { return stripline_publisher_arm(handle_, samples, error); });

@@ -1,5 +1,5 @@
 /// @file
-/// Handlers of packets, and waits for several subscribers.
+/// Packet handlers, and functions that wait for several subscribers.
 #ifndef STRIPLINE_SERVE_HPP
 #define STRIPLINE_SERVE_HPP
 
@@ -15,16 +15,15 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// The reason why a call of `serve` ended: all streams have ended, or a handler returned
-/// next::stop.
+/// The reason why `serve` returned: all streams have ended, or a handler returned next::stop.
 enum class served { ended, stopped };
 
-/// A subscriber and a handler for the packets, made by `on`. Move-only.
+/// A subscriber and the handler for the subscriber's packets. Made by `on`. Move-only.
 class served_port {
 public:
     /// @cond
     struct state {
-        // The outcome of the `serve` call that runs the handler; null if none runs it.
+        // The outcome of the `serve` call that runs the handler; null if no call runs it.
         detail::callback_outcome *into = nullptr;
     };
     served_port(stripline_subscriber *from, stripline_packet_handler handler, std::shared_ptr<state> made) noexcept
@@ -46,7 +45,7 @@ struct handler_state : served_port::state {
     explicit handler_state(Handler from) : handler(std::move(from)) {}
     Handler handler;
 
-    // C calls this function, so no exception may leave it.
+    // The C library calls this function, so no exception may leave it.
     static int32_t run(void *context, stripline_packet *handle) noexcept {
         auto &self = *static_cast<handler_state *>(static_cast<served_port::state *>(context));
         const packet_view<T> packet(handle);
@@ -54,8 +53,8 @@ struct handler_state : served_port::state {
     }
 };
 
-/// The handlers of a call of `serve`. It owns them, because a handler may destroy the object that
-/// contains it.
+/// The handlers of one call of `serve`. This object shares ownership of them, because a handler may
+/// destroy the `served_port` that contains it.
 class handlers_at_work {
 public:
     handlers_at_work() = default;
@@ -126,27 +125,28 @@ inline result<std::vector<bool>> wait_any(
 }  // namespace detail
 /// @endcond
 
-/// Assigns a handler to a subscriber, for `serve`. The subscriber must be made without `hold`, and
-/// must exist when `serve` begins. It may be moved before.
+/// Assigns a handler to a subscriber, for `serve`. The subscriber must have been made without
+/// `hold`, and must exist when `serve` begins. Until then, it may be moved.
 ///
-/// The handler gets a `const packet_view<T> &`. It returns nothing to continue, or a
-/// stripline::next, or a result<void>. If it throws or fails, a sender that waits for the packet
-/// fails. The only thing that the handler may do with its own subscriber is to destroy it. The
+/// The handler gets a `const packet_view<T> &`. It returns nothing (to continue), a stripline::next
+/// or a result<void>. If the handler throws or fails, a sender that waits for this packet gets
+/// a failure. The only thing that the handler may do with its own subscriber is to destroy it. The
 /// subscriber then ends when `serve` returns.
 template <class T, class Handler>
 served_port on(subscriber<T> &from, Handler handler) {
     using state = detail::handler_state<T, Handler>;
-    // A pointer to the base class, because the context is converted back from that.
+    // This is a pointer to the base class, because `run` converts the context from that type.
     std::shared_ptr<served_port::state> made = std::make_shared<state>(std::move(handler));
     return served_port(from.c_handle(), &state::run, std::move(made));
 }
 
-/// Runs handlers for the packets of subscribers on this thread, until the stream of each has ended,
-/// or until a handler returns next::stop. Two handlers never run at the same time.
+/// Runs the handlers for packets of several subscribers on this thread, until all streams have
+/// ended or a handler returns next::stop. Two handlers never run at the same time.
 ///
-/// An exception of a handler ends the call. The form with exceptions throws it again; the other
-/// form returns status::handler, with the exception in failure::thrown. A failure of a handler is
-/// returned. Fails like subscriber::receive. Packets that were not handled stay for a later call.
+/// If a handler throws an exception, the call ends. The form with exceptions throws the exception
+/// again; the other form returns status::handler, with the exception in failure::thrown. If a
+/// handler fails, the call returns this failure. Fails like subscriber::receive. Packets that were
+/// not handled stay for a later call.
 inline result<served> serve(const std::vector<served_port> &ports, const std::nothrow_t &) {
     return detail::serve(ports.data(), ports.size());
 }
@@ -155,9 +155,9 @@ result<served> serve(const std::array<served_port, Count> &ports, const std::not
     return detail::serve(ports.data(), Count);
 }
 
-/// Waits until one of several subscribers has a packet or the end of its stream. Each value is true
-/// if the subscriber at its place is ready. If none is ready in time, all values are false. It
-/// allocates.
+/// Waits until one of several subscribers has a packet or the end of its stream. The result has one
+/// value for each subscriber, in the same order: true if the subscriber is ready. If no subscriber
+/// is ready in time, all values are false. The function allocates memory.
 ///
 /// Fails like subscriber::receive. Windowed subscribers are not supported.
 template <class Rep, class Period, class... T>
@@ -166,7 +166,7 @@ result<std::vector<bool>> wait_any(
     return detail::wait_any({subscribers.c_handle()...}, detail::timeout_ns(timeout));
 }
 
-/// Waits for any number of subscribers of one type.
+/// Waits in the same way for any number of subscribers of one type.
 template <class Rep, class Period, class T>
 result<std::vector<bool>> wait_any(
     std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &, std::vector<subscriber<T>> &subscribers) {

@@ -30,7 +30,7 @@ struct subscriber_options {
     std::chrono::milliseconds resequence_skip_after{0};
 };
 
-/// The packets and samples that were missing at the very end of a stream.
+/// The packets and samples missing between the last received packet and the end of a stream.
 struct end_gap {
     std::uint64_t packets;
     std::uint64_t samples;
@@ -108,7 +108,8 @@ public:
             handle_, [&](auto found, auto error) { return stripline_subscriber_senders(handle_, found, error); });
     }
 
-    /// Returns, after the end of the stream, the gap at the very end. A second call returns 0.
+    /// Returns, after the end of the stream, the gap after the last received packet. A second call
+    /// returns 0.
     result<end_gap> gap_at_end(const std::nothrow_t &) {
         end_gap gap{};
         if (auto failed = call(handle_, [&](auto error) {

@@ -35,8 +35,9 @@ struct wait_event {
 };
 
 /// One wait for any number of subscribers, publishers, clients, servers and descriptors of the
-/// program, each under a key. Move-only. Only one thread waits at a time, and uses the members of
-/// the set meanwhile. Other threads may add descriptors, remove members and wake.
+/// program, each under a key. Move-only. Only one thread waits at a time. During the wait, only
+/// this thread uses the members of the set. Other threads may add descriptors, remove members and
+/// wake.
 ///
 /// A wait does not consume packets: a member that you do not read is ready again in the next wait.
 /// Members of the set may be moved, and may end before the set: then they are never ready.
@@ -123,7 +124,7 @@ public:
 
     /// Waits until a member is ready, and returns all members that are ready. The result is empty
     /// if none was ready in time; without a timeout it waits without end. A member with an error is
-    /// ready: the next call of the member returns the error. It allocates.
+    /// ready: the next call of the member returns the error. The call allocates memory.
     ///
     /// Fails with status::interrupted, status::stopped, status::too_many_held for a subscriber with
     /// a lent packet, and status::port while another thread waits. Nothing is lost.

@@ -77,8 +77,8 @@ class Harness:
     are the options of each connection, as in `Node(topics={"default": options})`, with the
     `dispatch` of a handler.
 
-    Raises the exceptions of the component's `__init__`, and `stripline.Error` for properties that
-    the declaration or `validate` refuses.
+    Raises the exceptions from the component's `__init__`, and `stripline.Error` for properties
+    that the declaration or `validate` refuses.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ def run(
     `inputs` has an array for each input, or the packets of the input: arrays, or `Feed` with times.
     For an input of messages, it has the values. An input that is not listed is at its end. A port
     that takes several types has the type of its array. The other arguments are the same as for
-    `Harness`. Raises the exceptions of the component, and `TimeoutError`.
+    `Harness`. Raises the exceptions from the component, and `TimeoutError`.
     """
     _spec(component)
     ports = [it for it in _declared(component).values() if isinstance(it, _Port)]

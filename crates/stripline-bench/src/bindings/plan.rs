@@ -31,7 +31,7 @@ pub(super) struct Compared {
     pub name: String,
     pub over: LinkEnds,
     pub under: LinkEnds,
-    /// Bytes of a packet.
+    /// The size of a packet in bytes.
     pub size: usize,
     pub aim: Aim,
     /// Whether each process is pinned to a different processor. For a library that has a thread for

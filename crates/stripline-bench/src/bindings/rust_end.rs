@@ -15,7 +15,7 @@ pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_BINDINGS";
 
 /// The number of packets that the kind `held` keeps at the same time.
 const HELD: usize = 4;
-/// The bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
 
 /// Runs the job of a process that this benchmark started, and returns the exit code. In any other

@@ -18,7 +18,7 @@ pub(crate) use child::child_if_launched;
 
 /// The transports of the packets.
 const TRANSPORTS: [&str; 3] = ["shm", "inproc", "uds"];
-/// Bytes of the packets.
+/// The sizes of the packets in bytes.
 const SIZES: [usize; 3] = [8, 64, 1024];
 /// The number of packets of one `send_many` and one `drain`.
 const TOGETHER: usize = 16;
@@ -41,7 +41,7 @@ pub struct InstructionCount {
     pub transport: String,
     /// The number of packets that one call sends or receives; 1 for single packets.
     pub together: usize,
-    /// Bytes of the packet.
+    /// The size of the packet in bytes.
     pub size: usize,
     /// From `loan` to `send`, including both; or a packet's share of `send_many`.
     pub send: u64,

@@ -69,7 +69,7 @@ pub struct Row {
     /// Whether statistics had the default setting (otherwise they were off).
     pub statistics: bool,
     /// The number of calls kept outstanding. In this case, packets are calls. `None` if each call
-    /// waits for the one before.
+    /// waits for the previous call.
     pub outstanding: Option<u32>,
     /// The time of a packet one way, in nanoseconds. For memcpy, the time of one copy.
     pub one_way_ns: Percentiles,
@@ -78,7 +78,7 @@ pub struct Row {
     /// Bytes received per second.
     pub bytes_per_s: Option<f64>,
     /// The cost of one publish, in nanoseconds: the median over bursts of 1024 packets. Each burst
-    /// is timed as a whole, and begins after all readers have taken the burst before. One process
+    /// is timed as a whole, and begins after all readers have taken the previous burst. One process
     /// polls all readers in turn.
     pub publish_ns: Option<f64>,
     /// The time per packet for the whole chain, in nanoseconds.

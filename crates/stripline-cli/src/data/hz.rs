@@ -135,7 +135,7 @@ impl Intervals {
 /// The measurements of a second.
 struct Line {
     seconds: f64,
-    /// Bytes of a sample.
+    /// The size of a sample in bytes.
     sample: Option<usize>,
     total: Totals,
     last: Totals,

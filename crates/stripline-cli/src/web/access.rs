@@ -3,7 +3,7 @@
 
 use super::request::Request;
 
-/// Bytes of a token.
+/// The size of a token in bytes.
 const TOKEN_BYTES: usize = 16;
 /// The environment variable that may contain a token.
 const TOKEN_VARIABLE: &str = "STRIPLINE_WEB_TOKEN";
@@ -53,7 +53,7 @@ impl Access {
     }
 
     /// Checks a request, which may be for a file of the page. The caller must not use any part of
-    /// the request before.
+    /// the request before this check.
     ///
     /// The token is in a header field that only the page's own script writes. A browser would send
     /// a cookie to every port of this host, where other users' servers may listen.

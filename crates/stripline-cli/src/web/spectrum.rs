@@ -180,7 +180,7 @@ impl Shared {
         scalar: Scalar,
         analyser: &mut Analyser,
     ) -> Result<bool, stripline::Error> {
-        // The limit is needed because a fast sender may fill the queue again meanwhile.
+        // The limit is needed because a fast sender may refill the queue during this loop.
         for _ in 0..DEPTH {
             match subscriber.try_receive()? {
                 Received::Packet(packet) => {

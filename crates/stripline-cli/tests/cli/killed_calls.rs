@@ -15,7 +15,7 @@ use stripline_components::formats::{
 use crate::common::waveform::File;
 use crate::common::{Run, repository, stripline};
 
-/// The bytes of the samples of a packet. A write that is killed ends at a page.
+/// The size of a packet's samples in bytes. A write that is killed ends at a page.
 const PACKET_BYTES: usize = 8000;
 const PACKETS: usize = 3;
 

@@ -17,7 +17,7 @@ use stripline_components::formats::{
     RecordingEntry, RecordingInfo, RecordingReader, RecordingWriter, SigMfRecording,
 };
 
-/// The bytes of the last record in a recording.
+/// The size of the last record in a recording, in bytes.
 const END_BYTES: usize = 48;
 
 /// Starts a recording of a port, and waits until it is attached.

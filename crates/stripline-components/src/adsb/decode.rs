@@ -83,8 +83,8 @@ impl Accepted {
 /// A decoder that accepts candidates with correct parity.
 ///
 /// - Extended squitters (17, 18) leave no remainder. All-call replies (11) leave none, or an
-///   interrogator's code. A code is accepted if the address is confirmed and has replied to this
-///   interrogator before. One or two wrong bits in the parity field resemble a code, but rarely the
+///   interrogator's code. A code is accepted if the address is confirmed and has already replied to
+///   this interrogator. One or two wrong bits in the parity field resemble a code, but rarely the
 ///   same code twice.
 /// - In these formats, a wrong bit or a short run of wrong bits is corrected if the corrected
 ///   address is confirmed.
@@ -123,7 +123,7 @@ struct Known {
     code: Option<(u32, u64)>,
 }
 
-/// A frame accepted shortly before.
+/// A recently accepted frame.
 #[derive(Debug, Clone, Copy)]
 struct Recent {
     start: u64,
@@ -154,8 +154,8 @@ impl Decoder {
         self.config = config;
     }
 
-    /// Returns the frame in `candidate` if the parity is correct and the frame was not accepted
-    /// before.
+    /// Returns the frame in `candidate` if the parity is correct and the frame has not been
+    /// accepted already.
     ///
     /// Candidates must come in the order of the demodulator.
     pub fn decode(&mut self, candidate: &Candidate) -> Option<Accepted> {
@@ -238,7 +238,7 @@ impl Decoder {
         accepted.then_some((frame, Proof::Corrected(length as u8)))
     }
 
-    /// Returns whether this frame was accepted before, or was decoded from the middle of an
+    /// Returns whether this frame has already been accepted, or was decoded from the middle of an
     /// accepted frame.
     fn is_repeated(&self, frame: &Frame, proof: Proof, sample: u64) -> bool {
         self.recent.iter().any(|recent| {

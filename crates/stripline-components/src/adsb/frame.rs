@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes in a short frame.
+/// The size of a short frame in bytes.
 pub const SHORT_BYTES: usize = 7;
-/// Bytes in a long frame.
+/// The size of a long frame in bytes.
 pub const LONG_BYTES: usize = 14;
 /// The generator polynomial of the Mode S parity, without the leading term (ICAO Annex 10, volume
 /// IV, 3.1.2.3.3).

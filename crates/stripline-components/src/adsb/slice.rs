@@ -3,7 +3,7 @@
 //! A bit lasts two samples and has a pulse in the first half (1) or in the second half (0). If a
 //! pulse starts in the middle of a sample, half of the amplitude falls into this sample and half
 //! into the next. Let `f` be the delay of the frame as a fraction of a sample, and the amplitude 1.
-//! The two samples of a bit, depending on the bit before, are:
+//! The two samples of a bit, depending on the previous bit, are:
 //!
 //! ```text
 //!                   after 1                 after 0
@@ -133,8 +133,8 @@ impl SequenceSlicer {
             let (first, second) = (halves[0], halves[1]);
             let to_0 = cost(second, self.early);
             let to_1 = cost(second, self.late);
-            // Each step depends on the step before. So everything but one sum and one comparison is
-            // computed first.
+            // Each step depends on the previous step. So everything but one sum and one comparison
+            // is computed first.
             let from_0_to_0 = cost_0 + (cost(first, self.late) + to_0);
             let from_1_to_0 = cost_1 + (cost(first, self.none) + to_0);
             let from_0_to_1 = cost_0 + (cost(first, self.both) + to_1);

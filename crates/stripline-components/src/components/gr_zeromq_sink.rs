@@ -73,7 +73,7 @@ impl Component for GrZeromqSink {
     }
 }
 
-/// The description and the time of the packet before.
+/// The description and the time of the previous packet.
 #[derive(Default)]
 struct Before {
     stream: Option<StreamInfo>,

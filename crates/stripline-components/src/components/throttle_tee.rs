@@ -59,7 +59,7 @@ impl Component for Throttle {
 /// time of its first sample, for any sample type. Missing samples take no time.
 #[derive(Default)]
 struct Schedule {
-    /// The sample index and the due time of the packet before, and the number of samples between
+    /// The sample index and the due time of the previous packet, and the number of samples between
     /// the last two consecutive packets.
     last: Option<(u64, u64, u64)>,
 }

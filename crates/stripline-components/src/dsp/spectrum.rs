@@ -124,7 +124,7 @@ pub struct Spectra<T> {
 
 impl<T: Sample> Spectra<T> {
     /// Creates transforms of `size` samples (2 to [`FFT_SIZE_MAX`]). Each starts `hop` samples (1
-    /// to `size`) after the transform before.
+    /// to `size`) after the previous transform.
     ///
     /// # Errors
     /// A parameter is out of range.

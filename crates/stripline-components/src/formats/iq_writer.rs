@@ -438,7 +438,7 @@ impl IqFileWriter {
             return Err(FormatError::Write { path: self.output.path.clone(), written: self.written, source });
         }
         // Write the metadata before the samples. Otherwise a killed writer could leave samples that
-        // seem to belong to the segment before.
+        // seem to belong to the previous segment.
         if let Some(sidecar) = self.sigmf.as_mut().filter(|_| !bytes.is_empty()) {
             match sidecar.write(false) {
                 Err(FormatError::Write { source, .. }) => return Err(self.failed_write(source)),

@@ -58,7 +58,7 @@ impl Segments {
         let mut segments: Vec<Segment> = Vec::with_capacity(meta.captures.len() + 1);
         for capture in &meta.captures {
             let start = capture.sample_start.saturating_sub(meta.offset);
-            // Without an index, the capture continues the index of the capture before.
+            // Without an index, the capture continues the index of the previous capture.
             let index = capture.global_index.unwrap_or_else(|| match segments.last() {
                 Some(before) => before.place.sample_index.saturating_add(start - before.start),
                 None => capture.sample_start,
@@ -134,7 +134,7 @@ impl Segments {
         notes
     }
 
-    /// Returns the number of samples that are missing between a segment and the segment before.
+    /// Returns the number of samples that are missing between a segment and the previous segment.
     fn lost_before(&self, at: usize) -> u64 {
         let Some(before) = at.checked_sub(1).map(|before| self.segments[before]) else { return 0 };
         let Segment { start, place } = self.segments[at];

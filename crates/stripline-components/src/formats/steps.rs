@@ -55,7 +55,7 @@ pub struct StepTracker {
 
 impl StepTracker {
     /// Adds the next packet, with the gap that was reported before it. Returns whether the packet
-    /// begins a segment: its index, time or description does not continue the packet before.
+    /// begins a segment: its index, time or description does not continue the previous packet.
     pub fn packet(&mut self, stream: &Arc<StreamInfo>, place: SamplePlace, gap: Option<&Gap>) -> bool {
         let is_same =
             self.start.as_ref().is_some_and(|(last, _)| Arc::ptr_eq(last, stream) || last == stream);

@@ -58,7 +58,7 @@ pub struct StreamFileWriter {
     existing: Existing,
     writer: Option<IqFileWriter>,
     steps: FrameSteps<u8>,
-    /// The number of samples in the file before, plus the samples of all packets.
+    /// The number of samples in the previous file, plus the samples of all packets.
     given: u64,
     /// The rate of all channels together and the number of channels, for the open file.
     kind: (Option<f64>, usize),

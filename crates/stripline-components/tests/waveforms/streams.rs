@@ -377,8 +377,8 @@ pub fn a_tone_is_found_in_its_bin() {
     let lines = std::fs::read_to_string(lines).unwrap();
     let stream = &of(&lines, "stream")[0]["stream"];
     assert_eq!((&stream["row_length"], &stream["axes"][0]["step"]), (&64.into(), &750.0.into()));
-    // 4800 samples give rows of ten spectra, each 32 samples after the one before. The last row is
-    // incomplete.
+    // 4800 samples give rows of ten spectra, each 32 samples after the previous one. The last row
+    // is incomplete.
     let rows = of(&lines, "packet");
     assert_eq!(rows.len(), 14);
     for (row, packet) in rows.iter().enumerate() {

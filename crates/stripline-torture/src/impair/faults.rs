@@ -21,7 +21,7 @@ pub const HOLD_NS: u64 = 10_000_000;
 const HELD_MAX: usize = 64;
 /// The maximum length of the queue. Further frames are refused, as by a switch.
 pub const QUEUE_MAX: usize = 16_384;
-/// Bytes of a frame that are never cut: the Ethernet header.
+/// The number of bytes of a frame that are never cut: the Ethernet header.
 const ETHERNET_BYTES: usize = 14;
 
 /// A share of the frames.
@@ -244,7 +244,7 @@ impl Direction {
         }
     }
 
-    /// Returns when the next frame leaves, if no frame arrives before.
+    /// Returns when the next frame leaves, if no frame arrives before that.
     pub fn next_ns(&self) -> Option<u64> {
         let held = self.held.iter().map(|held| held.until_ns).min();
         let waiting = self.waiting.front().map(|waiting| waiting.due_ns);

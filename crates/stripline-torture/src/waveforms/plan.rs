@@ -57,7 +57,7 @@ pub struct Connection {
     pub wait: &'static str,
     /// The maximum number of packets in the queue.
     pub depth: u64,
-    /// Bytes of the ring.
+    /// The size of the ring in bytes.
     pub buffer: u64,
     /// Whether the connection may move to another transport.
     pub may_move: bool,

@@ -164,7 +164,7 @@ pub struct ComponentChange {
     pub reason: String,
 }
 
-/// A new value and the value before.
+/// A new value and the previous value.
 ///
 /// ```
 /// use stripline::component::Value;

@@ -8,25 +8,26 @@ use super::{Item, TableReader};
 use crate::diagnostics::{At, Code};
 use crate::program_command::ProgramCommand;
 
-/// The maximum number of texts in a list.
+/// The maximum number of strings in a list.
 const TEXTS_MAX: usize = 64;
 
-/// A program as the file names it.
+/// A program, as written in the file.
 pub(crate) struct ProgramText {
-    /// The first or only text.
+    /// The first or only string.
     pub program: String,
-    /// The further texts of a list; `None` if the value is a single text.
+    /// The remaining strings of a list; `None` if the value is a single string.
     arguments: Option<Vec<String>>,
 }
 
 impl ProgramText {
-    /// Returns the program as one text.
+    /// Returns the program and its arguments as one string.
     pub(crate) fn text(&self) -> String {
         let arguments = self.arguments.iter().flatten();
         std::iter::once(&self.program).chain(arguments).map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the command of the program; paths are relative to the folder of the file.
+    /// Returns the command that starts the program. Paths are relative to `folder`, the folder of
+    /// the file.
     pub(crate) fn command(&self, folder: &Path) -> ProgramCommand {
         match &self.arguments {
             None => folder.join(&self.program).into(),

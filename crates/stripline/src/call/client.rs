@@ -472,7 +472,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
     }
 
     /// Receives the reply until the deadline. Without a deadline, takes only a reply that has
-    /// already arrived. Returns `None` if the call is still outstanding, or was over before.
+    /// already arrived. Returns `None` if the call is still outstanding, or was already over.
     fn receive(&mut self, deadline: Option<CallDeadline>) -> Option<Result<Rep, CallError<E>>> {
         if self.is_over {
             return None;

@@ -55,7 +55,7 @@ impl ClientReady {
         }
     }
 
-    /// Arms for changes from now on. Returns whether something has changed before.
+    /// Arms for changes from now on. Returns whether something has changed already.
     fn arm(&self) -> bool {
         self.is_armed.store(true, Ordering::SeqCst);
         self.has_changed.swap(false, Ordering::SeqCst)
@@ -168,7 +168,7 @@ impl ServiceClient {
     /// Makes the descriptor readable once a reply may have arrived, or a server has connected or
     /// left. False: something has arrived already, so poll the pending calls first. Call this each
     /// time before the loop waits, and after starting a call. It does not block. Other threads may
-    /// call meanwhile.
+    /// make calls at the same time.
     ///
     /// Deadlines do not make the descriptor readable, so the loop needs a timer for them.
     ///
@@ -211,9 +211,9 @@ impl Server<'_> {
         self.requests.incoming.ready_set().map(ReadyDescriptor::new)
     }
 
-    /// Makes the descriptor readable once there may be a call. False: a call or an event is there
-    /// already, so call [`Server::serve_one`] first. Call this each time before the loop waits. It
-    /// does not block.
+    /// Makes the descriptor readable once there may be a call. False: a call or an event has
+    /// arrived already, so call [`Server::serve_one`] first. Call this each time before the loop
+    /// waits. It does not block.
     ///
     /// # Errors
     /// Same as [`Waitable::arm`](crate::node::Waitable::arm).

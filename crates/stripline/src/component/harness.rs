@@ -487,7 +487,7 @@ impl HarnessRun {
 
     /// Waits as [`HarnessRun::finish_within`] does, but keeps the run. `None`: the component has
     /// not ended yet, and another call continues the wait. For a program that does other work
-    /// meanwhile.
+    /// in the meantime.
     ///
     /// # Errors
     /// The error of the component. It is returned once.

@@ -397,7 +397,7 @@ impl PendingRequests {
                         return Some(Request::Change(Change { properties, names, reply }));
                     }
                     // The launcher has another specification, because the executable was rebuilt
-                    // meanwhile.
+                    // in the meantime.
                     Err(errors) => {
                         drop(state);
                         (pending.reply)(number, RequestAnswer::Configured(Err(cut(errors.join("; ")))));

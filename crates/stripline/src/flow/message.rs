@@ -21,7 +21,7 @@
 //! The first 16 bytes have the layout of an acknowledgement (`transport/signalling/acks.rs`). Both
 //! travel on the same socket.
 
-/// Bytes of a message.
+/// The size of a message in bytes.
 pub(crate) const MESSAGE_BYTES: usize = 32;
 
 /// The limit of packets per connection. It keeps every sum of two numbers from overflowing.

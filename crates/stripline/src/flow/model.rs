@@ -389,8 +389,8 @@ fn packets_may_be_lost_as_well() {
         let packets = if high == 1 { 3 } else { 4 };
         let rules = Rules { high, low, packets, loses_messages: true, loses_packets: true, ..SOUND };
         assert!(states(rules) > 1000);
-        // Packets in transit at the stop need room above the high watermark; without room they are
-        // lost and counted.
+        // Packets in transit at the stop need room above the high watermark. If there is no room,
+        // they are lost and counted.
         for headroom in [0, 1] {
             states(Rules { flow: Flow::StopResume, headroom, ..rules });
         }

@@ -90,7 +90,7 @@ pub(crate) fn register_rules(rules: &Arc<TopicRules>) {
 
 /// Takes a snapshot of all ports.
 pub(super) fn snapshot() -> Process {
-    // These are cloned and used without the lock, because ports open and close meanwhile.
+    // These are cloned and used without the lock, because ports open and close in the meantime.
     let (ports, waveform, rules) = {
         let state = state();
         (state.ports.clone(), state.waveform.clone(), state.rules.clone())

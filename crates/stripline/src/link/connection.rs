@@ -400,8 +400,8 @@ impl IncomingConnection {
         }
     }
 
-    /// Returns whether `receive` would find a packet or an error on this connection. Other frames
-    /// are handled meanwhile.
+    /// Returns whether `receive` would find a packet or an error on this connection. Also
+    /// handles the other frames that arrive before that.
     pub(super) fn peek(&mut self) -> Result<bool> {
         loop {
             let Some(inlet) = &mut self.inlet else { return Ok(self.failed.is_some()) };
@@ -553,7 +553,8 @@ impl IncomingConnection {
         is_due.then_some(true)
     }
 
-    /// Takes the next packet, if one has arrived. Other frames are handled meanwhile.
+    /// Takes the next packet, if one has arrived. Also handles the other frames that
+    /// arrive before it.
     pub(super) fn take(&mut self, sample_size: SampleSize, taken: &mut LentPacket) -> Result<bool> {
         self.sample_size = Some(sample_size);
         loop {

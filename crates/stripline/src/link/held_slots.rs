@@ -1,4 +1,4 @@
-//! Packets that a port has given away, and that any thread may still use.
+//! Packets that a port has handed out, and that any thread may still use.
 
 use std::cell::UnsafeCell;
 use std::ops::Deref;
@@ -12,7 +12,7 @@ use crate::sys::clock::now_ns;
 use crate::sys::mutex::{lock, try_lock};
 use crate::transport::{Inlet, RingMemory};
 
-/// The slot of a packet that was given away. The port may write a free slot, and the packet reads
+/// The slot of a packet that was handed out. The port may write a free slot, and the packet reads
 /// the slot while it is in use.
 #[derive(Default)]
 pub(crate) struct HeldSlot {
@@ -109,13 +109,13 @@ impl HeldSlot {
     }
 }
 
-/// A packet that the port has given away.
+/// A packet that the port has handed out.
 pub(crate) struct GivenPacket {
     pub slot: SlotInUse,
     pub payload: FrameRef,
 }
 
-/// The slots of all packets that a port may have given away at once.
+/// The slots of all packets that a port may have handed out at once.
 pub(crate) struct HeldSlots {
     slots: Vec<SlotEntry>,
     next: usize,
@@ -136,7 +136,7 @@ unsafe impl Send for SlotEntry {}
 // SAFETY: as above. Nothing changes the slot by a shared reference to this value.
 unsafe impl Sync for SlotEntry {}
 
-/// The packet that was given away last.
+/// The packet that was handed out last.
 enum Last {
     None,
     /// The index of a packet that the port has lent, and that is neither measured nor awaited.
@@ -174,7 +174,7 @@ impl HeldSlots {
         Self { slots, next: 0, last: Last::None, keeps: false }
     }
 
-    /// Finishes the packet given away last, in the sense of scope `target`. The packet's memory
+    /// Finishes the packet handed out last, in the sense of scope `target`. The packet's memory
     /// stays, if it is still in use.
     pub(crate) fn finish_last(&mut self, incoming: &mut Incoming) {
         let Some(last) = self.last.take() else { return };
@@ -240,7 +240,7 @@ impl HeldSlots {
         entry.generation += 1;
         // SAFETY: the slot is free, so no packet reads it.
         let content = unsafe { &mut *entry.slot().content.get() };
-        // Most packets are in the same memory as the packet before.
+        // Most packets are in the same memory as the previous packet.
         if !content.memory.as_ref().is_some_and(|before| Arc::ptr_eq(before, memory)) {
             content.memory = Some(Arc::clone(memory));
         }
@@ -301,7 +301,7 @@ impl HeldSlots {
         let receipt;
         let payload = match memory {
             Some(memory) => {
-                // Most packets are in the same memory as the packet before.
+                // Most packets are in the same memory as the previous packet.
                 if !content.memory.as_ref().is_some_and(|before| Arc::ptr_eq(before, memory)) {
                     content.memory = Some(Arc::clone(memory));
                 }

@@ -428,7 +428,7 @@ impl Incoming {
                 self.spin(more);
                 // Reading the clock takes as long as several polls.
                 if spins.is_multiple_of(POLLS_PER_CLOCK) && (wait.is_expired() || spins > looks_max) {
-                    // A process that was stopped meanwhile may have missed arrivals.
+                    // A process that was stopped during the spin may have missed arrivals.
                     return self.poll_all();
                 }
                 continue;
@@ -720,7 +720,7 @@ impl Incoming {
         }
     }
 
-    /// Returns whether `receive` would return at once. Packets taken meanwhile are kept for
+    /// Returns whether `receive` would return at once. Packets that it takes are kept for
     /// `receive`.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
         self.check_own()?;

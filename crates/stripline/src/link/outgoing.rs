@@ -198,7 +198,7 @@ impl Outgoing {
         self.reset_overrides();
     }
 
-    /// Limits a wait for room to the port's timeout. The error names the receiver without room.
+    /// Limits a wait for room to the port's timeout. The error names the receiver that has no room.
     fn with_send_timeout<T>(
         &mut self,
         wait: Wait,
@@ -245,8 +245,8 @@ impl Outgoing {
         self.is_steady = false;
     }
 
-    /// Returns the stamp of the packet being written. The initial value continues the packet
-    /// before.
+    /// Returns the stamp of the packet being written. The initial value continues the
+    /// previous packet.
     pub(crate) fn stamp(&mut self) -> &mut Stamp {
         let follows = Stamp { sample_index: self.sample_index, time_ns: 0, intended_ns: 0, flags: 0 };
         self.is_steady = false;

@@ -45,7 +45,7 @@ impl OwnedPacket {
         self.gap = taken.gap;
         self.is_ordered = taken.header.order().is_some();
         self.index = link.connection_index().0;
-        // Most packets belong to the same stream as the packet before.
+        // Most packets belong to the same stream as the previous packet.
         let description = link.description();
         if description.is_none() || description != self.description {
             self.describe_stream(link);

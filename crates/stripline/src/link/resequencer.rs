@@ -115,7 +115,7 @@ impl Resequencer {
         was_held
     }
 
-    /// Takes the gap at the very end, merged with the gap found by the link.
+    /// Takes the gap after the last packet, merged with the gap found by the link.
     pub(super) fn gap_at_end(&mut self, link: Option<Gap>) -> Option<Gap> {
         merge(self.gap_at_end.take(), link)
     }

@@ -188,7 +188,8 @@ struct Tap {
     staged: Staged,
     /// A packet larger than a frame, until it is committed.
     large: Vec<u8>,
-    /// The time when the tap is closed unless a reader has come; `None` once a reader has come.
+    /// The time when the tap is closed unless a reader has attached; `None` once a reader has
+    /// attached.
     first_reader_by: Option<Instant>,
     /// Observed by the slot, which opens another tap once this one is gone.
     _alive: Arc<()>,

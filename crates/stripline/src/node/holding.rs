@@ -145,7 +145,7 @@ impl<T: Content> Holding<T> {
         Ok(self.receive_within(|| Wait::FOREVER)?.packet())
     }
 
-    /// Returns the next packet, if one is there.
+    /// Returns the next packet, if one has arrived.
     ///
     /// # Errors
     /// Same as [`Holding::receive`].
@@ -201,8 +201,8 @@ impl<T: Content> Holding<T> {
         }
     }
 
-    /// Returns the packets missing at the very end of the stream, if any. Call it after the end of
-    /// stream.
+    /// Returns the packets missing between the last received packet and the end of the stream, if
+    /// any. Call it after the end of stream.
     pub fn gap_at_end(&mut self) -> Option<Gap> {
         self.subscriber.gap_at_end()
     }

@@ -99,8 +99,8 @@ impl OfferConsumer for SubscribedPort {
 
     fn connect(&self, offer: &Offer, connection: &str) -> Result<()> {
         let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-        // The receiver is kept meanwhile: if the port leaves, the goodbye follows with the
-        // connection.
+        // The receiver is kept until this function returns: if the port leaves before that, the
+        // goodbye follows with the connection.
         let Some(events) = self.events.upgrade() else { return Ok(()) };
         let options = shared.topics.of(&offer.topic).link_of(&self.payload);
         let request = ConnectRequest::new(connection.into(), self.payload.clone(), options);

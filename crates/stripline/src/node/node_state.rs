@@ -66,7 +66,7 @@ impl StoppedOffers {
         self.due
     }
 
-    /// Takes all offers, if the time of the check has come.
+    /// Takes all offers, if the check is due.
     pub(super) fn take_due(&mut self) -> Option<DueOffers> {
         self.due.take_if(|due| Instant::now() >= *due)?;
         self.turn += 1;

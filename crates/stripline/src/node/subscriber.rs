@@ -127,7 +127,7 @@ impl<T: Content> Subscriber<T> {
 
     /// Receives like [`Subscriber::receive`], for a component that also handles requests.
     /// `on_request` is called before each packet, and immediately when a request arrives while no
-    /// packet is there.
+    /// packet is available.
     ///
     /// # Errors
     /// Same as [`Subscriber::receive`].
@@ -176,7 +176,7 @@ impl<T: Content> Subscriber<T> {
         self.incoming.on_request(Box::new(hook));
     }
 
-    /// Returns the next packet, if one is there.
+    /// Returns the next packet, if one has arrived.
     ///
     /// # Errors
     /// Same as [`Subscriber::receive`].
@@ -206,9 +206,9 @@ impl<T: Content> Subscriber<T> {
         self.receive_within(|| Wait::within(timeout))
     }
 
-    /// Blocks until a packet is there, as [`Subscriber::receive`] does. Passes it and the packets
-    /// that are already behind it to `each`, up to `limit` packets. Returns the number of packets;
-    /// 0 is the end of stream.
+    /// Blocks until a packet has arrived, as [`Subscriber::receive`] does. Passes it and the
+    /// packets that already wait behind it to `each`, up to `limit` packets. Returns the number of
+    /// packets; 0 is the end of stream.
     ///
     /// It works like [`Subscriber::receive`] in a loop that does not wait for a second packet. A
     /// packet is finished when `each` returns: a sender that waits for it
@@ -216,10 +216,10 @@ impl<T: Content> Subscriber<T> {
     /// panics, the current packet is finished and the later packets stay.
     ///
     /// Over `inproc` and `shm`, the room of finished packets is given back together: after each
-    /// quarter of the ring or of the depth, and at the end. A sender without room waits longer by
-    /// at most that time. If the receiver is killed in between, the successor's gap also counts the
-    /// packets of that quarter. Over `uds` and `tcp`, one read of the socket brings many packets,
-    /// as it does for [`Subscriber::receive`].
+    /// quarter of the ring or of the depth, and at the end. A sender that has no room waits longer
+    /// by at most that time. If the receiver is killed in between, the successor's gap also counts
+    /// the packets of that quarter. Over `uds` and `tcp`, one read of the socket brings many
+    /// packets, as it does for [`Subscriber::receive`].
     ///
     /// # Errors
     /// [`Error::Port`] for a limit of 0; otherwise the same as [`Subscriber::receive`]. An error
@@ -270,7 +270,7 @@ impl<T: Content> Subscriber<T> {
         }
     }
 
-    /// Takes another packet of a drain, if one is there.
+    /// Takes another packet of a drain, if one has arrived.
     #[inline(always)]
     fn take_another(&mut self) -> bool {
         if self.incoming.receive_next() && self.incoming.taken().payload.fits(self.form) {
@@ -293,8 +293,8 @@ impl<T: Content> Subscriber<T> {
         }
     }
 
-    /// Returns the packets missing at the very end of the stream, if any. Call it after the end of
-    /// stream.
+    /// Returns the packets missing between the last received packet and the end of the stream, if
+    /// any. Call it after the end of stream.
     ///
     /// ```no_run
     /// # fn example(mut input: stripline::Input<f32>) -> stripline::Result<()> {

@@ -261,7 +261,7 @@ pub(super) fn view_of<T: Content>(copy: &OwnedPacket, form: T::Form) -> Option<P
     Some(PacketView { samples: bytemuck::cast_slice(copy.bytes()), form, meta })
 }
 
-/// A view may move to another thread while the packet is there.
+/// A view may move to another thread while the packet exists.
 const _: fn() = || {
     fn is_send_and_sync<T: Send + Sync>() {}
     is_send_and_sync::<PacketView<'_, f32>>();

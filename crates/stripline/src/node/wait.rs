@@ -69,7 +69,7 @@ pub trait Waitable: sealed::Sealed {
     }
 
     /// Makes the descriptor readable once there may be a packet, the end of stream or an error.
-    /// False: one of them is there already, so receive it first. When the last `try_receive` was
+    /// False: one of them has arrived already, so receive it first. When the last `try_receive` was
     /// empty, call this each time before the loop waits.
     ///
     /// This function does not block. The descriptor stays readable until the next call of this

@@ -356,7 +356,7 @@ impl WaitSet {
         self.process.check(|| NAME.into())
     }
 
-    /// Returns the entries that were found and have not been removed meanwhile.
+    /// Returns the entries that were found and have not been removed since.
     fn report(&self, mut found: FoundInWait) -> WaitReady {
         found.members.sort_unstable();
         if found.added.is_empty() {

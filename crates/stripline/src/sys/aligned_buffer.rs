@@ -7,26 +7,26 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
-/// Bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
 
 /// A growable range of bytes that starts on a cache line. A path may lend other memory to the
-/// buffer, which uses it until it has to grow beyond that memory.
+/// buffer. The buffer then uses the lent memory until it has to grow beyond it.
 pub(crate) struct AlignedBuffer {
-    /// The first line in use, of the own lines or the lent ones.
+    /// The first cache line in use: in `own` or in lent memory.
     start: NonNull<CacheLine>,
     count: usize,
     own: Vec<CacheLine>,
-    /// The owner that keeps the lent memory alive; `None`: the own lines are used.
+    /// The owner that keeps the lent memory alive; `None` if the buffer uses `own`.
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-// SAFETY: lent memory has no other user, as `lend` requires, and the owner can be sent.
+// SAFETY: nothing else uses lent memory, as `lend` requires, and the owner is `Send`.
 unsafe impl Send for AlignedBuffer {}
 // SAFETY: `&self` only reads the memory.
 unsafe impl Sync for AlignedBuffer {}
 
-/// The bytes of a cache line, with its alignment.
+/// The bytes of a cache line, aligned to a cache line.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub(crate) struct CacheLine(pub [u8; LINE]);
@@ -38,8 +38,8 @@ impl Default for AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// The offset of a frame in the buffer of a sender. The line before it is for the header that
-    /// the sender's path adds.
+    /// The offset of a frame in a sender's buffer. The cache line in front of the frame has room
+    /// for the header that the sender's path adds.
     pub(crate) const FRONT: usize = LINE;
 
     /// Returns the number of bytes available.
@@ -48,7 +48,7 @@ impl AlignedBuffer {
         self.count * LINE
     }
 
-    /// Grows to at least `bytes`; the content is kept.
+    /// Grows the buffer to at least `bytes` bytes, and keeps the content.
     #[inline(always)]
     pub(crate) fn grow(&mut self, bytes: usize) {
         if bytes > self.len() {
@@ -65,7 +65,7 @@ impl AlignedBuffer {
 
     #[inline(always)]
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: nothing else changes the own lines. For lent lines, see `lend`.
+        // SAFETY: nothing else changes the lines in `own`. For lent lines, see `lend`.
         bytemuck::cast_slice(unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) })
     }
 
@@ -75,14 +75,14 @@ impl AlignedBuffer {
         bytemuck::cast_slice_mut(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.count) })
     }
 
-    /// Returns the bytes from the start of a frame on.
+    /// Returns the bytes from the start of the frame to the end of the buffer.
     #[inline(always)]
     pub(crate) fn frame(&self) -> &[u8] {
         self.bytes().get(Self::FRONT..).unwrap_or_default()
     }
 
-    /// Puts a header of at most 64 bytes in front of a part of a frame, and returns both. The
-    /// buffer must be large enough. The bytes in front of the part are lost.
+    /// Puts a header of at most 64 bytes in front of a part of a frame, and returns the header and
+    /// the part. The buffer must contain the part. The header overwrites the bytes in front of it.
     pub(crate) fn behind(&mut self, header: &[u8], part: Range<usize>) -> &[u8] {
         let (start, end) = (Self::FRONT + part.start, Self::FRONT + part.end);
         let whole = self.bytes_mut();
@@ -90,13 +90,14 @@ impl AlignedBuffer {
         &whole[start - header.len()..end]
     }
 
-    /// Uses lent memory from now on. The old content of the buffer is lost.
+    /// Lends memory to the buffer, which uses only this memory from now on. The old content of the
+    /// buffer is lost.
     ///
     /// # Safety
     /// The caller must pass memory that is valid and initialised as long as `owner` lives, or until
-    /// the buffer uses other memory. Nothing else in this process may use the memory meanwhile. If
-    /// the memory must not be written, the caller must not call `bytes_mut` before
-    /// [`AlignedBuffer::take_back`].
+    /// the buffer uses other memory. During this time, nothing else in this process may use the
+    /// memory. If the memory is read-only, the caller must call [`AlignedBuffer::take_back`] before
+    /// `bytes_mut`.
     #[cfg(any(feature = "iceoryx2", feature = "corba", test))]
     #[inline]
     pub(crate) unsafe fn lend(
@@ -124,7 +125,7 @@ impl AlignedBuffer {
         self.owner.is_some()
     }
 
-    /// Copies the lent memory to own lines, and uses them from now on.
+    /// Copies lent memory to lines of the buffer itself, and uses these lines from now on.
     #[cold]
     pub(crate) fn take_back(&mut self) {
         if self.is_lent() {
@@ -159,7 +160,7 @@ mod tests {
         assert_eq!(buffer.behind(b"1", 2..3), b"1c");
     }
 
-    /// Lines that are lent, and written only through their address.
+    /// Two cache lines to lend, which are written only through this address.
     struct Lender(NonNull<CacheLine>);
 
     // SAFETY: the test has one thread.

@@ -109,7 +109,7 @@ fn reference_of(text: &str) -> Result<CString> {
     CString::new(read).map_err(Error::failed)
 }
 
-/// Returns a text for C++, without zero bytes, which would end the text.
+/// Returns a string for C++, without zero bytes, which would end the string.
 fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
@@ -168,7 +168,7 @@ fn publish(port: &OwnPort, file: &str, name: &str) -> Result<PublishedReference>
     if !name.is_empty() {
         let text = CString::new(name).map_err(Error::failed)?;
         let mut problem = OrbMessage::default();
-        // SAFETY: the port is active, and the text ends with a zero.
+        // SAFETY: the port is active, and the string is NUL-terminated.
         match unsafe { ffi::stripline_bulkio_bind(port.pointer(), text.as_ptr(), problem.text()) } {
             0 => published.name = Some(text),
             1 => return Err(Error::failed(format!("{name} is the name of another object that lives"))),
@@ -216,7 +216,7 @@ impl Drop for PublishedReference {
             let _ = std::fs::remove_file(path);
         }
         if let Some(name) = &self.name {
-            // SAFETY: the port is active, and the text ends with a zero.
+            // SAFETY: the port is active, and the string is NUL-terminated.
             unsafe { ffi::stripline_bulkio_unbind(self.port.pointer(), name.as_ptr()) };
         }
     }
@@ -323,7 +323,7 @@ impl InputShared {
             true => state.streams.remove(name),
             false => state.streams.get(name).cloned(),
         };
-        // Another connection may have ended the stream meanwhile.
+        // Another connection may have ended the stream already.
         let Some(stream) = stream else { return self.refuse(&mut state, "the stream of a packet has ended") };
         let mut kept = state.kept.pop().unwrap_or_default();
         kept.clear();
@@ -382,7 +382,7 @@ impl BulkioInput {
         let text = reference_of(reference)?;
         let name = c_text(connection);
         let mut problem = OrbMessage::default();
-        // SAFETY: the port is active, and the texts end with a zero.
+        // SAFETY: the port is active, and the strings are NUL-terminated.
         let outcome = unsafe {
             let port = self.port.pointer();
             ffi::stripline_bulkio_connect_to(port, text.as_ptr(), name.as_ptr(), problem.text())
@@ -414,8 +414,9 @@ impl BulkioInput {
         }
     }
 
-    /// Disconnects the uses port of another program. Packets that arrive meanwhile are dropped,
-    /// because the other program may wait in a call. Returns the number of dropped packets.
+    /// Disconnects the uses port of another program. Packets that arrive during the call are
+    /// dropped, because the other program may wait in a call. Returns the number of dropped
+    /// packets.
     pub fn disconnect(&self, connection: ForeignConnection) -> usize {
         let mut dropped = 0;
         std::thread::scope(|scope| {
@@ -464,7 +465,7 @@ impl Drop for ForeignConnection {
     fn drop(&mut self) {
         let mut problem = OrbMessage::default();
         let (reference, connection) = (self.reference.as_ptr(), self.connection.as_ptr());
-        // SAFETY: the texts end with a zero.
+        // SAFETY: the strings are NUL-terminated.
         if unsafe { ffi::stripline_bulkio_disconnect_from(reference, connection, problem.text()) } != 0 {
             log::warn!(
                 target: "stripline::bulkio",
@@ -514,7 +515,7 @@ impl BulkioOutput {
         let text = reference_of(reference)?;
         let name = c_text(connection);
         let mut problem = OrbMessage::default();
-        // SAFETY: the port is active, and the texts end with a zero.
+        // SAFETY: the port is active, and the strings are NUL-terminated.
         let outcome = unsafe {
             let port = self.port.pointer();
             ffi::stripline_bulkio_connect(port, text.as_ptr(), name.as_ptr(), problem.text())
@@ -566,7 +567,7 @@ impl BulkioOutput {
             xunits: sri.xunits,
             yunits: sri.yunits,
             mode: sri.mode,
-            // A receiver without room makes this process wait.
+            // A receiver that has no room makes this process wait.
             blocking: 1,
         };
         let mut problem = OrbMessage::default();
@@ -630,10 +631,10 @@ fn own_port<T>(port: *mut c_void, context: *const T, problem: &OrbMessage) -> Re
     }
 }
 
-/// Copies a text of the C++ side. Null gives an empty text.
+/// Copies a string from the C++ side. Returns an empty string for null.
 ///
 /// # Safety
-/// The caller must pass null, or a text that ends with a zero byte.
+/// The caller must pass null or a NUL-terminated string.
 unsafe fn copied(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
@@ -659,7 +660,7 @@ unsafe extern "C" fn take_stream(context: *mut c_void, sri: *const ffi::Sri) -> 
             let value = match keyword.kind {
                 ffi::NUMBER => BulkioValue::Number(keyword.number),
                 ffi::TRUTH => BulkioValue::Truth(keyword.whole != 0),
-                // SAFETY: texts end with a zero byte.
+                // SAFETY: the string is NUL-terminated.
                 ffi::TEXT => BulkioValue::Text(unsafe { copied(keyword.text) }),
                 _ => BulkioValue::Whole(keyword.whole),
             };
@@ -704,7 +705,7 @@ unsafe extern "C" fn take_packet(
             false => unsafe { std::slice::from_raw_parts(bytes, elements * shared.kind.element_bytes()) },
         };
         let ffi::Time { offset, whole, fraction, mode, status } = *time;
-        // SAFETY: the text ends with a zero byte.
+        // SAFETY: the string is NUL-terminated.
         let stream = unsafe { copied(stream) };
         shared.take_packet(&stream, bytes, BulkioTime { mode, status, offset, whole, fraction }, ends != 0)
     }) as c_int
@@ -732,8 +733,7 @@ unsafe extern "C" fn ended<T>(context: *mut c_void) {
 /// Logs a connection.
 ///
 /// # Safety
-/// The caller must pass the context of [`BulkioOutput::new`], and a text that ends with a zero
-/// byte.
+/// The caller must pass the context of [`BulkioOutput::new`], and a NUL-terminated string.
 unsafe extern "C" fn connected(context: *mut c_void, connection: *const c_char) {
     // SAFETY: as in `take_stream`.
     let (name, connection) = unsafe { (&*context.cast::<String>(), copied(connection)) };
@@ -743,7 +743,7 @@ unsafe extern "C" fn connected(context: *mut c_void, connection: *const c_char) 
 /// Logs the end of a connection.
 ///
 /// # Safety
-/// The caller must meet the conditions of [`connected`], for both texts.
+/// The caller must meet the conditions of [`connected`], for both strings.
 unsafe extern "C" fn disconnected(context: *mut c_void, connection: *const c_char, reason: *const c_char) {
     // SAFETY: as in `take_stream`.
     let (name, connection, reason) =

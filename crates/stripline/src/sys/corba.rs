@@ -149,7 +149,7 @@ impl TlsFiles {
         let files = [text(&self.ca)?, text(&self.certificate)?, text(&self.private_key)?];
         let [ca, certificate, private_key] = files.each_ref().map(|file| file.as_ptr());
         let mut problem = OrbMessage::default();
-        // SAFETY: the three texts live through the call. The ORB is started after the call.
+        // SAFETY: the three strings live through the call. The ORB is started after the call.
         match unsafe { ffi::stripline_corba_use_tls(ca, certificate, private_key, problem.text()) } {
             0 => Ok(()),
             _ => Err(Error::failed(format!("TLS of omniORB: {problem}"))),
@@ -247,7 +247,7 @@ pub(crate) fn listen_at(ip: IpAddr) -> Result<SocketAddr> {
     check_descriptors("omniORB", FOR_ADDRESS)?;
     let endpoint = CString::new(format!("giop:tcp:{}", SocketAddr::new(ip, 0))).map_err(Error::failed)?;
     let [mut found, mut problem] = [OrbMessage::default(), OrbMessage::default()];
-    // SAFETY: the ORB runs, and the texts live through the call.
+    // SAFETY: the ORB runs, and the strings live through the call.
     let result = unsafe { ffi::stripline_corba_listen(endpoint.as_ptr(), found.text(), problem.text()) };
     if result != 0 {
         return Err(Error::failed(format!("omniORB does not listen at {ip}: {problem}")));
@@ -321,8 +321,8 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
     }
     options.push([std::ptr::null(); 2]);
     let mut problem = OrbMessage::default();
-    // SAFETY: the array has pairs of texts and a pair of nulls behind them, which live through the
-    // call. No parent of this process has called the function.
+    // SAFETY: the array has pairs of strings and then a pair of nulls, and lives through the call
+    // like the strings. No parent of this process has called the function.
     if unsafe { ffi::stripline_corba_start(options.as_ptr(), problem.text()) } != 0 {
         let at = open.filter(|_| access.is_some_and(|access| access.listen.tcp().is_some()));
         return Err(Error::failed(match at {

@@ -35,8 +35,8 @@ impl Group {
         loop {
             let mut entry = MaybeUninit::<libc::group>::uninit();
             let mut found = std::ptr::null_mut();
-            // SAFETY: the name ends with a zero, entry and result pointer live across the call, and
-            // the buffer has the given length.
+            // SAFETY: the name is NUL-terminated, the entry and the result pointer live through the
+            // call, and the buffer has the given length.
             let answer = unsafe {
                 libc::getgrnam_r(
                     wanted.as_ptr(),

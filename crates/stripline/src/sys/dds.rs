@@ -226,8 +226,8 @@ fn open(place: &DdsPlace) -> Result<Participant> {
         None => NEXT.fetch_add(1, Ordering::Relaxed),
     };
     let (mut domain, mut participant) = (0, 0);
-    // SAFETY: the texts end with a zero, the properties with a pair of nulls, and both numbers are
-    // writable.
+    // SAFETY: the strings are NUL-terminated, the properties end with a pair of nulls, and both
+    // numbers are writable.
     let outcome = unsafe {
         sys::stripline_dds_set_log(log);
         sys::stripline_dds_open(local, text, properties, &raw mut domain, &raw mut participant)
@@ -336,8 +336,8 @@ impl<E: EndEvents> OwnedEnd<E> {
         let mut raw = sys::End::default();
         let create =
             if is_reader { sys::stripline_dds_create_reader } else { sys::stripline_dds_create_writer };
-        // SAFETY: the participant is open, the texts end with a zero, and the events stay in their
-        // box until the end is deleted.
+        // SAFETY: the participant is open, the strings are NUL-terminated, and the events stay in
+        // their box until the end is deleted.
         let outcome = unsafe { create(participant, kind, name.as_ptr(), terms, &*events, &raw mut raw) };
         if let Err(error) = succeed(outcome) {
             // SAFETY: no end exists that could use the context.

@@ -93,8 +93,8 @@ impl SamplesEnd {
     /// Returns the type of the other side of this topic, if it is another type.
     fn other_type(&self, of_writers: bool) -> Option<String> {
         let mut name = [0_u8; NAME_BYTES];
-        // SAFETY: the participant is open as long as its end, the topic ends with a zero, and the
-        // buffer has the given number of bytes.
+        // SAFETY: the participant is open as long as its end, the topic is NUL-terminated, and
+        // the buffer has the given number of bytes.
         let outcome = unsafe {
             sys::stripline_dds_find_other_type(
                 self.end.participant(),

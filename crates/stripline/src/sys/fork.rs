@@ -412,7 +412,7 @@ fn replace_descriptors(table: &Table) {
         return;
     }
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: the name ends with a zero.
+    // SAFETY: the name is NUL-terminated.
     let inert = unsafe { libc::memfd_create(c"stripline-forked".as_ptr(), flags) };
     // Without a free descriptor, the parent's descriptors stay open. The checks of the handles
     // still work.

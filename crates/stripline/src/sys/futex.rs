@@ -56,7 +56,7 @@ pub(crate) fn wait_either(
     }
 }
 
-/// Wakes all threads that are parked on a word. The caller must have changed the word before.
+/// Wakes all threads that are parked on a word. The caller must already have changed the word.
 pub(crate) fn wake(word: &AtomicU32) {
     // The call cannot fail: the word is mapped.
     let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.cast_unsigned());
@@ -64,7 +64,7 @@ pub(crate) fn wake(word: &AtomicU32) {
 
 /// A waker of a parked thread.
 pub(crate) trait ParkWaker: Send + Sync {
-    /// Wakes the parked thread. The caller must have published the reason before.
+    /// Wakes the parked thread. The caller must already have published the reason.
     fn wake(&self);
 }
 

@@ -258,8 +258,8 @@ impl SubscriberEnd {
     }
 
     /// Receives a message in place of the last one, and returns the lines; `None`: no message has
-    /// arrived, and the last one stays. The lines are not written meanwhile, and stay until the
-    /// next call.
+    /// arrived, and the last one stays. The lines stay valid and unchanged until the next
+    /// call.
     ///
     /// # Errors
     /// iceoryx2 has found damaged memory.

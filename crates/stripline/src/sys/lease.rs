@@ -141,7 +141,8 @@ fn watch(doorbell: &Doorbell) {
         {
             let mut leases = lock(LEASES.get());
             match &*leases {
-                // The list is locked meanwhile, so that this thread keeps no connection open.
+                // The list is locked during the checks, so that this thread keeps no connection
+                // open.
                 Some(watch) if !watch.connections.is_empty() => {
                     watch.connections.iter().for_each(|watched| watched.check(now));
                 }

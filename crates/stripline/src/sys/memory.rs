@@ -312,8 +312,8 @@ impl Mapping {
     }
 
     /// Replaces the pages of the given bytes by a copy that belongs to this mapping alone. Other
-    /// threads may read the bytes meanwhile, if no process writes them. Bytes beside them on the
-    /// same pages get some earlier content.
+    /// threads may read the bytes during the call, if no process writes them. Bytes beside them on
+    /// the same pages get some earlier content.
     ///
     /// # Errors
     /// An error of the system. The bytes are still in place.
@@ -461,7 +461,7 @@ mod tests {
             });
         };
         fill(1);
-        // The bytes cross the border of a page, or the border of the mirror.
+        // The bytes cross a page boundary, or the boundary of the mirror.
         let kept = [(PAGE - 50 + PAGE, 100), (PAGE + 4 * PAGE - 50, 100)].map(|(offset, bytes)| {
             // SAFETY: the bytes are within the mapping, and not written before they are private.
             unsafe { std::slice::from_raw_parts(reader.at(offset).as_ptr(), bytes) }

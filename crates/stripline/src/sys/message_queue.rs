@@ -195,7 +195,8 @@ fn create_as(name: &CStr, attributes: &libc::mq_attr) -> io::Result<Option<[Owne
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    // Check that both ends are of the same queue: another process may have created one meanwhile.
+    // Check that both ends are of the same queue: another process may have created a new queue in
+    // between.
     let is_same = |a: rustix::fs::Stat, b: rustix::fs::Stat| (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino);
     let is_whole = is_same(rustix::fs::fstat(&receiving)?, rustix::fs::fstat(&sending)?);
     Ok(is_whole.then_some([receiving, sending]))

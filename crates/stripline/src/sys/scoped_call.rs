@@ -15,7 +15,7 @@ pub(crate) struct ScopedCall {
 }
 
 impl ScopedCall {
-    /// Runs the body. The function may be called meanwhile.
+    /// Runs the body. The function may be called while the body runs.
     pub(crate) fn within<R>(function: &(dyn Fn() + Sync), body: impl FnOnce(&Arc<Self>) -> R) -> R {
         // SAFETY: only the lifetime changes. The drop of `CallScope` removes the reference before
         // `within` returns, also after a panic. `call` holds the lock while it uses the reference,

@@ -453,8 +453,8 @@ pub(crate) fn receive_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Res
         .collect();
     if message.flags.contains(ReturnFlags::CTRUNC) {
         let (kind, what) = (io::ErrorKind::InvalidData, "more descriptors than a message may carry");
-        // The kernel leaves out descriptors without room in the message, or in the table of this
-        // process.
+        // The kernel leaves out descriptors for which the message, or the table of this process,
+        // has no room.
         return Err(match fds.len() {
             FDS_MAX.. => io::Error::new(kind, what),
             _ => io::Error::from_raw_os_error(libc::EMFILE),

@@ -11,7 +11,7 @@ use rustix::time::{
 
 use super::fork::{self, Descriptor};
 
-/// A timer with a descriptor that is readable once the set time has come.
+/// A timer with a descriptor that is readable from the set time on.
 #[derive(Debug)]
 pub(crate) struct Timer {
     fd: Descriptor,

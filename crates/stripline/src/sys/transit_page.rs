@@ -94,7 +94,8 @@ impl TransitPage {
 
     fn words(&self) -> &Words {
         // SAFETY: a page is larger than the words, and has a larger alignment. The words are
-        // atomics, for which any content is valid, so the other process may write them meanwhile.
+        // atomics, for which any content is valid, so the other process may write them at the same
+        // time.
         unsafe { self.mapping.at(0).cast::<Words>().as_ref() }
     }
 
@@ -133,7 +134,7 @@ impl TransitPage {
     }
 
     /// Returns the last packet that was handed over whole. The sender must be gone: a running
-    /// sender may write the position meanwhile.
+    /// sender may write the position at the same time.
     pub(crate) fn last_sent(&self) -> Option<LastSent> {
         let words = &self.words().sender;
         let updates = words.updates.load(Ordering::Acquire);

@@ -336,7 +336,7 @@ fn body_length_within(prefix: &[u8; PREFIX_BYTES], max: usize) -> Result<usize, 
     Ok(length)
 }
 
-/// Returns the length of the message that begins with these bytes, once the prefix is there.
+/// Returns the length of the message that begins with these bytes, once the prefix has been read.
 ///
 /// # Errors
 /// A description of the other side's violation.
@@ -385,7 +385,7 @@ pub(crate) fn exchange_hello(
         Socket::Unix(stream) if !fds.is_empty() => send_with_fds(stream, &bytes, fds),
         _ => socket.write_all(&bytes),
     };
-    // A receiver may be refused before it has sent anything: the reply is there.
+    // A receiver may be refused before it has sent anything: then the reply has already arrived.
     if let Some(error) = said.err().filter(|e| e.kind() != io::ErrorKind::BrokenPipe) {
         return Err(broke(error));
     }
@@ -443,9 +443,9 @@ pub(crate) fn join_part(
     }
 }
 
-/// Fills a part of the reply. The limit holds for all bytes of the reply, however slowly they come.
-/// Bytes that are there are read even after the limit: this process may have been stopped. A read
-/// after this one waits for [`REPLY_TIME`].
+/// Fills a part of the reply. The limit holds for all bytes of the reply, however slowly they
+/// arrive. Bytes that have arrived are read even after the limit: this process may have been
+/// stopped. A read after this one waits for [`REPLY_TIME`].
 fn read_until(until: Instant, mut socket: &Socket, mut rest: &mut [u8]) -> io::Result<()> {
     while !rest.is_empty() {
         let left = until.saturating_duration_since(Instant::now());

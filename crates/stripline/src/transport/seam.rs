@@ -270,7 +270,7 @@ impl PortPosition {
 /// The receivers of an outlet, after new receivers were accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Admitted {
-    /// Whether receivers have come.
+    /// Whether new receivers were admitted.
     pub is_new: bool,
     /// Whether a receiver's policy drops packets, so that a frame sent once may be lost.
     pub is_lossy: bool,

@@ -261,8 +261,8 @@ impl DatagramSource for UdpSource {
 pub(super) struct UdpSink(UdpEnd);
 
 impl UdpSink {
-    /// Opens a sending end to a receiver's address, which came in a ticket. It must be the address
-    /// of the other end of the session's socket, so that nothing is sent to third parties.
+    /// Opens a sending end to a receiver's address, which arrived in a ticket. It must be the
+    /// address of the other end of the session's socket, so that nothing is sent to third parties.
     ///
     /// # Errors
     /// A description of the address's fault, for the peer.

@@ -45,7 +45,8 @@ pub fn a_reply_may_be_given_later_and_in_any_order(transport: &str) {
             let pending = ["a", "b", "c"].map(|text| (text, start(&call, text)));
             let mut taken: Vec<_> = (0..3).map(|_| passed.recv_timeout(LONG).unwrap()).collect();
             taken.sort_by(|(left, _), (right, _)| right.cmp(left));
-            // The server has returned from all three handlers, and serves another call meanwhile.
+            // The server has returned from all three handlers. While their replies are pending, it
+            // serves another call.
             let fourth = start(&call, "d");
             let (text, responder) = passed.recv_timeout(LONG).unwrap();
             assert!(text == "d" && !responder.client().is_empty() && responder.deadline() == LONG);

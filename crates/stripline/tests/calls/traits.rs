@@ -78,7 +78,7 @@ impl Tuner for Radio {
     }
 }
 
-/// Runs `test` with a client of a radio that is served meanwhile.
+/// Runs `test` with a client of a radio, and serves the radio while the test runs.
 fn with_radio(transport: &str, dispatch: Dispatch, test: impl FnOnce(&Radio, TunerClient)) {
     let node = Node::isolated().unwrap();
     let radio = Radio::default();

@@ -1,4 +1,5 @@
-//! A child process of a test: this test binary, started again, with commands and answers as lines.
+//! A child process of a test: this test binary, started again. Each command and each answer is a
+//! line of text.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStderr, ChildStdin, Command, ExitStatus, Stdio};
@@ -9,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::await_that;
 
-/// The prefix of every answer, because the test harness writes to the same pipe.
+/// The prefix of every answer. It marks answers, because the test harness writes to the same pipe.
 pub const MARK: &str = "@@";
 
-/// A child process. It is killed and waited for when it is dropped.
+/// A child process. Dropping it kills the process and waits for the exit.
 pub struct TestProcess {
     child: Child,
     orders: ChildStdin,
@@ -21,12 +22,12 @@ pub struct TestProcess {
 
 impl TestProcess {
     /// Starts the test `child_entry` of this binary. Also returns the standard error of the
-    /// process, if the command has a pipe for it.
+    /// process, if the command pipes it.
     pub fn start(command: &mut Command) -> (Self, Option<ChildStderr>) {
         Self::start_program(command.args(["--exact", "child_entry", "--nocapture", "--test-threads=1"]))
     }
 
-    /// Starts a program that executes commands, as [`TestProcess::start`] does.
+    /// Starts another program that executes commands. Returns the same as [`TestProcess::start`].
     pub fn start_program(command: &mut Command) -> (Self, Option<ChildStderr>) {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (tell, answers) = channel();
@@ -52,25 +53,25 @@ impl TestProcess {
         self.answers.recv_timeout(timeout)
     }
 
-    /// Waits for the exit of the process.
+    /// Waits until the process exits.
     pub fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 
-    /// Kills the process without warning, and waits for its exit.
+    /// Kills the process without warning, and waits until it exits.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.wait();
     }
 
-    /// Stops the process, and waits until it is stopped.
+    /// Stops the process with a signal, and waits until it has stopped.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
         let stat = format!("/proc/{}/stat", self.id());
         await_that("the process is stopped", || std::fs::read_to_string(&stat).unwrap().contains(") T "));
     }
 
-    /// Continues the process.
+    /// Lets the stopped process continue.
     pub fn thaw(&self) {
         self.signal(Signal::CONT);
     }

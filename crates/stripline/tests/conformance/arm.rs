@@ -86,7 +86,7 @@ pub fn what_ends_a_wait_ends_one_in_a_loop(transport: &'static str) {
     }
     publisher.send(&[0]).unwrap();
     loop_until_ready(&mut subscriber, &descriptor);
-    // A packet is there: nothing is prepared, and the packet stays.
+    // A packet has arrived: nothing is prepared, and the packet stays.
     assert!(!subscriber.arm().unwrap());
     take_number(&mut subscriber, 0);
     // Wakes, before the loop waits and while it waits.

@@ -63,8 +63,8 @@ fn takes_one(subscriber: &mut Subscriber<Bare>, sender: &mut Puppet, receivers: 
 /// Makes an executable that is a copy of this one with `suffix` appended.
 fn executable(folder: &tempfile::TempDir, name: &str, suffix: &str) -> PathBuf {
     let path = folder.path().join(name);
-    // Another process writes the file, so that no process started meanwhile holds it open for
-    // writing.
+    // Another process writes the file, so that no process that another thread starts holds it open
+    // for writing.
     let script = "cat \"$0\" > \"$1\" && printf %s \"$2\" >> \"$1\" && chmod 700 \"$1\"";
     let own = std::env::current_exe().unwrap();
     let status = Command::new("sh").args(["-c", script]).arg(own).arg(&path).arg(suffix).status().unwrap();

@@ -224,7 +224,7 @@ pub fn a_request_to_stop_ends_the_wait_under_every_flow(transport: &'static str)
             let (tell, thread) = mpsc::channel();
             let sender = scope.spawn(move || {
                 tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
-                // The kernel may have found room for more packets meanwhile.
+                // The kernel may have found room for more packets since then.
                 let outcome = (0..1000).try_for_each(|_| publisher.send(&[1; 16_000]));
                 // The publisher waits for connected receivers when it ends.
                 (outcome, publisher)

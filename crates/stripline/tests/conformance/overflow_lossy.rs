@@ -106,7 +106,7 @@ pub fn eject_notifies_the_receiver_and_harms_no_other(transport: &'static str) {
         take_number(&mut blocking, i);
     }
     pump.ended();
-    // The packets that fitted are there, followed by the reason for the end.
+    // The packets that fitted can be taken, followed by the reason for the end.
     for sequence in 0..DEPTH {
         take_number(&mut strict, sequence);
     }

@@ -43,7 +43,7 @@ pub fn server_returns_when_the_packet_is_in_the_queue(transport: &'static str) {
     let node = node(transport, "scope = \"server\"\ndeadline-ms = 3600000\ndepth = 4");
     let (mut publisher, mut subscriber) = pair::<u64>(&node, "served");
     for round in 0..50 {
-        // The receiver takes no packet meanwhile.
+        // The receiver takes no packet while these four are sent.
         for number in 0..4 {
             publisher.send(&[round * 4 + number; 100]).unwrap();
         }

@@ -56,7 +56,7 @@ pub fn a_refusal_is_an_error_where_the_topic_wants_it(transport: &'static str) {
     let reporting = node(transport, "refusal-is-error = true");
     let mut subscriber = reporting.subscriber::<i16>("numbers").unwrap();
     assert_eq!(subscriber.refusals(), []);
-    // The error is returned during the wait, as soon as the publisher is there.
+    // The error is returned during the wait, as soon as the publisher exists.
     let error = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| subscriber.receive().map(drop).unwrap_err());
         let publisher = reporting.publisher::<u64>("numbers").unwrap();

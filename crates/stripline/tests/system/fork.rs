@@ -64,8 +64,8 @@ fn fork(end: End, what: &str, drops: impl Fn(), uses: impl Fn()) {
             End::Exit | End::Exec => {}
         });
         let code = i32::from(std::panic::catch_unwind(act).is_err());
-        // SAFETY: all of these calls end the child. The strings end with a zero, and the list with
-        // a null.
+        // SAFETY: all of these calls end the child. The strings are NUL-terminated, and the list
+        // ends with a null.
         unsafe {
             match end {
                 End::Exec => {

@@ -52,10 +52,10 @@ fn code(outcome: Result<bool>) -> c_int {
 /// Makes a link. If it cannot be made, returns null and prints a line on standard output.
 ///
 /// # Safety
-/// The caller must pass a `transport` that points to a string that ends with a zero.
+/// The caller must pass a `transport` that points to a NUL-terminated string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn link_open(transport: *const c_char) -> *mut Link {
-    // SAFETY: the caller must pass a string that ends with a zero.
+    // SAFETY: the caller must pass a NUL-terminated string.
     let transport = unsafe { CStr::from_ptr(transport) }.to_string_lossy();
     match Link::open(&transport) {
         Ok(link) => Box::into_raw(Box::new(link)),

@@ -15,7 +15,7 @@ use super::super::case::{Case, Measure, Wait};
 use super::super::measure::{self, OneWayTimes, Side, check_echo};
 use super::super::turns::now_ns;
 
-/// Bytes of a request and of a reply.
+/// The size of a request and of a reply in bytes.
 pub(crate) const BYTES: usize = size_of::<Block>();
 /// The deadline of each call.
 const TIMEOUT: Duration = Duration::from_secs(15);

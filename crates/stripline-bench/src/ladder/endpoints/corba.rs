@@ -33,7 +33,7 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         CorbaReceiving::Called(handler)
     } else {
         let servant = made(&object, |name, text| {
-            // SAFETY: the ORB is running, and the name is a text that ends with a zero.
+            // SAFETY: the ORB is running, and the name is a NUL-terminated string.
             unsafe { ffi::bare::stripline_corba_bare_serve(name, DEPTH as usize, text) }
         })?;
         CorbaReceiving::Waiting(CorbaReceiver { servant, size: case.size })

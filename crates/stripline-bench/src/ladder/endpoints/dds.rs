@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const SETTLE_TIME: Duration = Duration::from_millis(300);
 /// The number of the domain in this process. The transport `dds` uses another number.
 const DOMAIN: u32 = 77;
-/// Bytes of the encoding and of the numbers before the payload.
+/// The number of bytes before the payload: the encoding and the numbers.
 const FRONT: usize = 24;
 
 /// Connects one side.
@@ -93,7 +93,7 @@ fn participant() -> Result<i32, Problem> {
         let configuration = CString::new(place.configuration()).map_err(|e| e.to_string())?;
         let (text, none) = (configuration.as_ptr(), std::ptr::null());
         let (mut made, mut participant) = (0, 0);
-        // SAFETY: the text ends with a zero, and both numbers may be written.
+        // SAFETY: the string is NUL-terminated, and both numbers may be written.
         checked("domain", unsafe {
             sys::stripline_dds_open(DOMAIN, text, none, &raw mut made, &raw mut participant)
         })?;

@@ -33,12 +33,12 @@ pub(crate) fn open(name: &str, case: &Case) -> Result<OwnedFd, Problem> {
         | libc::O_EXCL
         | libc::O_CLOEXEC
         | if case.wait == Wait::Spin { libc::O_NONBLOCK } else { 0 };
-    // SAFETY: the name ends with a zero, and the attributes outlive the call.
+    // SAFETY: the name is NUL-terminated, and the attributes outlive the call.
     let queue = unsafe { libc::mq_open(text.as_ptr(), flags, 0o600 as libc::c_uint, &raw mut attributes) };
     if queue < 0 {
         return Err(format!("POSIX queue: {}", Error::last_os_error()));
     }
-    // SAFETY: the name ends with a zero.
+    // SAFETY: the name is NUL-terminated.
     unsafe { libc::mq_unlink(text.as_ptr()) };
     // SAFETY: the queue was just opened. On Linux a queue is an ordinary descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(queue) })

@@ -11,7 +11,7 @@ use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
 use crate::memory::{Mapping, PAGE};
 
-/// Bytes of the control page and the cursor page.
+/// The size of the control page and the cursor page in bytes.
 const HEAD: usize = 2 * PAGE;
 const TIMEOUT: Duration = Duration::from_secs(10);
 

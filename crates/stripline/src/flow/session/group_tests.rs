@@ -129,7 +129,7 @@ impl Member {
         }
     }
 
-    /// Takes the records that have come.
+    /// Takes the records that have arrived.
     fn read(&mut self) {
         self.records.feed(&std::mem::take(&mut self.to_receiver));
         while let Some(record) = self.records.next().unwrap() {

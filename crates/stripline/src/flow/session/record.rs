@@ -4,7 +4,7 @@ use crate::flow::message::NUMBER_MAX;
 
 /// Bytes before the payload of a datagram.
 pub(crate) const DATAGRAM_HEADER: usize = 24;
-/// Bytes of a record before the data that follows it.
+/// The size of a record in bytes, without the data that follows it.
 const RECORD_BYTES: usize = 16;
 
 /// The most datagrams that one record names.
@@ -261,8 +261,8 @@ pub(crate) struct SessionAcks {
 }
 
 impl SessionAcks {
-    /// Returns the last whole number in the bytes that have arrived. It supersedes the numbers
-    /// before.
+    /// Returns the last whole number in the bytes that have arrived. It supersedes the
+    /// earlier numbers.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<u64> {
         self.bytes.extend_from_slice(bytes);
         let whole = self.bytes.len() / 8 * 8;

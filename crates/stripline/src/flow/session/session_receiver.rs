@@ -15,9 +15,9 @@ const RANGES_MAX: usize = 1 << 16;
 pub(crate) enum DatagramArrival {
     /// The datagram is the next one: deliver it.
     Next,
-    /// The datagram came too soon: [keep](SessionReceiver::keep) it.
+    /// The datagram arrived too soon: [keep](SessionReceiver::keep) it.
     Early,
-    /// The datagram came before, or comes too late.
+    /// The datagram has arrived before, or arrives too late.
     Old,
 }
 

@@ -201,8 +201,8 @@ proptest! {
         if is_repaired {
             prop_assert_eq!(&run.delivered, &all);
         }
-        // The delivered frames are whole, in order and without repetition. Frames that must not be
-        // lost are there.
+        // The delivered frames are whole, in order and without repetition. All frames that must
+        // not be lost were delivered.
         let mut rest = &run.delivered[..];
         let mut missing = 0;
         for (number, frame) in frames.iter().enumerate() {

@@ -47,7 +47,7 @@ impl Incoming {
                 ready.set(&poll_set, until)?;
                 return Ok(true);
             }
-            // A description, or a part of a packet, may have arrived meanwhile.
+            // A description, or a part of a packet, may have arrived after the check.
         }
         ready.set(&PollSet::for_ready_set(), Some(Instant::now()))?;
         Ok(true)

@@ -40,7 +40,7 @@ impl Incoming {
         }
     }
 
-    /// Ends the loan of a packet that was given away in place. With a token, the packet's memory
+    /// Ends the loan of a packet that was handed out in place. With a token, the packet's memory
     /// stays in use under that number.
     pub(in crate::link) fn end_loan(&mut self, token: Option<u64>, finished_ns: u64) {
         self.is_lent = false;

@@ -51,7 +51,7 @@ impl Outgoing {
         }
         let mut poll_set = PollSet::for_ready_set();
         let mut prepared = Prepared::There;
-        // The port waits for the first outlet without room, and later for the next one.
+        // The port waits for the first outlet that has no room, and later for the next such outlet.
         for outlet in &mut *self.outlets {
             prepared = outlet.prepare_wait(Awaited::Room(HEADER_BYTES + payload), &mut poll_set)?;
             if prepared != Prepared::There {

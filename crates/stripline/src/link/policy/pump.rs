@@ -68,7 +68,7 @@ impl Pump {
             Some(slot) => self.fill_called(slot),
         };
         let Self { shared, mut inlet, .. } = self;
-        // Relaxed: a thread that ends this pump by the doorbell has stored the flag before.
+        // Relaxed: a thread that ends this pump by the doorbell has already stored the flag.
         if shared.says_goodbye.load(Ordering::Relaxed) {
             inlet.say_goodbye();
         }
@@ -234,7 +234,7 @@ impl CalledPump<'_> {
             if self.pump.is_over() {
                 self.end = Some(Ok(()));
             } else if !self.pump.shared.has_space() {
-                // The middleware waits meanwhile, and keeps the frames.
+                // Until there is space, the middleware waits and keeps the frames.
                 self.is_blocked = true;
                 return true;
             } else {

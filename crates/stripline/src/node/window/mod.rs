@@ -129,8 +129,8 @@ impl<T: Content> Windowed<T> {
 
     /// Waits like [`Windowed::window`], for a component that also handles requests. `on_request`
     /// returns the length of the window. It is called first, after each packet, and immediately
-    /// when a request arrives while no packet is there. So a new length or another property takes
-    /// effect without waiting for samples.
+    /// when a request arrives while no packet is available. So a new length or another property
+    /// takes effect without waiting for samples.
     ///
     /// # Errors
     /// Same as [`Windowed::window`].
@@ -216,9 +216,9 @@ impl<T: Content> Windowed<T> {
     }
 
     /// Makes the descriptor readable once a packet has arrived that may complete a window of
-    /// `samples` samples, or the end of stream, or an error. False: such a window is there already,
-    /// and [`Windowed::try_window`] returns it. Call this each time before the loop waits. It does
-    /// not block.
+    /// `samples` samples, or the end of stream, or an error. False: such a window is available
+    /// already, and [`Windowed::try_window`] returns it. Call this each time before the loop waits.
+    /// It does not block.
     ///
     /// ```
     /// use rustix::event::{PollFd, PollFlags, poll};

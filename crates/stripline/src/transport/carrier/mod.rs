@@ -198,7 +198,7 @@ pub(crate) struct Ticket {
 impl Ticket {
     pub(crate) const ADDRESS_MAX: usize = 1024;
 
-    /// Returns a ticket that came in a handshake.
+    /// Returns a ticket that arrived in a handshake.
     ///
     /// # Errors
     /// A description of the ticket's fault, for the peer.
@@ -305,7 +305,7 @@ pub(crate) trait PathProbe {
     /// Returns the descriptor that becomes readable once there is an acknowledgement.
     fn answers(&self) -> BorrowedFd<'_>;
 
-    /// Returns why no acknowledgement has come within the time, and the remedy.
+    /// Returns why no acknowledgement has arrived in time, and the remedy.
     fn failure(&self, within: Duration) -> String;
 }
 
@@ -315,7 +315,7 @@ pub(crate) trait PathSource: Send {
     ///
     /// # Errors
     /// `WouldBlock` if there are no bytes. Any other error ends the connection. The receiver's
-    /// caller gets a [`violation`] after the bytes that came before it.
+    /// caller gets a [`violation`] after the bytes that arrived before it.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Returns whether the bytes are in memory that both ends share. If so, a read takes no system

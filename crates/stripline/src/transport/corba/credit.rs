@@ -82,7 +82,7 @@ struct CreditShared {
     state: Mutex<TakenState>,
 }
 
-/// The highest counts that have come. omniORB's threads may bring the counts in another order.
+/// The highest counts that have arrived. omniORB's threads may deliver the counts out of order.
 #[derive(Default)]
 struct TakenState {
     frames: u64,

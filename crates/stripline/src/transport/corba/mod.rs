@@ -86,7 +86,7 @@ const PROBE: u64 = u64::MAX;
 /// The number of the last call between hosts. In this call, the frame count is the number of calls
 /// before it.
 const END: u64 = u64::MAX - 1;
-/// A sender without room in the kernel resumes when the kernel holds no more than this charge.
+/// A sender that has no room in the kernel resumes when the kernel holds no more than this charge.
 const LOW_CHARGE: u64 = 32 * 1024;
 
 /// Returns the most bytes of the kernel's buffer that a call with `bytes` bytes takes.

@@ -56,7 +56,7 @@ pub(super) struct CorbaSource {
     /// Whether to wait for calls that the sender has handed over. A call of an operation then does
     /// not begin before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether the last such wait ended without a call, and no call has come since.
+    /// Whether the last such wait ended without a call, and no call has arrived since.
     is_late: bool,
     /// The rings of the doorbell that were drained.
     rings: u64,
@@ -79,9 +79,9 @@ pub(super) struct CallEnds {
 /// The part of the receiving end that the servant and the source share.
 struct CallTaker {
     queue: Mutex<CallQueue>,
-    /// Notified when a call has come while a thread waits for calls.
+    /// Notified when a call arrives while a thread waits for calls.
     changed: Condvar,
-    /// Rung when a call has come, for a port that sleeps.
+    /// Rung when a call arrives, for a port that sleeps.
     arrivals: Doorbell,
     slot: Arc<CallSlot>,
     page: TransitPage,
@@ -101,7 +101,7 @@ struct CallQueue {
     early: BTreeMap<u64, (Box<CallBytes>, u64)>,
     /// The number of the call that `ready` gets next, which is also the number of calls it has got.
     next: u64,
-    /// The calls that have come, in total, and their charges of the kernel's buffer.
+    /// The calls that have arrived, in total, and their charges of the kernel's buffer.
     arrived: u64,
     received: u64,
     /// The number of calls that a sender on another host has made, set once the sender has ended.
@@ -227,9 +227,9 @@ impl CallReceiver for Local<CallTaker> {
 }
 
 impl CallTaker {
-    /// Waits until a call is in order, or all calls that the sender has handed over have come.
+    /// Waits until a call is in order, or all calls that the sender has handed over have arrived.
     /// Returns true if neither happens in time. A thread of omniORB does not wait, because the
-    /// missing call may have to come on this thread.
+    /// missing call may have to arrive on this thread.
     fn await_sent<'a>(
         &'a self,
         mut queue: MutexGuard<'a, CallQueue>,
@@ -246,8 +246,8 @@ impl CallTaker {
         (queue, false)
     }
 
-    /// Waits until a call is in order, or all calls on the connection to another host have come.
-    /// Returns true if neither happens in time. A thread of omniORB does not wait.
+    /// Waits until a call is in order, or all calls on the connection to another host have
+    /// arrived. Returns true if neither happens in time. A thread of omniORB does not wait.
     fn await_close(&self, credits: &CreditSender) -> bool {
         let mut limit = RunningLimit::new(END_TIME);
         let mut queue = lock(&self.queue);
@@ -391,7 +391,7 @@ impl PathSource for CorbaSource {
     fn read_in_place(&mut self, buffer: &mut AlignedBuffer) -> io::Result<Range<usize>> {
         self.check_process()?;
         if !self.rest.is_empty() {
-            // The port has read a part of this call before.
+            // The port has already read a part of this call.
             buffer.take_back();
             buffer.grow(AlignedBuffer::FRONT + BYTES_MAX as usize);
             let first = AlignedBuffer::FRONT;
@@ -404,9 +404,9 @@ impl PathSource for CorbaSource {
         let current = lock(&self.current.0);
         let call = current.as_ref().ok_or(io::ErrorKind::WouldBlock)?;
         let (lines, bytes) = (call.lines(), call.as_slice().len());
-        // SAFETY: the memory must stay where it is while the buffer uses it. `self.current` keeps
-        // the call until the next call takes its place. This happens only here, or in `read`, and
-        // the buffer was taken back before `read`. An inlet does not write to lent memory.
+        // SAFETY: the memory must stay valid and in place while the buffer uses it. `self.current`
+        // keeps the call until the next call takes its place. This happens only here, or in `read`,
+        // and the buffer was taken back before `read`. An inlet does not write to lent memory.
         unsafe { buffer.lend(NonNull::from(lines).cast(), lines.len(), &self.current) };
         self.rest = bytes..bytes;
         let first = AlignedBuffer::FRONT;

@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct CorbaSink {
     state: Local<Mutex<CallState>>,
     page: TransitPage,
-    /// Rung by the receiver once there is room, or a probe has come.
+    /// Rung by the receiver once there is room, or once a probe has arrived.
     doorbell: Doorbell,
     key: u64,
     frames_max: u64,

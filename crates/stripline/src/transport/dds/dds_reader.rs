@@ -24,7 +24,7 @@ const SENT_TIME: Duration = Duration::from_millis(100);
 
 /// The receiving end. A child of a fork never drops the fields that could call Cyclone DDS.
 pub(super) struct DdsSource {
-    /// Dropped first: no sample comes after that.
+    /// Dropped first: after that, no sample arrives.
     _reader: Local<ReaderEnd<Arrivals>>,
     messages: Local<CallbackSource<ArrivedFrames>>,
     arrivals: Arc<Arrivals>,
@@ -37,7 +37,7 @@ pub(super) struct DdsSource {
     /// Whether to wait for samples that the sender has handed over. A call then does not begin
     /// before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether the last such wait ended without a sample, and none has come since.
+    /// Whether the last such wait ended without a sample, and no sample has arrived since.
     is_late: bool,
     /// Dropped last: no sample outlives its participant.
     _share: Local<ParticipantShare>,
@@ -57,7 +57,7 @@ struct Arrivals {
 
 #[derive(Default)]
 struct ArrivalState {
-    /// The sender's writer, in the reader's numbers, once a sample of the sender has come.
+    /// The sender's writer, in the reader's numbers, once a sample of the sender has arrived.
     sender: Option<u64>,
     /// The bytes that have arrived, as the sender counts them.
     bytes: u64,

@@ -65,7 +65,7 @@ impl IceoryxSource {
         })
     }
 
-    /// Connects to the sender if it is there, and then removes the names.
+    /// Connects to the sender if it is present, and then removes the names.
     #[cold]
     fn connect(&mut self) -> io::Result<bool> {
         if !self.subscriber.is_current() {
@@ -134,8 +134,8 @@ impl PathSource for IceoryxSource {
         self.begin_read()?;
         let (front, message) = receive(self.subscriber.get_mut())?;
         let (start, lines) = (NonNull::from(message).cast(), message.len());
-        // SAFETY: the message must stay while the buffer uses it. It stays until the next message
-        // is received, which happens only here, or after the buffer was taken back.
+        // SAFETY: the message must stay valid while the buffer uses it. It stays valid until the
+        // next message is received, which happens only here, or after the buffer was taken back.
         // `self.subscriber` keeps the message. iceoryx2 maps it for reading, and an inlet does not
         // write to lent memory.
         unsafe { buffer.lend(start, lines, self.subscriber.keeper()) };

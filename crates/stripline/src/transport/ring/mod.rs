@@ -153,8 +153,8 @@ impl CursorPage {
         unsafe { self.cursor().as_ref() }.park_word()
     }
 
-    /// Wakes the receiver if it is parked. The reason for waking it must have been published
-    /// before.
+    /// Wakes the receiver if it is parked. The caller must already have published the reason
+    /// for waking it.
     pub(super) fn unpark(&self) -> bool {
         // SAFETY: see `park_word`.
         let parked = unsafe { self.cursor().as_ref() }.unpark();

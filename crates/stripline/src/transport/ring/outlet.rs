@@ -403,7 +403,7 @@ impl RingOutlet {
         found.map_or_else(|| self.port.clone(), |reader| reader.connection.clone())
     }
 
-    /// Sleeps until a reader has made space, a reader has come or left, or the wait is over.
+    /// Sleeps until a reader has made space, a reader has attached or left, or the wait is over.
     fn sleep(&mut self, slowest: ReaderId, wait: Wait) -> Result<()> {
         // Check before each sleep: a reader can make its doorbell ring all the time.
         if wait.is_expired() {

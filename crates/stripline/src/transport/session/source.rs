@@ -71,11 +71,11 @@ pub(in crate::transport) struct SessionSource {
     backlog: Vec<u8>,
     /// Whether the control socket has ended.
     is_over: bool,
-    /// The violation of the sender. Nothing that came after it is taken.
+    /// The violation of the sender. Nothing that arrived after it is taken.
     violation: Option<String>,
     /// Whether a probe was acknowledged.
     is_probed: bool,
-    /// Whether a datagram without a session has come.
+    /// Whether a datagram without a session has arrived.
     has_foreign: bool,
     empty_reads: u32,
     /// Whether the last wait for a datagram has found one.
@@ -216,7 +216,7 @@ impl SessionSource {
     }
 
     /// Returns the outcome of a step. A violation of the sender is kept instead, because bytes that
-    /// came before it are delivered first.
+    /// arrived before it are delivered first.
     #[inline]
     fn unless_violated<T: Default>(&mut self, outcome: Result<T, String>) -> T {
         outcome.unwrap_or_else(|text| {

@@ -204,7 +204,7 @@ impl AckReader {
         Self { flow_sender, ..Self::default() }
     }
 
-    /// Expects an acknowledgement of a packet newer than all before.
+    /// Expects an acknowledgement of a packet that is newer than all earlier packets.
     pub(crate) fn expect(&mut self, ack_wait: &AckWait) {
         self.requested += 1;
         (self.expected, self.ack) = (Some((ack_wait.sequence, ack_wait.scope)), None);

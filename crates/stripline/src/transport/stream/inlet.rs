@@ -51,8 +51,8 @@ pub(crate) struct StreamInlet {
     source: Option<Box<dyn PathSource>>,
     /// Whether frames are read in the memory of the source.
     is_in_memory: bool,
-    /// The number of empty reads since bytes last came from the source. After a wait, an empty read
-    /// also polls the sender's end.
+    /// The number of empty reads since bytes last arrived from the source. After a wait, an empty
+    /// read also polls the sender's end.
     times_empty: u32,
     /// Whether the socket is also written to, by an outlet that ends with this inlet.
     is_of_pair: bool,

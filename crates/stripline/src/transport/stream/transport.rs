@@ -211,7 +211,7 @@ impl Acceptor for StreamCallAcceptor {
 
     fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, PeerRefusal> {
         let ArrivedReceiver { hello, path: sink, .. } = arrival;
-        // Other clients may have come while the path was probed.
+        // Other clients may have connected while the path was probed.
         let buffer = self.check(&hello)?;
         let path_request = PathRequest::of_calls(
             &hello.connection,

@@ -43,7 +43,7 @@ pub(super) struct ZenohSource {
     /// Whether to wait for messages that the sender has handed over. A call then does not begin
     /// before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether the last such wait ended without a message, and no message has come since.
+    /// Whether the last such wait ended without a message, and no message has arrived since.
     is_late: bool,
 }
 

@@ -49,14 +49,14 @@ pub(super) struct ZeromqSource {
     /// The open connections, including connections of strangers, and whether there has been any.
     connections: Vec<u32>,
     has_accepted: bool,
-    /// The connection of the sender, once a message has come.
+    /// The connection of the sender, once a message has arrived.
     sender: Option<u32>,
     /// Whether the sender's connection has ended.
     has_ended: bool,
     /// Whether to wait for messages that the sender has handed over. A call then does not begin
     /// before a cancellation that was sent is read.
     awaits_sent: bool,
-    /// Whether the last such wait ended without a message, and no message has come since.
+    /// Whether the last such wait ended without a message, and no message has arrived since.
     is_late: bool,
     /// The number of messages without the key.
     foreign: u64,
@@ -166,7 +166,7 @@ impl ZeromqSource {
     }
 
     /// Waits for messages that the sender has handed over, if that matters. Returns false if none
-    /// has come.
+    /// has arrived.
     fn await_sent(&mut self) -> bool {
         let until = Instant::now() + SENT_TIME;
         while self.page.sent() > self.number && !self.is_late {

@@ -70,8 +70,8 @@ fn messages_of_strangers_are_dropped_and_their_end_ends_nothing() {
         stranger.send(message, 0).unwrap();
     }
     stranger.send_multipart([&b"one"[..], b"two"], 0).unwrap();
-    // The stranger's messages have come once the stranger's connection has ended; nothing is sent
-    // at the same time here.
+    // The stranger's messages have arrived once the stranger's connection has ended; nothing is
+    // sent at the same time here.
     drop(stranger);
     drop(context);
     for sequence in 0..20 {
