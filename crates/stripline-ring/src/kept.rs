@@ -160,7 +160,7 @@ impl Reader {
 
     /// Moves to another mapping of the same ring, and gives up the kept frames. The caller has
     /// copied these frames or does not use their memory any more. A borrowed frame must be borrowed
-    /// again. The result is the same as that of [`Reader::settle`].
+    /// again. This method and [`Reader::settle`] return the same value.
     ///
     /// # Safety
     /// The caller must guarantee the same as for [`Reader::new`], for a mapping of the same ring.

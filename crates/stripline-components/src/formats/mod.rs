@@ -13,6 +13,7 @@
 //! samples |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
 //! | `output.rs` | opening files for writing, for all writers |
+//! | `durability.rs` | the time at which written data is on the disk |
 //! | `steps.rs` | the steps of a stream, and the samples missing between packets |
 //! | `stream_writer.rs` | the samples of a stream to a raw file or SigMF |
 //! | `recording.rs` | recordings of ports of any type |
@@ -23,6 +24,7 @@
 
 mod canvas;
 mod colour_map;
+mod durability;
 pub(crate) mod encoding;
 mod error;
 mod file_input;
@@ -44,14 +46,16 @@ mod waterfall;
 mod wav;
 
 pub(crate) use colour_map::colour;
+pub use durability::Durability;
+pub(crate) use durability::PassTimer;
 pub(crate) use encoding::of_ending;
 pub use error::FormatError;
 pub(crate) use file_kind::header_ending;
 pub use file_reader::{FileReader, FileReaderOptions};
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
-pub use output::{Durability, Existing, check_output, write_whole};
-pub(crate) use output::{OutputFile, PassTimer, is_special};
+pub use output::{Existing, check_output, write_whole};
+pub(crate) use output::{OutputFile, is_special};
 pub use recording::{
     RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingEntry, RecordingInfo, RecordingReader,
     RecordingWriter,

@@ -12,7 +12,8 @@ use stripline::payload::TypeName;
 use stripline::terms::LinkOptions;
 use stripline::{Gap, GapReason, StreamInfo};
 
-use super::output::{Durability, Existing, OutputFile, PassTimer, truncation_remedy};
+use super::durability::{Durability, PassTimer};
+use super::output::{Existing, OutputFile, truncation_remedy};
 use super::{FormatError, file_kind};
 use crate::stoppable::StoppableFile;
 

@@ -8,9 +8,10 @@ use stripline::component::FileReport;
 use stripline::payload::Scalar;
 use stripline::{Gap, StreamInfo};
 
+use super::durability::{Durability, PassTimer};
 use super::error::FormatError;
 use super::iq_writer::IqFileWriter;
-use super::output::{Durability, Existing, PassTimer};
+use super::output::Existing;
 use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
 use super::steps::{FrameSteps, SamplePlace};
 use super::utc::utc_datetime;

@@ -117,8 +117,7 @@ impl Node {
     /// in other containers can be found.
     ///
     /// # Errors
-    /// An invalid file, domain or folder, with the name of the variable; or a lack of descriptors
-    /// or threads.
+    /// An invalid file, domain or folder, with the variable's name; too few descriptors or threads.
     ///
     /// ```no_run
     /// let node = stripline::node::Node::new()?;

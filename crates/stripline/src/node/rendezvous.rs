@@ -4,7 +4,7 @@
 //! nodes connect to the host, join, send their publishers, and receive the publishers of all
 //! others. A domain belongs to one user, or to a group if the domain names one: each side checks
 //! the kernel's credentials of the other. When the host dies, the kernel reports this to all nodes
-//! at once. One of the nodes binds the name again; the others connect to it and send their offers
+//! at once. A single node binds the name again; the other nodes connect to it and send their offers
 //! again. Links between publishers and subscribers are not affected.
 
 use std::collections::BTreeMap;
