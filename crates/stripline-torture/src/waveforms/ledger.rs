@@ -243,7 +243,8 @@ impl Checker<'_> {
             }
             Some((current, ..)) if current > start => return Err("an older sender came back"),
             current => {
-                if current.is_some() && !gap.is_some_and(|(_, _, is_restart)| is_restart) {
+                let is_reported = gap.is_some_and(|(_, _, is_restart)| is_restart);
+                if current.is_some_and(|(start, _, next)| !is_reported && !self.has_ended(start, next)) {
                     return Err("the sender's restart was not reported");
                 }
                 if current.is_some() {
@@ -262,6 +263,14 @@ impl Checker<'_> {
         }
         view.current = Some((start, first, sequence + 1));
         Ok(())
+    }
+
+    /// Returns whether a start of the sender ended the stream before this packet number.
+    ///
+    /// A sender that is killed after the end of its stream is started again. The receiver has the
+    /// whole stream, and the new stream begins without a gap.
+    fn has_ended(&self, start: usize, next: u64) -> bool {
+        self.senders[start].done == Some(next)
     }
 
     /// Checks the first packet of a sender that is received or reported missing.
@@ -324,11 +333,7 @@ impl Checker<'_> {
             return Ok(());
         }
         let Some((last, sender)) = self.senders.iter().enumerate().next_back() else { return Ok(()) };
-        // The previous sender was killed after its end of stream, which the receiver has received.
-        if let Some((start, _, next)) = view.current
-            && start != last
-            && self.senders[start].done == Some(next)
-        {
+        if view.current.is_some_and(|(start, _, next)| start != last && self.has_ended(start, next)) {
             return Ok(());
         }
         let sent = sender.done.ok_or("the end of the stream, and the sender has not ended it")?;
@@ -507,8 +512,15 @@ mod tests {
         let sender = sends(2, 5, false);
         let of_dead = super::tests::judge(&plan, &sender, &early, [&[5], &[]]);
         assert!(of_dead.is_err(), "the end of a stream that its sender has not ended");
-        // The sender was killed after its end of stream, and its successor was killed before it
-        // could end the stream.
+        // The sender was killed after its end of stream, and the receiver took the whole stream.
+        let sender = [sends(2, 5, true), sends(9, 1, true)].concat();
+        let of_both = |taken| {
+            let receiver = [vec![started(1)], takes(0, 0..taken), takes(1, 0..1), vec![Record::Ended]];
+            super::tests::judge(&plan, &sender, &receiver, [&[5], &[]])
+        };
+        assert!(of_both(5).is_ok(), "{:?}", of_both(5));
+        assert!(of_both(4).is_err(), "the last packet is missing");
+        // Its successor was killed before it could end the stream.
         let sender = [sends(2, 5, true), sends(9, 1, false)].concat();
         let of_first = super::tests::judge(&plan, &sender, &early, [&[5], &[]]);
         assert!(of_first.is_ok(), "{of_first:?}");
