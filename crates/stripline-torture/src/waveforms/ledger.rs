@@ -520,7 +520,7 @@ mod tests {
         };
         assert!(of_both(5).is_ok(), "{:?}", of_both(5));
         assert!(of_both(4).is_err(), "the last packet is missing");
-        // Its successor was killed before it could end the stream.
+        // The next start of the sender was killed before it could end the stream.
         let sender = [sends(2, 5, true), sends(9, 1, false)].concat();
         let of_first = super::tests::judge(&plan, &sender, &early, [&[5], &[]]);
         assert!(of_first.is_ok(), "{of_first:?}");

@@ -292,6 +292,7 @@ macro_rules! rules_of {
             peers_restart here: [
                 a_restarted_sender_comes_back_with_a_gap,
                 a_sender_restarted_before_its_last_packets_are_read_comes_after_them,
+                a_stream_that_follows_an_ended_one_begins_without_a_gap,
                 the_end_comes_after_a_restarted_sender_finishes,
                 a_restarted_receiver_gets_a_gap,
                 a_receiver_restarted_before_its_death_is_detected_gets_a_gap,

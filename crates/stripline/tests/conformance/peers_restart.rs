@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stripline::payload::{Cbor, NoSchema};
-use stripline::{Gap, GapReason, StreamInfo};
+use stripline::{Gap, GapReason, Received, StreamInfo};
 
 use crate::puppet::{Puppet, SAMPLES, beside_another, refuses_other_processes};
 use crate::refusals::Refusal;
@@ -64,6 +64,31 @@ pub fn a_sender_restarted_before_its_last_packets_are_read_comes_after_them(tran
     let next = take(&mut subscriber);
     assert_eq!((next.sequence, next.gap.map(|gap| gap.reason)), (0, Some(GapReason::PeerRestart)));
     (1..5).for_each(|sequence| drop(take_number(&mut subscriber, sequence)));
+}
+
+pub fn a_stream_that_follows_an_ended_one_begins_without_a_gap(transport: &'static str) {
+    if refuses_repair(transport) {
+        return;
+    }
+    let Some((domain, node)) = beside_another(transport, "a sender in another process", "") else { return };
+    let mut subscriber = node.subscriber::<u64>("numbers").unwrap();
+    for _ in 0..2 {
+        let mut sender = Puppet::start(&domain, transport, "");
+        sender.order("publish numbers");
+        sender.order("receivers 1");
+        sender.order("send 5");
+        sender.order("finish");
+        sender.kill();
+    }
+    let mut expected = (0..5).chain(0..5).peekable();
+    await_that("both streams are received", || {
+        // The first stream may end before the receiver has the second connection.
+        if let Received::Packet(packet) = subscriber.try_receive().unwrap() {
+            assert_eq!((Some(packet.sequence()), packet.gap()), (expected.next(), None));
+        }
+        expected.peek().is_none()
+    });
+    expect_end(&mut subscriber);
 }
 
 pub fn the_end_comes_after_a_restarted_sender_finishes(transport: &'static str) {
