@@ -3,7 +3,7 @@
 //! A tap is a separate ring beside the port's outlets. Thus no rule of the port's connections
 //! applies to the readers of a tap: no scope, no count of receivers, no room, no end. The price is
 //! a copy of each packet while a reader is attached:
-//! docs/decisions/0053-a-tap-is-a-ring-of-its-own.md.
+//! docs/decisions/0024-inspection-costs-the-inspector.md.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
