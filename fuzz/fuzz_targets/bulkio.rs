@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use stripline::fuzzing::{BulkioSri, BulkioTime, BulkioValue};
+use stripline_middleware::internal::{BulkioSri, BulkioTime, BulkioValue};
 use stripline_fuzz as _; // for its allocator
 
 fuzz_target!(|data: &[u8]| {

@@ -3,7 +3,7 @@
 #![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
-use stripline::fuzzing::{DdsSampleMessage, DdsSampleType, FramesSample};
+use stripline_middleware::internal::{DdsSampleMessage, DdsSampleType, FramesSample};
 use stripline_fuzz as _; // for its allocator
 
 fuzz_target!(|data: &[u8]| {

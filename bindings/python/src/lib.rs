@@ -38,6 +38,7 @@ use pyo3::types::IntoPyDict;
 #[pymodule]
 fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     refuse_subinterpreters()?;
+    stripline_middleware::register();
     let py = module.py();
     // The version in the form of the wheel: 0.1.0a1 for 0.1.0-alpha.1.
     let version =

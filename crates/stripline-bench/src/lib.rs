@@ -53,6 +53,7 @@ pub const OTHERS_SHARE_MAX: f64 = 0.05;
 /// assert!(stripline_bench::child_if_launched().is_none());
 /// ```
 pub fn child_if_launched() -> Option<ExitCode> {
+    stripline_middleware::register();
     ladder::child::child_if_launched()
         .or_else(experiment::child_if_launched)
         .or_else(instructions::child_if_launched)

@@ -68,6 +68,7 @@ pub unsafe extern "C" fn stripline_node_new(
 }
 
 fn make(domain: Option<&str>, topics: Option<&str>, is_isolated: bool) -> Result<RustNode, Failure> {
+    stripline_middleware::register();
     if is_isolated {
         if domain.or(topics).is_some() {
             return Err(Failure::argument(

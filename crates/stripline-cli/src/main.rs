@@ -67,6 +67,7 @@ impl From<Exit> for ExitCode {
 
 fn main() -> ExitCode {
     stripline::internal::log_to_stderr();
+    stripline_middleware::register();
     if let Err(error) = stripline::internal::process::prepare_for_limits() {
         complain!("error: {error}");
         return Exit::Failure.into();

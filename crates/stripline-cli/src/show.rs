@@ -102,7 +102,7 @@ pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {
                 "library": t.library.map(|version| version()),
             })
         });
-        let absent = transport::absent().iter().map(|t| {
+        let absent = transport::absent().into_iter().map(|t| {
             json!({
                 "name": t.name,
                 "description": t.summary,

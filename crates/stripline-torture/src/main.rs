@@ -257,6 +257,7 @@ impl FaultArguments {
 
 fn main() -> ExitCode {
     stripline::internal::log_to_stderr();
+    stripline_middleware::register();
     if let Some(code) = waveforms::run_if_launched() {
         return code;
     }

@@ -269,6 +269,7 @@ fn valid_files_pass() {
 fn invalid_files_have_exactly_the_expected_findings() {
     // The file `absent-transport.toml` is skipped if this program has the transport that it calls
     // absent.
+    stripline_middleware::register();
     let has_zenoh = transport::all().any(|transport| transport.name == "zenoh");
     for path in corpus("invalid") {
         let (text, checked) = check_file(&path);

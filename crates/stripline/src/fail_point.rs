@@ -1,9 +1,8 @@
 //! Points at which a test can have this process killed, to check that the surviving processes are
 //! unharmed.
 //!
-//! They exist only with the feature `fail-points`. Without it they compile to nothing, and this
-//! module is private. A build with the feature reads an environment variable, so a program for
-//! users must not have it.
+//! They exist only with the feature `fail-points`. Without it they compile to nothing. A build with
+//! the feature reads an environment variable, so a program for users must not have it.
 
 /// All points, in the order of a connection's life: first on the sending side, then on the
 /// receiving side.
@@ -121,10 +120,11 @@ pub const POINTS: &[&str] = &[
 pub const VARIABLE: &str = "STRIPLINE_FAIL_POINT";
 
 /// Marks a point of [`POINTS`]; a name that is not listed does not compile.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! fail_point {
     ($name:literal) => {{
         const _: () = assert!($crate::fail_point::is_known($name), "not in the list of fail points");
-        #[cfg(feature = "fail-points")]
         $crate::fail_point::reached($name);
     }};
 }
@@ -132,6 +132,11 @@ pub(crate) use fail_point;
 
 #[cfg(feature = "fail-points")]
 pub use armed::{in_last_moment, leave_like_the_dead, reached};
+
+/// Does nothing, because this build has no fail points.
+#[cfg(not(feature = "fail-points"))]
+#[inline(always)]
+pub fn reached(_point: &str) {}
 
 /// Returns whether departing receivers must not send a goodbye.
 pub(crate) fn is_silent() -> bool {
@@ -152,7 +157,7 @@ pub(crate) fn start() -> (u64, u64) {
 }
 
 /// Returns whether [`POINTS`] contains the name.
-pub(crate) const fn is_known(name: &str) -> bool {
+pub const fn is_known(name: &str) -> bool {
     let mut index = 0;
     while index < POINTS.len() {
         if is_same(POINTS[index].as_bytes(), name.as_bytes()) {

@@ -2,8 +2,6 @@
 //! the interface. Each function takes bytes that a peer may have sent and returns values that the
 //! target can check.
 
-pub use crate::packet::bulkio::{BulkioSri, BulkioTime, BulkioType, BulkioValue};
-pub use crate::packet::dds::{DdsSampleMessage, DdsSampleType, FramesSample};
 pub use crate::packet::header::{HEADER_BYTES, Header, Kind};
 
 use std::collections::VecDeque;

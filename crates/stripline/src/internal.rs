@@ -14,26 +14,8 @@ pub use crate::component::pace_log::PaceReport;
 pub use crate::component::spec::number;
 pub use crate::error::printable;
 pub use crate::link::stats::FullReport;
-#[cfg(feature = "corba")]
-pub use crate::packet::bulkio::{BulkioSri, BulkioTime, BulkioType};
-#[cfg(feature = "dds")]
-pub use crate::packet::dds::{DdsSampleInfo, DdsSampleMessage, DdsSampleType};
-#[cfg(feature = "corba")]
-pub use crate::sys::bulkio::{BulkioInput, BulkioOutput, BulkioPacket, BulkioPlace};
-#[cfg(feature = "corba")]
-pub use crate::sys::corba::{TlsFiles, has_tls as corba_has_tls, socket_path as corba_socket_path};
-#[cfg(feature = "dds")]
-pub use crate::sys::dds::DdsPlace;
-#[cfg(feature = "dds")]
-pub use crate::sys::dds_samples::{DdsSampleReader, DdsSampleWriter, DdsTerms};
-#[cfg(feature = "dds")]
-pub use crate::sys::dds_security::{DdsEnclave, has_security as dds_has_security};
-#[cfg(any(feature = "zeromq", feature = "corba"))]
-pub use crate::sys::descriptors::check_descriptors;
 pub use crate::sys::doorbell::{Doorbell, PollSet};
 pub use crate::sys::fork::Local;
-#[cfg(feature = "zenoh")]
-pub use crate::sys::zenoh::settings as zenoh_settings;
 pub use crate::terms::sender_options::SenderOptions;
 pub use crate::transport::Endpoint;
 

@@ -13,7 +13,7 @@
 //! | call | [`call`] | clients and servers of operations with replies |
 //! | node | [`node`] | publishers and subscribers, by topic without a waveform |
 //! | link | [`link`] | sequence, streams, gaps, overflow, end of stream, statistics |
-//! | transport | [`transport`] | `inproc`, `shm`, `uds`, `tcp`, `mqueue`, `udp`, and other middleware by features |
+//! | transport | [`transport`] | `inproc`, `shm`, `uds`, `tcp`, `mqueue`, `udp`; other crates add more |
 //! | flow | private | credits, stop and resume, acks: no input or output |
 //! | inspect | [`inspect`] | the view of a process's ports |
 //! | sys | private | the edge to the operating system |
@@ -58,13 +58,12 @@
 //! this library, because some records are made while a lock is held.
 
 pub mod call;
+#[doc(hidden)]
+pub mod carrier;
 pub mod component;
 mod error;
 #[cfg(test)]
 mod explorer;
-#[cfg(not(feature = "fail-points"))]
-mod fail_point;
-#[cfg(feature = "fail-points")]
 #[doc(hidden)]
 pub mod fail_point;
 mod flow;
@@ -76,7 +75,7 @@ pub mod inspect;
 pub mod internal;
 pub mod link;
 #[cfg(test)]
-#[path = "../tests/common/message_queue_turn.rs"]
+#[path = "../../stripline-conformance/tests/common/message_queue_turn.rs"]
 mod message_queue_turn;
 pub mod node;
 pub mod packet;

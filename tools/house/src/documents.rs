@@ -9,7 +9,8 @@ const README: &str = "README.md";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
 /// The folders that a path in backticks may be relative to.
-const BASES: [&str; 4] = ["", "crates", "crates/stripline", "crates/stripline/src"];
+const BASES: [&str; 5] =
+    ["", "crates", "crates/stripline", "crates/stripline-conformance", "crates/stripline/src"];
 
 #[test]
 fn the_first_documents_are_short() {

@@ -11,7 +11,8 @@ use crate::tree;
 
 const SOURCE: &str = "crates/stripline/src/";
 /// Files at the root that export or test items of all layers, and may import everything.
-const ABOVE_ALL: [&str; 5] = ["lib.rs", "prelude.rs", "internal.rs", "fuzzing.rs", "explorer.rs"];
+const ABOVE_ALL: [&str; 6] =
+    ["lib.rs", "prelude.rs", "internal.rs", "carrier.rs", "fuzzing.rs", "explorer.rs"];
 /// Modules at the root that every layer may import, and that import no layer.
 const FOR_ALL: [&str; 2] = ["fail_point", "explorer"];
 
@@ -44,6 +45,26 @@ fn a_layer_imports_only_those_below_it() {
         "imports against the order of ARCHITECTURE.md; move the item down, or the caller up:\n{}",
         against.join("\n")
     );
+}
+
+/// Refuses a middleware in the core: `stripline-middleware` has them all.
+#[test]
+fn the_core_has_no_condition_on_a_middleware() {
+    let of_middleware =
+        ["zeromq", "iceoryx2", "zenoh", "dds", "corba"].map(|name| format!("feature = \"{name}\""));
+    let mut places = Vec::new();
+    for file in tree::files(".rs").iter().filter(|file| file.starts_with(SOURCE)) {
+        let text = tree::read(file);
+        places.extend(
+            of_middleware.iter().filter(|word| text.contains(*word)).map(|word| format!("{file}: {word}")),
+        );
+    }
+    let manifest = tree::read("crates/stripline/Cargo.toml");
+    let names = ["zmq", "iceoryx2", "zenoh", "stripline-dds-sys", "stripline-corba-sys"];
+    places.extend(
+        names.iter().filter(|name| manifest.contains(*name)).map(|name| format!("Cargo.toml: {name}")),
+    );
+    assert!(places.is_empty(), "move these to crates/stripline-middleware: {places:#?}");
 }
 
 #[test]

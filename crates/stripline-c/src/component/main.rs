@@ -90,6 +90,7 @@ unsafe fn registry(components: *const *mut Component, count: usize) -> Result<Re
     if components.is_null() {
         return Err(Failure::null("components"));
     }
+    stripline_middleware::register();
     let mut registry = Registry::new();
     for index in 0..count {
         // SAFETY: the index is within the array; the caller makes the same promise.

@@ -78,6 +78,7 @@ fn the_library_exports_the_functions_of_the_header_and_nothing_else() {
     let symbols = String::from_utf8(output.stdout).unwrap();
     let mut exported: BTreeSet<String> =
         symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).map(String::from).collect();
+    stripline_middleware::register();
     if stripline::transport::all().any(|transport| transport.name == "iceoryx2") {
         exported.remove(ICEORYX2_LOGGER);
     }

@@ -32,6 +32,7 @@ pub fn archive() -> PathBuf {
 /// Returns the features of this build for other middleware. Another package of the same build may
 /// have enabled them.
 pub fn features() -> String {
+    stripline_middleware::register();
     let middleware = stripline::transport::all().filter(|transport| transport.library.is_some());
     middleware.map(|transport| transport.name).collect::<Vec<_>>().join(",")
 }

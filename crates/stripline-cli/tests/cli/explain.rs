@@ -18,6 +18,7 @@ const MEASURED: [&str; 5] = ["inproc", "shm", "uds", "tcp", "mqueue"];
 
 /// Returns all transports of the program.
 fn transports() -> Vec<&'static str> {
+    stripline_middleware::register();
     stripline::transport::all().map(|transport| transport.name).collect()
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use stripline::component::{ComponentSpec, InvalidProperties, Properties, PropertySpec};
 use stripline::internal::socket_names::unique_suffix;
-use stripline::internal::{BulkioPlace, BulkioType, TlsFiles, corba_has_tls};
 use stripline::payload::{SampleType, Scalar, TypeName};
 use stripline::{Error, Result};
+use stripline_middleware::internal::{BulkioPlace, BulkioType, TlsFiles, corba_has_tls};
 
 use super::tls;
 

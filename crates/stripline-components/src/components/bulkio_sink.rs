@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use stripline::component::{
     Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, StopSignal,
 };
-use stripline::internal::{BulkioOutput, BulkioSri, BulkioTime};
 use stripline::node::Subscriber;
 use stripline::payload::{Dynamic, TypeName};
 use stripline::{Error, Packet, Result, StreamInfo};
+use stripline_middleware::internal::{BulkioOutput, BulkioSri, BulkioTime};
 
 use super::bulkio::{self, Elements};
 use super::stream_order;

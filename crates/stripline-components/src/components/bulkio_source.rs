@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
-use stripline::internal::{BulkioInput, BulkioPacket};
 use stripline::node::Publisher;
 use stripline::payload::Dynamic;
 use stripline::{Result, StreamInfo};
+use stripline_middleware::internal::{BulkioInput, BulkioPacket};
 
 use super::bulkio::{self, Elements};
 

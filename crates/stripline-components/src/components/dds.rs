@@ -5,8 +5,8 @@ use std::time::Duration;
 use num_complex::Complex;
 use stripline::Result;
 use stripline::component::{InvalidProperties, Properties, PropertySpec, Value};
-use stripline::internal::{DdsEnclave, DdsPlace, DdsSampleType, DdsTerms, dds_has_security};
 use stripline::payload::TypeName;
+use stripline_middleware::internal::{DdsEnclave, DdsPlace, DdsSampleType, DdsTerms, dds_has_security};
 
 /// The types of samples, each with a type in the IDL.
 pub(super) const TYPES: [&str; 5] = ["cf32", "f32", "cs16", "s16", "u8"];

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use stripline::component::{Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec};
-use stripline::internal::{DdsSampleInfo, DdsSampleWriter};
 use stripline::payload::{Dynamic, SampleType, TypeName};
 use stripline::{Error, Packet, Result};
+use stripline_middleware::internal::{DdsSampleInfo, DdsSampleWriter};
 
 use super::{dds, stream_order};
 

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
-use stripline::internal::{DdsSampleInfo, DdsSampleMessage, DdsSampleReader};
 use stripline::node::Publisher;
 use stripline::payload::{Dynamic, SampleType};
 use stripline::{Error, Result, StreamInfo};
+use stripline_middleware::internal::{DdsSampleInfo, DdsSampleMessage, DdsSampleReader};
 
 use super::dds;
 

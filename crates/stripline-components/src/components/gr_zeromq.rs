@@ -5,8 +5,8 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use stripline::component::{InvalidProperties, Properties, PropertySpec, StopSignal, Value};
-use stripline::internal::check_descriptors;
 use stripline::{Error, Result};
+use stripline_middleware::internal::check_descriptors;
 
 use super::gr_zeromq_curve::{self, Admission, CurveFiles};
 

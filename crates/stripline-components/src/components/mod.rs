@@ -102,13 +102,15 @@ pub use zenoh_sink::ZenohSink;
 #[cfg(feature = "zenoh")]
 pub use zenoh_source::ZenohSource;
 
-/// Returns all stock components, by their names in waveform files.
+/// Returns all stock components, by their names in waveform files. Also adds the transports of
+/// [`stripline_middleware`] to this process.
 ///
 /// ```
 /// let registry = stripline_components::registry();
 /// assert!(registry.specs().contains_key("adsb-source"));
 /// ```
 pub fn registry() -> Registry {
+    stripline_middleware::register();
     let registry = Registry::new();
     #[cfg(feature = "zeromq")]
     let registry = registry.with::<GrZeromqSink>().with::<GrZeromqSource>();

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use stripline::component::{InvalidProperties, Properties, PropertySpec, Value};
-use stripline::internal::zenoh_settings;
 use stripline::{Error, Result};
+use stripline_middleware::internal::zenoh_settings;
 use zenoh::key_expr::KeyExpr;
 use zenoh::{Session, Wait};
 

@@ -94,7 +94,7 @@ impl Header {
 
     /// Returns the header's first two words, read from the start of a frame.
     #[inline]
-    pub(crate) fn outline(frame: &[u8]) -> Outline {
+    pub fn outline(frame: &[u8]) -> Outline {
         // Read as whole words, as they were written: see `Header::write_words`.
         let word = |at: usize| frame[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let second = word(8);
@@ -104,34 +104,34 @@ impl Header {
     /// Returns the payload length of the frame that starts here; `None` if the header is
     /// incomplete.
     #[inline]
-    pub(crate) fn length_of(frame: &[u8]) -> Option<u32> {
+    pub fn length_of(frame: &[u8]) -> Option<u32> {
         let header: &[u8; HEADER_BYTES] = frame.first_chunk()?;
         Some(u32::from_le_bytes([header[8], header[9], header[10], header[11]]))
     }
 
     /// Returns the order of the packet, if it carries one.
-    pub(crate) fn order(&self) -> Option<Order> {
+    pub fn order(&self) -> Option<Order> {
         (self.flags & Self::ORDERED != 0).then_some(Order(self.intended_ns))
     }
 
     /// Returns the time at which the packet should have been sent, if the header carries it.
-    pub(crate) fn intended(&self) -> Option<u64> {
+    pub fn intended(&self) -> Option<u64> {
         Some(self.intended_ns).filter(|ns| *ns != 0 && self.flags & Self::ORDERED == 0)
     }
 
     /// Returns whether the frame continues a packet that an earlier frame began.
-    pub(crate) fn is_continued(&self) -> bool {
+    pub fn is_continued(&self) -> bool {
         self.flags & Self::CONTINUED != 0
     }
 
     /// Returns the same number as [`Outline::next_sequence`].
-    pub(crate) fn next_sequence(&self) -> u64 {
+    pub fn next_sequence(&self) -> u64 {
         Outline { sequence: self.sequence, kind: self.kind, flags: self.flags }.next_sequence()
     }
 
     /// Writes the header to the start of a frame.
     #[inline]
-    pub(crate) fn write(&self, frame: &mut [u8]) {
+    pub fn write(&self, frame: &mut [u8]) {
         let second = Self::second_word(self.length, self.stream, self.kind, self.flags);
         let time = self.time_ns.cast_unsigned();
         let words = [self.sequence, second, self.sample_index, time, self.intended_ns, self.sent_ns];
@@ -144,7 +144,7 @@ impl Header {
     /// from the chunks in which it was written, which stalls the processor. The same applies to
     /// reading a header.
     #[inline]
-    pub(crate) fn write_words(frame: &mut [u8], words: [u64; 6]) {
+    pub fn write_words(frame: &mut [u8], words: [u64; 6]) {
         for (place, word) in frame[..HEADER_BYTES].chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -153,20 +153,20 @@ impl Header {
     /// Returns the second word of a packet's short header without the length. The first word is the
     /// sequence number.
     #[inline]
-    pub(crate) fn short_word(stream: u16) -> u64 {
+    pub fn short_word(stream: u16) -> u64 {
         Self::second_word(0, stream, Kind::Data as u8, Self::SHORT)
     }
 
     /// Returns `length`, `stream`, `kind` and `flags` as they are laid out in memory.
     #[inline]
-    pub(crate) fn second_word(length: u32, stream: u16, kind: u8, flags: u8) -> u64 {
+    pub fn second_word(length: u32, stream: u16, kind: u8, flags: u8) -> u64 {
         u64::from(length) | u64::from(stream) << 32 | u64::from(kind) << 48 | u64::from(flags) << 56
     }
 
     /// Parses a frame with a short header: fills in the header and returns the payload. `follows`
     /// is the sample index due. `None`: the frame has no short header, or is malformed.
     #[inline(always)]
-    pub(crate) fn split_short<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
+    pub fn split_short<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
         /// All bits but the stream, which may have any value.
         const CHECKED: u64 = !(0xffff << 32);
         let (head, payload) = frame.split_first_chunk::<{ Self::SHORT_BYTES }>()?;
@@ -183,7 +183,7 @@ impl Header {
     /// Parses a frame: fills in the header and returns the payload. `follows` is the sample index
     /// due. `None`: the frame is malformed.
     #[inline]
-    pub(crate) fn split<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
+    pub fn split<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
         if let Some(payload) = self.split_short(frame, follows) {
             return Some(payload);
         }
@@ -198,7 +198,7 @@ impl Header {
 
 /// The fields of a sent frame that an outlet needs.
 #[derive(Clone, Copy)]
-pub(crate) struct Outline {
+pub struct Outline {
     pub sequence: u64,
     pub kind: u8,
     pub flags: u8,
@@ -208,7 +208,7 @@ impl Outline {
     /// Returns the number of the packet that is due after this frame. A packet with missing
     /// fragments is still due.
     #[inline]
-    pub(crate) fn next_sequence(self) -> u64 {
+    pub fn next_sequence(self) -> u64 {
         let completes = self.kind == Kind::Data as u8 && self.flags & Header::MORE == 0;
         self.sequence.wrapping_add(u64::from(completes))
     }

@@ -1,10 +1,6 @@
 //! The metadata of samples: the header, their stream, and the gaps before them.
 
-#[cfg(any(feature = "corba", fuzzing))]
-pub(crate) mod bulkio;
 pub(crate) mod content;
-#[cfg(any(feature = "dds", fuzzing))]
-pub(crate) mod dds;
 pub(crate) mod header;
 pub(crate) mod layout;
 pub(crate) mod message;
@@ -81,7 +77,8 @@ impl Order {
 /// The last packet of a sender, so that packets missing before the end of the stream can be
 /// detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LastSent {
+#[doc(hidden)]
+pub struct LastSent {
     /// The sequence number of the sender's first packet, and the index of the first sample.
     pub first: [u64; 2],
     pub sequence: u64,

@@ -12,7 +12,7 @@ const LINE: usize = 64;
 
 /// A growable range of bytes that starts on a cache line. A path may lend other memory to the
 /// buffer. The buffer then uses the lent memory until it has to grow beyond it.
-pub(crate) struct AlignedBuffer {
+pub struct AlignedBuffer {
     /// The first cache line in use: in `own` or in lent memory.
     start: NonNull<CacheLine>,
     count: usize,
@@ -29,7 +29,7 @@ unsafe impl Sync for AlignedBuffer {}
 /// The bytes of a cache line, aligned to a cache line.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
-pub(crate) struct CacheLine(pub [u8; LINE]);
+pub struct CacheLine(pub [u8; LINE]);
 
 impl Default for AlignedBuffer {
     fn default() -> Self {
@@ -40,17 +40,18 @@ impl Default for AlignedBuffer {
 impl AlignedBuffer {
     /// The offset of a frame in a sender's buffer. The cache line in front of the frame has room
     /// for the header that the sender's path adds.
-    pub(crate) const FRONT: usize = LINE;
+    pub const FRONT: usize = LINE;
 
     /// Returns the number of bytes available.
     #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
+    #[allow(clippy::len_without_is_empty, reason = "a buffer has room for a header at least")]
+    pub fn len(&self) -> usize {
         self.count * LINE
     }
 
     /// Grows the buffer to at least `bytes` bytes, and keeps the content.
     #[inline(always)]
-    pub(crate) fn grow(&mut self, bytes: usize) {
+    pub fn grow(&mut self, bytes: usize) {
         if bytes > self.len() {
             self.grow_own(bytes);
         }
@@ -63,27 +64,29 @@ impl AlignedBuffer {
         self.use_own();
     }
 
+    /// Returns all bytes of the buffer.
     #[inline(always)]
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         // SAFETY: nothing else changes the lines in `own`. For lent lines, see `lend`.
         bytemuck::cast_slice(unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) })
     }
 
+    /// Returns all bytes of the buffer, for changes.
     #[inline(always)]
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above.
         bytemuck::cast_slice_mut(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.count) })
     }
 
     /// Returns the bytes from the start of the frame to the end of the buffer.
     #[inline(always)]
-    pub(crate) fn frame(&self) -> &[u8] {
+    pub fn frame(&self) -> &[u8] {
         self.bytes().get(Self::FRONT..).unwrap_or_default()
     }
 
     /// Puts a header of at most 64 bytes in front of a part of a frame, and returns the header and
     /// the part. The buffer must contain the part. The header overwrites the bytes in front of it.
-    pub(crate) fn behind(&mut self, header: &[u8], part: Range<usize>) -> &[u8] {
+    pub fn behind(&mut self, header: &[u8], part: Range<usize>) -> &[u8] {
         let (start, end) = (Self::FRONT + part.start, Self::FRONT + part.end);
         let whole = self.bytes_mut();
         whole[start - header.len()..start].copy_from_slice(header);
@@ -98,9 +101,8 @@ impl AlignedBuffer {
     /// the buffer uses other memory. During this time, nothing else in this process may use the
     /// memory. If the memory is read-only, the caller must call [`AlignedBuffer::take_back`] before
     /// `bytes_mut`.
-    #[cfg(any(feature = "iceoryx2", feature = "corba", test))]
     #[inline]
-    pub(crate) unsafe fn lend(
+    pub unsafe fn lend(
         &mut self,
         start: NonNull<CacheLine>,
         count: usize,
@@ -113,21 +115,20 @@ impl AlignedBuffer {
     }
 
     /// Returns whether the buffer uses memory lent by `owner`.
-    #[cfg(any(feature = "iceoryx2", feature = "corba", test))]
     #[inline]
-    pub(crate) fn is_lent_by(&self, owner: &Arc<impl Any + Send + Sync>) -> bool {
+    pub fn is_lent_by(&self, owner: &Arc<impl Any + Send + Sync>) -> bool {
         self.owner.as_ref().is_some_and(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(owner)))
     }
 
     /// Returns whether the buffer uses lent memory.
     #[inline(always)]
-    pub(crate) fn is_lent(&self) -> bool {
+    pub fn is_lent(&self) -> bool {
         self.owner.is_some()
     }
 
     /// Copies lent memory to lines of the buffer itself, and uses these lines from now on.
     #[cold]
-    pub(crate) fn take_back(&mut self) {
+    pub fn take_back(&mut self) {
         if self.is_lent() {
             let lent: &[CacheLine] = bytemuck::cast_slice(self.bytes());
             let lent = lent.to_vec();

@@ -32,7 +32,7 @@ enum DoorbellEnd {
 }
 
 /// A function that makes a doorbell: the end to ring, and the end to sleep on.
-pub(crate) type DoorbellFactory = fn() -> Result<[Doorbell; 2]>;
+pub type DoorbellFactory = fn() -> Result<[Doorbell; 2]>;
 
 impl Doorbell {
     /// Returns a doorbell for this process. Both ends are the same descriptor.
@@ -44,12 +44,12 @@ impl Doorbell {
     }
 
     /// Returns both ends of a doorbell within this process.
-    pub(crate) fn within() -> Result<[Self; 2]> {
+    pub fn within() -> Result<[Self; 2]> {
         Self::new().map(|doorbell| [doorbell.clone(), doorbell])
     }
 
     /// Returns a doorbell between two processes: the end to ring, and the end to sleep on.
-    pub(crate) fn between() -> Result<[Self; 2]> {
+    pub fn between() -> Result<[Self; 2]> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = || socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None);
         fork::open(|| pair().map(|(one, other)| [one, other]))
@@ -60,7 +60,7 @@ impl Doorbell {
     /// Takes an end that another process has sent. A peer that sends another local socket harms
     /// only its own wake-ups. Other descriptors are refused, because operations on them might
     /// block.
-    pub(crate) fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
+    pub fn from_peer(peer: &str, fd: OwnedFd) -> Result<Self> {
         match socket_domain(&fd) {
             Ok(AddressFamily::UNIX) => Ok(Self(Arc::new(DoorbellEnd::Socket(Descriptor::new(fd))))),
             _ => Err(Error::misbehaved(peer, "sent a descriptor that cannot be a doorbell")),
@@ -78,7 +78,7 @@ impl Doorbell {
     }
 
     /// Makes the other end ring permanently.
-    pub(crate) fn notify_forever(&self) {
+    pub fn notify_forever(&self) {
         match &*self.0 {
             DoorbellEnd::Event(_) => self.notify(),
             // The call cannot fail, unless it was made before.
@@ -100,7 +100,7 @@ impl Doorbell {
     }
 
     /// Drains the rings, and returns their number; 0 for a doorbell between processes.
-    pub(crate) fn drain_counted(&self) -> u64 {
+    pub fn drain_counted(&self) -> u64 {
         let mut rings = [0u8; 8];
         match &*self.0 {
             DoorbellEnd::Event(fd) => {
@@ -131,7 +131,7 @@ pub struct PollSet<'a> {
 /// The readiness of a descriptor. A hang-up or an error makes it ready in both ways, and the next
 /// operation reports the cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FoundReady {
+pub struct FoundReady {
     pub reads: bool,
     pub writes: bool,
     /// Whether the number has no open file.
@@ -140,7 +140,7 @@ pub(crate) struct FoundReady {
 
 impl<'a> PollSet<'a> {
     /// Returns an empty set for a [`ReadySet`](super::ready_set::ReadySet).
-    pub(crate) fn for_ready_set() -> Self {
+    pub fn for_ready_set() -> Self {
         Self { fds: Vec::new(), interests: Some(Vec::new()) }
     }
 
@@ -162,7 +162,7 @@ impl<'a> PollSet<'a> {
     }
 
     /// Adds a descriptor to wait for until it can be read or written, or is hung up.
-    pub(crate) fn readable_or_writable(&mut self, fd: BorrowedFd<'a>) {
+    pub fn readable_or_writable(&mut self, fd: BorrowedFd<'a>) {
         self.add(fd, PollFlags::IN | PollFlags::OUT);
     }
 
@@ -186,19 +186,19 @@ impl<'a> PollSet<'a> {
 
     /// Returns the descriptors of [`PollSet::for_ready_set`], each with the events it is waited
     /// for.
-    pub(super) fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+    pub fn interests(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let interests = self.interests.as_deref().unwrap_or_default();
         self.fds.iter().map(AsFd::as_fd).zip(interests.iter().copied())
     }
 
     /// Adds a descriptor to wait for until it can be read, written, or both, or is hung up.
-    pub(crate) fn add_for(&mut self, fd: BorrowedFd<'a>, reads: bool, writes: bool) {
+    pub fn add_for(&mut self, fd: BorrowedFd<'a>, reads: bool, writes: bool) {
         let flags = [(reads, PollFlags::IN), (writes, PollFlags::OUT)];
         self.add(fd, flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag).collect());
     }
 
     /// Returns how the `index`th added descriptor was ready in the last [`PollSet::wait`].
-    pub(crate) fn found(&self, index: usize) -> FoundReady {
+    pub fn found(&self, index: usize) -> FoundReady {
         let flags = self.fds.get(index).map_or(PollFlags::empty(), PollFd::revents);
         let ends = PollFlags::HUP | PollFlags::ERR;
         FoundReady {
@@ -214,7 +214,7 @@ impl<'a> PollSet<'a> {
     }
 }
 
-pub(super) fn timespec(duration: Duration) -> Timespec {
+pub fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(duration.subsec_nanos()),

@@ -35,17 +35,18 @@ static GENERATION: Generation = Generation(AtomicU32::new(0));
 
 /// The process that made a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OwnerProcess(u32);
+pub struct OwnerProcess(u32);
 
 impl OwnerProcess {
-    pub(crate) fn current() -> Self {
+    /// Returns the running process.
+    pub fn current() -> Self {
         install();
         Self(GENERATION.0.load(Ordering::Relaxed))
     }
 
     /// Returns whether this is the running process, and not a parent of it.
     #[inline(always)]
-    pub(crate) fn is_current(self) -> bool {
+    pub fn is_current(self) -> bool {
         // Relaxed: only the handler in a new child writes it, before the child has a second thread.
         GENERATION.0.load(Ordering::Relaxed) == self.0
     }
@@ -55,7 +56,7 @@ impl OwnerProcess {
     /// # Errors
     /// [`Error::Forked`] with the text of `what`, in a child of that process.
     #[inline(always)]
-    pub(crate) fn check(self, what: impl FnOnce() -> String) -> Result<()> {
+    pub fn check(self, what: impl FnOnce() -> String) -> Result<()> {
         if self.is_current() { Ok(()) } else { Err(Self::forked(what)) }
     }
 
@@ -88,13 +89,13 @@ impl<T> Local<T> {
 
     /// Returns the process that made the value.
     #[inline(always)]
-    pub(crate) fn process(&self) -> OwnerProcess {
+    pub fn process(&self) -> OwnerProcess {
         self.process
     }
 
     /// Checks like [`OwnerProcess::check`].
     #[inline(always)]
-    pub(crate) fn check(&self, what: impl FnOnce() -> String) -> Result<()> {
+    pub fn check(&self, what: impl FnOnce() -> String) -> Result<()> {
         self.process.check(what)
     }
 }
@@ -126,19 +127,19 @@ impl<T> Drop for Local<T> {
 /// A lock that is taken only in the process that made it. In a child, the lock may be held for
 /// ever, by a thread that does not exist there.
 #[derive(Debug)]
-pub(crate) struct LocalMutex<T> {
+pub struct LocalMutex<T> {
     process: OwnerProcess,
     mutex: Mutex<T>,
 }
 
 impl<T> LocalMutex<T> {
     /// Returns a lock on a value of this process.
-    pub(crate) fn new(value: T) -> Self {
+    pub fn new(value: T) -> Self {
         Self { process: OwnerProcess::current(), mutex: Mutex::new(value) }
     }
 
     /// Takes the lock; `None` in a child of the process that made the lock.
-    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, T>> {
+    pub fn lock(&self) -> Option<MutexGuard<'_, T>> {
         self.process.is_current().then(|| lock(&self.mutex))
     }
 }
@@ -151,17 +152,19 @@ impl<T: Default> Default for LocalMutex<T> {
 
 /// A static value that exists once per process: a child makes a new value, and never locks the
 /// parent's.
-pub(crate) struct PerProcess<T> {
+pub struct PerProcess<T> {
     current: AtomicPtr<(OwnerProcess, T)>,
     make: fn() -> T,
 }
 
 impl<T> PerProcess<T> {
-    pub(crate) const fn new(make: fn() -> T) -> Self {
+    /// Returns a place that gets its value from `make` at the first use in each process.
+    pub const fn new(make: fn() -> T) -> Self {
         Self { current: AtomicPtr::new(std::ptr::null_mut()), make }
     }
 
-    pub(crate) fn get(&'static self) -> &'static T {
+    /// Returns the value of this process.
+    pub fn get(&'static self) -> &'static T {
         // Acquire: with the address comes the value.
         let mut found = self.current.load(Ordering::Acquire);
         loop {
@@ -191,12 +194,12 @@ impl<T> PerProcess<T> {
 /// A child that kept the original could end a connection of the parent or take bytes from it. The
 /// copy would also keep the connection open after the parent's death.
 #[derive(Debug)]
-pub(crate) struct Descriptor<F: AsFd = OwnedFd>(ManuallyDrop<F>);
+pub struct Descriptor<F: AsFd = OwnedFd>(ManuallyDrop<F>);
 
 impl<F: AsFd> Descriptor<F> {
     /// Takes over a descriptor that was opened before. A fork before this call leaves a copy in the
     /// child.
-    pub(crate) fn new(fd: F) -> Self {
+    pub fn new(fd: F) -> Self {
         install();
         Self::listed(fd, &mut table())
     }
@@ -212,7 +215,7 @@ static CLOSED_WATCHED: AtomicU64 = AtomicU64::new(0);
 
 /// Makes [`closed_watched`] change when a descriptor with any of these numbers is dropped, once for
 /// each number.
-pub(crate) fn watch(numbers: impl Iterator<Item = RawFd>) {
+pub fn watch(numbers: impl Iterator<Item = RawFd>) {
     let mut table = table();
     for number in numbers {
         table.watched.set(number, true);
@@ -221,7 +224,7 @@ pub(crate) fn watch(numbers: impl Iterator<Item = RawFd>) {
 
 /// Returns a count that grows when a descriptor of [`watch`] is closed. While the count is
 /// unchanged, a watched number stands for the same descriptor.
-pub(crate) fn closed_watched() -> u64 {
+pub fn closed_watched() -> u64 {
     // Relaxed: see the drop of `Descriptor`.
     CLOSED_WATCHED.load(Ordering::Relaxed)
 }
@@ -231,7 +234,7 @@ pub(crate) fn closed_watched() -> u64 {
 ///
 /// # Errors
 /// The errors of `make`.
-pub(crate) fn open<F: AsFd, E, const N: usize>(
+pub fn open<F: AsFd, E, const N: usize>(
     make: impl FnOnce() -> Result<[F; N], E>,
 ) -> Result<[Descriptor<F>; N], E> {
     install();
@@ -240,7 +243,7 @@ pub(crate) fn open<F: AsFd, E, const N: usize>(
 }
 
 /// Makes a single descriptor, as [`open`] does.
-pub(crate) fn open_one<F: AsFd, E>(make: impl FnOnce() -> Result<F, E>) -> Result<Descriptor<F>, E> {
+pub fn open_one<F: AsFd, E>(make: impl FnOnce() -> Result<F, E>) -> Result<Descriptor<F>, E> {
     open(|| make().map(|fd| [fd])).map(|[fd]| fd)
 }
 
@@ -276,14 +279,14 @@ impl<F: AsFd> AsFd for Descriptor<F> {
 
 /// Shared pages in the table, which this process can write. In a child, private pages of zeros
 /// replace them at the same addresses.
-pub(crate) struct SharedPages {
+pub struct SharedPages {
     start: usize,
 }
 
 impl SharedPages {
     /// Enters pages that are mapped now. The caller must drop the `SharedPages` before it unmaps
     /// the pages.
-    pub(crate) fn new(start: NonNull<u8>, bytes: usize) -> Self {
+    pub fn new(start: NonNull<u8>, bytes: usize) -> Self {
         install();
         // SAFETY: the call changes only the pages of a child. If it fails, the child keeps the
         // shared pages, which the handler leaves in place. The checks of the handles still work.

@@ -35,7 +35,7 @@ const PROBES: u8 = 3;
 
 /// A TCP connection. A connection to another host ends when that host has vanished.
 #[derive(Debug)]
-pub(crate) struct TcpSocket {
+pub struct TcpSocket {
     stream: Descriptor<TcpStream>,
     /// The last field, so that all copies of the descriptor are closed when the stream is.
     lease: Option<Arc<Lease>>,

@@ -14,7 +14,7 @@ const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 
 /// Returns whether this process is registered: it can run barriers, and barriers of other processes
 /// work on its threads.
-pub(crate) fn is_supported() -> bool {
+pub fn is_supported() -> bool {
     // The kernel keeps the registration with the memory of a process, so a child registers again.
     static SUPPORTED: PerProcess<bool> =
         PerProcess::new(|| membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED));
@@ -24,13 +24,13 @@ pub(crate) fn is_supported() -> bool {
 /// Returns whether a port with this wait strategy runs the barrier. A port that sleeps at every
 /// wait does not: its barriers, which interrupt the other processors, would cost more than the
 /// fences that they save.
-pub(crate) fn is_used_with(wait: WaitStrategy) -> bool {
+pub fn is_used_with(wait: WaitStrategy) -> bool {
     wait != WaitStrategy::Block && is_supported()
 }
 
 /// Runs the barrier before a sleep: a full fence here. If `runs_it` is set, it also acts on every
 /// processor that runs a registered process.
-pub(crate) fn fence_before_sleep(runs_it: bool) {
+pub fn fence_before_sleep(runs_it: bool) {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     if runs_it {
         // The call cannot fail if it has worked before. If it did, the next packet would wake the
@@ -40,7 +40,7 @@ pub(crate) fn fence_before_sleep(runs_it: bool) {
 }
 
 /// Returns the fence that one side still needs, given whether the other runs the barrier.
-pub(crate) fn publish_fence(peer_takes_part: bool) -> Fence {
+pub fn publish_fence(peer_takes_part: bool) -> Fence {
     if peer_takes_part && is_supported() { Fence::Compiler } else { Fence::Full }
 }
 

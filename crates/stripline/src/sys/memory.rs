@@ -15,7 +15,7 @@ use super::huge_pages::{self, HugePages};
 
 /// The size of a page. Kernels with larger pages, such as some for arm64, are refused: see
 /// [`check_page_size`].
-pub(crate) const PAGE: usize = 4096;
+pub const PAGE: usize = 4096;
 
 const SEALS_ALWAYS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
@@ -24,7 +24,7 @@ const SEALS_ALWAYS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(S
 const SEALS_OF_RING: SealFlags = SEALS_ALWAYS.union(SealFlags::FUTURE_WRITE);
 
 /// A memfd of fixed size.
-pub(crate) struct SharedMemory {
+pub struct SharedMemory {
     fd: Descriptor,
     bytes: usize,
     /// The size of a page of this memory, in bytes.
@@ -38,7 +38,7 @@ const IN_PLACE: MapFlags = MapFlags::SHARED.union(MapFlags::FIXED).union(MapFlag
 impl SharedMemory {
     /// Allocates every page at once, so that a full tmpfs is an error here and not a signal later.
     /// The size is sealed. The name appears only in `/proc/PID/maps`.
-    pub(crate) fn new(name: &str, bytes: usize) -> Result<Self> {
+    pub fn new(name: &str, bytes: usize) -> Result<Self> {
         let failed = |e| Error::system(format!("cannot allocate {bytes} bytes of shared memory"), e);
         check_page_size(rustix::param::page_size())?;
         Self::allocate(name, bytes, PAGE, MemfdFlags::empty()).map_err(failed)
@@ -49,7 +49,7 @@ impl SharedMemory {
     ///
     /// # Errors
     /// The errors of [`SharedMemory::new`]. For huge pages, the error names the remedy.
-    pub(crate) fn ring(name: &str, capacity: usize, huge_pages: bool) -> Result<Self> {
+    pub fn ring(name: &str, capacity: usize, huge_pages: bool) -> Result<Self> {
         if !huge_pages {
             return Self::new(name, PAGE + capacity);
         }
@@ -73,18 +73,18 @@ impl SharedMemory {
 
     /// Returns the size of the memory's pages in bytes, which is also the offset of a ring behind
     /// the control page.
-    pub(crate) fn page(&self) -> usize {
+    pub fn page(&self) -> usize {
         self.page
     }
 
     /// Forbids every further writable mapping. Existing mappings stay writable.
-    pub(crate) fn seal_read_only(&self) -> Result<()> {
+    pub fn seal_read_only(&self) -> Result<()> {
         rustix::fs::fcntl_add_seals(&self.fd, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
             .map_err(|e| Error::system("cannot seal shared memory", e))
     }
 
     /// Forbids changing the seals, for memory that both sides write.
-    pub(crate) fn seal_size(&self) -> Result<()> {
+    pub fn seal_size(&self) -> Result<()> {
         rustix::fs::fcntl_add_seals(&self.fd, SealFlags::SEAL)
             .map_err(|e| Error::system("cannot seal shared memory", e))
     }
@@ -92,7 +92,7 @@ impl SharedMemory {
     /// Takes a descriptor that a peer sent, after checking that it is a writable memfd of the given
     /// size, with the size sealed. Otherwise the peer could truncate the memfd and kill this
     /// process with SIGBUS. Both sides write to the memory.
-    pub(crate) fn from_peer(peer: &str, fd: OwnedFd, bytes: usize) -> Result<Self> {
+    pub fn from_peer(peer: &str, fd: OwnedFd, bytes: usize) -> Result<Self> {
         let memory = Self::checked(peer, fd, bytes, PAGE, SEALS_ALWAYS)?;
         let failed = |e| Error::system("cannot inspect shared memory", e);
         // Checked last: the seals cannot change any more.
@@ -106,7 +106,7 @@ impl SharedMemory {
 
     /// Takes a descriptor like [`SharedMemory::from_peer`], for a control page and a ring, with the
     /// page size that the peer announced.
-    pub(crate) fn ring_from_peer(peer: &str, fd: OwnedFd, page: usize, capacity: usize) -> Result<Self> {
+    pub fn ring_from_peer(peer: &str, fd: OwnedFd, page: usize, capacity: usize) -> Result<Self> {
         if page != PAGE && !HugePages::now().is_ok_and(|pages| pages.size == page) {
             return Err(Error::misbehaved(peer, format!("announced memory in pages of {page} bytes")));
         }
@@ -156,12 +156,12 @@ impl SharedMemory {
     }
 
     /// Maps the whole memory once.
-    pub(crate) fn map(&self) -> Result<Mapping> {
+    pub fn map(&self) -> Result<Mapping> {
         Mapping::new(self, self.bytes, true).map(|mapping| mapping.shared(true))
     }
 
     /// Maps one page and then the rest twice in a row: a control page and a mirrored ring.
-    pub(crate) fn map_mirrored(&self, writable: bool) -> Result<Mapping> {
+    pub fn map_mirrored(&self, writable: bool) -> Result<Mapping> {
         let ring = self.bytes - self.page;
         let mapping = Mapping::new(self, self.bytes + ring, writable)?;
         // SAFETY: the range [bytes, bytes + ring) lies in the reservation that `mapping` owns, and
@@ -188,7 +188,7 @@ impl AsFd for SharedMemory {
 }
 
 /// Mapped memory, unmapped when dropped.
-pub(crate) struct Mapping {
+pub struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
     page: usize,
@@ -261,7 +261,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The limit was reached. The error names it, and how to raise it.
-    pub(crate) fn lock(&self) -> Result<()> {
+    pub fn lock(&self) -> Result<()> {
         if self.page != PAGE {
             // The kernel never swaps huge pages and does not count them as locked. They only have
             // to be mapped.
@@ -278,7 +278,7 @@ impl Mapping {
     ///
     /// # Errors
     /// An error of the system, or the memory consists of huge pages.
-    pub(crate) fn duplicate(&self, mirror: usize) -> Result<Self> {
+    pub fn duplicate(&self, mirror: usize) -> Result<Self> {
         let failed = |e| Error::system("cannot map shared memory once more", e);
         // SAFETY: this is a fresh anonymous reservation at an address that the kernel chooses.
         let base = unsafe {
@@ -317,7 +317,7 @@ impl Mapping {
     ///
     /// # Errors
     /// An error of the system. The bytes are still in place.
-    pub(crate) fn make_private(&self, bytes: &[u8]) -> Result<()> {
+    pub fn make_private(&self, bytes: &[u8]) -> Result<()> {
         let failed = |e| Error::system("cannot copy pages of shared memory", e);
         let offset = bytes.as_ptr().addr() - self.base.as_ptr().addr();
         let start = offset / PAGE * PAGE;
@@ -368,12 +368,12 @@ impl Mapping {
     }
 
     /// Returns the address of the first byte.
-    pub(crate) fn start(&self) -> NonNull<u8> {
+    pub fn start(&self) -> NonNull<u8> {
         self.base
     }
 
     /// Returns the address at `offset` bytes.
-    pub(crate) fn at(&self, offset: usize) -> NonNull<u8> {
+    pub fn at(&self, offset: usize) -> NonNull<u8> {
         assert!(offset < self.bytes, "offset {offset} is outside the mapping");
         // SAFETY: within the mapping, as just asserted.
         unsafe { self.base.add(offset) }

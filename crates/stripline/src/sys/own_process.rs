@@ -1,10 +1,16 @@
 //! Tests that run in a separate process, because they use up or limit resources that all tests
 //! share.
 
-use std::process::Command;
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
+use std::process::Command;
+#[cfg(test)]
+use std::sync::{
+    Mutex,
+    mpsc::{Receiver, Sender, channel},
+};
+
+#[cfg(test)]
 use log::{LevelFilter, Log, Metadata, Record};
 
 /// Names the part that this process runs.
@@ -12,7 +18,7 @@ const PART: &str = "STRIPLINE_TEST_PART";
 
 /// Runs a part of the test with this full name in a separate process, which must pass. In an
 /// emulator, `STRIPLINE_TEST_RUNNER` names the program that runs the process.
-pub(crate) fn in_own_process(test: &str, part: &str, run: impl FnOnce()) {
+pub fn in_own_process(test: &str, part: &str, run: impl FnOnce()) {
     match std::env::var(PART) {
         Ok(its) if its == part => run(),
         Ok(_) => {}
@@ -36,6 +42,7 @@ pub(crate) fn in_own_process(test: &str, part: &str, run: impl FnOnce()) {
 
 /// Returns the lines that this process logs from now on. Only for a separate process, as a process
 /// has one logger.
+#[cfg(test)]
 pub(crate) fn logged() -> Receiver<String> {
     let (sender, lines) = channel();
     log::set_logger(Box::leak(Box::new(LogLines(Mutex::new(sender))))).unwrap();
@@ -44,8 +51,10 @@ pub(crate) fn logged() -> Receiver<String> {
 }
 
 /// A logger that passes each message on.
+#[cfg(test)]
 struct LogLines(Mutex<Sender<String>>);
 
+#[cfg(test)]
 impl Log for LogLines {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true

@@ -13,11 +13,11 @@ use crate::error::{Error, Result};
 const EVENTS_MAX: usize = 64;
 
 /// A set of descriptors to wait for, each with a token of the caller.
-pub(crate) struct Poller(Descriptor);
+pub struct Poller(Descriptor);
 
 /// The events of a descriptor that a wait reports.
 #[derive(Clone, Copy)]
-pub(crate) enum Interest {
+pub enum Interest {
     /// The descriptor is readable or closed, reported for as long as it is.
     Readable,
     /// The descriptor is readable or closed, or takes bytes.
@@ -35,7 +35,7 @@ impl Poller {
     ///
     /// # Errors
     /// The process has no descriptor left.
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self> {
         fork::open_one(|| epoll::create(CreateFlags::CLOEXEC))
             .map(Self)
             .map_err(|e| Error::system("cannot create an epoll instance", e))
@@ -46,7 +46,7 @@ impl Poller {
     ///
     /// # Errors
     /// The system has no memory left.
-    pub(crate) fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<()> {
+    pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<()> {
         epoll::add(&self.0, fd, EventData::new_u64(token), interest.flags())
             .map_err(|e| Error::system("cannot wait for a descriptor", e))
     }
@@ -55,13 +55,13 @@ impl Poller {
     ///
     /// # Errors
     /// The descriptor is not in the set.
-    pub(crate) fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<()> {
+    pub fn change(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<()> {
         epoll::modify(&self.0, fd, EventData::new_u64(token), interest.flags())
             .map_err(|e| Error::system("cannot wait for a descriptor", e))
     }
 
     /// Removes a descriptor, if it is in the set.
-    pub(crate) fn remove(&self, fd: impl AsFd) {
+    pub fn remove(&self, fd: impl AsFd) {
         // The call fails only for a descriptor that was not added.
         let _ = epoll::delete(&self.0, fd);
     }
@@ -70,7 +70,7 @@ impl Poller {
     ///
     /// # Errors
     /// The kernel refuses to wait.
-    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Result<Vec<u64>> {
+    pub fn wait(&self, deadline: Option<Instant>) -> Result<Vec<u64>> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX];
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

@@ -128,8 +128,7 @@ pub fn state_and_parent(pid: u32) -> (Option<char>, Option<u32>) {
 }
 
 /// Returns the time at which the process was started, in the kernel's ticks; `None`: it has ended.
-#[cfg(any(feature = "iceoryx2", feature = "corba"))]
-pub(crate) fn start_time(pid: u32) -> Option<u64> {
+pub fn start_time(pid: u32) -> Option<u64> {
     // The 22nd field of `proc_pid_stat(5)`. A process that has ended but was not waited for counts
     // as ended.
     let stat = stat_behind_command(pid);

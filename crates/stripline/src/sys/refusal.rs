@@ -7,7 +7,7 @@ use crate::error::{Error, printable};
 
 /// The reason for a refusal, in words for the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PeerRefusal {
+pub enum PeerRefusal {
     /// The peer follows the protocol, but does not fit.
     Unfit(String),
     /// This process lacks a resource, so the peer may try again.
@@ -20,12 +20,12 @@ pub(crate) enum PeerRefusal {
 
 impl PeerRefusal {
     /// Returns the refusal of a peer that broke the protocol.
-    pub(crate) fn violation(reason: impl Into<String>) -> Self {
+    pub fn violation(reason: impl Into<String>) -> Self {
         Self::Violation(reason.into())
     }
 
     /// Returns the reason.
-    pub(crate) fn reason(&self) -> &str {
+    pub fn reason(&self) -> &str {
         match self {
             Self::Unfit(reason) | Self::Lack(reason) | Self::Unusable(reason) | Self::Violation(reason) => {
                 reason
@@ -66,7 +66,7 @@ impl From<Error> for PeerRefusal {
 /// A log of the peers that broke the protocol at a place, such as a port. Any process can do that
 /// as often as it likes, so the log has a bounded number of lines.
 #[derive(Debug, Default)]
-pub(crate) struct ViolationLog {
+pub struct ViolationLog {
     target: &'static str,
     place: String,
     /// The start of the present period.
@@ -84,13 +84,13 @@ impl ViolationLog {
     const LINE_MAX: usize = 1000;
 
     /// Returns the log of a place, such as `port levels`.
-    pub(crate) fn new(target: &'static str, place: String) -> Self {
+    pub fn new(target: &'static str, place: String) -> Self {
         Self { target, place, ..Self::default() }
     }
 
     /// Logs the refusal of the peer `peer`, unless the peer merely does not fit or a resource is
     /// missing.
-    pub(crate) fn refused(&mut self, peer: &str, refusal: &PeerRefusal) {
+    pub fn refused(&mut self, peer: &str, refusal: &PeerRefusal) {
         match refusal {
             PeerRefusal::Unfit(_) | PeerRefusal::Lack(_) => {}
             PeerRefusal::Unusable(reason) => self.add(format_args!("{peer} is refused: {reason}")),
@@ -99,7 +99,7 @@ impl ViolationLog {
     }
 
     /// Logs a violation by the peer `peer`.
-    pub(crate) fn violation(&mut self, peer: &str, violation: &str) {
+    pub fn violation(&mut self, peer: &str, violation: &str) {
         let closed = "broke the protocol, so that its connection is closed";
         self.add(format_args!("{peer} {closed}: {violation}"));
     }

@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 const SLICE: Duration = Duration::from_millis(50);
 
 /// A limit of several waits together.
-pub(crate) struct RunningLimit {
+pub struct RunningLimit {
     left: Duration,
     counted_to: Instant,
 }
 
 impl RunningLimit {
     /// Starts a limit of that time.
-    pub(crate) fn new(limit: Duration) -> Self {
+    pub fn new(limit: Duration) -> Self {
         Self { left: limit, counted_to: Instant::now() }
     }
 
     /// Returns the longest time for the next wait; `None`: the time is used up. The time since the
     /// last call counts, but at most as much as a wait takes.
-    pub(crate) fn next_wait(&mut self) -> Option<Duration> {
+    pub fn next_wait(&mut self) -> Option<Duration> {
         let now = Instant::now();
         self.left = self.left.saturating_sub(now.duration_since(self.counted_to).min(SLICE));
         self.counted_to = now;

@@ -322,7 +322,7 @@ fn share(file: &File, group: Group) -> rustix::io::Result<()> {
 /// The file of a listening socket. It is removed when dropped, before the socket is closed. Another
 /// file that has taken the name stays.
 #[derive(Debug)]
-pub(crate) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     /// The device and the number of the file. No other file gets them while the socket is open.
     identity: (u64, u64),

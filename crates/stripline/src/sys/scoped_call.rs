@@ -8,7 +8,7 @@ use super::mutex::lock;
 
 /// A function that may be called until [`ScopedCall::within`] returns. Only one call runs at a
 /// time.
-pub(crate) struct ScopedCall {
+pub struct ScopedCall {
     /// Calls that the running call has not answered yet.
     calls: AtomicU32,
     function: Mutex<Option<&'static (dyn Fn() + Sync)>>,
@@ -16,7 +16,7 @@ pub(crate) struct ScopedCall {
 
 impl ScopedCall {
     /// Runs the body. The function may be called while the body runs.
-    pub(crate) fn within<R>(function: &(dyn Fn() + Sync), body: impl FnOnce(&Arc<Self>) -> R) -> R {
+    pub fn within<R>(function: &(dyn Fn() + Sync), body: impl FnOnce(&Arc<Self>) -> R) -> R {
         // SAFETY: only the lifetime changes. The drop of `CallScope` removes the reference before
         // `within` returns, also after a panic. `call` holds the lock while it uses the reference,
         // so that the drop waits for the end of a call.
@@ -30,7 +30,7 @@ impl ScopedCall {
     /// Calls the function; false: the scope has ended. If another call runs, this one returns at
     /// once, and the running call runs the function again. The function itself may make such a
     /// call.
-    pub(crate) fn call(&self) -> bool {
+    pub fn call(&self) -> bool {
         // AcqRel, here and below: the count publishes the caller's earlier writes to the thread
         // that runs the function.
         if self.calls.fetch_add(1, Ordering::AcqRel) > 0 {
@@ -62,15 +62,16 @@ impl Drop for CallScope<'_> {
 
 /// A place for the function that a source of bytes calls when bytes have arrived.
 #[derive(Default)]
-pub(crate) struct CallSlot(Mutex<Option<Arc<ScopedCall>>>);
+pub struct CallSlot(Mutex<Option<Arc<ScopedCall>>>);
 
 impl CallSlot {
-    pub(crate) fn set(&self, call: Option<&Arc<ScopedCall>>) {
+    /// Replaces the call; `None`: none.
+    pub fn set(&self, call: Option<&Arc<ScopedCall>>) {
         *lock(&self.0) = call.cloned();
     }
 
     /// Calls the function; false: no function is set, and a doorbell has to ring.
-    pub(crate) fn call(&self) -> bool {
+    pub fn call(&self) -> bool {
         let call = lock(&self.0).clone();
         call.is_some_and(|call| call.call())
     }

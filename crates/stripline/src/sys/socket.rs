@@ -36,7 +36,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// A connected byte stream of either family.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub enum Socket {
     Unix(Descriptor<UnixStream>),
     Tcp(TcpSocket),
 }
@@ -174,7 +174,7 @@ impl AsFd for Socket {
 
 /// A listening socket of either family.
 #[derive(Debug)]
-pub(crate) enum Listener {
+pub enum Listener {
     /// A Unix socket, open to the same user, and to the members of the group if one is given.
     Unix {
         /// The first field, so that the file is removed before the socket is closed.
@@ -325,8 +325,7 @@ fn lengthen_queue(listener: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 /// The host has no route to `to`.
-#[cfg(any(feature = "zenoh", feature = "corba"))]
-pub(crate) fn own_address(to: std::net::SocketAddr) -> Result<IpAddr> {
+pub fn own_address(to: std::net::SocketAddr) -> Result<IpAddr> {
     use rustix::net;
     // Connecting a datagram socket sends nothing. It binds the socket to the address of the route.
     let failed = |e: rustix::io::Errno| Error::system(format!("there is no way to {to}"), e);

@@ -12,8 +12,7 @@ pub fn unique_suffix() -> Result<String> {
 
 /// Returns whether a text from a peer may be the last part of a name, so that the peer cannot name
 /// anything else by it.
-#[cfg(any(feature = "zeromq", feature = "zenoh", feature = "corba"))]
-pub(crate) fn is_suffix(text: &str) -> bool {
+pub fn is_suffix(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     (1..=40).contains(&text.len()) && text.bytes().all(is_part)
 }

@@ -57,7 +57,7 @@ impl Watermarks {
     ///
     /// # Errors
     /// A sentence that names the number and the allowed range.
-    pub(crate) fn new(depth: u32, high: Option<u32>, low: Option<u32>) -> Result<Self, String> {
+    pub fn new(depth: u32, high: Option<u32>, low: Option<u32>) -> Result<Self, String> {
         let high = match high {
             Some(high) if high == 0 || high > depth => {
                 return Err(format!(
@@ -77,18 +77,18 @@ impl Watermarks {
 
     /// Returns the whole depth and three quarters of it. Resuming at each freed place would cost
     /// both sides more than it gains.
-    pub(crate) fn of_depth(depth: u32) -> Self {
+    pub fn of_depth(depth: u32) -> Self {
         let high = depth.max(1);
         Self { high, low: high - high.div_ceil(4) }
     }
 
     /// Returns the number of packets at which a sender stops, at least 1.
-    pub(crate) fn high(self) -> u32 {
+    pub fn high(self) -> u32 {
         self.high
     }
 
     /// Returns the number of packets at which a sender resumes.
-    pub(crate) fn low(self) -> u32 {
+    pub fn low(self) -> u32 {
         self.low
     }
 }

@@ -31,6 +31,6 @@ impl fmt::Display for Endpoint {
 }
 
 /// Returns a random number that other users cannot guess.
-pub(crate) fn random() -> Result<u64> {
+pub fn random() -> Result<u64> {
     getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))
 }

@@ -33,7 +33,7 @@ pub(crate) trait Departures: Send + Sync {
 ///
 /// The lock of the list comes before the locks of outlets and of the records of receivers.
 #[derive(Default)]
-pub(crate) struct LeftPaths(Mutex<LeftState>);
+pub struct LeftPaths(Mutex<LeftState>);
 
 #[derive(Default)]
 struct LeftState {

@@ -10,17 +10,11 @@ mod build_rule;
 #[cfg(feature = "test-transports")]
 mod callback;
 pub(crate) mod carrier;
-#[cfg(feature = "corba")]
-mod corba;
-#[cfg(feature = "dds")]
-mod dds;
 pub(crate) mod duplex;
-mod endpoint;
+pub(crate) mod endpoint;
 #[cfg(feature = "test-transports")]
 mod faulty;
 pub(crate) mod handshake;
-#[cfg(feature = "iceoryx2")]
-mod iceoryx2;
 mod inproc;
 mod interrupt;
 mod left_paths;
@@ -33,36 +27,19 @@ mod parts;
 mod peer_monitor;
 #[cfg(feature = "test-transports")]
 mod pipe;
-#[cfg(any(feature = "zeromq", feature = "zenoh"))]
-mod plain;
-mod registry;
+pub(crate) mod registry;
 mod ring;
-mod seam;
+pub(crate) mod seam;
 mod session;
 mod shm;
 pub(crate) mod signalling;
 mod stop;
 pub(crate) mod stream;
-mod tcp;
-#[cfg(test)]
-#[cfg(any(feature = "zeromq", feature = "zenoh", feature = "dds", feature = "corba"))]
-#[cfg_attr(
-    not(all(feature = "zeromq", feature = "zenoh", feature = "dds")),
-    allow(dead_code, reason = "each test uses a part of it")
-)]
-mod test_path;
-#[cfg(any(feature = "zeromq", feature = "zenoh", feature = "dds"))]
-#[cfg_attr(
-    not(all(feature = "zeromq", feature = "zenoh", feature = "dds")),
-    allow(dead_code, reason = "each transport uses a part of it")
-)]
-mod transit;
+pub(crate) mod tcp;
+#[cfg(any(test, feature = "test-transports"))]
+pub(crate) mod test_path;
 mod udp;
-mod uds;
-#[cfg(feature = "zenoh")]
-mod zenoh;
-#[cfg(feature = "zeromq")]
-mod zeromq;
+pub(crate) mod uds;
 
 pub use endpoint::Endpoint;
 pub(crate) use endpoint::random;

@@ -2,41 +2,21 @@
 //! options.
 
 use std::fmt;
+use std::sync::{PoisonError, RwLock};
 
-#[cfg(feature = "corba")]
-use super::corba;
-#[cfg(feature = "dds")]
-use super::dds;
-#[cfg(feature = "iceoryx2")]
-use super::iceoryx2;
-#[cfg(feature = "zenoh")]
-use super::zenoh;
-#[cfg(feature = "zeromq")]
-use super::zeromq;
+use super::stream::StreamTransport;
 use super::{Transport, inproc, mqueue, shm, tcp, udp, uds};
 #[cfg(feature = "test-transports")]
 use super::{callback, faulty, lossy, multicast, pipe};
 use crate::error::{Error, Result};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope, TransportOptions};
 
-/// All transports. A new one must be added here and nowhere else.
-static TRANSPORTS: &[&dyn Transport] = &[
-    &inproc::Inproc,
-    &shm::Shm,
-    &uds::UDS,
-    &tcp::TCP,
-    &mqueue::MQUEUE,
-    &udp::UDP,
-    #[cfg(feature = "zeromq")]
-    &zeromq::ZEROMQ,
-    #[cfg(feature = "iceoryx2")]
-    &iceoryx2::ICEORYX2,
-    #[cfg(feature = "zenoh")]
-    &zenoh::ZENOH,
-    #[cfg(feature = "dds")]
-    &dds::DDS,
-    #[cfg(feature = "corba")]
-    &corba::CORBA,
+/// The transports of this library.
+static BUILT_IN: &[&dyn Transport] =
+    &[&inproc::Inproc, &shm::Shm, &uds::UDS, &tcp::TCP, &mqueue::MQUEUE, &udp::UDP];
+
+/// The transports for tests, which stand behind all others.
+static FOR_TESTS: &[&dyn Transport] = &[
     #[cfg(feature = "test-transports")]
     &pipe::PIPE,
     #[cfg(feature = "test-transports")]
@@ -48,6 +28,33 @@ static TRANSPORTS: &[&dyn Transport] = &[
     #[cfg(feature = "test-transports")]
     &callback::CALLBACK,
 ];
+
+/// The transports of other crates, and the transports that those crates were built without.
+static REGISTERED: RwLock<Registered> = RwLock::new(Registered { transports: vec![], absent: vec![] });
+
+struct Registered {
+    transports: Vec<&'static StreamTransport>,
+    absent: Vec<AbsentTransport>,
+}
+
+/// Adds transports of another crate to this process, and the transports that the crate was built
+/// without. A transport with the name of an earlier one is left out.
+pub fn register(transports: &[&'static StreamTransport], absent: &[AbsentTransport]) {
+    let names: Vec<&str> = all().map(|transport| transport.name).collect();
+    let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
+    let is_new = |name: &str| !names.contains(&name);
+    registered.transports.extend(transports.iter().filter(|new| is_new(new.capabilities.name)));
+    let absent = absent.iter().filter(|new| is_new(new.name) && !registered.absent.contains(new));
+    let absent: Vec<AbsentTransport> = absent.copied().collect();
+    registered.absent.extend(absent);
+}
+
+/// Returns all transports of this process.
+fn transports() -> Vec<&'static dyn Transport> {
+    let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
+    let registered = registered.transports.iter().map(|&transport| transport as &dyn Transport);
+    BUILT_IN.iter().copied().chain(registered).chain(FOR_TESTS.iter().copied()).collect()
+}
 
 /// The word that stands for a transport's name and leaves the choice to a rule.
 ///
@@ -166,7 +173,7 @@ impl fmt::Display for Reach {
 /// }
 /// ```
 pub fn all() -> impl Iterator<Item = Capabilities> {
-    TRANSPORTS.iter().map(|t| t.capabilities())
+    transports().into_iter().map(|t| t.capabilities())
 }
 
 /// A transport that this program does not have.
@@ -185,44 +192,9 @@ pub struct AbsentTransport {
     pub remedy: &'static str,
 }
 
-/// Returns the transports that this program lacks: transports of features that are not enabled.
-pub fn absent() -> &'static [AbsentTransport] {
-    const {
-        &[
-            #[cfg(not(feature = "zeromq"))]
-            AbsentTransport {
-                name: "zeromq",
-                summary: "sockets of ZeroMQ, PUSH to PULL",
-                remedy: "not in this program: build it with the feature `zeromq`, which takes a C++ compiler (g++)",
-            },
-            #[cfg(not(feature = "iceoryx2"))]
-            AbsentTransport {
-                name: "iceoryx2",
-                summary: "shared memory of iceoryx2",
-                remedy: "not in this program: build it with the feature `iceoryx2`, which takes Rust 1.89",
-            },
-            #[cfg(not(feature = "zenoh"))]
-            AbsentTransport {
-                name: "zenoh",
-                summary: "publications of zenoh, between peers or across routers",
-                remedy: "not in this program: build it with the feature `zenoh`, which takes a C compiler (gcc)",
-            },
-            #[cfg(not(feature = "dds"))]
-            AbsentTransport {
-                name: "dds",
-                summary: "topics of Cyclone DDS",
-                remedy: "not in this program: build it with the feature `dds`, which takes Cyclone DDS \
-                         (cyclonedds-dev, cyclonedds-tools)",
-            },
-            #[cfg(not(feature = "corba"))]
-            AbsentTransport {
-                name: "corba",
-                summary: "one-way calls of CORBA, by omniORB",
-                remedy: "not in this program: build it with the feature `corba`, which takes a C++ compiler (g++) and \
-                         omniORB 4 (Debian: libomniorb4-dev, omniidl)",
-            },
-        ]
-    }
+/// Returns the transports that this program was built without.
+pub fn absent() -> Vec<AbsentTransport> {
+    REGISTERED.read().unwrap_or_else(PoisonError::into_inner).absent.clone()
 }
 
 /// Returns the transport with this name.
@@ -230,7 +202,7 @@ pub fn absent() -> &'static [AbsentTransport] {
 /// # Errors
 /// An unknown name. The message lists the transports.
 pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
-    TRANSPORTS.iter().copied().find(|t| t.capabilities().name == name).ok_or_else(|| {
+    transports().into_iter().find(|t| t.capabilities().name == name).ok_or_else(|| {
         let known: Vec<&str> = all().map(|t| t.name).collect();
         let problem = match absent().iter().find(|transport| transport.name == name) {
             Some(transport) => format!("the transport `{name}` is {}", transport.remedy),

@@ -47,11 +47,14 @@ pub(crate) trait Transport: Send + Sync {
 
 /// A sending port's request to a transport.
 #[derive(Clone)]
-pub(crate) struct BindRequest {
+pub struct BindRequest {
     /// The port, for names and messages.
     pub port: String,
+    /// The payload type of the port.
     pub payload: TypeName,
+    /// The options of the port.
     pub options: SenderOptions,
+    /// The stop of the port, which ends its waits.
     pub stop: StopToken,
     /// The paths that the port has left.
     pub left_paths: Arc<LeftPaths>,
@@ -81,10 +84,12 @@ impl BindRequest {
 
 /// A receiving port's request to a transport.
 #[derive(Clone)]
-pub(crate) struct ConnectRequest {
+pub struct ConnectRequest {
     /// The connection's name, `from -> to`. It is the same after a restart.
     pub connection: String,
+    /// The payload type of the port.
     pub payload: TypeName,
+    /// The options of the connection.
     pub options: LinkOptions,
     /// Whether the receiver continues from another path of the port, after a move. Such a receiver
     /// has no predecessor.

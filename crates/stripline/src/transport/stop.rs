@@ -69,7 +69,7 @@ impl Wait {
 
 /// The stop request, shared by all ports of a component, and the interrupt of one port.
 #[derive(Clone, Debug)]
-pub(crate) struct StopToken {
+pub struct StopToken {
     flag: Arc<AtomicBool>,
     /// Whether the run ends, although the component is not stopped yet.
     ending: Arc<AtomicBool>,

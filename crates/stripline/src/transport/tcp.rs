@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-#[cfg(any(feature = "zenoh", feature = "corba"))]
 use super::carrier::PathRequest;
 use super::stream::StreamTransport;
 use super::uds::UDS;
@@ -12,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::sys::socket::{self, Listener, Socket};
 
 /// The transport.
-pub(super) static TCP: StreamTransport = StreamTransport {
+pub static TCP: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "tcp",
         summary: "TCP over the loopback interface; to other hosts with `insecure`",
@@ -32,13 +31,13 @@ pub(super) static TCP: StreamTransport = StreamTransport {
 };
 
 /// Opens a listener on an address of this host.
-pub(super) fn listen(transport: &str, address: IpAddr) -> Result<(Listener, Endpoint)> {
+pub fn listen(transport: &str, address: IpAddr) -> Result<(Listener, Endpoint)> {
     let (listener, address) = Listener::tcp(address)?;
     Ok((listener, Endpoint::new(transport, address.to_string())?))
 }
 
 /// Connects to an endpoint, on another host only if the receiver has `insecure`.
-pub(super) fn connect(endpoint: &Endpoint, is_insecure: bool) -> Result<Socket> {
+pub fn connect(endpoint: &Endpoint, is_insecure: bool) -> Result<Socket> {
     let failed = |e: io::Error| Error::system(format!("cannot connect to {endpoint}{}", remedy(e.kind())), e);
     let address: SocketAddr = endpoint
         .address
@@ -49,11 +48,7 @@ pub(super) fn connect(endpoint: &Endpoint, is_insecure: bool) -> Result<Socket> 
 }
 
 /// Connects to an endpoint: by TCP if it has a TCP address, otherwise by a Unix socket.
-pub(super) fn connect_or_unix(
-    endpoint: &Endpoint,
-    request: &ConnectRequest,
-    is_insecure: bool,
-) -> Result<Socket> {
+pub fn connect_or_unix(endpoint: &Endpoint, request: &ConnectRequest, is_insecure: bool) -> Result<Socket> {
     match endpoint.address.parse::<SocketAddr>() {
         Ok(_) => connect(endpoint, is_insecure),
         Err(_) => (UDS.connect)(endpoint, request),
@@ -62,8 +57,7 @@ pub(super) fn connect_or_unix(
 
 /// Returns the address of this host at which the sender of a path reaches it by TCP; `None`: the
 /// sender has a Unix socket.
-#[cfg(any(feature = "zenoh", feature = "corba"))]
-pub(super) fn own_address_for(request: &PathRequest<'_>, is_insecure: bool) -> Result<Option<IpAddr>> {
+pub fn own_address_for(request: &PathRequest<'_>, is_insecure: bool) -> Result<Option<IpAddr>> {
     let Some(endpoint) = request.endpoint else { return Ok(None) };
     let Ok(sender) = endpoint.address.parse() else { return Ok(None) };
     check_reach(endpoint, &sender, is_insecure)?;
@@ -71,7 +65,7 @@ pub(super) fn own_address_for(request: &PathRequest<'_>, is_insecure: bool) -> R
 }
 
 /// Refuses an address of another host, unless the receiver has `insecure`.
-pub(super) fn check_reach(endpoint: &Endpoint, address: &SocketAddr, is_insecure: bool) -> Result<()> {
+pub fn check_reach(endpoint: &Endpoint, address: &SocketAddr, is_insecure: bool) -> Result<()> {
     if is_insecure || address.ip().is_loopback() {
         return Ok(());
     }

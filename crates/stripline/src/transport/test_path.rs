@@ -1,5 +1,7 @@
 //! A path without a link, for the tests of carriers.
 
+#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
+
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,24 +16,24 @@ use crate::terms::{TransportOptions, Watermarks};
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Makes the receiving end of a path, and the ticket.
-pub(super) fn path(transport: &StreamTransport, packets: u32) -> (Box<dyn PathSource>, Ticket) {
+pub fn path(transport: &StreamTransport, packets: u32) -> (Box<dyn PathSource>, Ticket) {
     let marks = Watermarks::of_depth(packets);
     let request = PathRequest::of_calls("a -> b", marks, 1 << 21, TransportOptions::default());
     transport.carrier.unwrap().source(&request).unwrap()
 }
 
 /// Makes the sending end for a ticket.
-pub(super) fn sink(transport: &StreamTransport, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
+pub fn sink(transport: &StreamTransport, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
     transport.carrier.unwrap().sink(ticket).map_err(|refusal| refusal.to_string())
 }
 
 /// Returns a frame of a packet with 100 bytes.
-pub(super) fn frame(sequence: u64) -> Vec<u8> {
+pub fn frame(sequence: u64) -> Vec<u8> {
     frame_of(sequence, 100, Kind::Data)
 }
 
 /// Returns a frame with `length` bytes of payload.
-pub(super) fn frame_of(sequence: u64, length: usize, kind: Kind) -> Vec<u8> {
+pub fn frame_of(sequence: u64, length: usize, kind: Kind) -> Vec<u8> {
     let mut bytes = vec![0; padded(length)];
     bytes[HEADER_BYTES..][..length].fill(7);
     let header = Header {
@@ -50,7 +52,7 @@ pub(super) fn frame_of(sequence: u64, length: usize, kind: Kind) -> Vec<u8> {
 }
 
 /// Writes a frame, and waits for room.
-pub(super) fn write(sink: &dyn PathSink, frame: &[u8]) {
+pub fn write(sink: &dyn PathSink, frame: &[u8]) {
     let until = Instant::now() + LONGEST;
     loop {
         match sink.write(frame) {
@@ -66,7 +68,7 @@ pub(super) fn write(sink: &dyn PathSink, frame: &[u8]) {
 }
 
 /// Reads the next bytes.
-pub(super) fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
+pub fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4096];
     let until = Instant::now() + LONGEST;
     loop {
@@ -79,7 +81,7 @@ pub(super) fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
 }
 
 /// Carries a steady stream of packets of each length, and compares the received frames.
-pub(super) fn carry_steady_packets(transport: &StreamTransport) {
+pub fn carry_steady_packets(transport: &StreamTransport) {
     for length in [0, 1, 8, 100, 1024, 1025] {
         let (mut source, ticket) = path(transport, 8);
         let sink = sink(transport, ticket).unwrap();

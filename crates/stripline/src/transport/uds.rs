@@ -7,7 +7,7 @@ use crate::sys::socket::{self, Listener, Socket};
 use crate::sys::socket_place::SocketPlace;
 
 /// The transport.
-pub(super) static UDS: StreamTransport = StreamTransport {
+pub static UDS: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "uds",
         summary: "a Unix stream socket",
@@ -23,7 +23,7 @@ pub(super) static UDS: StreamTransport = StreamTransport {
 };
 
 /// Opens a listener on a Unix socket, with a name that cannot be guessed.
-pub(super) fn listen(transport: &str, request: &BindRequest) -> Result<(Listener, Endpoint)> {
+pub fn listen(transport: &str, request: &BindRequest) -> Result<(Listener, Endpoint)> {
     let name = format!("stripline-{:016x}", super::random()?);
     let endpoint = Endpoint::new(transport, SocketPlace::current()?.address(&name))?;
     Ok((Listener::unix(&name, request.options.group)?, endpoint))

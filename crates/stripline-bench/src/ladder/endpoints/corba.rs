@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Connects one side. Each side has a servant. The other side finds the servant's socket through a
 /// file.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
-    let socket = stripline::internal::corba_socket_path().map_err(|e| e.to_string())?;
+    let socket = stripline_middleware::internal::corba_socket_path().map_err(|e| e.to_string())?;
     let object = format!("{domain}-{place}");
     let receiver = if case.subject == Subject::OmniorbServant {
         let handler: Arc<Handler<CorbaSender>> = Handler::new(case, place);

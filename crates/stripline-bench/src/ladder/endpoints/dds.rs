@@ -89,7 +89,7 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
 fn participant() -> Result<i32, Problem> {
     static PARTICIPANT: OnceLock<Result<i32, Problem>> = OnceLock::new();
     let open = || {
-        let place = stripline::internal::DdsPlace::connections();
+        let place = stripline_middleware::internal::DdsPlace::connections();
         let configuration = CString::new(place.configuration()).map_err(|e| e.to_string())?;
         let (text, none) = (configuration.as_ptr(), std::ptr::null());
         let (mut made, mut participant) = (0, 0);

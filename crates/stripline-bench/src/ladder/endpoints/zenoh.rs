@@ -89,7 +89,7 @@ enum ZenohReceiving {
 /// Opens a session with the settings of Stripline's transport: the same queues and the same
 /// patience.
 fn open(listens: &[String], connects: &[String]) -> Result<Session, Problem> {
-    let config = ::stripline::internal::zenoh_settings("peer", listens, connects, &[])?;
+    let config = ::stripline_middleware::internal::zenoh_settings("peer", listens, connects, &[])?;
     ::zenoh::open(config).wait().map_err(text)
 }
 

@@ -30,6 +30,7 @@ pub fn repository(path: &str) -> PathBuf {
 
 /// Returns the static library for C of this build, and the middleware features in it.
 pub fn c_library() -> (PathBuf, String) {
+    stripline_middleware::register();
     let middleware = stripline::transport::all().filter(|transport| transport.library.is_some());
     let features: Vec<&str> = middleware.map(|transport| transport.name).collect();
     (std::env::current_exe().unwrap().with_file_name("libstripline_c.a"), features.join(","))

@@ -24,10 +24,10 @@ const END_TIME: Duration = Duration::from_secs(2);
 const USED_MAX: usize = 1024;
 
 /// The middleware's end. Dropping it ends the bytes.
-pub(in crate::transport) struct CallbackFeed<T>(Arc<Shared<T>>);
+pub struct CallbackFeed<T>(Arc<Shared<T>>);
 
 /// The receiving end of a path with a middleware that brings messages in callbacks.
-pub(in crate::transport) struct CallbackSource<T> {
+pub struct CallbackSource<T> {
     shared: Arc<Shared<T>>,
     /// Messages that were taken from the queue together: the middleware's thread may wait for each
     /// lock of the queue.
@@ -78,8 +78,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     ///
     /// # Errors
     /// A lack of descriptors.
-    #[cfg_attr(not(feature = "test-transports"), allow(dead_code, reason = "one transport uses it"))]
-    pub(in crate::transport) fn with_slot(bytes_max: usize) -> Result<(CallbackFeed<T>, Self)> {
+    pub fn with_slot(bytes_max: usize) -> Result<(CallbackFeed<T>, Self)> {
         Self::new(bytes_max, Some(Arc::default()))
     }
 
@@ -87,11 +86,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     ///
     /// # Errors
     /// A lack of descriptors.
-    #[cfg_attr(
-        not(any(feature = "zenoh", feature = "dds")),
-        allow(dead_code, reason = "two transports use it")
-    )]
-    pub(in crate::transport) fn unbounded() -> Result<(CallbackFeed<T>, Self)> {
+    pub fn unbounded() -> Result<(CallbackFeed<T>, Self)> {
         Self::new(usize::MAX, None)
     }
 
@@ -125,11 +120,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     ///
     /// # Errors
     /// `WouldBlock` if there is no message; a violation if the message is empty.
-    pub(in crate::transport) fn read(
-        &mut self,
-        into: &mut [u8],
-        longest: Duration,
-    ) -> io::Result<(usize, Option<T>)> {
+    pub fn read(&mut self, into: &mut [u8], longest: Duration) -> io::Result<(usize, Option<T>)> {
         let (message, start) = match self.rest.take() {
             Some(rest) => rest,
             None => match self.next(longest)? {
@@ -151,8 +142,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     }
 
     /// Keeps a read message for [`CallbackFeed::take_used`].
-    #[cfg_attr(not(feature = "zenoh"), allow(dead_code, reason = "one transport uses it"))]
-    pub(in crate::transport) fn give_back(&mut self, message: T) {
+    pub fn give_back(&mut self, message: T) {
         if self.used.len() < USED_MAX {
             self.used.push(message);
         }
@@ -192,7 +182,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     /// come. See [`PathSource::await_end`].
     ///
     /// [`PathSource::await_end`]: super::PathSource::await_end
-    pub(in crate::transport) fn await_end(&self, has_ended: impl Fn(u64) -> bool) -> bool {
+    pub fn await_end(&self, has_ended: impl Fn(u64) -> bool) -> bool {
         let mut limit = RunningLimit::new(END_TIME);
         let mut queue = lock(&self.shared.queue);
         if !queue.is_over && queue.caller == Some(std::thread::current().id()) {
@@ -208,11 +198,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
 
     /// Waits for a message, at most for `longest`, and only while `is_due` is true for the number
     /// of messages brought. Returns false if there is no message.
-    pub(in crate::transport) fn await_message(
-        &self,
-        longest: Duration,
-        is_due: impl Fn(u64) -> bool,
-    ) -> bool {
+    pub fn await_message(&self, longest: Duration, is_due: impl Fn(u64) -> bool) -> bool {
         let mut limit = RunningLimit::new(longest);
         let mut queue = lock(&self.shared.queue);
         while self.taken.is_empty() && queue.messages.is_empty() && !queue.is_over && is_due(queue.brought) {
@@ -224,13 +210,13 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
 
     /// Returns the descriptor that becomes readable once there are messages, after
     /// [`CallbackSource::poll`].
-    pub(in crate::transport) fn arrivals(&self) -> BorrowedFd<'_> {
+    pub fn arrivals(&self) -> BorrowedFd<'_> {
         self.shared.arrivals.as_fd()
     }
 
     /// Adds the descriptor that becomes ready once there are messages. Returns false if there are
     /// messages already, or no more will come.
-    pub(in crate::transport) fn poll<'a>(&'a self, poll_set: &mut PollSet<'a>) -> bool {
+    pub fn poll<'a>(&'a self, poll_set: &mut PollSet<'a>) -> bool {
         poll_set.readable(self.arrivals());
         let mut queue = lock(&self.shared.queue);
         let is_read = self.rest.is_none() && self.taken.is_empty();
@@ -238,8 +224,8 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
         queue.is_sleeping
     }
 
-    #[cfg_attr(not(feature = "test-transports"), allow(dead_code, reason = "one transport uses it"))]
-    pub(in crate::transport) fn call_slot(&self) -> Option<&Arc<CallSlot>> {
+    /// Returns the slot of a source that was made with one.
+    pub fn call_slot(&self) -> Option<&Arc<CallSlot>> {
         self.shared.slot.as_ref()
     }
 }
@@ -247,7 +233,7 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
 impl<T: AsRef<[u8]>> CallbackFeed<T> {
     /// Brings a message, and waits while too many bytes are in the queue. Returns false if the
     /// receiver is gone. The middleware's thread calls it.
-    pub(in crate::transport) fn push(&self, message: T) -> bool {
+    pub fn push(&self, message: T) -> bool {
         let mut queue = lock(&self.0.queue);
         while queue.bytes >= self.0.bytes_max && !queue.is_closed {
             queue = self.0.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -267,13 +253,12 @@ impl<T: AsRef<[u8]>> CallbackFeed<T> {
 
 impl<T> CallbackFeed<T> {
     /// Takes read messages, to use their memory again.
-    #[cfg_attr(not(feature = "zenoh"), allow(dead_code, reason = "one transport uses it"))]
-    pub(in crate::transport) fn take_used(&self, into: &mut Vec<T>) {
+    pub fn take_used(&self, into: &mut Vec<T>) {
         std::mem::swap(&mut lock(&self.0.queue).used, into);
     }
 
     /// Ends the bytes, as the drop does.
-    pub(in crate::transport) fn end(&self) {
+    pub fn end(&self) {
         let mut queue = lock(&self.0.queue);
         queue.is_over = true;
         self.0.changed.notify_all();

@@ -18,11 +18,6 @@
 //! If a peer breaks the rules of the path, the bytes do not just end. The path reports a
 //! [`violation`], and the link reports it by the name of the connection.
 
-#[cfg(any(feature = "test-transports", feature = "zenoh", feature = "dds"))]
-#[cfg_attr(
-    not(all(feature = "test-transports", feature = "zenoh", feature = "dds")),
-    allow(dead_code, reason = "each transport uses a part of it")
-)]
 mod callback_source;
 
 use std::any::Any;
@@ -43,31 +38,28 @@ use crate::sys::refusal::PeerRefusal;
 use crate::sys::scoped_call::CallSlot;
 use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
 
-#[cfg(any(feature = "zenoh", feature = "dds"))]
-pub(super) use callback_source::CallbackFeed;
-#[cfg(any(feature = "test-transports", feature = "zenoh", feature = "dds"))]
-pub(super) use callback_source::CallbackSource;
+pub use callback_source::{CallbackFeed, CallbackSource};
 
 /// The longest wait of an end in a call of the middleware, which takes one system call instead of
 /// three. Nothing interrupts such a wait, not even the peer's death, so it is short. A longer wait
 /// uses `poll`.
-pub(super) const WAIT_MAX: Duration = Duration::from_millis(3);
+pub const WAIT_MAX: Duration = Duration::from_millis(3);
 
 /// Returns the error of a path with a peer that has broken the rules. The text follows the words
 /// "the other end".
 #[cold]
-pub(super) fn violation(text: impl Into<String>) -> io::Error {
+pub fn violation(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text.into())
 }
 
 /// Returns the text of a [`violation`]; `None`: another error.
-pub(super) fn violation_in(error: &io::Error) -> Option<String> {
+pub fn violation_in(error: &io::Error) -> Option<String> {
     // The system reports no error of this kind.
     (error.kind() == io::ErrorKind::InvalidData).then(|| error.to_string())
 }
 
 /// A way to move bytes from a sender to a receiver.
-pub(crate) trait Carrier: Send + Sync {
+pub trait Carrier: Send + Sync {
     /// Makes the receiving end for a connection, and the ticket for the sending end.
     ///
     /// # Errors
@@ -87,7 +79,7 @@ pub(crate) trait Carrier: Send + Sync {
 ///
 /// # Errors
 /// See [`Carrier::sink`]; also a handshake without a ticket.
-pub(super) fn open_sink(
+pub fn open_sink(
     carrier: Option<&dyn Carrier>,
     address: Option<&str>,
     fds: Vec<OwnedFd>,
@@ -108,10 +100,10 @@ pub(super) fn open_sink(
 /// The shared paths over which a port sends to several receivers, by their addresses. Each carrier
 /// defines the type of these paths.
 #[derive(Default)]
-pub(crate) struct PortGroups(pub(super) Mutex<BTreeMap<String, Weak<dyn Any + Send + Sync>>>);
+pub struct PortGroups(pub Mutex<BTreeMap<String, Weak<dyn Any + Send + Sync>>>);
 
 /// The properties of a connection that a carrier needs.
-pub(crate) struct PathRequest<'a> {
+pub struct PathRequest<'a> {
     /// The name of the connection, for messages.
     pub connection: &'a str,
     /// The most packets that may wait on the path; `None`: any number, because the port's queue
@@ -121,15 +113,12 @@ pub(crate) struct PathRequest<'a> {
     pub is_complete: bool,
     /// Whether the path carries calls. If so, a start without room is reported, and a cancellation
     /// that was sent is read before a call begins.
-    #[allow(dead_code, reason = "read by a transport that is a feature")]
     pub is_of_calls: bool,
     /// The receiver's options for single transports.
     pub options: TransportOptions,
     /// The bytes that the port's ring would have. They bound a frame.
-    #[cfg_attr(not(feature = "iceoryx2"), expect(dead_code, reason = "only memory has places of a size"))]
     pub buffer: u32,
     /// Whether the receiver runs a barrier on all processors before it sleeps.
-    #[cfg_attr(not(feature = "iceoryx2"), expect(dead_code, reason = "only memory has fences of its own"))]
     pub runs_barrier: bool,
     /// The endpoint to connect to; `None` in calls.
     pub endpoint: Option<&'a Endpoint>,
@@ -137,7 +126,7 @@ pub(crate) struct PathRequest<'a> {
 
 impl<'a> PathRequest<'a> {
     /// Returns the request of a receiver with these options.
-    pub(super) fn of_receiver(connection: &'a str, options: &LinkOptions) -> Self {
+    pub fn of_receiver(connection: &'a str, options: &LinkOptions) -> Self {
         let is_bound = options.overflow == Overflow::Block && options.flow == Flow::Transport;
         let packets_max = is_bound.then_some(options.watermarks().high());
         let its = options.transport_options;
@@ -157,7 +146,7 @@ impl<'a> PathRequest<'a> {
 
     /// Returns the request for one direction of calls. Nothing in calls may be lost, regardless of
     /// the options.
-    pub(super) fn of_calls(
+    pub fn of_calls(
         connection: &'a str,
         watermarks: Watermarks,
         buffer: u32,
@@ -178,7 +167,7 @@ impl<'a> PathRequest<'a> {
 
 /// The address of a source, for the sending side. The ticket travels in the handshake.
 #[derive(Default)]
-pub(crate) struct Ticket {
+pub struct Ticket {
     /// The address in the carrier's own form, at most [`Ticket::ADDRESS_MAX`] bytes.
     pub address: String,
     /// At most eight descriptors, and only to a process of the same host.
@@ -192,17 +181,18 @@ pub(crate) struct Ticket {
     pub options: TransportOptions,
     /// The groups of the sending port; `None` if the port has only one receiver. They do not
     /// travel.
-    pub(super) groups: Option<Arc<PortGroups>>,
+    pub groups: Option<Arc<PortGroups>>,
 }
 
 impl Ticket {
-    pub(crate) const ADDRESS_MAX: usize = 1024;
+    /// The most bytes of an address.
+    pub const ADDRESS_MAX: usize = 1024;
 
     /// Returns a ticket that arrived in a handshake.
     ///
     /// # Errors
     /// A description of the ticket's fault, for the peer.
-    pub(crate) fn of_peer(address: Option<&str>, fds: Vec<OwnedFd>) -> Result<Self, String> {
+    pub fn of_peer(address: Option<&str>, fds: Vec<OwnedFd>) -> Result<Self, String> {
         let address = address.ok_or("the handshake has no ticket for the data path")?;
         if address.len() > Self::ADDRESS_MAX {
             return Err(format!("the ticket for the data path has {} bytes", address.len()));
@@ -210,13 +200,14 @@ impl Ticket {
         Ok(Self { address: address.into(), fds, is_complete: true, ..Self::default() })
     }
 
-    pub(crate) fn borrowed_fds(&self) -> Vec<BorrowedFd<'_>> {
+    /// Returns the descriptors, for a message.
+    pub fn borrowed_fds(&self) -> Vec<BorrowedFd<'_>> {
         self.fds.iter().map(AsFd::as_fd).collect()
     }
 }
 
 /// The sending end of a path.
-pub(crate) trait PathSink: Send + Sync {
+pub trait PathSink: Send + Sync {
     /// Writes as many bytes as there is room for, and returns their number. Never blocks.
     ///
     /// # Errors
@@ -294,7 +285,7 @@ pub(crate) trait PathSink: Send + Sync {
 }
 
 /// The probe of a path that may lead nowhere.
-pub(crate) trait PathProbe {
+pub trait PathProbe {
     /// Returns whether the receiver has acknowledged a probe. If it has not, another probe was
     /// sent.
     ///
@@ -310,7 +301,7 @@ pub(crate) trait PathProbe {
 }
 
 /// The receiving end of a path.
-pub(crate) trait PathSource: Send {
+pub trait PathSource: Send {
     /// Reads the bytes at hand, and returns their number; 0: there will be no more. Never blocks.
     ///
     /// # Errors

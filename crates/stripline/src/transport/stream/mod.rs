@@ -13,29 +13,25 @@
 
 mod inlet;
 mod inspect;
-#[cfg(any(feature = "iceoryx2", feature = "corba"))]
-mod message_frames;
 mod outlet;
 mod partial_writer;
 mod receiver;
 mod transport;
 
 pub(crate) use inlet::StreamInlet;
-#[cfg(any(feature = "iceoryx2", feature = "corba"))]
-pub(super) use message_frames::MessageFrames;
-pub(super) use transport::StreamTransport;
+pub use transport::StreamTransport;
 
 use outlet::StreamOutlet;
 
 use crate::packet::HEADER_BYTES;
 
 /// Returns the bytes that a frame with a payload of `payload` bytes takes on the stream.
-pub(crate) fn padded(payload: usize) -> usize {
+pub fn padded(payload: usize) -> usize {
     (HEADER_BYTES + payload).next_multiple_of(16)
 }
 
 /// Returns the most payload bytes of a frame for the given `buffer`. The limit is the same as on a
 /// ring, so that a waveform that runs over one transport runs over the others.
-pub(crate) const fn frame_max(buffer: u32) -> usize {
+pub const fn frame_max(buffer: u32) -> usize {
     stripline_ring::max_frame(buffer as usize)
 }

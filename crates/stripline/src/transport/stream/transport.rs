@@ -21,7 +21,8 @@ use crate::transport::{
 };
 
 /// A transport over byte streams.
-pub(in crate::transport) struct StreamTransport {
+pub struct StreamTransport {
+    /// The capabilities, for the registry.
     pub capabilities: Capabilities,
     /// Opens a listener, and returns the endpoint.
     pub listen: fn(&BindRequest) -> Result<(Listener, Endpoint)>,
@@ -71,7 +72,7 @@ fn receiving_path(carrier: Option<&'static dyn Carrier>, request: &PathRequest<'
 
 impl StreamTransport {
     /// The capabilities that all transports over byte streams share.
-    pub(in crate::transport) const CAPABILITIES: Capabilities = Capabilities {
+    pub const CAPABILITIES: Capabilities = Capabilities {
         name: "",
         summary: "",
         reach: Reach::Host,

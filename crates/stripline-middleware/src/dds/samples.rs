@@ -1,0 +1,210 @@
+//! Topics of samples over DDS, for the components that connect to DDS applications.
+
+use std::ffi::{CString, c_char};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stripline_dds_sys as sys;
+
+use stripline::carrier::mutex::lock;
+use stripline::{Error, Result};
+
+use super::ends::{DdsPlace, EndEvents, OwnedEnd, SampleTaker, succeed};
+use crate::wire::dds::{DdsSampleInfo, DdsSampleType};
+
+/// The time that a write waits for room.
+const WRITE_TIME: Duration = Duration::from_millis(50);
+/// The maximum length of a type's name, in bytes.
+const NAME_BYTES: usize = 256;
+
+/// Returns the number of a type.
+fn number(kind: DdsSampleType) -> u32 {
+    match kind {
+        DdsSampleType::Float => sys::FLOAT,
+        DdsSampleType::ComplexFloat => sys::COMPLEX_FLOAT,
+        DdsSampleType::Short => sys::SHORT,
+        DdsSampleType::ComplexShort => sys::COMPLEX_SHORT,
+        DdsSampleType::Octet => sys::OCTET,
+    }
+}
+
+/// Terms that each end of a topic offers and requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DdsTerms {
+    /// Whether a late reader also gets messages that were written before it came.
+    pub is_transient_local: bool,
+    /// Whether all samples arrive, and a writer waits for the readers.
+    pub is_reliable: bool,
+    /// The messages that a writer keeps for late readers, and that may wait in a reader.
+    pub depth: u32,
+    /// The longest time between two messages; `None`: any.
+    pub deadline: Option<Duration>,
+}
+
+impl DdsTerms {
+    fn raw(self) -> sys::Terms {
+        sys::Terms {
+            is_transient_local: self.is_transient_local.into(),
+            is_reliable: self.is_reliable.into(),
+            depth: self.depth,
+            deadline_ns: self.deadline.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)),
+            write_ns: WRITE_TIME.as_nanos() as i64,
+        }
+    }
+}
+
+/// A flag that is raised when messages may have arrived, or another end was found.
+#[derive(Default)]
+struct SampleArrivals {
+    has_come: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl EndEvents for SampleArrivals {
+    fn matched(&self) {}
+
+    fn arrived(&self, _taker: SampleTaker) {
+        *lock(&self.has_come) = true;
+        self.changed.notify_all();
+    }
+}
+
+/// An end of a topic of samples.
+struct SamplesEnd {
+    end: OwnedEnd<SampleArrivals>,
+    arrivals: Arc<SampleArrivals>,
+    kind: DdsSampleType,
+    topic: CString,
+}
+
+impl SamplesEnd {
+    fn new(
+        place: &DdsPlace,
+        kind: DdsSampleType,
+        topic: &str,
+        terms: DdsTerms,
+        is_reader: bool,
+    ) -> Result<Self> {
+        let arrivals = Arc::<SampleArrivals>::default();
+        let end =
+            OwnedEnd::new(place, (number(kind), topic), &terms.raw(), is_reader, Arc::clone(&arrivals))?;
+        Ok(Self { end, arrivals, kind, topic: CString::new(topic).map_err(Error::failed)? })
+    }
+
+    /// Returns the type of the other side of this topic, if it is another type.
+    fn other_type(&self, of_writers: bool) -> Option<String> {
+        let mut name = [0_u8; NAME_BYTES];
+        // SAFETY: the participant is open as long as its end, the topic is NUL-terminated, and
+        // the buffer has the given number of bytes.
+        let outcome = unsafe {
+            sys::stripline_dds_find_other_type(
+                self.end.participant(),
+                number(self.kind),
+                self.topic.as_ptr(),
+                of_writers.into(),
+                name.as_mut_ptr().cast::<c_char>(),
+                name.len(),
+            )
+        };
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        (outcome == 1).then(|| String::from_utf8_lossy(name).into_owned())
+    }
+}
+
+/// A writer of a topic of samples.
+pub struct DdsSampleWriter(SamplesEnd);
+
+impl DdsSampleWriter {
+    /// Makes the writer of a topic.
+    ///
+    /// # Errors
+    /// Cyclone DDS lacks a resource (the error names the remedy), or this process is a child of a
+    /// process that has used Cyclone DDS.
+    pub fn new(place: &DdsPlace, kind: DdsSampleType, topic: &str, terms: DdsTerms) -> Result<Self> {
+        SamplesEnd::new(place, kind, topic, terms, false).map(Self)
+    }
+
+    /// Writes a message of whole samples; false: for some milliseconds, the readers have left no
+    /// room.
+    ///
+    /// # Errors
+    /// An error of Cyclone DDS.
+    pub fn write(&self, info: DdsSampleInfo, samples: &[u8]) -> Result<bool> {
+        const TIMEOUT: i32 = -10;
+        let DdsSampleInfo { sample_index, time_ns, rate_hz, frequency_hz } = info;
+        let info = sys::Info { sample_index, time_ns, rate_hz, frequency_hz };
+        let elements = u32::try_from(samples.len() / self.0.kind.element_bytes()).map_err(Error::failed)?;
+        // SAFETY: the writer is open, and copies the given number of elements before it returns.
+        let outcome = unsafe {
+            sys::stripline_dds_write_samples(
+                self.0.end.end(),
+                &raw const info,
+                samples.as_ptr().cast(),
+                elements,
+            )
+        };
+        match outcome {
+            TIMEOUT => Ok(false),
+            outcome => succeed(outcome).map(|_| true).map_err(|e| Error::failed(format!("Cyclone DDS: {e}"))),
+        }
+    }
+
+    /// Returns the number of readers that the writer has found.
+    pub fn readers(&self) -> usize {
+        // SAFETY: the writer is open.
+        usize::try_from(unsafe { sys::stripline_dds_matched_readers(self.0.end.end()) }).unwrap_or(0)
+    }
+
+    /// Waits until all readers have all messages, but not longer than `longest`; false: some
+    /// readers do not have them.
+    pub fn finish(&self, longest: Duration) -> bool {
+        let longest = i64::try_from(longest.as_nanos()).unwrap_or(i64::MAX);
+        // SAFETY: the writer is open.
+        unsafe { sys::stripline_dds_wait_for_acks(self.0.end.end(), longest) == 0 }
+    }
+
+    /// Returns the type of a reader of this topic, if it is another type.
+    pub fn other_type(&self) -> Option<String> {
+        self.0.other_type(false)
+    }
+}
+
+/// A reader of a topic of samples.
+pub struct DdsSampleReader(SamplesEnd);
+
+impl DdsSampleReader {
+    /// Makes the reader of a topic.
+    ///
+    /// # Errors
+    /// The errors of [`DdsSampleWriter::new`].
+    pub fn new(place: &DdsPlace, kind: DdsSampleType, topic: &str, terms: DdsTerms) -> Result<Self> {
+        SamplesEnd::new(place, kind, topic, terms, true).map(Self)
+    }
+
+    /// Takes the next message, and passes its serialised form to `take`; `None`: no message arrived
+    /// within `longest`.
+    pub fn receive<R>(&self, longest: Duration, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let until = Instant::now() + longest;
+        loop {
+            // Cleared before the attempt, so that a message that arrives later sets the flag again.
+            *lock(&self.0.arrivals.has_come) = false;
+            if let Some(sample) = self.0.end.taker().take() {
+                return Some(take(sample.bytes()));
+            }
+            let mut has_come = lock(&self.0.arrivals.has_come);
+            while !*has_come {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return None;
+                }
+                let waited = self.0.arrivals.changed.wait_timeout(has_come, left);
+                has_come = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+    }
+
+    /// Returns the type of a writer of this topic, if it is another type.
+    pub fn other_type(&self) -> Option<String> {
+        self.0.other_type(true)
+    }
+}

@@ -1,0 +1,176 @@
+//! The sending end.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use stripline::carrier::aligned_buffer::AlignedBuffer;
+use stripline::carrier::doorbell::PollSet;
+use stripline::carrier::packet::HEADER_BYTES;
+use stripline::carrier::{PathProbe, PathSink};
+use stripline::{Error, Result};
+
+use super::{LAST, ZeromqTicket};
+use crate::transit::{AdmittedFrames, MessageLimits, PREFIX_BYTES, SentCounts, TransitSender};
+use crate::transit::{PlainStream, plain_key};
+use crate::zeromq::socket::{Monitored, SocketEvent, ZeromqSocket, path_error};
+
+/// The longest wait of an ending sender until all sent bytes have left the process. They take
+/// milliseconds, unless the receiver's process is stopped.
+const FINISH_TIME: Duration = Duration::from_secs(5);
+/// The time for which ZeroMQ continues to send, if this process lives on.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// The bytes of the last message. Up to 8192 of them are sent together with earlier messages.
+/// ZeroMQ sends the rest from the message's own memory, and returns this memory when all of it is
+/// in the kernel.
+const LAST_BYTES: usize = 3 * 8192;
+
+/// The sending end.
+pub(super) struct ZeromqSink {
+    socket: ZeromqSocket<PushState>,
+    transit: TransitSender,
+    name: String,
+    /// Whether the receiver has hung up, so that no further bytes need arrive.
+    is_receiver_gone: AtomicBool,
+}
+
+/// The part of the sink that the lock protects.
+#[derive(Default)]
+struct PushState {
+    counts: SentCounts,
+    plain: PlainStream,
+    /// Whether ZeroMQ has connected.
+    is_connected: bool,
+}
+
+impl ZeromqSink {
+    /// Connects to the receiver of a ticket.
+    pub(super) fn connect(ticket: &ZeromqTicket, transit: TransitSender) -> Result<Self> {
+        let mut socket = ZeromqSocket::new(zmq::PUSH, ticket.messages_max(), PushState::default())?;
+        let address = ticket.address();
+        if let Some(ends) = socket.get_mut() {
+            ends.socket()
+                .and_then(|socket| socket.connect(&address).map_err(path_error))
+                .map_err(|e| Error::system(format!("cannot connect to {address}"), e))?;
+        }
+        Ok(Self { socket, transit, name: address, is_receiver_gone: AtomicBool::new(false) })
+    }
+
+    fn lock(&self) -> io::Result<MutexGuard<'_, Monitored<PushState>>> {
+        self.socket.lock().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn send(
+        &self,
+        ends: &mut Monitored<PushState>,
+        message: impl zmq::Sendable + Copy,
+        admitted: &AdmittedFrames,
+    ) -> io::Result<usize> {
+        let socket = ends.socket()?;
+        let mut sent = socket.send(message, zmq::DONTWAIT);
+        if sent == Err(zmq::Error::EAGAIN) {
+            // A send takes notice of the work of ZeroMQ's thread only once in a millisecond. This
+            // call always does.
+            let _ = socket.get_events();
+            sent = socket.send(message, zmq::DONTWAIT);
+        }
+        sent.map_err(|error| match error {
+            // There is room for all messages that an honest receiver has not taken. So the
+            // connection has ended, or this receiver counts messages that it has not taken.
+            zmq::Error::EAGAIN => io::ErrorKind::BrokenPipe.into(),
+            error => path_error(error),
+        })?;
+        self.transit.sent(&mut ends.state.counts, admitted, 0);
+        Ok(admitted.bytes)
+    }
+}
+
+impl PathSink for ZeromqSink {
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut ends = self.lock()?;
+        let admitted = self.transit.admit(&mut ends.state.counts, bytes, MessageLimits::NONE)?;
+        let (number, bytes) = (ends.state.counts.sent + admitted.frames, &bytes[..admitted.bytes]);
+        let message = match ends.state.plain.payload_of(bytes) {
+            Some(payload) => [&plain_key(self.transit.bound), payload].concat(),
+            None => [&self.transit.bound.prefix(number), bytes].concat(),
+        };
+        ends.state.plain.note(number, bytes);
+        self.send(&mut ends, &message[..], &admitted)
+    }
+
+    fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
+        let mut ends = self.lock()?;
+        let frames = &buffer.frame()[..bytes];
+        let admitted = self.transit.admit(&mut ends.state.counts, frames, MessageLimits::NONE)?;
+        let (number, frames) = (ends.state.counts.sent + admitted.frames, &frames[..admitted.bytes]);
+        let payload = ends.state.plain.payload_of(frames).map(<[u8]>::len);
+        ends.state.plain.note(number, frames);
+        let message = match payload {
+            Some(bytes) => buffer.behind(&plain_key(self.transit.bound), HEADER_BYTES..HEADER_BYTES + bytes),
+            None => buffer.behind(&self.transit.bound.prefix(number), 0..admitted.bytes),
+        };
+        self.send(&mut ends, message, &admitted)
+    }
+
+    fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
+        poll_set.readable(self.transit.doorbell.as_fd());
+    }
+
+    fn probe(&self) -> Option<&dyn PathProbe> {
+        Some(self)
+    }
+
+    fn receiver_left(&self) {
+        // Relaxed: read by the drop, which only saves time with it.
+        self.is_receiver_gone.store(true, Ordering::Relaxed);
+    }
+}
+
+impl PathProbe for ZeromqSink {
+    /// Checks whether ZeroMQ has connected, which it does on a thread of its own.
+    fn try_once(&self) -> Result<bool, String> {
+        let mut ends = self.lock().map_err(|e| e.to_string())?;
+        match ends.next_event() {
+            Some(SocketEvent::Connected) => {
+                ends.state.is_connected = true;
+                Ok(true)
+            }
+            Some(_) => Err(format!("ZeroMQ cannot reach {}", self.name)),
+            None => Ok(false),
+        }
+    }
+
+    fn answers(&self) -> BorrowedFd<'_> {
+        self.socket.events()
+    }
+
+    fn failure(&self, within: Duration) -> String {
+        format!(
+            "ZeroMQ has found no receiver at {} within {within:?}; start both processes in one network \
+             namespace, and raise their limit of open files (`ulimit -n`)",
+            self.name
+        )
+    }
+}
+
+impl Drop for ZeromqSink {
+    /// Waits until all sent bytes have left this process, which may end at once.
+    fn drop(&mut self) {
+        if *self.is_receiver_gone.get_mut() {
+            return;
+        }
+        let mut last = vec![0; LAST_BYTES];
+        last[..PREFIX_BYTES].copy_from_slice(&self.transit.bound.prefix(LAST));
+        let Some(ends) = self.socket.get_mut().filter(|ends| ends.state.is_connected) else { return };
+        if !ends.finish(last, LINGER, FINISH_TIME) {
+            let name = &self.name;
+            log::warn!(
+                target: "stripline::transport",
+                "what was sent to {name} has not left this process within {FINISH_TIME:?}"
+            );
+        }
+    }
+}
