@@ -220,7 +220,7 @@ impl Outline {
 pub enum Kind {
     /// Samples or a message.
     Data = 1,
-    /// The [`StreamInfo`] of `stream`, in JSON.
+    /// The `StreamInfo` of `stream`, in JSON.
     Stream = 2,
     /// The end of the stream: nothing follows.
     End = 3,

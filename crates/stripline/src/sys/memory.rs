@@ -14,7 +14,7 @@ use super::fork::{self, Descriptor, SharedPages};
 use super::huge_pages::{self, HugePages};
 
 /// The size of a page. Kernels with larger pages, such as some for arm64, are refused: see
-/// [`check_page_size`].
+/// `check_page_size`.
 pub const PAGE: usize = 4096;
 
 const SEALS_ALWAYS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
