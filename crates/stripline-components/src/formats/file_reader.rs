@@ -6,13 +6,13 @@ use std::num::NonZeroU16;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
 use stripline::payload::Scalar;
 
 use super::encoding::{self, Encoding};
 use super::error::FormatError;
 use super::file_input::{FileFrames, Input, Regular, Stream};
 use super::file_kind::{self, FileKind, HEAD_BYTES};
+use super::gzip::{Start, Unpacked};
 use super::header::{self, Header};
 use super::output::truncation_remedy;
 use super::segments::{FilePlace, Segments};
@@ -32,7 +32,6 @@ pub struct FileReaderOptions {
     pub channels: Option<NonZeroU16>,
     /// The number of times to play the file; 0: for ever. A pipe, a device or a compressed file can
     /// be played only once.
-    /// played only once.
     pub repeat: u64,
     /// Whether to drop an incomplete sample at the end of the file instead of refusing the file.
     pub truncate_partial: bool,
@@ -206,7 +205,7 @@ impl FileReader {
             return Err(FormatError::Foreign { path: path.to_owned(), what, remedy });
         }
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
-        let mut unpacked = MultiGzDecoder::new(BufReader::new(file));
+        let mut unpacked = Unpacked::new(BufReader::new(file));
         let mut head = Vec::new();
         unpacked.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(failed)?;
         let kind = file_kind::of_head(&head, path)?;
@@ -225,7 +224,7 @@ impl FileReader {
             None => Contents::raw(path, &path.with_extension(""), options)?,
         };
         let announced = contents.header.as_ref().and_then(|header| header.bytes);
-        let samples = Box::new(all.take(announced.unwrap_or(u64::MAX)));
+        let samples = Box::new(Start { unpacked: all, left: announced.unwrap_or(u64::MAX) });
         Ok(Self { announced, ..Self::stream(contents, samples, options, true) })
     }
 

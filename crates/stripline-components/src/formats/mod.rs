@@ -9,6 +9,7 @@
 //! | `file_reader.rs` | the samples of files of all formats |
 //! | `file_kind.rs`, `header.rs` | the kind of a file from its first bytes; the headers of WAV and
 //! numpy |
+//! | `gzip.rs` | the content of files that are compressed with gzip |
 //! | `file_input.rs`, `segments.rs` | the bytes of samples; the indexes, times and frequencies of
 //! samples |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
@@ -30,6 +31,7 @@ mod error;
 mod file_input;
 mod file_kind;
 mod file_reader;
+mod gzip;
 mod header;
 mod iq_reader;
 mod iq_writer;
