@@ -69,7 +69,7 @@ pub(super) fn wav(input: impl Read, path: &Path) -> Result<Header, FormatError> 
 
 fn read_wav<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
     let container: [u8; 12] = input.array()?;
-    let (mut format, mut long_bytes, mut frequency_hz, mut time_ns) = (None, None, None, None);
+    let (mut format, mut long, mut frequency_hz, mut time_ns) = (None, (0, 0), None, None);
     for _ in 0..CHUNKS_MAX {
         let head: [u8; 8] = input.array()?;
         let (name, length) = (&head[..4], u32_at(&head, 4));
@@ -77,14 +77,16 @@ fn read_wav<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
             let Some((encoding, channels, rate)) = format else {
                 return Err(wrong("the samples come before their format (`fmt `)"));
             };
+            let [all, bytes] =
+                [(u32_at(&container, 4), long.0), (length, long.1)].map(|lengths| match lengths {
+                    (u32::MAX, long) => long,
+                    (short, _) => u64::from(short),
+                });
             // In a finished file, the length of the container extends beyond the start of the
             // samples.
-            let is_finished = u64::from(u32_at(&container, 4)) + 8 > input.count;
-            let bytes = match long_bytes {
-                Some(bytes) if length == u32::MAX => Some(bytes),
-                _ if length == u32::MAX || length == 0 && !is_finished => None,
-                _ => Some(u64::from(length)),
-            };
+            let is_finished = all.saturating_add(8) > input.count && all < u64::MAX;
+            let is_unknown = bytes == u64::MAX || bytes == 0 && !is_finished;
+            let bytes = Some(bytes).filter(|_| !is_unknown);
             return Ok(Header {
                 encoding,
                 channels,
@@ -104,10 +106,8 @@ fn read_wav<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
         input.read_exact(&mut body)?;
         match name {
             b"fmt " => format = Some(wav_format(&body)?),
-            // The second number of `ds64` is the number of sample bytes.
-            b"ds64" if body.len() >= 16 => {
-                long_bytes = body[8..].first_chunk().map(|x| u64::from_le_bytes(*x))
-            }
+            // The numbers of bytes in the container and in the samples.
+            b"ds64" if body.len() >= 16 => long = (u64_at(&body, 0), u64_at(&body, 8)),
             b"auxi" => (frequency_hz, time_ns) = auxi(&body),
             _ => {}
         }
@@ -284,6 +284,10 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use proptest::prelude::*;
@@ -388,6 +392,16 @@ pub(super) mod tests {
         for length in [0, u32::MAX] {
             assert_eq!(of_wav(&with(b"RIFF", &[format(1, 1, 8000, 24)], length)).unwrap().bytes, None);
         }
+        // A killed writer of RF64 may not have written the lengths.
+        for (all, audio) in [(0u64, 0u64), (u64::MAX, u64::MAX), (u64::MAX, 0)] {
+            let sizes = chunk(b"ds64", &[all, audio, 0].map(u64::to_le_bytes).concat());
+            let mut long = with(b"RF64", &[sizes, format(3, 1, 48_000, 32)], u32::MAX);
+            long[4..8].fill(0xff);
+            assert_eq!(of_wav(&long).unwrap().bytes, None);
+        }
+        let mut unfinished = with(b"RIFF", &[format(1, 1, 8000, 24)], 0);
+        unfinished[4..8].fill(0xff);
+        assert_eq!(of_wav(&unfinished).unwrap().bytes, None);
         let extensible =
             [&0xfffeu16.to_le_bytes()[..], &[1, 0, 0, 1, 0, 0, 0, 4, 0, 0, 4, 0, 32, 0, 22, 0, 32, 0]];
         let extensible = chunk(b"fmt ", &[&extensible.concat()[..], &[0; 4], &[3, 0], &[0; 14]].concat());
