@@ -196,7 +196,7 @@ impl Waterfall {
         }
         if let Some(Axis { start, step, unit }) = stream.axes.get(1) {
             let first = start + self.first as f64 * step;
-            let shown = (self.lines() as u64 * self.rows_per_line) as f64 * step;
+            let shown = self.lines() as f64 * self.rows_per_line as f64 * step;
             let ticks = Ticks::new(first, first + shown, unit, self.lines() * high / (4 * CHAR_HEIGHT));
             for (place, label) in ticks.labels() {
                 let y = TOP + (place * (self.lines() * high) as f64) as usize;
@@ -314,6 +314,14 @@ mod tests {
         let info = reader.next_frame(&mut pixels).unwrap();
         assert_eq!(info.color_type, png::ColorType::Rgb);
         ((info.width as usize, info.height as usize), pixels.as_chunks().0.to_vec())
+    }
+
+    #[test]
+    fn rows_of_the_lowest_and_the_highest_number_are_drawn() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut waterfall = Waterfall::new(2, 2);
+        [0, u64::MAX - 1].iter().for_each(|row| waterfall.add(*row, &[0.0; 3]));
+        waterfall.write_png(&folder.path().join("a.png"), &stream(3), None).unwrap();
     }
 
     #[test]
