@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use stripline::Error;
 use stripline::component::StopSignal;
 
-use crate::formats::FormatError;
+use crate::formats::{FormatError, shown};
 
 /// The number of bytes that a write to a pipe takes without blocking, once the pipe is writable.
 const PIECE_BYTES: usize = 4096;
@@ -75,7 +75,7 @@ impl StoppableFile {
             if !is_reported && Instant::now() >= report_at {
                 is_reported = true;
                 // The message is only for the user.
-                let _ = writeln!(io::stderr(), "waiting for a reader of the pipe {}", path.display());
+                let _ = writeln!(io::stderr(), "waiting for a reader of the pipe {}", shown(path));
             }
         }
     }

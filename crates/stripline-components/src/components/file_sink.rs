@@ -10,11 +10,11 @@ use stripline::component::{
 use stripline::payload::{Dynamic, Scalar, TypeName};
 use stripline::{Error, Packet, Result};
 
-use super::line_file::Destination;
+use super::line_file::{Destination, Unit};
 use super::output_file::{self, Target, TimedOutput};
 use crate::formats::{
     FormatError, Kept, SampleFormat, SamplePlace, StepTracker, StreamFileWriter, header_ending, is_sigmf,
-    is_special, not_kept, of_ending,
+    is_special, not_kept, of_ending, shown,
 };
 
 /// The choice of `format` that keeps the type of the input.
@@ -80,7 +80,7 @@ impl FileSink {
     fn run_structures(self, mut ports: Ports) -> Result<()> {
         let payload = ports.payload("in").map(TypeName::to_string).unwrap_or_default();
         let sample_bytes = ports.payload("in").and_then(TypeName::sample_bytes).filter(|bytes| *bytes > 0);
-        let path = self.target.path.display();
+        let path = shown(&self.target.path);
         if payload.starts_with("message/") {
             let remedy = "use a `print-sink`, or `stripline record`";
             return Err(Error::failed(format!(
@@ -100,7 +100,13 @@ impl FileSink {
         let target = self.target.of_run(&ports);
         let mut input = ports.input::<Dynamic>("in")?;
         let files = ports.files();
-        let mut destination = Destination::open(&target, false, &files)?;
+        let unit = Unit::Sample(sample_bytes.map_or(1, |bytes| bytes as u64));
+        let mut destination = Destination::open(&target, unit, &files)?;
+        let found = |destination: &Destination| {
+            sample_bytes.map_or(0, |bytes| destination.bytes_found() / bytes as u64)
+        };
+        // The number of samples in the file if none is lost.
+        let mut given = found(&destination);
         let mut report = FileReport::default();
         let mut steps = StepTracker::default();
         let received = output_file::receive(&mut input, &mut destination, |destination, packet| {
@@ -110,15 +116,14 @@ impl FileSink {
                 let lost = lost.into_iter().filter(|key| !report.not_kept.iter().any(|known| known == key));
                 report.not_kept.extend(lost.map(String::from).collect::<Vec<_>>());
             }
-            report.samples += place.samples;
+            given += place.samples;
             destination.write(packet)
         });
         if received.is_ok() {
             input.gap_at_end().iter().for_each(|gap| steps.gap_at_end(gap));
         }
-        // Structures have no lines.
-        let lost = sample_bytes.map_or(0, |bytes| destination.bytes_missing().div_ceil(bytes as u64));
-        report.samples = report.samples.saturating_sub(lost);
+        report.samples = found(&destination);
+        let lost = given.saturating_sub(report.samples);
         report.missing = steps.missing().saturating_add(lost);
         report.places = steps.places() + u64::from(lost > 0);
         output_file::outcome(received, destination.finish(&files, report))
@@ -132,7 +137,7 @@ impl FileSink {
         if scalar != received && received != SampleFormat::Cf32.scalar() {
             let message = format!(
                 "{}: receives {received} samples, which cannot be converted to {scalar}: leave `format` out",
-                target.path.display()
+                shown(&target.path)
             );
             return Err(Error::failed(message));
         }
@@ -221,7 +226,13 @@ fn named_type(path: &Path) -> Option<Scalar> {
 /// The extension promises a header or another type.
 fn check_ending(path: &Path, format: Option<SampleFormat>) -> Result<()> {
     let invalid =
-        |problem: String| InvalidProperties::new(format!("{}: {problem}", path.display())).property("path");
+        |problem: String| InvalidProperties::new(format!("{}: {problem}", shown(path))).property("path");
+    let extension = path.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
+    if is_sigmf(path) && !matches!(extension.as_deref(), Some("sigmf-meta" | "sigmf-data")) {
+        return Err(invalid("archives and collections of SigMF are not written".into())
+            .remedy("give the file the ending .sigmf-meta")
+            .into());
+    }
     if let Some(ending) = header_ending(path).filter(|_| !is_special(path)) {
         let remedy = if ending == "wav" { "use a `wav-sink`, or" } else { "" };
         return Err(invalid(format!("a .{ending} file has a header, and `file-sink` writes samples alone"))

@@ -13,26 +13,58 @@ use super::output_file::{Target, TimedOutput};
 use crate::formats::{Existing, FormatError, OutputFile, PassTimer};
 use crate::stoppable::{StoppableFile, ended};
 
+/// A unit of a file. A file has whole units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Line,
+    /// A sample of so many bytes, 1 or more.
+    Sample(u64),
+}
+
+impl Unit {
+    /// Returns the number of bytes in whole units among the first `taken` bytes. There are `before`
+    /// bytes before them.
+    fn whole(self, before: u64, bytes: &[u8], taken: usize) -> u64 {
+        match self {
+            Self::Line => {
+                let end = bytes[..taken].iter().rposition(|byte| *byte == b'\n');
+                end.map_or(0, |end| end + 1) as u64
+            }
+            Self::Sample(size) => (taken as u64).saturating_sub((before + taken as u64) % size),
+        }
+    }
+}
+
 /// A file. The output for a packet is written at once, so that the file can be followed.
 pub(super) struct LineFile {
     output: OutputFile,
     written: u64,
     timer: PassTimer,
-    is_text: bool,
+    unit: Unit,
     /// Whether a write has failed.
     is_cut: bool,
 }
 
 impl LineFile {
-    /// Opens the file. If `is_text`, an incomplete last line is ended first.
-    pub fn open(target: &Target, is_text: bool) -> Result<Self, FormatError> {
+    /// Opens the file. An incomplete last line is ended first, and an incomplete sample is removed.
+    pub fn open(target: &Target, unit: Unit) -> Result<Self, FormatError> {
         let mut output = OutputFile::open(&target.path, target.existing)?;
         let length = output.length;
-        output.note_found(length, "byte", 0);
+        match unit {
+            Unit::Line | Unit::Sample(1) => output.note_found(length, "byte", 0),
+            Unit::Sample(size) => output.note_found(length / size, "sample", length % size),
+        }
+        if let Unit::Sample(size) = unit
+            && length % size != 0
+        {
+            output.length -= length % size;
+            let cut = output.cut(output.length);
+            cut.map_err(|source| FormatError::open(&output.path, "create", source))?;
+        }
         let (written, timer, is_cut) = (0, PassTimer::new(target.durability), false);
-        let mut opened = Self { output, written, timer, is_text, is_cut };
+        let mut opened = Self { output, written, timer, unit, is_cut };
         let mut last = [b'\n'];
-        if is_text && target.existing == Existing::Append && length > 0 {
+        if unit == Unit::Line && target.existing == Existing::Append && length > 0 {
             let read = opened.output.file.file().read_exact_at(&mut last, length - 1);
             read.map_err(|source| FormatError::open(&opened.output.path, "open", source))?;
         }
@@ -44,17 +76,16 @@ impl LineFile {
         Ok(opened)
     }
 
-    /// Writes the bytes. If a full disk cuts a text, a regular file keeps the whole lines.
+    /// Writes the bytes. If a full disk cuts them, a regular file keeps the whole units.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
         let before = self.written;
         if let Err(error) = self.output.write_all(bytes, &mut self.written) {
             self.is_cut = true;
-            if self.is_text && self.output.is_regular {
+            if self.output.is_regular {
                 let taken = usize::try_from(self.written - before).unwrap_or(bytes.len());
-                let is_end = |byte: &u8| *byte == b'\n';
-                let whole = bytes[..taken].iter().rposition(is_end).map_or(0, |end| end + 1) as u64;
+                let whole = self.unit.whole(before, bytes, taken);
                 // An error of `cut` is ignored: the error of the write is returned.
-                if self.output.cut(self.output.length + before + whole).is_ok() {
+                if self.output.cut(self.output.length + before + whole).unwrap_or(false) {
                     self.written = before + whole;
                 }
             }
@@ -98,9 +129,9 @@ pub(super) struct Destination {
     /// A note about an earlier file at this path.
     found: Option<String>,
     target: Target,
-    /// The numbers of lines and bytes that could not be written.
+    unit: Unit,
+    /// The number of lines that could not be written.
     lines_missing: u64,
-    bytes_missing: u64,
     /// Whether no more data is accepted.
     is_over: bool,
     /// The reason why the file ended early; `None` if it did not, or if the component fails.
@@ -109,8 +140,8 @@ pub(super) struct Destination {
 
 impl Destination {
     /// Opens the file or standard output, and reports it.
-    pub fn open(target: &Target, is_text: bool, files: &FileLog) -> Result<Self> {
-        let file = match LineFile::open(target, is_text) {
+    pub fn open(target: &Target, unit: Unit, files: &FileLog) -> Result<Self> {
+        let file = match LineFile::open(target, unit) {
             Ok(file) => Some(file),
             Err(error) if is_untaken(&error) => None,
             Err(error) => return Err(ended(error)),
@@ -118,8 +149,8 @@ impl Destination {
         let path = file.as_ref().map_or(&target.path, |file| &file.output.path).clone();
         let found = file.as_ref().and_then(|file| file.output.found.clone());
         let is_over = file.is_none();
-        let (lines_missing, bytes_missing, target, problem) = (0, 0, target.clone(), None);
-        let own = Self { file, path, found, target, lines_missing, bytes_missing, is_over, problem };
+        let (lines_missing, target, problem) = (0, target.clone(), None);
+        let own = Self { file, path, found, target, unit, lines_missing, is_over, problem };
         files.report(own.report());
         Ok(own)
     }
@@ -135,9 +166,10 @@ impl Destination {
         self.path.as_os_str() == "-"
     }
 
-    /// Returns the number of bytes that could not be written.
-    pub const fn bytes_missing(&self) -> u64 {
-        self.bytes_missing
+    /// Returns the number of bytes that a reader finds in the file, or that a pipe has taken.
+    pub fn bytes_found(&self) -> u64 {
+        let found = |file: &LineFile| file.output.readable(file.output.length + file.written);
+        self.file.as_ref().map_or(0, found)
     }
 
     /// Writes the bytes. If the reader of a pipe has closed it, the component is done.
@@ -158,8 +190,10 @@ impl Destination {
     }
 
     fn miss(&mut self, bytes: &[u8]) {
-        self.bytes_missing += bytes.len() as u64;
-        self.lines_missing += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        // Samples have no lines, though some of their bytes may be the same.
+        if self.unit == Unit::Line {
+            self.lines_missing += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        }
     }
 
     /// Completes the file, and reports it with these counts of samples.
@@ -243,6 +277,7 @@ fn not_printed(source: io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::path::Path;
 
     use super::*;
@@ -258,8 +293,43 @@ mod tests {
         let path = dir.path().join("lines");
         for (before, after) in [("", "next"), ("whole\n", "whole\nnext"), ("in pa", "in pa\nnext")] {
             std::fs::write(&path, before).unwrap();
-            LineFile::open(&target(&path, Existing::Append), true).unwrap().write(b"next").unwrap();
+            LineFile::open(&target(&path, Existing::Append), Unit::Line).unwrap().write(b"next").unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), after);
+        }
+    }
+
+    #[test]
+    fn a_file_of_samples_is_continued_behind_a_whole_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("structures");
+        std::fs::write(&path, [1; 105]).unwrap();
+        let files = FileLog::default();
+        let append = target(&path, Existing::Append);
+        let mut destination = Destination::open(&append, Unit::Sample(32), &files).unwrap();
+        let found = destination.report().found.unwrap();
+        assert!(found.contains("with 3 samples and 9 bytes of a partial sample"), "{found}");
+        assert_eq!(destination.bytes_found(), 96);
+        destination.write(&[b'\n'; 64]).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), [[1; 96].as_slice(), &[b'\n'; 64]].concat());
+        // A reader finds no more than another program has left.
+        assert_eq!(destination.bytes_found(), 160);
+        File::options().write(true).open(&path).unwrap().set_len(100).unwrap();
+        assert!(destination.write(&[b'\n'; 64]).is_err());
+        assert_eq!((destination.bytes_found(), destination.report().lines_missing), (100, 0));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(destination.bytes_found(), 0);
+    }
+
+    #[test]
+    fn a_full_disk_keeps_whole_units() {
+        for (unit, before, taken, whole) in [
+            (Unit::Line, 5, 8, 7),
+            (Unit::Line, 5, 2, 0),
+            (Unit::Sample(4), 8, 7, 4),
+            (Unit::Sample(4), 8, 8, 8),
+            (Unit::Sample(4), 9, 2, 0),
+        ] {
+            assert_eq!(unit.whole(before, b"one\ntw\nthree", taken), whole, "{unit:?} {taken}");
         }
     }
 
@@ -267,7 +337,7 @@ mod tests {
     fn lines_are_in_the_file_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("frames.avr");
-        let mut file = LineFile::open(&target(&path, Existing::Refuse), true).unwrap();
+        let mut file = LineFile::open(&target(&path, Existing::Refuse), Unit::Line).unwrap();
         file.write(b"*02e19838bf1a56;\n").unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "*02e19838bf1a56;\n");
         file.finish().unwrap();
@@ -278,7 +348,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines");
         std::fs::write(&path, "in pa").unwrap();
-        let opened = LineFile::open(&target(&path, Existing::Append), true).unwrap();
+        let opened = LineFile::open(&target(&path, Existing::Append), Unit::Line).unwrap();
         let found = opened.output.found.unwrap();
         assert!(
             found.ends_with("and continued it behind an end for its last line, which had none"),
@@ -289,7 +359,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_reported_with_path_and_bytes() {
-        let mut file = LineFile::open(&target(Path::new("/dev/full"), Existing::Refuse), true).unwrap();
+        let mut file = LineFile::open(&target(Path::new("/dev/full"), Existing::Refuse), Unit::Line).unwrap();
         let message = file.write(b"*02e19838bf1a56;\n").unwrap_err().to_string();
         assert!(message.starts_with("/dev/full: cannot write after 0 bytes: No space left"), "{message}");
     }

@@ -1,5 +1,6 @@
 //! Helpers for sinks that write files.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use stripline::component::{
 use stripline::payload::Content;
 use stripline::{Error, Input, Packet, Received, Result};
 
-use crate::formats::{Durability, Existing, FormatError, check_output};
+use crate::formats::{Durability, Existing, FormatError, check_output, shown};
 use crate::stoppable::ended;
 
 /// The file of a sink, and the handling of an existing file.
@@ -163,6 +164,15 @@ pub(super) fn receive<T: Content, O: TimedOutput>(
             Received::Empty => output.pass_due()?,
             Received::Ended => return Ok(()),
         }
+    }
+}
+
+/// Warns that a sink has not written its file, because nothing arrived. A sink that fails reports
+/// its error instead.
+pub(super) fn report_nothing(received: &Result<()>, unit: &str, path: &Path) {
+    if matches!(received, Ok(()) | Err(Error::Stopped)) {
+        // The message is only for the user.
+        let _ = writeln!(std::io::stderr(), "warning: no {unit} arrived: {} is not written", shown(path));
     }
 }
 

@@ -7,7 +7,7 @@ use stripline::component::{
 use stripline::payload::Dynamic;
 use stripline::{Input, Result};
 
-use super::line_file::Destination;
+use super::line_file::{Destination, Unit};
 use super::output_file::{self, Target};
 use super::packet_lines::PacketLines;
 use super::property_errors::can_be_made;
@@ -96,7 +96,7 @@ impl Component for PrintSink {
         let input = ports.input::<Dynamic>("in")?;
         let mut lines = PacketLines::new(payload, self.json, self.samples);
         let (target, files) = (self.target.clone().of_run(&ports), ports.files());
-        let mut destination = Destination::open(&target, true, &files)?;
+        let mut destination = Destination::open(&target, Unit::Line, &files)?;
         let received = self.receive(input, &mut lines, &mut destination);
         let finished = destination.finish(&files, FileReport::default());
         output_file::outcome(received, finished)

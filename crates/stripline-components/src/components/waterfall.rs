@@ -14,7 +14,8 @@ use super::line_file::Screen;
 use super::output_file::{self, Target};
 use super::property_errors::can_be_made;
 use crate::formats::{
-    Existing, WATERFALL_SIZE_MAX, Waterfall, chosen_range, colour, columns, is_special, part, with_unit,
+    Existing, WATERFALL_SIZE_MAX, Waterfall, chosen_range, colour, columns, is_special, part, shown,
+    with_unit,
 };
 use crate::terminal;
 
@@ -141,15 +142,15 @@ impl Component for WaterfallSink {
             stream: StreamInfo::default(),
             row: Vec::new(),
             skip: 0,
+            missing: 0,
+            places: 0,
         };
         let received = drawing.receive(input, &self, &mut terminal);
+        drawing.drop_part(0);
         // Write the picture also after an error or a stop: the user wants the rows up to then.
         let finished = match &target {
             Some(Target { path, .. }) if drawing.waterfall.is_empty() => {
-                if matches!(received, Ok(()) | Err(Error::Stopped)) {
-                    let path = path.display();
-                    let _ = writeln!(std::io::stderr(), "warning: no row arrived: {path} is not written");
-                }
+                output_file::report_nothing(&received, "row", path);
                 Ok(())
             }
             Some(target) => self.write(target, &drawing, &ports.files()),
@@ -169,7 +170,8 @@ impl WaterfallSink {
         };
         let report = |path: &Path| {
             let path = if path == Path::new("-") { Ok(path.into()) } else { std::path::absolute(path) };
-            FileReport::new(path.as_deref().unwrap_or(&target.path).to_string_lossy())
+            let report = FileReport::new(path.as_deref().unwrap_or(&target.path).to_string_lossy());
+            FileReport { missing: drawing.missing, places: drawing.places, ..report }
         };
         if is_special(&target.path) {
             // A pipe may never get a reader.
@@ -183,7 +185,8 @@ impl WaterfallSink {
                     .then(|| format!("{}, which stays as it is", report(&target.path).name()));
                 let report = FileReport { finished: true, found, ..report(&path) };
                 // The message is only for the user. If printing fails, the file still exists.
-                let _ = writeln!(std::io::stderr(), "wrote the waterfall to {}", report.name());
+                let _ =
+                    writeln!(std::io::stderr(), "wrote the waterfall to {}", shown(report.name().as_ref()));
                 files.report(report);
                 Ok(())
             }
@@ -225,9 +228,20 @@ struct Drawing {
     row: Vec<f32>,
     /// The number of samples to skip before the next row begins.
     skip: usize,
+    /// The number of samples in incomplete rows, and of places with such rows.
+    missing: u64,
+    places: u64,
 }
 
 impl Drawing {
+    /// Drops an incomplete row, and the next `skip` samples.
+    fn drop_part(&mut self, skip: usize) {
+        self.missing += self.row.len() as u64;
+        self.places += u64::from(!self.row.is_empty() || skip > 0);
+        self.row.clear();
+        self.skip = skip;
+    }
+
     fn receive(
         &mut self,
         mut input: Input<f32>,
@@ -253,12 +267,12 @@ impl Drawing {
                 terminal.header(packet.stream())?;
             }
             if arrival != Continuity::Next {
-                self.row.clear();
                 let into = usize::try_from(packet.sample_index() % length as u64).unwrap_or(0);
-                self.skip = (length - into) % length;
+                self.drop_part((length - into) % length);
             }
             let skipped = self.skip.min(packet.len());
             self.skip -= skipped;
+            self.missing += skipped as u64;
             let mut index = packet.sample_index().saturating_add(skipped as u64);
             let mut samples = &packet[skipped..];
             while !samples.is_empty() {

@@ -1,25 +1,28 @@
 //! `wav-sink`: audio to a WAV file.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stripline::component::kit::{sample_rate, sample_rate_property};
 use stripline::component::{
-    Component, ComponentSpec, FileLog, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
-    RateRule,
+    Component, ComponentSpec, FileLog, FileReport, InvalidProperties, PortTypes, Ports, Properties,
+    PropertyFacts, PropertySpec, RateRule,
 };
-use stripline::{Input, Result, StreamInfo};
+use stripline::{Error, Input, Result, StreamInfo};
 
 use super::output_file::{self, Target, TimedOutput};
 use super::property_errors::{self, can_be_made};
 use crate::formats::{
     Existing, FormatError, FramePart, FrameSteps, Kept, PassTimer, SamplePlace, WavEncoding, WavFileWriter,
-    WavSettings, not_kept,
+    WavSettings, header_ending, is_sigmf, is_special, not_kept, of_ending, shown,
 };
 
 /// The default of the property `path`.
 const PATH_DEFAULT: &str = "audio.wav";
+
+/// The highest rate of a channel in Hz.
+const RATE_MAX: f64 = 1e8;
 
 /// The component `wav-sink`.
 pub struct WavSink {
@@ -48,6 +51,7 @@ impl Component for WavSink {
             .validated(|properties| {
                 can_be_made::<Self>(properties)?;
                 let target = Target::required(properties, Some(PATH_DEFAULT))?;
+                check_ending(&target.path)?;
                 WavFileWriter::check_path(&target.path).map_err(property_errors::file)?;
                 target.check(&target.path)
             })
@@ -70,8 +74,12 @@ impl Component for WavSink {
     fn run(self, mut ports: Ports) -> Result<()> {
         let input = ports.input::<f32>("in")?;
         let target = self.target.clone().of_run(&ports);
-        let mut audio = Audio { files: ports.files(), file: None, target, problem: None, next: None };
+        let files = ports.files();
+        let mut audio = Audio { files, file: None, target, problem: None, next: None, last: None };
         let received = self.receive(input, &mut audio);
+        if audio.file.is_none() && audio.last.is_none() {
+            output_file::report_nothing(&received, "audio", &audio.target.path);
+        }
         // Finish the file also after a stop, because the header contains the length.
         output_file::outcome(received, audio.finish())
     }
@@ -86,22 +94,22 @@ impl WavSink {
         output_file::receive(&mut input, audio, |audio, packet| {
             let rate = sample_rate(self.sample_rate, packet.stream())?;
             let kind = (rate, packet.stream().channels.len().max(1));
-            if let Some(file) = audio.file.as_ref().filter(|file| file.kind != kind) {
+            if let Some(file) = audio.file.as_mut().filter(|file| file.kind != kind) {
                 audio.next = Some(file.steps.next_file(kind.1));
+                file.steps.end(None);
                 audio.finish()?;
                 audio.target.existing = Existing::Number;
             }
-            let Audio { files, file, target, problem, next } = audio;
-            let file = match file {
-                Some(file) => file,
-                none => {
-                    let created = self.create(target, kind);
-                    let created = none.insert(created.map_err(|error| target.failed(error, problem))?);
-                    if let Some(steps) = next.take() {
-                        (created.steps, created.is_next) = (steps, true);
-                    }
-                    created
+            if audio.file.is_none() {
+                let created = self.create(&audio.target, kind);
+                let mut created = created.map_err(|error| audio.not_created(error, packet.len() as u64))?;
+                if let Some(steps) = audio.next.take() {
+                    (created.steps, created.is_next) = (steps, true);
                 }
+                audio.file = Some(created);
+            }
+            let Audio { files, file: Some(file), target, problem, .. } = audio else {
+                unreachable!("it is there")
             };
             let place = SamplePlace {
                 sample_index: packet.sample_index(),
@@ -135,9 +143,17 @@ impl WavSink {
     /// Creates a file for `kind`: the rate of all channels together, and the number of channels.
     fn create(&self, target: &Target, kind: (f64, usize)) -> Result<AudioFile, FormatError> {
         let (rate, channels) = kind;
-        // The casts saturate; the writer checks the ranges.
+        let own_rate = rate / channels as f64;
+        if !(0.5..=RATE_MAX).contains(&own_rate) {
+            return Err(FormatError::Recording {
+                path: target.path.clone(),
+                problem: format!("the rate of a channel is {own_rate} Hz, and WAV has 1 to {RATE_MAX} Hz"),
+                remedy: "put a `resampler` before the `wav-sink`, or use a `file-sink`".into(),
+            });
+        }
+        // The cast saturates; the writer checks the number of channels.
         let settings = WavSettings {
-            sample_rate_hz: (rate / channels as f64).round() as u32,
+            sample_rate_hz: own_rate.round() as u32,
             channels: u16::try_from(channels).unwrap_or(u16::MAX),
             encoding: self.encoding,
         };
@@ -166,6 +182,8 @@ struct Audio {
     problem: Option<String>,
     /// The tracker of gaps for the next file of the stream, if there was a file before.
     next: Option<FrameSteps<f32>>,
+    /// The report of the last completed file.
+    last: Option<FileReport>,
 }
 
 struct AudioFile {
@@ -203,9 +221,8 @@ impl AudioFile {
     }
 
     fn report(&self, finished: bool) -> FileReport {
-        // Count the samples that did not fit on the disk. A removed or replaced file has no
-        // samples.
-        let samples = if self.writer.is_in_place() { self.writer.samples() } else { 0 };
+        // Count the samples that did not fit on the disk, or that another program has removed.
+        let samples = self.writer.samples_found();
         let lost = self.given.saturating_sub(samples);
         FileReport {
             samples,
@@ -236,6 +253,23 @@ impl TimedOutput for Audio {
 }
 
 impl Audio {
+    /// Reports that the samples of a packet are missing, because their file cannot be created.
+    fn not_created(&mut self, error: FormatError, samples: u64) -> Error {
+        let error = self.target.failed(error, &mut self.problem);
+        let path = std::path::absolute(&self.target.path);
+        let new = || FileReport::new(path.as_ref().unwrap_or(&self.target.path).to_string_lossy());
+        let report = self.last.take().unwrap_or_else(new);
+        let report = FileReport {
+            missing: report.missing.saturating_add(samples),
+            places: report.places + 1,
+            problem: self.problem.clone(),
+            ..report
+        };
+        self.files.report(report.clone());
+        self.last = Some(report);
+        error
+    }
+
     /// Completes the file.
     fn finish(&mut self) -> Result<()> {
         let Some(mut file) = self.file.take() else { return Ok(()) };
@@ -244,7 +278,9 @@ impl Audio {
         let is_complete = synced.is_ok();
         let synced = synced.map_err(failed);
         let report = file.report(is_complete);
-        self.files.report(FileReport { problem: self.problem.clone(), ..report });
+        let report = FileReport { problem: self.problem.clone(), ..report };
+        self.files.report(report.clone());
+        self.last = Some(report);
         synced?;
         let (frames, path) = (file.writer.frames(), file.path());
         let unit = match file.kind.1 {
@@ -252,9 +288,22 @@ impl Audio {
             channels => format!("frames of {channels} channels"),
         };
         // The message is only for the user. If printing fails, the file still exists.
-        let _ = writeln!(std::io::stderr(), "wrote {frames} {unit} to {}", path.display());
+        let _ = writeln!(std::io::stderr(), "wrote {frames} {unit} to {}", shown(&path));
         Ok(())
     }
+}
+
+/// Checks that the extension of a file does not promise another format.
+///
+/// # Errors
+/// The extension is of another format.
+fn check_ending(path: &Path) -> Result<()> {
+    let is_other = header_ending(path).is_some_and(|ending| ending != "wav") || is_sigmf(path);
+    if is_special(path) || !(is_other || of_ending(path).is_some()) {
+        return Ok(());
+    }
+    let message = format!("{}: its name is that of another format, and `wav-sink` writes WAV", shown(path));
+    Err(InvalidProperties::new(message).property("path").remedy("give the file the ending .wav").into())
 }
 
 /// Returns the facts about the file of the component.

@@ -2,32 +2,33 @@
 
 use std::io;
 use std::num::NonZeroU16;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use stripline::SystemLimit;
 use stripline::payload::Scalar;
 
 use super::encoding;
 use super::sample_format::SampleFormat;
+use crate::text::printable;
 
 /// An error in reading or writing a file. Every message names the file, the problem and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
     /// The file does not exist.
-    #[error("{path}: there is no such file: check the path", path = .path.display())]
+    #[error("{path}: there is no such file: check the path", path = shown(.path))]
     NotFound {
         /// The file.
         path: PathBuf,
     },
     /// The path is a directory.
-    #[error("{path}: this is a directory: give a file in it", path = .path.display())]
+    #[error("{path}: this is a directory: give a file in it", path = shown(.path))]
     Directory {
         /// The directory.
         path: PathBuf,
     },
     /// The file cannot be opened or created.
-    #[error("{path}: cannot {doing}: {source}{}", limit(.source), path = .path.display())]
+    #[error("{path}: cannot {doing}: {source}{}", limit(.source), path = shown(.path))]
     Open {
         /// The file.
         path: PathBuf,
@@ -37,13 +38,13 @@ pub enum FormatError {
         source: io::Error,
     },
     /// The file to be written already exists.
-    #[error("{path}: the file exists already: name another one, or set `existing` to number, append or replace", path = .path.display())]
+    #[error("{path}: the file exists already: name another one, or set `existing` to number, append or replace", path = shown(.path))]
     Exists {
         /// The file.
         path: PathBuf,
     },
     /// SigMF metadata would have too many segments.
-    #[error("{path}: the recording has {limit} segments, and a further one does not fit: begin another recording", path = .path.display())]
+    #[error("{path}: the recording has {limit} segments, and a further one does not fit: begin another recording", path = shown(.path))]
     Captures {
         /// The metadata.
         path: PathBuf,
@@ -51,19 +52,19 @@ pub enum FormatError {
         limit: usize,
     },
     /// Another writer has the file open.
-    #[error("{path}: the file is being written at the moment: name another one", path = .path.display())]
+    #[error("{path}: the file is being written at the moment: name another one", path = shown(.path))]
     Busy {
         /// The file.
         path: PathBuf,
     },
     /// The file holds no sample.
-    #[error("{path}: the file is empty: check that the recording was made", path = .path.display())]
+    #[error("{path}: the file is empty: check that the recording was made", path = shown(.path))]
     Empty {
         /// The file.
         path: PathBuf,
     },
     /// A pipe or another input ended without a sample.
-    #[error("{path}: the input had no samples: check the program that writes it", path = .path.display())]
+    #[error("{path}: the input had no samples: check the program that writes it", path = shown(.path))]
     NoSamples {
         /// The input.
         path: PathBuf,
@@ -72,7 +73,7 @@ pub enum FormatError {
     #[error(
         "{path}: {left_over} of its {length} bytes are left over, as a {format} sample has {size}: check {checked}, \
          or set truncate_partial to drop them",
-        path = .path.display(),
+        path = shown(.path),
         checked = if .format.contains("channels") { "its type and `channels`" } else { "the sample format" },
     )]
     PartialSample {
@@ -88,7 +89,7 @@ pub enum FormatError {
         size: usize,
     },
     /// The first bytes show a format from which samples cannot be read.
-    #[error("{path}: this is {what}: {remedy}", path = .path.display())]
+    #[error("{path}: this is {what}: {remedy}", path = shown(.path))]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -98,7 +99,7 @@ pub enum FormatError {
         remedy: &'static str,
     },
     /// The file has or names several recordings, but one is needed.
-    #[error("{path}: this is {what}: {remedy} {names}", path = .path.display())]
+    #[error("{path}: this is {what}: {remedy} {names}", path = shown(.path))]
     Several {
         /// The file.
         path: PathBuf,
@@ -113,7 +114,7 @@ pub enum FormatError {
     #[error(
         "{path}: its name ends in .{ending}, but it does not begin like such a file: give it another name, or set the \
          property `format` to the type of its samples",
-        path = .path.display()
+        path = shown(.path)
     )]
     Misnamed {
         /// The file.
@@ -122,7 +123,7 @@ pub enum FormatError {
         ending: &'static str,
     },
     /// The header of a file is damaged, or describes samples that cannot be read.
-    #[error("{path}: this {format} file cannot be read, {problem}: check it, or convert it to another type", path = .path.display())]
+    #[error("{path}: this {format} file cannot be read, {problem}: check it, or convert it to another type", path = shown(.path))]
     Header {
         /// The file.
         path: PathBuf,
@@ -132,7 +133,7 @@ pub enum FormatError {
         problem: String,
     },
     /// The type or the channels of the samples are not supported by a reader of I/Q samples.
-    #[error("{path}: it holds {found} samples: give one of {}", SampleFormat::names(), path = .path.display())]
+    #[error("{path}: it holds {found} samples: give one of {}", SampleFormat::names(), path = shown(.path))]
     NotIq {
         /// The file.
         path: PathBuf,
@@ -140,7 +141,7 @@ pub enum FormatError {
         found: String,
     },
     /// Repetition was requested for a file that cannot be read twice.
-    #[error("{path}: a pipe, a device or a compressed file cannot be repeated (repeat is {repeat}): set repeat to 1, or give a regular file", path = .path.display())]
+    #[error("{path}: a pipe, a device or a compressed file cannot be repeated (repeat is {repeat}): set repeat to 1, or give a regular file", path = shown(.path))]
     RepeatNotSeekable {
         /// The file.
         path: PathBuf,
@@ -151,7 +152,7 @@ pub enum FormatError {
     #[error(
         "{path}: the file shrank while it was read: it had {expected} bytes and ends after {actual} now: do not write \
          to a file that is being played",
-        path = .path.display()
+        path = shown(.path)
     )]
     Shrunk {
         /// The file.
@@ -162,7 +163,7 @@ pub enum FormatError {
         actual: u64,
     },
     /// The file is no recording of a port, is of another version, or is damaged.
-    #[error("{path}: {problem}: {remedy}", path = .path.display())]
+    #[error("{path}: {problem}: {remedy}", path = shown(.path))]
     Recording {
         /// The file.
         path: PathBuf,
@@ -172,7 +173,7 @@ pub enum FormatError {
         remedy: String,
     },
     /// Reading failed.
-    #[error("{path}: cannot read after {read} bytes: {source}{}", limit(.source), path = .path.display())]
+    #[error("{path}: cannot read after {read} bytes: {source}{}", limit(.source), path = shown(.path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -182,7 +183,7 @@ pub enum FormatError {
         source: io::Error,
     },
     /// Writing failed.
-    #[error("{path}: cannot write after {written} bytes: {source}{}", limit(.source), path = .path.display())]
+    #[error("{path}: cannot write after {written} bytes: {source}{}", limit(.source), path = shown(.path))]
     Write {
         /// The file.
         path: PathBuf,
@@ -198,13 +199,13 @@ pub enum FormatError {
         name: String,
     },
     /// Neither the caller nor the name of the file gives the sample format.
-    #[error("{path}: the sample format is unknown: set the property `format` to one of {}", encoding::TYPES.join(", "), path = .path.display())]
+    #[error("{path}: the sample format is unknown: set the property `format` to one of {}", encoding::TYPES.join(", "), path = shown(.path))]
     NoSampleFormat {
         /// The file.
         path: PathBuf,
     },
     /// The sample format in the file differs from the caller's.
-    #[error("{path}: the file has {found}, but the property `format` is {asked}: leave it out", path = .path.display())]
+    #[error("{path}: the file has {found}, but the property `format` is {asked}: leave it out", path = shown(.path))]
     ConflictingFormat {
         /// The file, or the metadata file.
         path: PathBuf,
@@ -214,7 +215,7 @@ pub enum FormatError {
         asked: String,
     },
     /// The number of channels in the file differs from the caller's.
-    #[error("{path}: the file has {found} {}, but the property `channels` is {asked}: leave it out", if *.found == 1 { "channel" } else { "channels" }, path = .path.display())]
+    #[error("{path}: the file has {found} {}, but the property `channels` is {asked}: leave it out", if *.found == 1 { "channel" } else { "channels" }, path = shown(.path))]
     ConflictingChannels {
         /// The file, or the metadata file.
         path: PathBuf,
@@ -224,7 +225,7 @@ pub enum FormatError {
         asked: NonZeroU16,
     },
     /// Samples of another type were requested than the file has.
-    #[error("{path}: holds {found} samples, not {asked}: read {found}, or complex f32, which converts", path = .path.display())]
+    #[error("{path}: holds {found} samples, not {asked}: read {found}, or complex f32, which converts", path = shown(.path))]
     WrongSampleType {
         /// The file.
         path: PathBuf,
@@ -234,7 +235,7 @@ pub enum FormatError {
         asked: Scalar,
     },
     /// A buffer to write does not hold whole samples, or a buffer to fill is smaller than a sample.
-    #[error("{path}: a buffer of {bytes} bytes does not hold whole {format} samples of {size} bytes", path = .path.display())]
+    #[error("{path}: a buffer of {bytes} bytes does not hold whole {format} samples of {size} bytes", path = shown(.path))]
     Buffer {
         /// The file.
         path: PathBuf,
@@ -246,7 +247,7 @@ pub enum FormatError {
         size: usize,
     },
     /// SigMF metadata are longer than [`SIGMF_META_BYTES_MAX`](super::SIGMF_META_BYTES_MAX).
-    #[error("{path}: the metadata is longer than {limit} bytes: remove annotations", path = .path.display())]
+    #[error("{path}: the metadata is longer than {limit} bytes: remove annotations", path = shown(.path))]
     MetaTooLong {
         /// The metadata file.
         path: PathBuf,
@@ -254,7 +255,7 @@ pub enum FormatError {
         limit: u64,
     },
     /// SigMF metadata are not valid JSON.
-    #[error("{path}: this is no SigMF metadata, {source}: repair it, or write it anew", path = .path.display())]
+    #[error("{path}: this is no SigMF metadata, {source}: repair it, or write it anew", path = shown(.path))]
     MetaSyntax {
         /// The metadata file.
         path: PathBuf,
@@ -262,7 +263,7 @@ pub enum FormatError {
         source: serde_json::Error,
     },
     /// A key of SigMF metadata has a value that is impossible or not supported.
-    #[error("{path}: the key `{field}` is {value}, but {problem}", path = .path.display())]
+    #[error("{path}: the key `{field}` is {value}, but {problem}", path = shown(.path))]
     MetaField {
         /// The metadata file.
         path: PathBuf,
@@ -274,7 +275,7 @@ pub enum FormatError {
         problem: &'static str,
     },
     /// The data file of SigMF metadata is missing.
-    #[error("{path}: its data file {data} is missing: keep the two together", path = .path.display(), data = .data.display())]
+    #[error("{path}: its data file {data} is missing: keep the two together", path = shown(.path), data = shown(.data))]
     DataMissing {
         /// The metadata file.
         path: PathBuf,
@@ -282,7 +283,7 @@ pub enum FormatError {
         data: PathBuf,
     },
     /// The setting is not possible for a WAV file.
-    #[error("{path}: {parameter} is {value}, but must be {valid}", path = .path.display())]
+    #[error("{path}: {parameter} is {value}, but must be {valid}", path = shown(.path))]
     WavSetting {
         /// The file.
         path: PathBuf,
@@ -293,6 +294,11 @@ pub enum FormatError {
         /// The valid range in words.
         valid: &'static str,
     },
+}
+
+/// Returns a path for a message: a name may have control characters.
+pub(crate) fn shown(path: &Path) -> String {
+    printable(&path.display().to_string(), usize::MAX)
 }
 
 /// Returns the system limit that caused an error, as the end of a message.
@@ -319,7 +325,7 @@ impl FormatError {
     }
 
     /// Creates an error from opening or creating `path`.
-    pub(crate) fn open(path: &std::path::Path, doing: &'static str, source: io::Error) -> Self {
+    pub(crate) fn open(path: &Path, doing: &'static str, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {
             io::ErrorKind::NotFound if doing == "open" => Self::NotFound { path },
@@ -365,5 +371,16 @@ impl From<FormatError> for io::Error {
             | FormatError::MetaField { .. } => Kind::InvalidData,
         };
         Self::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_does_not_act_on_the_terminal() {
+        let message = FormatError::Busy { path: "evil\n\x1b[31m.wav".into() }.to_string();
+        assert!(message.starts_with("evil\\u{a}\\u{1b}[31m.wav: the file is"), "{message}");
     }
 }

@@ -236,6 +236,12 @@ impl IqFileWriter {
         (self.before + self.written) / self.scalar.size() as u64
     }
 
+    /// Returns the number of samples that a reader finds in the file. Another program may have
+    /// shortened it.
+    pub(super) fn samples_found(&self) -> u64 {
+        self.output.readable(self.before + self.written) / self.scalar.size() as u64
+    }
+
     /// Returns the index after the last sample of a SigMF recording that is continued.
     pub(super) fn index_before(&self) -> Option<u64> {
         self.index_before
@@ -243,7 +249,7 @@ impl IqFileWriter {
 
     /// Returns whether the path still names the file with the samples.
     pub(super) fn is_in_place(&self) -> bool {
-        self.output.is_in_place()
+        self.output.has_name()
     }
 
     /// Returns whether writing has failed: later samples are not in the file.

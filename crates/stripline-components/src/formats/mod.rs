@@ -13,7 +13,7 @@
 //! | `file_input.rs`, `segments.rs` | the bytes of samples; the indexes, times and frequencies of
 //! samples |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
-//! | `output.rs` | opening files for writing, for all writers |
+//! | `output.rs` | opening files for writing, for all writers; `output_check.rs`: the checks before |
 //! | `durability.rs` | the time at which written data is on the disk |
 //! | `steps.rs` | the steps of a stream, and the samples missing between packets |
 //! | `stream_writer.rs` | the samples of a stream to a raw file or SigMF |
@@ -36,6 +36,7 @@ mod header;
 mod iq_reader;
 mod iq_writer;
 mod output;
+mod output_check;
 pub(crate) mod packet_values;
 mod recording;
 mod sample_format;
@@ -52,12 +53,14 @@ pub use durability::Durability;
 pub(crate) use durability::PassTimer;
 pub(crate) use encoding::of_ending;
 pub use error::FormatError;
+pub(crate) use error::shown;
 pub(crate) use file_kind::header_ending;
 pub use file_reader::{FileReader, FileReaderOptions};
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
-pub use output::{Existing, check_output, write_whole};
+pub use output::{Existing, write_whole};
 pub(crate) use output::{OutputFile, is_special};
+pub use output_check::check_output;
 pub use recording::{
     RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingEntry, RecordingInfo, RecordingReader,
     RecordingWriter,

@@ -8,15 +8,16 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, access, linkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
 use rustix::io::Errno;
 
 use super::error::FormatError;
+use super::output_check::{check_descriptor, check_name};
 use crate::stoppable::StoppableFile;
 use crate::text::counted;
 
 /// The highest number in the name of a file.
-const NUMBER_MAX: u32 = 100_000;
+pub(super) const NUMBER_MAX: u32 = 100_000;
 
 /// The handling of a file that already exists.
 ///
@@ -93,93 +94,6 @@ impl FromStr for Existing {
     fn from_str(word: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|existing| existing.as_str() == word);
         known.ok_or_else(|| format!("use one of {}", Self::ALL.map(Self::as_str).join(", ")))
-    }
-}
-
-/// Checks that a file can be opened for writing, as far as possible without changing it.
-///
-/// # Errors
-/// The path is a folder, or the parent folder does not exist or is not writable. The name is too
-/// long, or would be too long with a number. The file exists and `existing` refuses that, cannot be
-/// written, or has another writer.
-///
-/// ```
-/// use stripline_components::formats::{Existing, check_output};
-///
-/// let folder = tempfile::tempdir()?;
-/// let path = folder.path().join("samples.cf32");
-/// check_output(&path, Existing::Refuse)?;
-/// std::fs::write(&path, "")?;
-/// assert!(check_output(&path, Existing::Refuse).is_err());
-/// check_output(&path, Existing::Append)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn check_output(path: &Path, existing: Existing) -> Result<(), FormatError> {
-    if path == Path::new("-") {
-        return Ok(());
-    }
-    if path.is_dir() {
-        return Err(FormatError::Directory { path: path.into() });
-    }
-    check_name(path)?;
-    if path.symlink_metadata().is_err() {
-        return check_folder(path);
-    }
-    if is_special(path) {
-        // Opening a FIFO would wait for a reader.
-        return Ok(());
-    }
-    match existing {
-        Existing::Refuse => return Err(FormatError::Exists { path: path.into() }),
-        Existing::Number => {
-            let mut paths = (2..NUMBER_MAX).map(|number| numbered(path, number));
-            let free = paths.find(|path| path.symlink_metadata().is_err());
-            return free.map_or(Ok(()), |free| check_name(&free).and_then(|()| check_folder(&free)));
-        }
-        Existing::Append | Existing::Replace => {}
-    }
-    match (path.metadata(), path.read_link()) {
-        // A link to nothing becomes the file that it names.
-        (Err(error), Ok(target)) if error.kind() == ErrorKind::NotFound => {
-            return check_output(&folder(path).join(target), existing);
-        }
-        (Err(source), _) => return Err(FormatError::open(path, "write", source)),
-        (Ok(_), _) => {}
-    }
-    let opened = OpenOptions::new().read(existing == Existing::Append).write(true).open(path);
-    opened.map_err(|source| FormatError::open(path, "write", source))?;
-    if StoppableFile::has_writer(path) {
-        return Err(FormatError::Busy { path: path.into() });
-    }
-    Ok(())
-}
-
-/// Checks that a file can be created in its folder.
-fn check_folder(path: &Path) -> Result<(), FormatError> {
-    let folder = folder(path);
-    let problem = |problem: String, remedy: &str| FormatError::Recording {
-        path: path.into(),
-        problem,
-        remedy: remedy.into(),
-    };
-    if !folder.is_dir() {
-        return Err(problem(format!("there is no folder {}", folder.display()), "create it first"));
-    }
-    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
-        let error = io::Error::from(error);
-        let text = format!("cannot create a file in the folder {}, {error}", folder.display());
-        problem(text, "name a folder that you may write to")
-    })
-}
-
-fn check_name(path: &Path) -> Result<(), FormatError> {
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == ErrorKind::InvalidFilename => Err(FormatError::Recording {
-            path: path.into(),
-            problem: "the name is too long".into(),
-            remedy: "name a file of at most 255 bytes".into(),
-        }),
-        _ => Ok(()),
     }
 }
 
@@ -315,10 +229,13 @@ impl OutputFile {
         head: &[u8],
         other: impl Fn(&Path) -> Option<PathBuf>,
     ) -> Result<Self, FormatError> {
+        check_descriptor(path, existing)?;
         if is_special(path) {
             return Self::locked(path, &mut OpenOptions::new());
         }
         let new = |path: &Path| {
+            // Another rate adds a number to a name.
+            check_name(path)?;
             if let Some(taken) = other(path).filter(|other| other.symlink_metadata().is_ok()) {
                 return Err(FormatError::Exists { path: taken });
             }
@@ -467,8 +384,8 @@ impl OutputFile {
         if !self.is_regular || self.is_named {
             return Ok(());
         }
-        if !self.is_in_place() {
-            return Err(io::Error::other("the file was removed or replaced meanwhile"));
+        if !self.has_name() {
+            return Err(changed("the file was removed or replaced", "set another `path`"));
         }
         self.is_named = true;
         let Ok(folder) = File::open(folder(&self.path)) else { return Ok(()) };
@@ -488,37 +405,46 @@ impl OutputFile {
         Ok(file.stream_position()?.cmp(&file.metadata()?.len()))
     }
 
-    /// Returns whether a regular file still has all bytes that were written.
-    fn is_whole(&self) -> bool {
-        self.compare_length().is_ok_and(Ordering::is_le)
-    }
-
     fn check_length(&self) -> io::Result<()> {
-        let problem = match self.compare_length()? {
-            Ordering::Equal => return Ok(()),
-            Ordering::Less => "another program has appended to the file meanwhile",
-            Ordering::Greater => "the file was shortened by another program meanwhile",
-        };
-        Err(io::Error::other(problem))
+        match self.compare_length()? {
+            Ordering::Equal => Ok(()),
+            Ordering::Less => Err(changed("another program has appended to the file", ONE_WRITER)),
+            Ordering::Greater => Err(changed("the file was shortened by another program", ONE_WRITER)),
+        }
     }
 
     /// Shortens a regular file to at most `end`, and continues there. A file that another program
-    /// has changed stays unchanged.
-    pub fn cut(&self, end: u64) -> io::Result<()> {
+    /// has changed stays unchanged. Returns whether the file is as this writer left it.
+    pub fn cut(&self, end: u64) -> io::Result<bool> {
         let mut file = self.file.file();
         if !self.is_regular || self.compare_length()? != Ordering::Equal {
-            return Ok(());
+            return Ok(!self.is_regular);
         }
         let end = end.min(file.metadata()?.len());
-        file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(drop)
+        file.set_len(end).and_then(|()| file.seek(SeekFrom::Start(end))).map(|_| true)
     }
 
     /// Returns whether the path still names this file and the file has all written bytes. Always
     /// true for a file that is not regular.
     pub fn is_in_place(&self) -> bool {
+        let all = self.file.file().stream_position().unwrap_or(0);
+        self.readable(all) == all
+    }
+
+    /// Returns whether the path still names this file. Always true for a file that is not regular.
+    pub fn has_name(&self) -> bool {
         let identity = |metadata: io::Result<Metadata>| metadata.ok().map(|about| (about.dev(), about.ino()));
-        let is_named = || identity(self.path.metadata()) == identity(self.file.file().metadata());
-        !self.is_regular || (is_named() && self.is_whole())
+        !self.is_regular || identity(self.path.metadata()) == identity(self.file.file().metadata())
+    }
+
+    /// Returns the number of bytes that a reader finds of the first `bytes` bytes: 0 if the path
+    /// names another file, and fewer if another program has shortened the file.
+    pub fn readable(&self, bytes: u64) -> u64 {
+        match self.file.file().metadata() {
+            _ if !self.has_name() => 0,
+            Ok(about) if self.is_regular => bytes.min(about.len()),
+            _ => bytes,
+        }
     }
 
     /// Makes the next call of [`OutputFile::sync_names`] check the path again, because the path may
@@ -526,6 +452,14 @@ impl OutputFile {
     pub fn forget_names(&mut self) {
         self.is_named = false;
     }
+}
+
+/// The remedy for a file that another program has written, too.
+const ONE_WRITER: &str = "let one program write it";
+
+/// Returns the error of a file that another program has changed.
+fn changed(problem: &str, remedy: &str) -> io::Error {
+    io::Error::other(format!("{problem} meanwhile: {remedy}"))
 }
 
 /// Returns the device number of `/dev/null`.
@@ -585,41 +519,6 @@ mod tests {
     }
 
     #[test]
-    fn a_check_finds_what_cannot_be_written_and_changes_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = |name: &str| folder.path().join(name);
-        let problem = |path: &Path, existing| check_output(path, existing).unwrap_err().to_string();
-        assert!(problem(folder.path(), Existing::Replace).contains("this is a directory"));
-        assert!(problem(&path("none/file"), Existing::Refuse).contains("there is no folder"));
-        assert!(problem(&path(&"x".repeat(256)), Existing::Refuse).contains("the name is too long"));
-        for existing in Existing::ALL {
-            check_output(&path("new"), existing).unwrap();
-            check_output(Path::new("-"), existing).unwrap();
-            check_output(Path::new("/dev/null"), existing).unwrap();
-        }
-        assert!(!path("new").exists());
-        std::fs::write(path("old"), "old").unwrap();
-        assert!(problem(&path("old"), Existing::Refuse).contains("exists already"));
-        for existing in [Existing::Append, Existing::Number, Existing::Replace] {
-            check_output(&path("old"), existing).unwrap();
-        }
-        std::os::unix::fs::symlink("none/file", path("astray")).unwrap();
-        std::os::unix::fs::symlink("circle", path("circle")).unwrap();
-        std::os::unix::fs::symlink("new", path("ahead")).unwrap();
-        for existing in [Existing::Append, Existing::Replace] {
-            assert!(problem(&path("astray"), existing).contains("there is no folder"));
-            assert!(problem(&path("circle"), existing).contains("symbolic link"));
-            check_output(&path("ahead"), existing).unwrap();
-        }
-        let _writer = OutputFile::open(&path("old"), Existing::Append).unwrap();
-        assert!(problem(&path("old"), Existing::Replace).contains("is being written"));
-        assert_eq!(std::fs::read(path("old")).unwrap(), b"old");
-        let longest = path(&"x".repeat(255));
-        std::fs::write(&longest, "").unwrap();
-        assert!(problem(&longest, Existing::Number).contains("the name is too long"));
-    }
-
-    #[test]
     fn a_file_that_is_being_written_is_not_copied_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
@@ -628,21 +527,6 @@ mod tests {
         drop(writer);
         assert!(truncation_remedy(&path, "records").contains("copy it again"));
         assert!(truncation_remedy(Path::new("-"), "records").contains("copy it again"));
-    }
-
-    #[test]
-    fn a_folder_that_takes_no_files_is_refused() {
-        use std::os::unix::fs::PermissionsExt;
-
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
-        let path = folder.path().join("new.cf32");
-        let refused = check_output(&path, Existing::Refuse).map_err(|error| error.to_string());
-        // An administrator may write there anyway, and then the check allows it.
-        assert_eq!(refused.is_err(), File::create(&path).is_err(), "{refused:?}");
-        if let Err(message) = refused {
-            assert!(message.contains("cannot create a file in the folder"), "{message}");
-        }
     }
 
     #[test]
@@ -737,9 +621,10 @@ mod tests {
         for outcome in [output.write_all(b"5", &mut written), output.sync()] {
             assert!(outcome.unwrap_err().to_string().contains("shortened by another program"));
         }
-        assert!(!output.is_in_place());
-        output.cut(4).unwrap();
+        assert_eq!((output.is_in_place(), output.readable(4), output.cut(4).unwrap()), (false, 2, false));
         assert_eq!((std::fs::read(&path).unwrap(), written), (b"12".to_vec(), 4));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(output.readable(4), 0);
     }
 
     #[test]

@@ -231,7 +231,7 @@ impl StreamFileWriter {
     pub fn report(&self) -> FileReport {
         // A reader finds nothing if the file was removed or replaced.
         let writer = self.writer.as_ref().filter(|writer| writer.is_in_place());
-        let samples = writer.map_or(0, IqFileWriter::samples_kept);
+        let samples = writer.map_or(0, IqFileWriter::samples_found);
         // Count the samples that did not fit on the disk or that the reader of a pipe did not take.
         let is_failed = writer.is_none_or(IqFileWriter::is_failed);
         let lost = if is_failed { self.given.saturating_sub(samples) } else { 0 };

@@ -1,5 +1,6 @@
 //! WAV files of audio.
 
+use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -158,9 +159,24 @@ impl WavFileWriter {
         self.output.found.as_deref()
     }
 
-    /// Returns whether the path still names the file and the file has all written bytes.
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.output.is_in_place()
+    /// Returns the number of samples that a reader finds in the file, once all given samples are
+    /// written.
+    pub(crate) fn samples_found(&self) -> u64 {
+        // After a failure, the header may count fewer samples than were written.
+        let audio = if self.is_failed { self.stated } else { self.written };
+        let own = header(&self.settings, audio);
+        if self.is_failed && self.output.is_regular {
+            let mut head = own.clone();
+            let read = File::open(self.path()).and_then(|file| file.read_exact_at(&mut head, 0));
+            if read.is_ok() && head != own {
+                // Another program has written the file anew.
+                return 0;
+            }
+        }
+        let head = own.len() as u64;
+        let found = self.output.readable(head + audio).saturating_sub(head);
+        let waiting = if found == self.written { self.buffer.len() as u64 } else { 0 };
+        (found + waiting) / self.settings.encoding.bytes()
     }
 
     /// Returns the number of frames (samples of each channel) written.
@@ -259,6 +275,13 @@ impl WavFileWriter {
         let audio = length.saturating_sub(empty.len() as u64);
         let whole = audio - audio % self.block();
         let read = self.output.file.file().read_exact_at(&mut found, 0);
+        if read.is_ok() && has_chunks_behind(&found) {
+            return Err(FormatError::Recording {
+                path: self.output.path.clone(),
+                problem: "another program has put chunks behind its samples, such as a title".into(),
+                remedy: "set `existing` to number".into(),
+            });
+        }
         // Everything but the lengths must match.
         let [found, empty] = [&found, &empty].map(|bytes| without_lengths(bytes, self.settings.encoding));
         if read.is_err() || found != empty {
@@ -308,8 +331,11 @@ impl WavFileWriter {
             self.is_failed = true;
             self.written -= self.written % self.block();
             let end = header(&self.settings, 0).len() as u64 + self.written;
-            // Errors of these calls cannot be reported beside the error of the write.
-            let _ = self.output.cut(end).and_then(|()| self.state_length());
+            // Errors of these calls cannot be reported beside the error of the write. A file that
+            // another program has changed may have no header.
+            if self.output.cut(end).unwrap_or(false) {
+                let _ = self.state_length();
+            }
         }
         FormatError::Write { path: self.output.path.clone(), written: self.written, source }
     }
@@ -380,6 +406,20 @@ fn header(settings: &WavSettings, audio: u64) -> Vec<u8> {
     text
 }
 
+/// Returns whether the file is longer than its audio, according to a header of this writer. A
+/// killed writer leaves both lengths equally old.
+fn has_chunks_behind(header: &[u8]) -> bool {
+    let number = |at: usize, size: usize| {
+        header[at..at + size].iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    let end = header.len();
+    let (all, audio) = match header.starts_with(b"RF64") {
+        true => (number(20, 8), number(28, 8)),
+        false => (number(4, 4), number(end - 4, 4)),
+    };
+    all.saturating_add(8) > audio.saturating_add(end as u64)
+}
+
 /// Returns a header of this writer without the lengths in it. After a kill, some lengths may be out
 /// of date.
 fn without_lengths(header: &[u8], encoding: WavEncoding) -> Vec<u8> {
@@ -395,7 +435,6 @@ fn without_lengths(header: &[u8], encoding: WavEncoding) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::Write;
 
     use proptest::prelude::*;
@@ -534,6 +573,46 @@ mod tests {
         let other = open(&WavSettings { channels: 1, ..settings }).unwrap_err().to_string();
         assert!(other.contains("set `existing` to number"), "{other}");
         assert_eq!(hound::WavReader::open(&path).unwrap().duration(), 4);
+    }
+
+    #[test]
+    fn chunks_behind_the_audio_do_not_become_audio() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.wav");
+        let settings = WavSettings::default();
+        let mut writer = WavFileWriter::create(&path, &settings).unwrap();
+        writer.write(&[0.25; 10]).unwrap();
+        writer.finish().unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.extend_from_slice(b"LIST\x04\0\0\0INFO");
+        let all = (bytes.len() as u32 - 8).to_le_bytes();
+        bytes[4..8].copy_from_slice(&all);
+        std::fs::write(&path, &bytes).unwrap();
+        let refused = WavFileWriter::open(&path, &settings, Existing::Append).unwrap_err().to_string();
+        assert!(refused.contains("chunks behind its samples") && refused.ends_with("number"), "{refused}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        let mut long = header(&settings, 1 << 33);
+        assert!(!has_chunks_behind(&long));
+        long[20] += 10;
+        assert!(has_chunks_behind(&long));
+    }
+
+    #[test]
+    fn a_file_that_another_program_has_written_anew_stays_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.wav");
+        for text in [&b"mine"[..], &[b'x'; 300], &[b'x'; 100]] {
+            let mut writer = WavFileWriter::create(&path, &WavSettings::default()).unwrap();
+            writer.write(&[0.25; 20]).unwrap();
+            writer.flush().unwrap();
+            std::fs::write(&path, text).unwrap();
+            writer.write(&[0.25; 5]).unwrap();
+            let changed = writer.complete().unwrap_err().to_string();
+            assert!(changed.contains("meanwhile: let one program write it"), "{changed}");
+            assert_eq!(writer.samples_found(), 0);
+            drop(writer);
+            assert_eq!(std::fs::read(&path).unwrap(), text);
+        }
     }
 
     proptest! {

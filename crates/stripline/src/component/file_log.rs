@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::kit::{counted, grouped};
+use crate::error::printable;
 use crate::sys::fork::LocalMutex;
 
 /// The most files of a component in a report. The first files are kept.
@@ -83,7 +84,7 @@ impl fmt::Display for FileReport {
             lacks.push(format!("{} missing", counted(self.lines_missing, "line")));
         }
         lacks.extend(self.problem.clone());
-        if lacks.is_empty() { Ok(()) } else { write!(f, "{}: {}", self.name(), lacks.join(", ")) }
+        if lacks.is_empty() { Ok(()) } else { write!(f, "{}: {}", printable(self.name()), lacks.join(", ")) }
     }
 }
 
@@ -139,6 +140,8 @@ mod tests {
         assert_eq!(holes.to_string(), "a: 3 samples missing in 1 place");
         let both = FileReport { clipped: 1, places: 2, ..holes };
         assert_eq!(both.to_string(), "a: 1 of 10 samples clipped, 3 samples missing in 2 places");
+        let evil = FileReport { places: 1, ..FileReport::new("a\n\x1b") };
+        assert!(evil.to_string().starts_with("a\\n\\u{1b}: "), "{evil}");
         let full = FileReport { problem: Some("the disk is full".into()), ..FileReport::new("a") };
         assert_eq!(full.to_string(), "a: the disk is full");
         let unread = FileReport { lines_missing: 2, ..FileReport::new("a") };

@@ -9,7 +9,7 @@ use stripline::{Error, Input, Result};
 
 use super::record::FrameRecord;
 use crate::adsb::{Tracker, TrackerConfig};
-use crate::components::line_file::{Destination, Screen};
+use crate::components::line_file::{Destination, Screen, Unit};
 use crate::components::output_file::{self, Target};
 use crate::components::property_errors::can_be_made;
 use crate::terminal;
@@ -56,7 +56,7 @@ impl Component for AdsbSink {
         let input = ports.input::<FrameRecord>("in")?;
         let target = self.target.map(|target| target.of_run(&ports));
         let files = ports.files();
-        let mut file = target.map(|target| Destination::open(&target, true, &files)).transpose()?;
+        let mut file = target.map(|target| Destination::open(&target, Unit::Line, &files)).transpose()?;
         // If messages go to standard output, nothing else is printed there.
         let is_open = is_open && !file.as_ref().is_some_and(Destination::is_printed);
         let mut screen = Screen::new(is_open, file.is_none())?;
