@@ -12,8 +12,9 @@ use stripline::payload::Dynamic;
 use stripline::{Error, Output, Result};
 
 use super::property_errors::{self, can_play};
-use crate::formats::{RecordingEntry, RecordingReader, is_special};
+use crate::formats::{RecordingEntry, RecordingReader, is_special, shown};
 use crate::stoppable::ended;
+use crate::text::counted;
 
 /// The longest wait for the time of a packet, in seconds: a hundred years.
 const WAIT_S_MAX: f64 = 3.2e9;
@@ -81,11 +82,17 @@ impl Component for Replay {
         if !reader.has_checksums() {
             eprintln!("{}: {WITHOUT_CHECKSUMS}", ports.component());
         }
-        play(&mut reader, &mut output, properties.float("speed"), |until| match until {
+        let played = play(&mut reader, &mut output, properties.float("speed"), |until| match until {
             Some(until) => stop.sleep_until(until),
             None if stop.is_stopped() => Err(Error::Stopped),
             None => Ok(()),
         })?;
+        if played.missing_at_end != (0, 0) {
+            let (packets, samples) = played.missing_at_end;
+            let (packets, samples) = (counted(packets, "packet"), counted(samples, "sample"));
+            let (name, path) = (ports.component(), shown(&path));
+            eprintln!("{name}: {path}: {packets} with {samples} missing behind the last one");
+        }
         reader.truncation().map_or(Ok(()), |truncation| Err(Error::failed(truncation)))
     }
 }
@@ -96,7 +103,7 @@ fn check_type(reader: &RecordingReader, properties: &Properties, path: &Path) ->
     if given.is_empty() || given == found.as_str() {
         return Ok(());
     }
-    let message = format!("{}: holds packets of type {found}, not {given}", path.display());
+    let message = format!("{}: holds packets of type {found}, not {given}", shown(path));
     let remedy = format!("set the property `type` to \"{found}\", or leave it out");
     Err(InvalidProperties::new(message).property("type").remedy(remedy).into())
 }
@@ -143,6 +150,8 @@ pub struct Played {
     pub bytes: u64,
     /// The number of gaps in the recording. The sample index skips each gap.
     pub gaps: u64,
+    /// The numbers of packets and of samples that are missing behind the last packet.
+    pub missing_at_end: (u64, u64),
 }
 
 /// Sends the packets of a recording as bytes, with their streams, sample indexes and times.
@@ -186,10 +195,17 @@ pub fn play<R: Read>(
                 let payload = reader.payload();
                 let loan = output.loan_copy_of(payload)?;
                 loan.at_sample(packet.sample_index).at_time_ns(packet.time_ns).send()?;
+                played.missing_at_end = (0, 0);
                 played.packets += 1;
                 played.bytes += payload.len() as u64;
             }
-            RecordingEntry::Gap(_) | RecordingEntry::Restart => played.gaps += 1,
+            RecordingEntry::Gap(gap) => {
+                let (packets, samples) = played.missing_at_end;
+                played.missing_at_end =
+                    (packets.saturating_add(gap.packets), samples.saturating_add(gap.samples));
+                played.gaps += 1;
+            }
+            RecordingEntry::Restart => played.gaps += 1,
             RecordingEntry::End { .. } => {}
         }
     }
