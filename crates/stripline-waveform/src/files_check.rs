@@ -279,8 +279,9 @@ fn uses<'c>(component: &'c CheckedComponent) -> Vec<Use<'c>> {
         let path = properties.values.path(&property.name).filter(|path| !written.contains(path))?;
         file(path, place(&property.name), false)
     });
+    let beside = properties.facts.reads.iter().filter_map(|path| file(path.clone(), place("path"), false));
     let written = written.iter().filter_map(|path| file(path.clone(), place("path"), true));
-    written.chain(read).collect()
+    written.chain(read).chain(beside).collect()
 }
 
 #[cfg(test)]

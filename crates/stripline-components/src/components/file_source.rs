@@ -12,7 +12,7 @@ use stripline::{Error, Result, StreamInfo};
 
 use super::property_errors::{self, can_play};
 use crate::formats::encoding::{TYPES, to_f32};
-use crate::formats::{FileReader, FileReaderOptions, FormatError};
+use crate::formats::{FileReader, FileReaderOptions, FormatError, shown};
 use crate::stoppable::ended;
 
 /// The choice of `format` that takes the type from the file.
@@ -135,7 +135,7 @@ pub(super) fn play(
     described: impl Fn(Option<f64>) -> StreamInfo,
 ) -> Result<()> {
     for note in reader.notes() {
-        eprintln!("{}: {}: {note}", ports.component(), reader.path().display());
+        eprintln!("{}: {}: {note}", ports.component(), shown(reader.path()));
     }
     let mut pace = Pace::new(ports.stop_signal(), rate);
     let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
@@ -196,6 +196,8 @@ fn facts(properties: &Properties) -> PropertyFacts {
     PropertyFacts {
         sample_rate_hz: made.as_ref().and_then(|made| rate(&made.reader)),
         channels: made.as_ref().map(|made| made.reader.channels()),
+        // The metadata of SigMF may name any file.
+        reads: made.iter().map(|made| made.reader.path().to_owned()).collect(),
         ..PropertyFacts::default()
     }
 }

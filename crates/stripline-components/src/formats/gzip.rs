@@ -36,8 +36,8 @@ impl<R: BufRead> Read for Unpacked<R> {
     }
 }
 
-/// A reader of the first bytes of a gzip file. The rest is unpacked, too: the checksum is at the end
-/// of the file.
+/// A reader of the first bytes of a gzip file. The rest is unpacked, too: the checksum is at the
+/// end of the file.
 pub(super) struct Start<R> {
     pub(super) unpacked: R,
     /// The number of bytes that are left to return.

@@ -115,6 +115,16 @@ impl Outcome {
         self.report
     }
 
+    pub fn report(&self) -> &RunReport {
+        &self.report
+    }
+
+    /// Asserts that the log has this text.
+    pub fn logged(self, text: &str) -> Self {
+        assert!(self.log.contains(text), "`{text}` in {}", self.log);
+        self
+    }
+
     /// Asserts that the run failed with these words.
     pub fn failed(self, words: &[&str]) {
         let failure = self.report.failure.unwrap_or_else(|| panic!("it ended cleanly, without {words:?}"));

@@ -1,6 +1,7 @@
 //! The tests of `components.rs`.
 
 mod bench;
+mod files;
 mod parent;
 mod streams;
 
@@ -45,6 +46,14 @@ pub const TESTS: &[(&str, fn())] = &[
     ("mistakes_are_told_with_a_remedy", mistakes_are_told_with_a_remedy),
     ("samples_of_every_type_are_played_and_recorded", streams::samples_of_every_type_are_played_and_recorded),
     ("packets_are_printed", streams::packets_are_printed),
+    ("a_partial_frame_before_another_file_is_counted", files::a_partial_frame_before_another_file_is_counted),
+    ("a_loss_behind_the_last_packet_is_noted", files::a_loss_behind_the_last_packet_is_noted),
+    ("a_sink_without_a_packet_reports_that", files::a_sink_without_a_packet_reports_that),
+    ("a_rate_that_wav_cannot_have_is_an_error", files::a_rate_that_wav_cannot_have_is_an_error),
+    ("a_packet_without_a_file_is_counted", files::a_packet_without_a_file_is_counted),
+    ("rows_that_are_not_drawn_are_counted", files::rows_that_are_not_drawn_are_counted),
+    ("a_name_of_another_format_is_refused", files::a_name_of_another_format_is_refused),
+    ("a_data_file_that_is_read_is_not_written", files::a_data_file_that_is_read_is_not_written),
     ("structures_and_messages_are_printed", streams::structures_and_messages_are_printed),
     ("index_and_time_are_right_behind_a_gap", streams::index_and_time_are_right_behind_a_gap),
     ("streams_are_added", streams::streams_are_added),

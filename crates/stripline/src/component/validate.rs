@@ -42,6 +42,8 @@ pub struct PropertyFacts {
     /// The files that the component writes, with the files beside them that belong to them. A path
     /// in a property that is not listed here is a file that the component reads.
     pub writes: Vec<PathBuf>,
+    /// The files that the component reads, beside the paths in its properties.
+    pub reads: Vec<PathBuf>,
     /// The payload type of the samples in the file that the component writes, if the file's name
     /// states a type. It must be the type that the component receives.
     pub named_payload: Option<TypeName>,
