@@ -251,3 +251,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn samples_that_another_program_has_left_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let scalar = Scalar::parse("u16").unwrap();
+    for name in ["a.u16", "a.sigmf-meta"] {
+        let path = folder.path().join(name);
+        let data = path.with_extension(if name == "a.u16" { "u16" } else { "sigmf-data" });
+        let mut writer = StreamFileWriter::new(&path, scalar, scalar, Existing::Refuse);
+        let place = SamplePlace { samples: 10, ..SamplePlace::default() };
+        let stream = Arc::new(StreamInfo::new("s").sample_rate_hz(1e3));
+        writer.packet(&stream, place, None, &[1; 20]).unwrap();
+        writer.sync().unwrap();
+        std::fs::File::options().write(true).open(&data).unwrap().set_len(7).unwrap();
+        let changed = writer.finish(None).unwrap_err().to_string();
+        assert!(changed.contains("shortened by another program"), "{changed}");
+        let report = writer.report();
+        assert_eq!((report.samples, report.missing, report.places), (3, 7, 1), "{name}");
+        std::fs::remove_file(&data).unwrap();
+        assert_eq!((writer.report().samples, writer.report().missing), (0, 10), "{name}");
+    }
+}

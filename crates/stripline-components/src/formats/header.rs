@@ -69,7 +69,7 @@ pub(super) fn wav(input: impl Read, path: &Path) -> Result<Header, FormatError> 
 
 fn read_wav<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
     let container: [u8; 12] = input.array()?;
-    let (mut format, mut long, mut frequency_hz, mut time_ns) = (None, (0, 0), None, None);
+    let (mut format, mut long, mut frequency_hz, mut time_ns) = (None, (0, u64::MAX), None, None);
     for _ in 0..CHUNKS_MAX {
         let head: [u8; 8] = input.array()?;
         let (name, length) = (&head[..4], u32_at(&head, 4));
@@ -399,6 +399,10 @@ pub(super) mod tests {
             long[4..8].fill(0xff);
             assert_eq!(of_wav(&long).unwrap().bytes, None);
         }
+        // A program that writes to a pipe states the largest lengths.
+        let mut piped = with(b"RIFF", &[format(1, 1, 8000, 24)], u32::MAX);
+        piped[4..8].copy_from_slice(&0x7fff_f024u32.to_le_bytes());
+        assert_eq!(of_wav(&piped).unwrap().bytes, None);
         let mut unfinished = with(b"RIFF", &[format(1, 1, 8000, 24)], 0);
         unfinished[4..8].fill(0xff);
         assert_eq!(of_wav(&unfinished).unwrap().bytes, None);
