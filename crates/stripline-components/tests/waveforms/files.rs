@@ -127,6 +127,8 @@ pub fn a_name_of_another_format_is_refused() {
     for name in ["a.sigmf", "a.sigmf-collection"] {
         refused("file-sink", name);
     }
+    let zero = job(&bench, &[Stream(mono())], "file-sink", "path = \"a\\u0000\"");
+    zero.refused(&["`path` has a zero character", "remove it"]);
 }
 
 pub fn a_data_file_that_is_read_is_not_written() {

@@ -521,6 +521,9 @@ impl PropertySpec {
             (PropertyKind::Choice { choices }, Value::Text(text)) => {
                 return Err(format!("`{name}` is `{text}`; it must be one of {}", choices.join(", ")));
             }
+            (PropertyKind::Path, Value::Text(_)) => {
+                return Err(format!("`{name}` has a zero character, which no path has; remove it"));
+            }
             (kind, value) => return Err(format!("`{name}` takes {}, not {}", kind.noun(), value.noun())),
         }
         Ok(value.clone())
