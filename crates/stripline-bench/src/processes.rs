@@ -14,7 +14,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stripline::internal::process;
 
 use crate::ladder::Problem;
@@ -282,7 +282,7 @@ fn busy_ticks(stat: &str) -> Option<u64> {
     (ticks.len() == 8).then(|| [0, 1, 2, 5, 6, 7].iter().fold(0u64, |sum, i| sum.saturating_add(ticks[*i])))
 }
 
-/// A guard that records Ctrl-C until it is dropped.
+/// A guard that records Ctrl-C and similar signals until it is dropped.
 pub(crate) struct Interruption {
     pub flag: Arc<AtomicBool>,
     ids: Vec<signal_hook::SigId>,
@@ -291,7 +291,7 @@ pub(crate) struct Interruption {
 impl Interruption {
     pub(crate) fn watch() -> Result<Self, Problem> {
         let mut own = Self { flag: Arc::default(), ids: Vec::new() };
-        for signal in process::not_ignored(&[SIGINT, SIGTERM]) {
+        for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
             let id = signal_hook::flag::register(signal, Arc::clone(&own.flag));
             own.ids.push(id.map_err(|error| format!("cannot watch for Ctrl-C: {error}"))?);
         }

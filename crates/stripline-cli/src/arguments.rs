@@ -187,7 +187,7 @@ pub(crate) struct OverrideArguments {
     Exit codes: 0 it ended, or was stopped in order, 1 it failed, 2 wrong usage or waveform file.\n\n\
     Ctrl-C stops the sources first. The run ends when packets in transit have arrived, when no receiver has taken \
     one for 5 s, or after a minute (exit code 0); a warning has what did not arrive. A second Ctrl-C ends \
-    everything at once (exit code 1).")]
+    everything at once (exit code 1), whereas further SIGTERM and SIGHUP change nothing.")]
 pub(crate) struct RunArguments {
     /// The waveform file (TOML), or a waveform that is built in: adsb, fm, radio, spectrum
     #[arg(required_unless_present = "json")]

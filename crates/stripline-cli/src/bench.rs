@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stripline_bench::instructions;
 use stripline_bench::ladder::{self, Decision, Progress, Report, Row, Settings};
 
@@ -214,7 +214,7 @@ impl BenchScreen {
         let Progress { done, total, doing } = progress;
         if !std::mem::replace(&mut self.is_begun, true) {
             // From here on the benchmark handles the signal.
-            terminal::raise_when_unread(&[SIGINT, SIGTERM]);
+            terminal::raise_when_unread(&[SIGINT, SIGTERM, SIGHUP]);
         }
         let text =
             format!("{:.0} s  run {} of {total}: {doing}", self.start.elapsed().as_secs_f64(), done + 1);

@@ -277,7 +277,7 @@ impl Screen {
 impl Observer for Screen {
     fn started(&mut self) {
         // From here on, the signal stops the waveform in order.
-        terminal::raise_when_unread(&[SIGTERM, SIGINT, SIGHUP]);
+        terminal::raise_when_unread(&[SIGTERM, SIGHUP, SIGINT]);
         // Without a terminal there is no progress display. A log gets one line instead.
         if !self.quiet && self.bar.is_hidden() {
             self.log.print(&format!("{} is running", self.name));

@@ -280,7 +280,7 @@ fn an_interrupted_experiment_leaves_no_process() {
     let text = "[experiment]\nname = 'x'\n[[case]]\nname = 'a'\nwork = 'wait'\nwork-ms = 60000\n\
                 transport = ['shm', 'inproc']\n";
     let path = file(folder.path(), text);
-    for (signal, code) in [(Signal::INT, Some(1)), (Signal::KILL, None)] {
+    for (signal, code) in [(Signal::INT, Some(1)), (Signal::HUP, Some(1)), (Signal::KILL, None)] {
         let mut child = stripline()
             .arg("bench")
             .arg(&path)

@@ -5,9 +5,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
-use crate::common::wait_until;
 use crate::common::waveform::File;
+use crate::common::{send as send_to, wait_until};
 
 /// Starts the command with these signals ignored.
 fn start(signals: &str, arguments: &[&str]) -> Child {
@@ -48,6 +49,43 @@ fn a_run_ends_on_the_signals_that_were_not_ignored() {
     assert_eq!(child.wait().unwrap().code(), Some(0), "{text}");
     assert!(text.contains("stopping in order (SIGTERM)"), "{text}");
     assert!(!text.contains("SIGHUP") && !text.contains("(Ctrl-C)"), "{text}");
+}
+
+#[test]
+fn several_signals_of_one_stop_end_in_order_and_a_second_ctrl_c_at_once() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    for signal in [Signal::TERM, Signal::HUP, Signal::TERM, Signal::HUP] {
+        running.signal(signal);
+    }
+    let (code, text) = running.end();
+    assert_eq!(code, Some(0), "{text}");
+
+    let tone = r#"type = "signal-generator"
+        properties = { rate = 48e3, output = "f32", packet = 480 }"#;
+    let file = File::new(&format!(
+        "[component.tone]\n{tone}\n[component.sink]\ntype = \"file-sink\"\n\
+         properties = {{ path = \"a.f32\" }}\n[[connection]]\nfrom = \"tone.out\"\nto = \"sink.in\"\n"
+    ));
+    let (trace, result) = (file.path("trace.json"), file.path("result.json"));
+    let options = ["--trace", trace.to_str().unwrap(), "--json", result.to_str().unwrap()];
+    let running = file.start(&options, 2);
+    running.wait_until("the sink has reported its file", || {
+        let text = std::fs::read_to_string(&trace).unwrap();
+        let rates = text.lines().filter_map(|line| line.split_once("\"args\":{\"bytes/s\":"));
+        rates.filter(|(_, rate)| !rate.starts_with("0.0")).count() > 0
+    });
+    send_to(running.component("sink"), Signal::STOP);
+    running.signal(Signal::TERM);
+    running.wait_for_line("stopping in order (SIGTERM); Ctrl-C ends at once");
+    running.signal(Signal::HUP);
+    running.signal(Signal::INT);
+    let (code, text) = running.end();
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("ended at once on a second Ctrl-C"), "{text}");
+    let report: Value = serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap();
+    let problem = report["components"][1]["files"][0]["problem"].as_str().unwrap();
+    assert!(problem.contains("may have more or fewer samples"), "{report}");
 }
 
 #[test]

@@ -91,6 +91,7 @@ impl Supervisor<'_> {
     pub(super) fn kill_all(&mut self) {
         let stuck: Vec<usize> =
             (0..self.members.len()).filter(|index| self.process_of_unfinished(*index).is_some()).collect();
+        stuck.iter().for_each(|index| self.cut_files(*index));
         if self.failure.is_none() && self.stopped.is_some() && self.started.is_some() && !stuck.is_empty() {
             self.fail(self.unstopped(&stuck));
         }
