@@ -24,7 +24,7 @@ pub(crate) fn echo(arguments: &EchoArguments) -> Exit {
     let default = if arguments.json { usize::MAX } else { SAMPLES_DEFAULT };
     let payload = source.payload.clone();
     let mut lines = PacketLines::new(payload, arguments.json, arguments.samples.unwrap_or(default));
-    let (mut out, mut exit, mut left) = (std::io::stdout(), Exit::Clean, arguments.count);
+    let (mut exit, mut left) = (Exit::Clean, arguments.count);
     complain!("{}: {}; Ctrl-C ends it", printable(&source.name, super::TEXT_MAX), source.payload);
     while !interrupt.is_set() {
         let mut printed = String::new();
@@ -49,7 +49,7 @@ pub(crate) fn echo(arguments: &EchoArguments) -> Exit {
                 true
             }
         };
-        if !printed.is_empty() && !write_out(&mut out, &printed, &mut exit) || is_over {
+        if !printed.is_empty() && !write_out(&printed, &interrupt, &mut exit) || is_over {
             break;
         }
     }

@@ -25,8 +25,7 @@ pub(crate) fn hz(arguments: &HzArguments) -> Exit {
         Err(exit) => return exit,
     };
     complain!("{}: {}; Ctrl-C ends it", printable(&source.name, super::TEXT_MAX), source.payload);
-    let mut out = std::io::stdout();
-    let in_place = !arguments.json && out.is_terminal();
+    let in_place = !arguments.json && std::io::stdout().is_terminal();
     let (sample, mut exit) = (source.sample_bytes(), Exit::Clean);
     let (mut total, mut last) = (Totals::default(), Totals::default());
     let mut intervals = Intervals::default();
@@ -67,12 +66,12 @@ pub(crate) fn hz(arguments: &HzArguments) -> Exit {
             (_, true) => format!("\r\x1b[K{}", line.text()),
             (..) => line.text() + "\n",
         };
-        is_over |= !write_out(&mut out, &text, &mut exit);
+        is_over |= !write_out(&text, &interrupt, &mut exit);
         (since, last) = (Instant::now(), total);
         intervals = Intervals { last: intervals.last, ..Intervals::default() };
     }
     if in_place {
-        write_out(&mut out, "\n", &mut exit);
+        write_out("\n", &interrupt, &mut exit);
     }
     if has_ended && exit == Exit::Clean {
         complain!("the sender has ended");

@@ -12,7 +12,7 @@ pub(crate) use hz::hz;
 pub(crate) use record::{record, replay};
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -26,7 +26,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stripline::internal::process;
 
 use crate::Exit;
-use crate::format::printable;
+use crate::format::{counted, printable};
 
 /// The longest error or name in a line of standard error.
 const TEXT_MAX: usize = 300;
@@ -44,8 +44,11 @@ impl Interrupt {
     pub(crate) fn catch() -> io::Result<Self> {
         let this = Self::default();
         for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
-            // A second signal ends the process at once.
-            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&this.is_set))?;
+            // Ctrl-C after another signal ends the process at once. SIGTERM and SIGHUP do not,
+            // because one stop may be several signals, as of systemd or of a closed terminal.
+            if signal == SIGINT {
+                signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&this.is_set))?;
+            }
             // Signal numbers are positive. The number is stored before the flag, so that a set flag
             // has a reason.
             signal_hook::flag::register_usize(signal, Arc::clone(&this.signal), signal as usize)?;
@@ -82,8 +85,11 @@ struct InterruptibleInput {
     interrupt: Interrupt,
 }
 
-/// The longest time between two checks for an interrupt while a pipe is silent.
+/// The longest time between two checks for an interrupt while a pipe is silent or full.
 const SILENCE_STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// The number of bytes that a pipe with room takes without a wait: the smallest page of Linux.
+const PIECE_MAX: usize = 4096;
 
 impl InterruptibleInput {
     /// Opens the file; `-` is standard input. A FIFO may be opened before it has a writer.
@@ -147,17 +153,34 @@ fn failed(error: &impl std::fmt::Display, exit: Exit) -> Exit {
     exit
 }
 
-/// Writes to standard output. Returns false if the reader has closed it (`| head`), or if it cannot
-/// be written.
-fn write_out(out: &mut impl Write, text: &str, exit: &mut Exit) -> bool {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => true,
-        Err(error) => {
-            if error.kind() != io::ErrorKind::BrokenPipe {
-                complain!("error: cannot write to standard output: {error}");
-                *exit = Exit::Failure;
-            }
-            false
+/// Writes to standard output, and waits for the reader until the command is interrupted. Returns
+/// false if the reader has closed it (`| head`), or if it cannot be written.
+fn write_out(text: &str, interrupt: &Interrupt, exit: &mut Exit) -> bool {
+    let (out, mut rest) = (io::stdout(), text.as_bytes());
+    let error = loop {
+        if rest.is_empty() {
+            return true;
         }
-    }
+        // After an interrupt, only the room that is left gets a part of the text.
+        let is_interrupted = interrupt.is_set();
+        let time = if is_interrupted { Timespec::default() } else { SILENCE_STEP };
+        let mut polled = [PollFd::new(&out, PollFlags::OUT)];
+        let written = match poll(&mut polled, Some(&time)) {
+            Ok(0) if is_interrupted => {
+                break format!("its reader does not take the last {}", counted(rest.len() as u64, "byte"));
+            }
+            Ok(0) => continue,
+            Ok(_) => rustix::io::write(&out, &rest[..rest.len().min(PIECE_MAX)]),
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(count) => rest = &rest[count..],
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(Errno::PIPE) => return false,
+            Err(error) => break std::io::Error::from(error).to_string(),
+        }
+    };
+    complain!("error: cannot write to standard output: {error}");
+    *exit = Exit::Failure;
+    false
 }

@@ -29,16 +29,23 @@ use crate::services::{domain, join};
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 /// The time after which missing subscribers of a topic are reported.
 const REPORT_TIME: Duration = Duration::from_secs(1);
+/// The time for subscribers to take the last packets and the end of the stream.
+const END_TIME: Duration = Duration::from_secs(10);
 
 pub(crate) fn record(arguments: &RecordArguments) -> Exit {
     let interrupt = match Interrupt::catch() {
         Ok(interrupt) => interrupt,
         Err(error) => return failed(&error, Exit::Failure),
     };
+    let mut exit = Exit::Clean;
     // The command writes nothing until all ports are found.
     let sources = match sources(arguments, &interrupt) {
         Ok(Some(sources)) => sources,
-        Ok(None) => return Exit::Clean,
+        Ok(None) => {
+            complain!("ended by {}; nothing was recorded", interrupt.reason());
+            write_out(if arguments.json { "[]\n" } else { "" }, &interrupt, &mut exit);
+            return exit;
+        }
         Err(exit) => return exit,
     };
     let is_named_twice = |(number, source): &(usize, &Source)| {
@@ -81,18 +88,15 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
         Ok(results) => results,
         Err(problem) => return failed(&problem, Exit::Failure),
     };
-    let mut exit = Exit::Clean;
     let text = if arguments.json {
         let all: Vec<Value> = results.iter().map(Summary::json).collect();
         format!("{}\n", Value::Array(all))
     } else {
         results.iter().map(Summary::text).collect()
     };
-    write_out(&mut std::io::stdout(), &text, &mut exit);
-    for problem in results.iter().filter_map(|one| one.problem.as_ref()) {
-        exit = failed(problem, Exit::Failure);
-    }
-    exit
+    write_out(&text, &interrupt, &mut exit);
+    let has_failed = results.iter().any(|one| one.problem.is_some());
+    if has_failed { Exit::Failure } else { exit }
 }
 
 /// Returns an error about a file. It names the command's option in place of a component's property.
@@ -187,6 +191,8 @@ impl Recording {
         // The data written so far stays readable, even if the end of the file cannot be written.
         let outcome = outcome.and_then(|()| self.file.finish().map_err(|error| not_written(&error)));
         let path = self.file.path().to_owned();
+        // Other recordings may go on for hours.
+        outcome.as_ref().err().map(|problem| failed(problem, Exit::Failure));
         self.summary.problem = outcome.err();
         self.summary.counts = self.file.kept();
         self.summary.path = path;
@@ -337,12 +343,13 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
                 let end = if truncation.is_some() { "; the recording was truncated" } else { "" };
                 let size = quantity(played.bytes as f64, "B");
                 let line = format!("{topic}: {count}, {size}, {gaps}{end}\n");
-                write_out(&mut std::io::stdout(), &line, &mut exit);
+                write_out(&line, &interrupt, &mut exit);
                 if let Some(truncation) = truncation {
                     exit = failed(&format!("{topic}: {truncation}"), Exit::Failure);
                 }
             }
-            Err(Error::Stopped) => complain!("{topic}: ended by {}", interrupt.reason()),
+            // The end was reported.
+            Err(Error::Stopped) => {}
             Err(error) => exit = failed(&format!("{topic}: {error}"), Exit::Failure),
         }
     }
@@ -380,15 +387,27 @@ fn publish(
     let check = || if interrupt.is_set() { Err(Error::Stopped) } else { Ok(()) };
     let report_at = Instant::now() + REPORT_TIME;
     let mut is_reported = false;
-    while arguments.receivers > 0 && !output.wait_for_receivers(arguments.receivers as usize, SLEEP_MAX)? {
-        check()?;
+    let needed = arguments.receivers as usize;
+    while needed > 0 && !interrupt.is_set() && !output.wait_for_receivers(needed, SLEEP_MAX)? {
         if !is_reported && Instant::now() >= report_at {
             is_reported = true;
             let missing = counted(u64::from(arguments.receivers), "subscriber");
             complain!("{}: waiting for {missing}; Ctrl-C ends it", printable(output.name(), super::TEXT_MAX));
         }
     }
-    let outcome = play(&mut reader, &mut output, arguments.speed, |due| {
+    let (waker, watched) = (output.waker()?, interrupt.clone());
+    // A subscriber that takes nothing holds up a send, and the end of the stream.
+    let watch = move || {
+        while !watched.is_set() {
+            std::thread::sleep(SLEEP_MAX);
+        }
+        waker.wake();
+    };
+    let watcher = std::thread::Builder::new().spawn(watch);
+    watcher.map_err(|error| Error::failed(format!("cannot start a thread: {error}")))?;
+    let mut begun: u64 = 0;
+    let played = play(&mut reader, &mut output, arguments.speed, |due| {
+        begun += 1;
         loop {
             check()?;
             let left = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()));
@@ -398,18 +417,19 @@ fn publish(
             std::thread::sleep(left.min(SLEEP_MAX));
         }
     });
-    match outcome {
-        Ok(played) => {
-            output.finish()?;
-            Ok(Replayed { played, truncation: reader.truncation() })
-        }
-        Err(Error::Stopped) => Err(Error::Stopped),
-        // The interrupt ended the read of a pipe.
-        Err(_) if interrupt.is_set() => Err(Error::Stopped),
+    let sent = played.as_ref().map_or(begun.saturating_sub(1), |played| played.packets);
+    match played.and_then(|played| output.end(END_TIME).map(|()| played)) {
+        Ok(played) => Ok(Replayed { played, truncation: reader.truncation() }),
+        // An end of stream would pass off the packets up to here as the whole recording.
         Err(error) => {
-            // An end of stream would pass off the packets before the damage as the whole recording.
+            // The interrupt also ended the read of a pipe, or a wait for room.
+            let is_ended = interrupt.is_set();
+            if is_ended {
+                let name = printable(output.name(), super::TEXT_MAX);
+                complain!("{name}: ended by {} after {}", interrupt.reason(), packets(sent));
+            }
             output.abandon();
-            Err(error)
+            Err(if is_ended { Error::Stopped } else { error })
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `stripline echo` and `hz` against real runs. A tap shows the packets that are sent, and changes
 //! nothing.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
@@ -216,6 +216,25 @@ fn a_reader_that_closes_the_output_ends_the_command() {
         code.clone_from(&child.borrow_mut().wait().unwrap().code());
         assert_eq!(code, Some(0), "{command}");
     }
+    drop(running);
+}
+
+#[test]
+fn a_reader_that_takes_nothing_does_not_keep_the_command_from_its_end() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    let (reader, writer) = std::io::pipe().unwrap();
+    // The pipe has room for the line about the stream, and for a part of the first packet's line.
+    rustix::pipe::fcntl_setpipe_size(&writer, 8192).unwrap();
+    let mut command = stripline();
+    command.args(["echo", &file.name, "tone.out", "--samples", "10000"]);
+    let mut child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the pipe is full", || rustix::io::ioctl_fionread(&reader).unwrap() > 4096);
+    send(child.id(), Signal::TERM);
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{text}");
+    assert!(text.contains("cannot write to standard output: its reader does not take the last "), "{text}");
     drop(running);
 }
 

@@ -1,7 +1,7 @@
 //! `stripline record` and `replay`, and the component `replay`, against real runs.
 
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -291,6 +291,13 @@ fn a_recording_ends_with_its_count_and_ctrl_c_and_keeps_existing_files() {
     let (code, second) = summary(second);
     assert_eq!((code, &second[0]["problem"]), (Some(0), &Value::Null));
     assert!(!packets(&file.path("rec/filter.out.slrec")).1, "it has its end");
+
+    // One stop may be several signals.
+    let third = recorder(&file, &["sink.in"], &["--json", "--existing", "number"]);
+    let signals = [Signal::TERM, Signal::HUP, Signal::TERM, Signal::HUP];
+    signals.into_iter().for_each(|signal| send(third.id(), signal));
+    let (code, third) = summary(third);
+    assert_eq!((code, &third[0]["complete"]), (Some(0), &true.into()), "{third}");
     running.signal(Signal::INT);
     assert_eq!(running.end().0, Some(0));
 }
@@ -573,8 +580,31 @@ fn a_replay_names_the_topic_that_has_no_subscriber_and_what_ended_it() {
     let mut lines = BufReader::new(playing.stderr.take().unwrap()).lines().map_while(Result::ok);
     assert_eq!(lines.next().unwrap(), "levels: waiting for 1 subscriber; Ctrl-C ends it");
     send(playing.id(), Signal::TERM);
-    assert_eq!(lines.next().unwrap(), "levels: ended by SIGTERM");
+    assert_eq!(lines.next().unwrap(), "levels: ended by SIGTERM after 0 packets");
     assert!(playing.wait().unwrap().success());
+}
+
+#[test]
+fn a_replay_that_waits_for_a_subscriber_ends_on_a_signal() {
+    let domain = format!("replay-blocked-{}", std::process::id());
+    let (node, folder) = (Node::join(&domain, Topics::default()).unwrap(), tempfile::tempdir().unwrap());
+    let to = folder.path().join("rec");
+    record_levels(&domain, &node, to.to_str().unwrap(), 3000);
+    let mut subscriber = node.subscriber::<i16>("levels").unwrap();
+    let mut playing = in_domain(&domain, &["replay", to.to_str().unwrap(), "--speed", "0"]);
+    assert!(matches!(subscriber.receive_timeout(Duration::from_secs(60)).unwrap(), Received::Packet(_)));
+    send(playing.id(), Signal::TERM);
+    let mut text = String::new();
+    playing.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(playing.wait().unwrap().success(), "{text}");
+    assert!(text.contains("levels: ended by SIGTERM after ") && !text.contains("after 3,000"), "{text}");
+    loop {
+        match subscriber.try_receive().unwrap() {
+            Received::Packet(_) => {}
+            Received::Empty => break,
+            Received::Ended => panic!("it looks like a whole recording"),
+        }
+    }
 }
 
 #[test]
