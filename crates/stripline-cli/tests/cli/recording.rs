@@ -494,6 +494,42 @@ fn a_folder_that_is_removed_meanwhile_is_an_error() {
 }
 
 #[test]
+fn a_port_whose_file_fails_is_reported_while_the_others_go_on() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    let folder = file.path("rec");
+    let to = ["--to", folder.to_str().unwrap(), "--sync", "second"];
+    let mut command = stripline();
+    command.args([&["record", &file.name, "tone.out", "filter.out"], &to[..]].concat());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.next().unwrap().starts_with("recording "));
+    std::fs::remove_file(folder.join("tone.out.slrec")).unwrap();
+    let is_reported = |line: String| line.contains("tone.out.slrec") && line.contains("removed or replaced");
+    assert!(lines.any(is_reported));
+    assert!(child.try_wait().unwrap().is_none(), "the other port is recorded");
+    send(child.id(), Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    drop(running);
+}
+
+#[test]
+fn a_recording_that_waits_for_its_topic_has_a_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let domain = format!("record-none-{}", std::process::id());
+    let to = folder.path().join("rec");
+    let mut child =
+        in_domain(&domain, &["record", "--topic", "none", "--json", "--to", to.to_str().unwrap()]);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.next().unwrap().starts_with("waiting for a publisher"));
+    send(child.id(), Signal::TERM);
+    assert_eq!(lines.next().unwrap(), "ended by SIGTERM; nothing was recorded");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"[]\n"[..]));
+    assert!(!to.exists());
+}
+
+#[test]
 fn a_recording_of_a_topic_is_published_again() {
     let domain = format!("recording-{}", std::process::id());
     let node = Node::join(&domain, Topics::default()).unwrap();
