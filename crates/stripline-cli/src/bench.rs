@@ -140,7 +140,7 @@ impl Results<'_> {
         })?;
         let write = |(path, form): (&Path, Form)| match form {
             Form::Json => write_json(path, &report),
-            Form::Drawing => write_text(path, draw(&report)),
+            Form::Drawing => write_text(path, form, draw(&report)),
         };
         let files = files().filter_map(|(path, form)| Some((path?, form)));
         let (waiting, plain): (Vec<_>, Vec<_>) = files.partition(|(path, _)| may_wait(path));

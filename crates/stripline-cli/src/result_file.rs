@@ -54,15 +54,20 @@ pub(crate) fn check_writable(path: &Path, form: Form) -> Result<(), Exit> {
         complain!("error: cannot write {shown}: {error}");
         return Err(Exit::Usage);
     }
-    let mut head = Vec::new();
-    // A pipe or a device has no earlier content. A file that cannot be read is not replaced.
-    let is_read = !path.is_file()
-        || File::open(path).is_ok_and(|file| file.take(HEAD_BYTES).read_to_end(&mut head).is_ok());
-    if !is_read || !form.replaces(&head) {
+    if !is_replaceable(path, form) {
         complain!("error: {shown} exists, and is no earlier result: name another file, or remove it");
         return Err(Exit::Usage);
     }
     Ok(())
+}
+
+/// Returns whether the path names no file, a pipe, a device, or an earlier result.
+fn is_replaceable(path: &Path, form: Form) -> bool {
+    let mut head = Vec::new();
+    // A pipe or a device has no earlier content. A file that cannot be read is not replaced.
+    let is_read = !path.is_file()
+        || File::open(path).is_ok_and(|file| file.take(HEAD_BYTES).read_to_end(&mut head).is_ok());
+    is_read && form.replaces(&head)
 }
 
 /// Returns whether a write may wait for a reader: to standard output, a pipe or a device.
@@ -85,11 +90,11 @@ pub(crate) fn end_at_signals() {
 /// Writes a result as JSON.
 pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Exit {
     let text = serde_json::to_string_pretty(report).map(|text| text + "\n");
-    write_text(path, text.map_err(|error| format!("the result does not serialise: {error}")))
+    write_text(path, Form::Json, text.map_err(|error| format!("the result does not serialise: {error}")))
 }
 
 /// Writes a result, or reports why the result could not be made.
-pub(crate) fn write_text(path: &Path, text: Result<String, String>) -> Exit {
+pub(crate) fn write_text(path: &Path, form: Form, text: Result<String, String>) -> Exit {
     let text = match text {
         Ok(text) => text,
         Err(error) => {
@@ -103,6 +108,20 @@ pub(crate) fn write_text(path: &Path, text: Result<String, String>) -> Exit {
     let written = match may_wait(path) {
         true => {
             write_special(path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+        }
+        // Another program may have put a file there since the check.
+        false if !is_replaceable(path, form) => {
+            let shown = path.display();
+            let written = write_whole(path, Existing::Number, text.as_bytes());
+            Err(written.map_or_else(
+                |error| error.to_string(),
+                |other| {
+                    format!(
+                        "{shown} was replaced by another file meanwhile: the result is in {}",
+                        other.display()
+                    )
+                },
+            ))
         }
         false => {
             write_whole(path, Existing::Replace, text.as_bytes()).map(drop).map_err(|error| error.to_string())
@@ -134,6 +153,25 @@ fn is_fifo(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_another_program_puts_in_place_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result.json");
+        for (other, form) in [("# a thesis", Form::Json), ("{}", Form::Drawing)] {
+            check_writable(&path, form).unwrap();
+            std::fs::write(&path, other).unwrap();
+            assert_eq!(write_text(&path, form, Ok("7".into())), Exit::Failure);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
+            let numbered = folder.path().join("result.2.json");
+            assert_eq!(std::fs::read_to_string(&numbered).unwrap(), "7");
+            std::fs::remove_file(numbered).unwrap();
+            std::fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(write_text(&path, Form::Json, Ok("{}".into())), Exit::Clean);
+        assert_eq!(write_text(&path, Form::Json, Ok("{} ".into())), Exit::Clean);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{} ");
+    }
 
     #[test]
     fn only_an_earlier_result_is_replaced() {
