@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -12,6 +12,8 @@ use rustix::io::Errno;
 pub(crate) struct LineFile {
     path: PathBuf,
     file: File,
+    /// The number of bytes written.
+    written: u64,
     lost: u64,
     /// Whether the last line was written only in part. Then the next one must begin on a new line.
     is_torn: bool,
@@ -35,7 +37,7 @@ impl LineFile {
             Some(Errno::EXIST) => format!("{shown}: the file exists already: name another one, or remove it"),
             _ => format!("cannot write {shown}: {error}"),
         })?;
-        Ok(Self { path: path.into(), file, lost: 0, is_torn: false })
+        Ok(Self { path: path.into(), file, written: 0, lost: 0, is_torn: false })
     }
 
     /// Writes a line and the line end in one call. `missing` returns the line that reports the
@@ -58,11 +60,13 @@ impl LineFile {
         let error = loop {
             match self.file.write(rest) {
                 Ok(written) if written == rest.len() => {
+                    self.written += written as u64;
                     (self.lost, self.is_torn) = (0, false);
                     return Ok(());
                 }
                 Ok(0) => break std::io::ErrorKind::WriteZero.into(),
                 Ok(written) => {
+                    self.written += written as u64;
                     rest = &rest[written..];
                     self.is_torn = true;
                 }
@@ -80,6 +84,23 @@ impl LineFile {
     /// Returns the number of lines lost since the last one that was written.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Checks at the end that a regular file still has a name and, with `is_alone`, that no other
+    /// program has changed it. A file that was renamed is whole.
+    ///
+    /// # Errors
+    /// The problem, with the name of the file.
+    pub(crate) fn check(&self, is_alone: bool) -> Result<(), String> {
+        let Ok(about) = self.file.metadata() else { return Ok(()) };
+        let problem = match about.is_file() {
+            true if about.nlink() == 0 => "was removed or replaced while it was written: its lines are lost",
+            true if is_alone && about.len() != self.written => {
+                "was changed by another program while it was written"
+            }
+            _ => return Ok(()),
+        };
+        Err(format!("{} {problem}", self.path.display()))
     }
 }
 
@@ -119,6 +140,25 @@ mod tests {
             let read = reader.read(&mut piece).unwrap();
             assert_eq!(String::from_utf8_lossy(&piece[..read]), format!("{before}2 missing\nlast\n"));
         }
+    }
+
+    #[test]
+    fn a_file_that_is_removed_or_changed_is_reported_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, other] = ["a.log", "b.log"].map(|name| folder.path().join(name));
+        let mut file = LineFile::open(&path, true).unwrap();
+        file.write("first", missing).unwrap();
+        std::fs::rename(&path, &other).unwrap();
+        assert_eq!(file.check(true), Ok(()));
+        std::fs::write(&other, "").unwrap();
+        assert_eq!(file.check(false), Ok(()));
+        let problem = file.check(true).unwrap_err();
+        assert!(problem.contains("a.log was changed by another program"), "{problem}");
+        std::fs::write(&path, "of another program").unwrap();
+        std::fs::rename(&path, &other).unwrap();
+        let problem = file.check(false).unwrap_err();
+        assert!(problem.contains("a.log was removed or replaced while it was written"), "{problem}");
+        assert_eq!(LineFile::open(Path::new("/dev/null"), true).unwrap().check(true), Ok(()));
     }
 
     #[test]

@@ -138,13 +138,23 @@ impl RunLog {
         self.bar.suspend(|| complain!("{time}{text}"));
     }
 
-    /// Completes the trace, and reports lines that were lost at the end of the log file.
+    /// Completes the trace, and reports lines that were lost, and files that were removed.
     pub(crate) fn finish(&self) {
         self.trace(Trace::finish);
+        if let Some(trace) = &self.trace
+            && let Err(problem) = trace.lock().unwrap_or_else(PoisonError::into_inner).file().check(true)
+        {
+            self.print(&format!("warning: --trace: {problem}"));
+        }
         let Some(file) = &self.file else { return };
-        let lost = file.lines.lock().unwrap_or_else(PoisonError::into_inner).lost();
+        let lines = file.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let (lost, checked) = (lines.lost(), lines.check(false));
+        drop(lines);
         if lost > 0 {
             self.print(&format!("warning: --log-file: its last {lost} lines are lost"));
+        }
+        if let Err(problem) = checked {
+            self.print(&format!("warning: --log-file: {problem}"));
         }
     }
 

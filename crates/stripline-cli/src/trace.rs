@@ -44,6 +44,16 @@ impl Trace {
     /// # Errors
     /// The problem with the file.
     pub(crate) fn create(path: &Path, waveform: &Waveform) -> Result<Self, String> {
+        let mut trace = Self::open(path, waveform)?;
+        if let Err(problem) = trace.begin(waveform) {
+            // An empty file would be refused as an earlier trace. Devices stay.
+            let _ = path.is_file().then(|| std::fs::remove_file(path));
+            return Err(problem);
+        }
+        Ok(trace)
+    }
+
+    fn open(path: &Path, waveform: &Waveform) -> Result<Self, String> {
         let file = LineFile::open(path, true)?;
         let named = |name: &String| TracedComponent { name: name.clone(), is_running: false };
         let components = waveform.components.iter().map(|component| named(&component.name)).collect();
@@ -60,18 +70,23 @@ impl Trace {
             let track = trace.track(Some(&connection.to.component));
             trace.connections.push(TracedConnection { name, track, packets: 0, bytes: 0 });
         }
-        trace.file.write("[", |_| String::new())?;
-        let names: Vec<String> = trace.components.iter().map(|component| component.name.clone()).collect();
+        Ok(trace)
+    }
+
+    /// Writes the begin of the file, with the names of the tracks.
+    fn begin(&mut self, waveform: &Waveform) -> Result<(), String> {
+        self.file.write("[", |_| String::new())?;
+        let names: Vec<String> = self.components.iter().map(|component| component.name.clone()).collect();
         for (track, name) in (LAUNCHER_TRACK..).zip([&waveform.name].into_iter().chain(&names)) {
             let mut name_of = |kind: &str, name: &str| {
-                trace.write(&json!({
+                self.write(&json!({
                     "name": kind, "ph": "M", "pid": track, "tid": track, "ts": 0, "args": { "name": name },
                 }))
             };
             name_of("process_name", name)?;
             name_of("thread_name", "events")?;
         }
-        Ok(trace)
+        Ok(())
     }
 
     /// Adds a step of a component, and the slice for the time in which the component runs.
@@ -139,6 +154,11 @@ impl Trace {
             "ts": self.now(),
         });
         self.file.write(&format!("{event}\n]"), |_| String::new())
+    }
+
+    /// Returns the file, to check it at the end.
+    pub(crate) fn file(&self) -> &LineFile {
+        &self.file
     }
 
     fn event(&mut self, name: &str, phase: &str, track: usize, arguments: Value) -> Result<(), String> {

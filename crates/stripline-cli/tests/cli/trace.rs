@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::common::{Running, repository, run, send, wait_until};
+use crate::common::waveform::File;
+use crate::common::{Run, Running, repository, run, send, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -147,4 +148,33 @@ fn a_trace_that_cannot_be_written_is_reported_and_stops_nothing() {
     run_with(earlier.to_str().unwrap()).says(2, &["trace.json: the file exists already: name another one"]);
     assert_eq!(read(&earlier), "of an earlier run");
     run_with("/dev/full").says(2, &["error: cannot write /dev/full: No space left"]);
+    // An empty trace would be refused by the next run.
+    let fresh = folder.path().join("fresh.json");
+    let limited = format!(
+        "trap '' XFSZ; ulimit -f 0; exec {} run {} --trace {}",
+        env!("CARGO_BIN_EXE_stripline"),
+        waveform.display(),
+        fresh.display()
+    );
+    let done = std::process::Command::new("sh").args(["-c", &limited]).output().unwrap();
+    Run::of(done).says(2, &["fresh.json: File too large"]);
+    assert!(!fresh.exists());
+}
+
+#[test]
+fn a_trace_and_a_log_that_are_removed_meanwhile_are_reported() {
+    let file = File::radio();
+    let [trace, log] = ["trace.json", "run.log"].map(|name| file.path(name));
+    let options = ["--trace", trace.to_str().unwrap(), "--log-file", log.to_str().unwrap()];
+    let running = file.start(&options, 3);
+    std::fs::remove_file(trace).unwrap();
+    std::fs::remove_file(log).unwrap();
+    running.signal(Signal::INT);
+    let (code, text) = running.end();
+    assert_eq!(code, Some(0), "{text}");
+    for (option, name) in [("--trace", "trace.json"), ("--log-file", "run.log")] {
+        let problem = format!("{name} was removed or replaced while it was written: its lines are lost");
+        let is_reported = |line: &str| line.contains(option) && line.contains(&problem);
+        assert!(text.lines().any(is_reported), "{text}");
+    }
 }
