@@ -48,8 +48,8 @@ impl Killer {
         command.env("STRIPLINE_KILL_AT", at.to_string()).env("STRIPLINE_KILL_LOG", &log);
         let done = Run::of(command.output().unwrap());
         let log = std::fs::read_to_string(log).unwrap_or_default();
-        // Metadata are first written to a `.sigmf-part` file.
-        let mut sizes = log.lines().filter(|line| !line.ends_with(".sigmf-part"));
+        // Metadata are first written to a `.part` file.
+        let mut sizes = log.lines().filter(|line| !line.ends_with(".part"));
         let last = sizes.next_back().and_then(|line| line.split_once(' '));
         (last.map_or(0, |(size, _)| size.parse().unwrap()), done)
     }

@@ -1,19 +1,17 @@
 //! Writing I/Q files, raw or SigMF.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use num_complex::Complex;
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
-use serde_json::Value;
 use stripline::payload::Scalar;
 
 use super::encoding::Encoding;
 use super::error::FormatError;
-use super::output::{Existing, OutputFile, folder};
+use super::output::{Existing, OutputFile};
 use super::sample_format::{SampleFormat, is_clipped};
-use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
+use super::sigmf::{Sidecar, SigMfCapture, SigMfMeta, check_replaceable, is_sigmf};
 
 /// A writer of samples of any type to a raw file, a SigMF recording, a pipe or device, or standard
 /// output (`-`).
@@ -53,33 +51,10 @@ pub struct IqFileWriter {
     written: u64,
     /// The number of samples that the format could not hold.
     clipped: u64,
-    /// The operating system's code and the kind of the error that stopped the writer.
-    failed: Option<(Option<i32>, ErrorKind)>,
+    /// The operating system's code, the kind and the text of the error that stopped the writer.
+    failed: Option<(Option<i32>, ErrorKind, String)>,
     finished: bool,
 }
-
-/// The metadata file beside the samples.
-#[derive(Debug)]
-struct Sidecar {
-    path: PathBuf,
-    /// The metadata as written, including keys of other programs.
-    json: Value,
-    /// The index of the first sample of the file. Segments count from this index.
-    offset: u64,
-    /// Whether the file lacks the latest additions.
-    stale: bool,
-    /// Whether the latest additions may not be on the disk.
-    unsynced: bool,
-    /// The size of the metadata at the last write, in bytes.
-    length: usize,
-    /// A file without a name, which is deleted on a full disk when the metadata need the space.
-    reserve: Option<File>,
-}
-
-/// The space that is reserved for metadata, in bytes.
-const RESERVE_BYTES: u64 = 64 << 10;
-/// The maximum number of segments in the metadata, within the limit of readers.
-const CAPTURES_MAX: usize = 50_000;
 
 /// The size of the buffer for small writes, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -139,41 +114,48 @@ impl IqFileWriter {
             PathBuf::from(name)
         };
         let meta_path = with(".sigmf-meta");
-        // Validate the metadata before any file is created.
-        let text = meta.to_json(&meta_path)?;
+        // Validate the metadata before any file is created or emptied.
+        meta.to_json(&meta_path)?;
         if meta.is_big_endian {
             let found = format!("big-endian {}", meta.format);
             return Err(FormatError::NotIq { path: meta_path, found });
         }
         let (scalar, channels) = (meta.format, meta.channels as usize);
-        let syntax = |source| FormatError::MetaSyntax { path: meta_path.clone(), source };
-        let mut json = serde_json::from_str(&text).map_err(syntax)?;
-        let (mut last, mut offset) = (None, meta.offset);
-        if existing == Existing::Append && meta_path.exists() {
-            let mut before;
-            (json, before) = continued(&meta_path, &meta)?;
-            (last, offset) = (before.captures.pop(), before.offset);
+        let replaces = matches!(existing, Existing::Append | Existing::Replace);
+        if replaces {
+            check_replaceable(&meta_path)?;
+        }
+        let continues = existing == Existing::Append && meta_path.exists();
+        if continues {
+            Sidecar::continued(meta_path, &meta)?;
         }
         let beside = |data: &Path| Some(data.with_extension("sigmf-meta"));
         let output = OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?;
+        let meta_path = output.path.with_extension("sigmf-meta");
+        // An earlier writer may have completed the metadata before the file was locked.
+        let mut sidecar = match continues {
+            true => Sidecar::continued(meta_path, &meta)?,
+            false => Sidecar::new(meta_path, meta, replaces)?,
+        };
+        let is_checksum_removed = continues && sidecar.remove_checksum();
         let mut writer = Self::new(output, scalar, channels)?;
-        writer.index_before = last.map(|last| {
-            let end = offset.saturating_add(writer.before / writer.frame_bytes as u64);
+        if let Some(found) = writer.output.found.as_mut().filter(|_| is_checksum_removed) {
+            found.push_str(", without its `core:sha512`");
+        }
+        writer.index_before = sidecar.last_capture().filter(|_| continues).map(|last| {
+            let end = sidecar.offset().saturating_add(writer.before / writer.frame_bytes as u64);
             let frames = end.saturating_sub(last.sample_start);
             let index = last.global_index.unwrap_or(last.sample_start).saturating_add(frames);
             index.saturating_mul(channels as u64)
         });
-        let mut sidecar = Sidecar {
-            path: writer.output.path.with_extension("sigmf-meta"),
-            json,
-            offset,
-            stale: true,
-            unsynced: true,
-            length: 0,
-            reserve: None,
-        };
         // Write the metadata at once, so that an interrupted recording can be read.
-        sidecar.write(true)?;
+        if let Err(error) = sidecar.write(true) {
+            // An empty file of samples would refuse the next recording.
+            if !replaces && writer.output.is_regular && writer.output.is_in_place() {
+                let _ = fs::remove_file(&writer.output.path);
+            }
+            return Err(error);
+        }
         writer.sigmf = Some(sidecar);
         Ok(writer)
     }
@@ -247,9 +229,9 @@ impl IqFileWriter {
         self.index_before
     }
 
-    /// Returns whether the path still names the file with the samples.
+    /// Returns whether the path still names the file with the samples, with metadata for them.
     pub(super) fn is_in_place(&self) -> bool {
-        self.output.has_name()
+        self.output.has_name() && self.sigmf.as_ref().is_none_or(Sidecar::is_in_place)
     }
 
     /// Returns whether writing has failed: later samples are not in the file.
@@ -347,24 +329,7 @@ impl IqFileWriter {
     pub fn begin_capture(&mut self, capture: SigMfCapture) -> Result<(), FormatError> {
         let channels = (self.frame_bytes / self.scalar.size()) as u64;
         let frames = self.samples() / channels;
-        let Some(sidecar) = &mut self.sigmf else { return Ok(()) };
-        let sample_start = sidecar.offset.saturating_add(frames);
-        let capture = SigMfCapture { sample_start, ..capture };
-        // Validate only the new segment.
-        let only = SigMfMeta { captures: vec![capture], ..SigMfMeta::new(self.scalar) };
-        let text = only.to_json(&sidecar.path)?;
-        let syntax = |source| FormatError::MetaSyntax { path: sidecar.path.clone(), source };
-        let mut only: Value = serde_json::from_str(&text).map_err(syntax)?;
-        let Some(captures) = sidecar.json["captures"].as_array_mut() else { return Ok(()) };
-        // Of two captures at one sample, the later one is valid. A killed writer may have left
-        // captures after the end of the samples.
-        drop_captures_from(captures, sample_start);
-        if captures.len() >= CAPTURES_MAX {
-            return Err(FormatError::Captures { path: sidecar.path.clone(), limit: CAPTURES_MAX });
-        }
-        captures.push(only["captures"][0].take());
-        (sidecar.stale, sidecar.unsynced) = (true, true);
-        Ok(())
+        self.sigmf.as_mut().map_or(Ok(()), |sidecar| sidecar.begin_capture(frames, capture))
     }
 
     /// Writes all bytes to the operating system.
@@ -386,7 +351,7 @@ impl IqFileWriter {
     /// Writing fails.
     pub fn sync_metadata(&mut self) -> Result<(), FormatError> {
         self.flush()?;
-        self.sigmf.as_mut().map_or(Ok(()), |sidecar| sidecar.write(true))
+        self.write_metadata(true)
     }
 
     /// Writes everything, and waits until a regular file and its metadata are on the disk.
@@ -396,10 +361,8 @@ impl IqFileWriter {
     pub fn sync_disk(&mut self) -> Result<(), FormatError> {
         self.flush()?;
         self.output.sync_data().map_err(|source| self.failed_write(source))?;
-        let is_renamed = self.sigmf.as_ref().is_some_and(|sidecar| sidecar.unsynced);
-        if let Some(sidecar) = &mut self.sigmf {
-            sidecar.write(true)?;
-        }
+        let is_renamed = self.sigmf.as_ref().is_some_and(Sidecar::is_unsynced);
+        self.write_metadata(true)?;
         if is_renamed {
             self.output.forget_names();
         }
@@ -423,8 +386,7 @@ impl IqFileWriter {
     pub fn complete(&mut self) -> Result<(), FormatError> {
         self.output.forget_names();
         if let Some(sidecar) = &mut self.sigmf {
-            sidecar.stale |= !sidecar.path.exists();
-            sidecar.unsynced |= sidecar.stale;
+            sidecar.check_changes();
         }
         self.sync_disk()?;
         self.finished = true;
@@ -434,43 +396,62 @@ impl IqFileWriter {
     /// Returns the number of bytes up to which small writes are collected. It grows with the
     /// metadata, so that writing the metadata before each part takes a small share of the time.
     fn room(&self) -> usize {
-        let stale = self.sigmf.as_ref().filter(|sidecar| sidecar.stale);
-        stale.map_or(BUFFER_BYTES, |sidecar| BUFFER_BYTES.max(4 * sidecar.length))
+        BUFFER_BYTES.max(4 * self.sigmf.as_ref().map_or(0, Sidecar::bytes_due))
     }
 
     fn write_through(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
-        if let Some((code, kind)) = self.failed {
-            let source = code.map_or_else(|| kind.into(), io::Error::from_raw_os_error);
+        if let Some((code, kind, text)) = &self.failed {
+            let source = code.map_or_else(|| io::Error::new(*kind, &**text), io::Error::from_raw_os_error);
             return Err(FormatError::Write { path: self.output.path.clone(), written: self.written, source });
         }
         // Write the metadata before the samples. Otherwise a killed writer could leave samples that
         // seem to belong to the previous segment.
-        if let Some(sidecar) = self.sigmf.as_mut().filter(|_| !bytes.is_empty()) {
-            match sidecar.write(false) {
-                Err(FormatError::Write { source, .. }) => return Err(self.failed_write(source)),
-                written => written?,
-            }
+        if !bytes.is_empty() {
+            self.write_metadata(false)?;
         }
         let written = self.output.write_all(bytes, &mut self.written);
         written.map_err(|source| self.failed_write(source))
     }
 
+    /// Writes the metadata if necessary. If the file of samples was moved away, the metadata at
+    /// this path may be of another recording.
+    fn write_metadata(&mut self, sync: bool) -> Result<(), FormatError> {
+        let Some(sidecar) = self.sigmf.as_mut().filter(|sidecar| sidecar.is_due(sync)) else { return Ok(()) };
+        if !self.output.is_in_place() {
+            let problem = "another program has removed, replaced or shortened the file meanwhile";
+            return Err(self.failed_write(io::Error::other(problem)));
+        }
+        sidecar.write(sync).map_err(|error| self.give_up(error))
+    }
+
+    /// Ends the file after an error that is not of the file of samples. Returns the error.
+    pub(super) fn give_up(&mut self, error: FormatError) -> FormatError {
+        match &error {
+            FormatError::Write { source, .. } => self.end(source),
+            other => self.end(&io::Error::other(other.to_string())),
+        }
+        error
+    }
+
     fn failed_write(&mut self, source: io::Error) -> FormatError {
-        self.failed = Some((source.raw_os_error(), source.kind()));
+        self.end(&source);
+        FormatError::Write { path: self.output.path.clone(), written: self.written, source }
+    }
+
+    fn end(&mut self, source: &io::Error) {
+        self.failed = Some((source.raw_os_error(), source.kind(), source.to_string()));
         // Let the file end with a whole sample.
         self.written -= (self.before + self.written) % self.frame_bytes as u64;
         // Errors of `cut` and `write` cannot be reported beside the error of the first write.
         let _ = self.output.cut(self.before + self.written);
         let frames = (self.before + self.written) / self.frame_bytes as u64;
         if let Some(sidecar) = &mut self.sigmf {
-            if let Some(captures) = sidecar.json["captures"].as_array_mut().filter(|all| all.len() > 1) {
-                // Keep the first segment: it describes a recording without samples, too.
-                drop_captures_from(captures, sidecar.offset.saturating_add(frames.max(1)));
+            // Keep the first segment: it describes a recording without samples, too.
+            sidecar.cut(frames.max(1));
+            if self.output.is_in_place() {
+                let _ = sidecar.write(true);
             }
-            (sidecar.stale, sidecar.unsynced) = (true, true);
-            let _ = sidecar.write(true);
         }
-        FormatError::Write { path: self.output.path.clone(), written: self.written, source }
     }
 }
 
@@ -478,88 +459,9 @@ impl Drop for IqFileWriter {
     fn drop(&mut self) {
         if !self.finished {
             // Errors cannot be reported here; `finish` reports them.
-            let _ = self.flush();
-            if let Some(sidecar) = &mut self.sigmf {
-                let _ = sidecar.write(true);
-            }
+            let _ = self.sync_metadata();
         }
     }
-}
-
-/// Removes the segments that begin at or after this sample.
-fn drop_captures_from(captures: &mut Vec<Value>, sample: u64) {
-    let is_behind = |capture: &mut Value| capture["core:sample_start"].as_u64() >= Some(sample);
-    while captures.pop_if(is_behind).is_some() {}
-}
-
-impl Sidecar {
-    /// Writes the metadata if necessary, all or nothing. With `sync`, waits until they are on the
-    /// disk.
-    fn write(&mut self, sync: bool) -> Result<(), FormatError> {
-        let is_due = self.stale || (sync && self.unsynced);
-        if !is_due {
-            return Ok(());
-        }
-        let syntax = |source| FormatError::MetaSyntax { path: self.path.clone(), source };
-        let json = serde_json::to_string_pretty(&self.json).map_err(syntax)? + "\n";
-        // Free the reserved space for the new metadata.
-        self.reserve = None;
-        // The extension is as long as the extension of the metadata: the name may already have 255
-        // bytes.
-        let partial = self.path.with_extension("sigmf-part");
-        let replace = || {
-            let mut file = File::create(&partial)?;
-            file.write_all(json.as_bytes())?;
-            if sync {
-                file.sync_all()?;
-            }
-            fs::rename(&partial, &self.path)
-        };
-        let outcome = replace();
-        if outcome.is_err() {
-            let _ = fs::remove_file(&partial);
-        }
-        outcome.map_err(|source| FormatError::Write { path: self.path.clone(), written: 0, source })?;
-        (self.stale, self.unsynced, self.length) = (false, !sync, json.len());
-        // There is no reserve on a full disk or on a file system without unnamed files.
-        self.reserve = reserve(&self.path, RESERVE_BYTES.max(2 * json.len() as u64)).ok();
-        Ok(())
-    }
-}
-
-/// Returns a file without a name in the folder of `path` that reserves this number of bytes on the
-/// disk.
-fn reserve(path: &Path, bytes: u64) -> rustix::io::Result<File> {
-    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
-    let file = rustix::fs::open(folder(path), flags, Mode::RUSR | Mode::WUSR)?;
-    fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
-    Ok(file.into())
-}
-
-/// Returns the metadata of a recording that is to be continued with samples as `meta` describes
-/// them.
-fn continued(path: &Path, meta: &SigMfMeta) -> Result<(Value, SigMfMeta), FormatError> {
-    let before = SigMfRecording::open(path)?.meta;
-    let kind = |meta: &SigMfMeta| (meta.format, meta.sample_rate_hz, meta.channels, meta.is_big_endian);
-    if kind(&before) != kind(meta) {
-        let text = |meta: &SigMfMeta| {
-            let rate = meta.sample_rate_hz.map_or("an unknown rate".into(), |hz| format!("{hz} samples/s"));
-            let order = if meta.is_big_endian { "big-endian " } else { "" };
-            match meta.channels {
-                1 => format!("{order}{} at {rate}", meta.format),
-                channels => format!("{channels} channels of {order}{} at {rate}", meta.format),
-            }
-        };
-        return Err(FormatError::Recording {
-            path: path.into(),
-            problem: format!("it has {}, and is to be continued with {}", text(&before), text(meta)),
-            remedy: "set `existing` to number".into(),
-        });
-    }
-    let text = fs::read(path).map_err(|source| FormatError::open(path, "open", source))?;
-    let json = serde_json::from_slice(&text);
-    let json = json.map_err(|source| FormatError::MetaSyntax { path: path.into(), source })?;
-    Ok((json, before))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! | `encoding.rs` | the types of samples in files of all formats |
 //! | `sigmf.rs`, `sigmf/json.rs` | the metadata of SigMF recordings; `utc.rs`: their times |
 //! | `sigmf/archive.rs` | the recording in a SigMF archive |
+//! | `sigmf/sidecar.rs` | the metadata while a recording is written |
 //! | `file_reader.rs` | the samples of files of all formats |
 //! | `file_kind.rs`, `header.rs` | the kind of a file from its first bytes; the headers of WAV and
 //! numpy |
@@ -14,6 +15,7 @@
 //! samples |
 //! | `iq_reader.rs`, `iq_writer.rs` | I/Q files, raw or SigMF |
 //! | `output.rs` | opening files for writing, for all writers; `output_check.rs`: the checks before |
+//! | `whole_file.rs` | files that are complete as soon as they have their name |
 //! | `durability.rs` | the time at which written data is on the disk |
 //! | `steps.rs` | the steps of a stream, and the samples missing between packets |
 //! | `stream_writer.rs` | the samples of a stream to a raw file or SigMF |
@@ -47,6 +49,7 @@ mod stream_writer;
 mod utc;
 mod waterfall;
 mod wav;
+mod whole_file;
 
 pub(crate) use colour_map::colour;
 pub use durability::Durability;

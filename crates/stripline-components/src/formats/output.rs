@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, fchown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::error::FormatError;
 use super::output_check::{check_descriptor, check_name};
+use super::whole_file::replace_file;
 use crate::stoppable::StoppableFile;
 use crate::text::counted;
 
@@ -126,11 +127,11 @@ pub fn write_whole(path: &Path, existing: Existing, bytes: &[u8]) -> Result<Path
         }
         // A symbolic link stays a link.
         let target = path.canonicalize().map_err(|source| FormatError::open(path, "write", source))?;
-        match replace_file(&target, bytes) {
+        match target.metadata().and_then(|about| replace_file(&target, Some(&about), bytes, true)) {
             // The folder takes no other file, but this one may be writable.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
             Err(source) => return Err(FormatError::open(path, "write", source)),
-            Ok(()) => return Ok(path.into()),
+            Ok(_) => return Ok(path.into()),
         }
     }
     let mut output = OutputFile::open_with_head(path, existing, bytes)?;
@@ -139,19 +140,6 @@ pub fn write_whole(path: &Path, existing: Existing, bytes: &[u8]) -> Result<Path
     let outcome = output.write_all(rest, &mut written).and_then(|()| output.sync());
     outcome.map_err(|source| FormatError::Write { path: output.path.clone(), written, source })?;
     Ok(output.path)
-}
-
-/// Replaces a regular file by another file with the same owner and permissions.
-fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let before = path.metadata()?;
-    let file = tempfile::Builder::new().prefix(".stripline-").suffix(".part").tempfile_in(folder(path))?;
-    // As far as the system permits that.
-    let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
-    file.as_file().set_permissions(before.permissions())?;
-    file.as_file().write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
 }
 
 /// Returns the remedy for a truncated file; `parts` names the parts of the file.

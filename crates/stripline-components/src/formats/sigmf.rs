@@ -17,6 +17,9 @@ use crate::text::printable;
 
 mod archive;
 mod json;
+mod sidecar;
+
+pub(super) use sidecar::{Sidecar, check_replaceable};
 
 /// The longest metadata accepted, in bytes.
 pub const SIGMF_META_BYTES_MAX: u64 = 16 << 20;

@@ -15,7 +15,7 @@ use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, VERSION,
 const NCD: &str = "a non-conforming dataset (NCD) is not read: extract its samples into a .sigmf-data file";
 
 /// Parses text of limited length, with or without a byte order mark.
-fn read<'a, T: Deserialize<'a>>(json: &'a [u8], path: &Path) -> Result<T, FormatError> {
+pub(super) fn read<'a, T: Deserialize<'a>>(json: &'a [u8], path: &Path) -> Result<T, FormatError> {
     if json.len() as u64 > SIGMF_META_BYTES_MAX {
         return Err(FormatError::MetaTooLong { path: path.to_owned(), limit: SIGMF_META_BYTES_MAX });
     }
