@@ -127,6 +127,8 @@ pub(crate) struct FrameSteps<T> {
     /// The index and time of the packet in which the incomplete frame began.
     begun: (u64, i64),
     is_interrupted: bool,
+    /// The samples that are missing before the first packet.
+    skipped: u64,
     missing: u64,
     places: u64,
 }
@@ -150,6 +152,7 @@ impl<T: Copy> FrameSteps<T> {
             next_index: 0,
             begun: (0, 0),
             is_interrupted: false,
+            skipped: 0,
             missing: 0,
             places: 0,
         }
@@ -178,10 +181,12 @@ impl<T: Copy> FrameSteps<T> {
         let is_next = index == self.next_index && gap.is_none();
         if !is_same || !is_next || mem::take(&mut self.is_interrupted) {
             let part = self.drop_part();
-            let ahead = if counts_on { index.saturating_sub(self.next_index) } else { 0 };
+            let ahead =
+                if counts_on { index.saturating_sub(self.next_index) } else { mem::take(&mut self.skipped) };
             let lost = ahead.max(gap.map_or(0, |gap| gap.samples));
             self.missing = self.missing.saturating_add(lost);
-            self.places += u64::from(part > 0 || gap.is_some() || (counts_on && index != self.next_index));
+            let is_step = ahead > 0 || gap.is_some() || (counts_on && index != self.next_index);
+            self.places += u64::from(part > 0 || is_step);
             self.steps.interrupt();
         }
         if !is_same {
@@ -225,10 +230,10 @@ impl<T: Copy> FrameSteps<T> {
         self.is_interrupted = true;
     }
 
-    /// Counts samples that are missing before the first packet, when a file is continued.
+    /// Counts samples that are missing before the first packet, when a file is continued. A gap
+    /// that is reported with the packet is among them.
     pub(crate) fn skipped(&mut self, samples: u64) {
-        self.missing = self.missing.saturating_add(samples);
-        self.places += u64::from(samples > 0);
+        self.skipped = samples;
     }
 
     /// Ends the stream, with the gap after the last packet. An incomplete frame counts as missing.
@@ -308,6 +313,20 @@ mod tests {
         assert_eq!(packet(10, None), (false, 20, 2));
         steps.gap_at_end(&gap(7));
         assert_eq!((steps.missing(), steps.places()), (27, 3));
+    }
+
+    #[test]
+    fn a_gap_before_a_continued_file_is_counted_once() {
+        let stream = stream(1e8);
+        for (skipped, reported, missing) in [(100, 30, 100), (100, 120, 120), (0, 30, 30), (100, 0, 100)] {
+            let gap = Gap { first: 1, packets: 1, samples: reported, reason: GapReason::Overflow };
+            let mut frames = FrameSteps::new(1, 1);
+            frames.skipped(skipped);
+            let place = SamplePlace { sample_index: 500, time_ns: 0, samples: 10 };
+            frames.push(&stream, place, Some(&gap).filter(|_| reported > 0), &[0u8; 10]);
+            frames.push(&stream, SamplePlace { sample_index: 510, ..place }, None, &[0; 10]);
+            assert_eq!((frames.missing(), frames.places()), (missing, 1), "{skipped} {reported}");
+        }
     }
 
     #[test]
