@@ -239,6 +239,11 @@ fn check_ending(path: &Path, format: Option<SampleFormat>) -> Result<()> {
             .remedy(format!("{remedy} give the file another ending, as .cf32").trim_start())
             .into());
     }
+    if is_sigmf(path) && path.extension().is_some_and(|ending| ending.to_ascii_lowercase() != ending) {
+        return Err(invalid("files of SigMF are written with an ending in small letters".into())
+            .remedy("let the name end in .sigmf-meta")
+            .into());
+    }
     let wanted = format.map(SampleFormat::scalar);
     match named_type(path).filter(|named| wanted.is_some_and(|wanted| wanted != *named)) {
         Some(named) => {
@@ -262,4 +267,20 @@ fn facts(properties: &Properties) -> PropertyFacts {
     let named_payload = named.and_then(|path| TypeName::parse(&named_type(path)?.to_string()).ok());
     let writes = facts.writes.iter().flat_map(|path| files(path)).collect();
     PropertyFacts { writes, named_payload, ..facts }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ending_in_capitals_is_no_recording_that_is_written() {
+        for name in ["a.SIGMF-META", "a.sigmf-Data"] {
+            let refused = check_ending(name.as_ref(), None).unwrap_err().to_string();
+            assert!(refused.contains(name) && refused.contains("small letters"), "{refused}");
+        }
+        for name in ["A.sigmf-meta", "A.sigmf-data", "A.CF32"] {
+            check_ending(name.as_ref(), None).unwrap();
+        }
+    }
 }

@@ -198,6 +198,12 @@ impl SigMfMeta {
                 return Err(refuse(path, &key("sample_start"), start, problem));
             }
             previous = start;
+            let index = capture.global_index.unwrap_or(start);
+            if index.checked_mul(u64::from(self.channels)).is_none() {
+                let name = if capture.global_index.is_some() { "global_index" } else { "sample_start" };
+                let problem = "counted over all channels, an index is below 2^64: correct it";
+                return Err(refuse(path, &key(name), index, problem));
+            }
             if let Some(frequency) = capture.frequency_hz.filter(|f| f.is_nan() || f.abs() > HZ_MAX) {
                 return Err(refuse(
                     path,
@@ -295,14 +301,18 @@ fn ending(path: &Path) -> Option<String> {
     path.extension()?.to_str().map(str::to_ascii_lowercase)
 }
 
-/// Returns the file of a recording with this extension, which may be in capitals on the disk.
+/// Returns the file of a recording with this extension, which may be in capitals on the disk. If
+/// there are several, a file with an extension in the letters of the given one comes first.
 fn sibling(path: &Path, wanted: &str) -> PathBuf {
     if ending(path).as_deref() == Some(wanted) {
         return path.to_owned();
     }
     let small = path.with_extension(wanted);
-    if small.exists() {
-        return small;
+    let capital = path.with_extension(wanted.to_ascii_uppercase());
+    let is_small = path.extension().is_none_or(|given| given.to_ascii_lowercase() == given);
+    let both = if is_small { [&small, &capital] } else { [&capital, &small] };
+    if let Some(found) = both.into_iter().find(|path| path.exists()) {
+        return found.clone();
     }
     let names = folder(path).read_dir().into_iter().flatten().flatten().map(|entry| entry.file_name());
     let alike = names

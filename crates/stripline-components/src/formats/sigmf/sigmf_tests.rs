@@ -103,10 +103,13 @@ fn impossible_and_unsupported_values_are_refused_by_name() {
 fn what_is_clear_is_read() {
     let odd = "\u{feff}".to_owned()
         + r#"{"global": {"core:datatype": "ri32_be", "core:sample_rate": "1000000", "core:num_channels": 2.0},
-            "captures": [{"core:sample_start": 0.0, "core:global_index": "18446744073709551615"}]}"#;
+            "captures": [{"core:sample_start": 0.0, "core:global_index": "9223372036854775807"}]}"#;
     let meta = parse(&odd).unwrap();
     assert_eq!((meta.sample_rate_hz, meta.channels, meta.is_big_endian), (Some(1e6), 2, true));
-    assert_eq!((meta.format.to_string(), meta.captures[0].global_index), ("s32".to_owned(), Some(u64::MAX)));
+    assert_eq!(
+        (meta.format.to_string(), meta.captures[0].global_index),
+        ("s32".to_owned(), Some(u64::MAX / 2))
+    );
     assert_eq!(parse(&meta.to_json(Path::new(NAME)).unwrap()).unwrap(), meta);
     assert_eq!(parse(r#"{"global": {"core:datatype": "cu8"}}"#).unwrap().captures, []);
     // Version 0.0.1 has the rate in the captures, and SDRangel leaves out a start of zero.
@@ -190,6 +193,41 @@ fn the_other_file_is_found_in_any_way_of_writing() {
             assert_eq!((&found.meta_path, &found.data_path), (&meta, &data));
         }
     }
+}
+
+#[test]
+fn of_two_recordings_with_one_name_each_has_its_own_samples() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let names = ["q.sigmf-meta", "q.sigmf-data", "q.SIGMF-META", "q.SIGMF-DATA"].map(path);
+    for path in &names {
+        std::fs::write(path, with_global("")).unwrap();
+    }
+    for pair in names.chunks(2) {
+        for path in pair {
+            let found = SigMfRecording::open(path).unwrap();
+            assert_eq!((&found.meta_path, &found.data_path), (&pair[0], &pair[1]));
+        }
+    }
+}
+
+#[test]
+fn an_index_over_all_channels_is_below_2_to_the_64() {
+    let meta = |key: &str, index: u64| {
+        let global = r#"{"core:datatype": "ru8", "core:num_channels": 2}"#;
+        let captures =
+            format!(r#"[{{"core:sample_start": 0}}, {{"core:sample_start": 1, "{key}": {index}}}]"#);
+        format!(r#"{{"global": {global}, "captures": {captures}}}"#)
+    };
+    parse(&meta("core:global_index", (1 << 63) - 1)).unwrap();
+    refused(&meta("core:global_index", 1 << 63), &["captures[1].core:global_index", "below 2^64"]);
+    let start = meta("core:global_index", 0)
+        .replace("\"core:sample_start\": 1,", "\"core:sample_start\": 9223372036854775808,");
+    parse(&start).unwrap();
+    refused(
+        &start.replace(", \"core:global_index\": 0", ""),
+        &["captures[1].core:sample_start", "below 2^64"],
+    );
 }
 
 #[test]
