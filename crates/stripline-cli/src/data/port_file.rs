@@ -152,6 +152,14 @@ impl PortFile {
         }
     }
 
+    /// Passes all data to the system.
+    pub(super) fn sync(&mut self) -> Result<(), FormatError> {
+        match self {
+            Self::Recording(writer) => writer.flush(),
+            Self::SigMf(file) => file.writer.sync(),
+        }
+    }
+
     /// Completes the file.
     pub(super) fn finish(&mut self) -> Result<(), FormatError> {
         match self {
@@ -323,10 +331,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (refuse, end) = (Existing::Refuse, Durability::End);
         let mut file = PortFile::create(folder.path(), &info("a.out", "cu8"), true, refuse, end).unwrap();
-        let pass = |file: &mut PortFile| match file {
-            PortFile::SigMf(file) => file.writer.sync().unwrap(),
-            PortFile::Recording(_) => panic!("it is SigMF"),
-        };
+        let pass = |file: &mut PortFile| file.sync().unwrap();
         let path = folder.path().join("a.out.sigmf-meta");
         assert_eq!(file.path(), path);
         let at = |sample_index, time_ns| RecordedPacket { sample_index, time_ns, ..Default::default() };

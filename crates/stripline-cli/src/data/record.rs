@@ -190,6 +190,10 @@ impl Recording {
         let outcome = self.record_all(interrupt, end, count);
         // The data written so far stays readable, even if the end of the file cannot be written.
         let outcome = outcome.and_then(|()| self.file.finish().map_err(|error| not_written(&error)));
+        if outcome.is_err() {
+            // An error of this cannot be reported beside the first error.
+            let _ = self.file.sync();
+        }
         let path = self.file.path().to_owned();
         // Other recordings may go on for hours.
         outcome.as_ref().err().map(|problem| failed(problem, Exit::Failure));

@@ -156,12 +156,13 @@ impl StreamFileWriter {
                 }
             }
             let time = u64::try_from(part.place.time_ns).ok().filter(|ns| *ns > 0);
-            writer.begin_capture(SigMfCapture {
+            let capture = SigMfCapture {
                 global_index: Some(part.place.sample_index / kind.1 as u64),
                 frequency_hz: stream.center_frequency_hz,
                 datetime: time.map(|ns| utc_datetime(UNIX_EPOCH + Duration::from_nanos(ns))),
                 ..SigMfCapture::default()
-            })?;
+            };
+            begin_capture(writer, capture)?;
         }
         // Write the metadata with the first packet, too: a recording that is killed early has its
         // first segment.
@@ -325,7 +326,7 @@ impl StreamFileWriter {
         if let Some(lost) = gap.filter(|gap| gap.samples > 0) {
             // A segment without samples keeps the index after the loss.
             let index = self.steps.next_index().saturating_add(lost.samples) / self.kind.1 as u64;
-            writer.begin_capture(SigMfCapture { global_index: Some(index), ..SigMfCapture::default() })?;
+            begin_capture(writer, SigMfCapture { global_index: Some(index), ..SigMfCapture::default() })?;
         }
         writer.complete()?;
         let report = FileReport { finished: true, ..self.report() };
@@ -355,13 +356,22 @@ pub(crate) fn not_kept(stream: &StreamInfo, time_ns: i64, kept: Kept) -> Vec<&'s
     let keys = [
         ("sample_rate_hz", is_raw && stream.sample_rate_hz.is_some()),
         ("center_frequency_hz", kept != Kept::SigMf && stream.center_frequency_hz.is_some()),
-        ("time", kept != Kept::SigMf && time_ns != 0),
+        ("time", time_ns < 0 || (kept != Kept::SigMf && time_ns != 0)),
         ("row_length", stream.row_length.is_some()),
         ("axes", !stream.axes.is_empty()),
         ("channels", !stream.channels.is_empty() && (is_raw || !numbered)),
         ("keywords", !stream.keywords.is_empty()),
     ];
     keys.into_iter().filter(|(_, is_lost)| *is_lost).map(|(key, _)| key).collect()
+}
+
+/// Begins a segment. On an error, the file ends with the samples before it.
+fn begin_capture(writer: &mut IqFileWriter, capture: SigMfCapture) -> Result<(), FormatError> {
+    writer.begin_capture(capture).map_err(|error| match writer.sync_metadata() {
+        Ok(()) => writer.give_up(error),
+        // The writer has ended at this error.
+        Err(earlier) => earlier,
+    })
 }
 
 fn create(
@@ -492,6 +502,51 @@ mod tests {
             writer.packet(&described, place, None, &[1, 2, 3, 4]).unwrap();
             assert_eq!(writer.finish(None).unwrap()[0].not_kept, lost, "{name}");
         }
+    }
+
+    #[test]
+    fn a_time_before_1970_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sigmf-meta");
+        let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), Existing::Refuse);
+        let place = SamplePlace { sample_index: 0, time_ns: -5, samples: 1 };
+        writer.packet(&stream(1e8), place, None, &[1, 2]).unwrap();
+        assert_eq!(writer.finish(None).unwrap()[0].not_kept, ["time"]);
+        assert_eq!(SigMfRecording::open(&path).unwrap().meta.captures[0].datetime, None);
+    }
+
+    #[test]
+    fn samples_before_a_refused_segment_are_in_the_file_and_the_rest_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sigmf-meta");
+        let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), Existing::Refuse);
+        let at = |sample_index| SamplePlace { sample_index, samples: 2, ..SamplePlace::default() };
+        writer.packet(&stream(1e8), at(0), None, &[1, 2, 3, 4]).unwrap();
+        writer.packet(&stream(1e8), at(2), None, &[5, 6, 7, 8]).unwrap();
+        let refused = writer.packet(&stream(1e13), at(4), None, &[9, 9, 9, 9]).unwrap_err().to_string();
+        assert!(refused.contains("frequency"), "{refused}");
+        let check = |writer: &StreamFileWriter| {
+            let report = writer.report();
+            assert_eq!((report.samples, report.missing, report.places, report.finished), (4, 2, 1, false));
+            assert_eq!(std::fs::read(folder.path().join("a.sigmf-data")).unwrap(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        };
+        check(&writer);
+        assert!(writer.finish(None).unwrap_err().to_string().contains("frequency"));
+        check(&writer);
+        assert_eq!(SigMfRecording::open(&path).unwrap().meta.captures.len(), 1);
+    }
+
+    #[test]
+    fn spoilt_metadata_leave_no_samples_for_a_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sigmf-meta");
+        let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), Existing::Refuse);
+        let place = SamplePlace { samples: 2, ..SamplePlace::default() };
+        writer.packet(&stream(1e8), place, None, &[1, 2, 3, 4]).unwrap();
+        std::fs::write(&path, "").unwrap();
+        assert!(writer.finish(None).is_err());
+        let report = writer.report();
+        assert_eq!((report.samples, report.missing, report.finished), (0, 2, false));
     }
 
     #[test]
