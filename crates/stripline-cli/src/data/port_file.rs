@@ -8,7 +8,7 @@ use stripline::payload::Scalar;
 use stripline::{Gap, StreamInfo};
 use stripline_components::formats::{
     Durability, Existing, FormatError, RECORDING_EXTENSION, RecordedPacket, RecordingCounts, RecordingInfo,
-    RecordingWriter, SamplePlace, SigMfRecording, StreamFileWriter, check_output,
+    RecordingWriter, SamplePlace, StreamFileWriter, check_output, check_sigmf_output,
 };
 use stripline_waveform::internal::FileIdentity;
 
@@ -44,6 +44,7 @@ impl PortFile {
                     return Err(unfit("this is a pipe or a device, and a recording needs a regular file"));
                 }
                 check_output(&path, existing)?;
+                check_sigmf_output(&path, existing)?;
                 if existing == Existing::Append && path.exists() {
                     check_continued(&path)?;
                 }
@@ -267,8 +268,7 @@ impl SigMfFile {
 /// Checks that a file can be continued, as far as that is possible before its first sample.
 fn check_continued(path: &Path) -> Result<(), FormatError> {
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some(META_EXTENSION) => SigMfRecording::open(path).map(drop),
-        Some(DATA_EXTENSION) => Ok(()),
+        Some(META_EXTENSION | DATA_EXTENSION) => Ok(()),
         _ => Err(FormatError::Recording {
             path: path.into(),
             problem: "a recording of packets cannot be continued".into(),
@@ -308,7 +308,7 @@ fn file_name(port: &str, extension: &str) -> String {
 mod tests {
     use stripline::GapReason;
     use stripline::payload::TypeName;
-    use stripline_components::formats::SampleFormat;
+    use stripline_components::formats::{SampleFormat, SigMfRecording};
 
     use super::*;
 

@@ -13,8 +13,8 @@ use stripline::{Error, Packet, Result};
 use super::line_file::{Destination, Unit};
 use super::output_file::{self, Target, TimedOutput};
 use crate::formats::{
-    FormatError, Kept, SampleFormat, SamplePlace, StepTracker, StreamFileWriter, header_ending, is_sigmf,
-    is_special, not_kept, of_ending, shown,
+    FormatError, Kept, SampleFormat, SamplePlace, StepTracker, StreamFileWriter, check_sigmf_output,
+    header_ending, is_sigmf, is_special, not_kept, of_ending, shown,
 };
 
 /// The choice of `format` that keeps the type of the input.
@@ -54,7 +54,8 @@ impl Component for FileSink {
             .validated(|properties| {
                 let Self { target, format } = Self::new(properties)?;
                 check_ending(&target.path, format)?;
-                files(&target.path).iter().try_for_each(|path| target.check(path))
+                files(&target.path).iter().try_for_each(|path| target.check(path))?;
+                check_sigmf_output(&target.path, target.existing).map_err(super::property_errors::file)
             })
             .facts(facts)
     }

@@ -11,7 +11,7 @@ use super::encoding::Encoding;
 use super::error::FormatError;
 use super::output::{Existing, OutputFile};
 use super::sample_format::{SampleFormat, is_clipped};
-use super::sigmf::{Sidecar, SigMfCapture, SigMfMeta, check_replaceable, is_sigmf};
+use super::sigmf::{Sidecar, SigMfCapture, SigMfMeta, check_sigmf_output, is_sigmf};
 
 /// A writer of samples of any type to a raw file, a SigMF recording, a pipe or device, or standard
 /// output (`-`).
@@ -122,9 +122,7 @@ impl IqFileWriter {
         }
         let (scalar, channels) = (meta.format, meta.channels as usize);
         let replaces = matches!(existing, Existing::Append | Existing::Replace);
-        if replaces {
-            check_replaceable(&meta_path)?;
-        }
+        check_sigmf_output(&meta_path, existing)?;
         let continues = existing == Existing::Append && meta_path.exists();
         if continues {
             Sidecar::continued(meta_path, &meta)?;

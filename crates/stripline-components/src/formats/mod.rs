@@ -70,7 +70,9 @@ pub use recording::{
 };
 pub use sample_format::{RawSample, SampleFormat};
 pub use segments::FilePlace;
-pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
+pub use sigmf::{
+    SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, check_sigmf_output, is_sigmf,
+};
 pub(crate) use steps::{FramePart, FrameSteps};
 pub use steps::{SamplePlace, StepTracker};
 pub use stream_writer::StreamFileWriter;

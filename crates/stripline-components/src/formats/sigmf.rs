@@ -19,7 +19,8 @@ mod archive;
 mod json;
 mod sidecar;
 
-pub(super) use sidecar::{Sidecar, check_replaceable};
+pub(super) use sidecar::Sidecar;
+pub use sidecar::check_sigmf_output;
 
 /// The longest metadata accepted, in bytes.
 pub const SIGMF_META_BYTES_MAX: u64 = 16 << 20;

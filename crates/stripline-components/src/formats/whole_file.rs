@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::output::folder;
 
 /// Replaces the regular file `before` by another file with the same owner and permissions. `None`:
-/// creates a file, if there is none. With `sync`, waits until its bytes are on the disk.
+/// creates a file, unless it exists. With `sync`, waits until the bytes are on the disk.
 pub(super) fn replace_file(
     path: &Path,
     before: Option<&Metadata>,

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
 use serde_json::Value;
 
-use super::super::output::folder;
+use super::super::output::{Existing, folder};
 use super::super::whole_file::{behind_links, replace_file};
-use super::{FormatError, SigMfCapture, SigMfMeta, json, read_text};
+use super::{FormatError, SigMfCapture, SigMfMeta, is_sigmf, json, read_text};
 
 /// The space that is reserved for metadata, in bytes.
 const RESERVE_BYTES: u64 = 64 << 10;
@@ -229,18 +229,42 @@ impl Sidecar {
     }
 }
 
-/// Checks that the metadata at this path can be replaced.
+/// Checks that a SigMF recording at the path of its metadata or its samples can be continued or
+/// replaced, as far as that is possible before the first sample. Other files are not checked.
 ///
 /// # Errors
-/// The path is no regular file.
-pub(in super::super) fn check_replaceable(path: &Path) -> Result<(), FormatError> {
+/// The metadata are no regular file, or are a hard link: the other name would lead to metadata that
+/// do not describe the samples. The metadata of a recording to be continued cannot be read, or name
+/// another data file.
+///
+/// ```
+/// use stripline_components::formats::{Existing, check_sigmf_output};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("samples.sigmf-meta");
+/// check_sigmf_output(&path, Existing::Append)?;
+/// std::fs::write(&path, "no metadata")?;
+/// assert!(check_sigmf_output(&path, Existing::Append).is_err());
+/// check_sigmf_output(&path, Existing::Replace)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn check_sigmf_output(path: &Path, existing: Existing) -> Result<(), FormatError> {
+    if !is_sigmf(path) || !matches!(existing, Existing::Append | Existing::Replace) {
+        return Ok(());
+    }
+    let path = path.with_extension("sigmf-meta");
+    let unfit = |problem: &str, remedy: &str| {
+        Err(FormatError::Recording { path: path.clone(), problem: problem.into(), remedy: remedy.into() })
+    };
     match path.metadata() {
-        Ok(about) if about.is_dir() => Err(FormatError::Directory { path: path.into() }),
-        Ok(about) if !about.is_file() => Err(FormatError::Recording {
-            path: path.into(),
-            problem: "this is a pipe or a device, and metadata need a regular file".into(),
-            remedy: "remove it, or name another file".into(),
-        }),
+        Ok(about) if about.is_dir() => Err(FormatError::Directory { path }),
+        Ok(about) if !about.is_file() => {
+            unfit("this is a pipe or a device, and metadata need a regular file", "remove it")
+        }
+        Ok(about) if about.nlink() > 1 => {
+            unfit("the metadata have another name (a hard link)", "set `existing` to number")
+        }
+        Ok(_) if existing == Existing::Append => read(&path).map(drop),
         _ => Ok(()),
     }
 }
@@ -313,7 +337,7 @@ mod tests {
 
     use super::super::SigMfRecording;
     use super::*;
-    use crate::formats::{Existing, IqFileWriter, SampleFormat};
+    use crate::formats::{IqFileWriter, SampleFormat};
 
     const FORMAT: SampleFormat = SampleFormat::Cu8;
 
@@ -382,6 +406,14 @@ mod tests {
         for existing in [Existing::Append, Existing::Replace] {
             let refused = record(&meta, existing, &[1e6]).unwrap_err().to_string();
             assert!(refused.contains("x.sigmf-meta: this is a pipe or a device"), "{refused}");
+        }
+        fs::remove_file(&meta).unwrap();
+        fs::write(&meta, SigMfMeta::new(FORMAT).to_json(&meta).unwrap()).unwrap();
+        fs::hard_link(&meta, meta.with_extension("other")).unwrap();
+        for existing in [Existing::Append, Existing::Replace] {
+            let refused = record(&meta, existing, &[1e6]).unwrap_err().to_string();
+            assert!(refused.contains("x.sigmf-meta: the metadata have another name"), "{refused}");
+            assert_eq!(check_sigmf_output(&data, existing).unwrap_err().to_string(), refused);
         }
         assert_eq!(fs::read(&data).unwrap(), b"kept");
     }
@@ -495,6 +527,7 @@ mod tests {
         let before = fs::read(&meta).unwrap();
         let refused = record(&meta, Existing::Append, &[2e6]).unwrap_err().to_string();
         assert!(refused.contains("other.bin") && refused.contains("set `existing` to number"), "{refused}");
+        assert_eq!(check_sigmf_output(&meta, Existing::Append).unwrap_err().to_string(), refused);
         assert_eq!((fs::read(&meta).unwrap(), fs::read(&data).unwrap()), (before, vec![1, 2, 3, 4]));
         edit(&meta, |json| json["global"]["core:dataset"] = "x.sigmf-data".into());
         record(&meta, Existing::Append, &[2e6]).unwrap().finish().unwrap();
