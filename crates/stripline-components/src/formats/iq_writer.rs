@@ -382,6 +382,8 @@ impl IqFileWriter {
     /// # Errors
     /// Writing fails.
     pub fn complete(&mut self) -> Result<(), FormatError> {
+        // The samples are kept even if another program has spoilt the metadata.
+        self.flush()?;
         self.output.forget_names();
         if let Some(sidecar) = &mut self.sigmf {
             sidecar.check_changes();
