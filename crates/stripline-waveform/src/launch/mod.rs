@@ -213,7 +213,8 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
 
 /// Runs a waveform and blocks until it has ended. The waveform ends when all components have ended,
 /// when one has failed, when the duration is over, or on SIGINT, SIGTERM or SIGHUP. A SIGINT
-/// while it stops ends it at once. Afterwards no process, socket, shared memory or file of the run is left.
+/// while it stops ends it at once. Afterwards no process, socket, shared memory or file of the run
+/// is left.
 ///
 /// # Errors
 /// When the system lacks a resource for the run. If the waveform starts and then fails, the result
