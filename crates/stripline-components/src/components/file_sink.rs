@@ -145,14 +145,13 @@ impl FileSink {
         let files = ports.files();
         let writer =
             StreamFileWriter::new(&target.path, received, scalar, target.existing).durable(target.durability);
-        let mut output = NumbersOutput { writer, target, files, problem: None, reported: None };
+        let (problem, completed, reported) = (None, 0, None);
+        let mut output = NumbersOutput { writer, target, files, problem, completed, reported };
         let received = output_file::receive(&mut input, &mut output, |output, packet| {
             let place = place(packet, packet.samples() as u64);
             let written = output.writer.packet(packet.stream(), place, packet.gap(), packet);
-            if written.map_err(|error| output.failed(error))? {
-                output.writer.complete().last().cloned().into_iter().for_each(|it| output.files.report(it));
-                output.reported = None;
-            }
+            output.report_complete();
+            written.map_err(|error| output.failed(error))?;
             // After a kill, the last report is at most this old.
             if output.reported.is_none_or(|at| at.elapsed() >= REPORT_TIME) {
                 output.report();
@@ -177,6 +176,8 @@ struct NumbersOutput {
     files: FileLog,
     /// The reason why the file ended early; `None` if it did not, or if the component fails.
     problem: Option<String>,
+    /// The number of completed files that were reported.
+    completed: usize,
     /// The time of the last report.
     reported: Option<Instant>,
 }
@@ -184,6 +185,16 @@ struct NumbersOutput {
 impl NumbersOutput {
     fn failed(&mut self, error: FormatError) -> Error {
         self.target.failed(error, &mut self.problem)
+    }
+
+    /// Reports the files that were completed because the stream goes on in another one.
+    fn report_complete(&mut self) {
+        let complete = self.writer.complete();
+        for report in &complete[self.completed..] {
+            self.files.report(report.clone());
+            self.reported = None;
+        }
+        self.completed = complete.len();
     }
 
     fn report(&self) {

@@ -61,6 +61,8 @@ pub struct StreamFileWriter {
     steps: FrameSteps<u8>,
     /// The number of samples in the previous file, plus the samples of all packets.
     given: u64,
+    /// Whether the last file could not be created.
+    is_over: bool,
     /// The rate of all channels together and the number of channels, for the open file.
     kind: (Option<f64>, usize),
     not_kept: Vec<String>,
@@ -81,6 +83,7 @@ impl StreamFileWriter {
             writer: None,
             steps: FrameSteps::new(1, received.size()),
             given: 0,
+            is_over: false,
             kind: (None, 1),
             not_kept: Vec::new(),
             timer: PassTimer::new(Durability::End),
@@ -119,15 +122,6 @@ impl StreamFileWriter {
         let is_other = has_meta && kind != self.kind;
         if is_other && self.writer.is_some() {
             self.end_file(None)?;
-            if self.complete.len() >= FILES_MAX {
-                return Err(FormatError::Recording {
-                    path: self.path.clone(),
-                    problem: format!(
-                        "the rate of the stream has changed {FILES_MAX} times, each in its own file"
-                    ),
-                    remedy: "record it without SigMF".into(),
-                });
-            }
             self.existing = Existing::Number;
         }
         if is_other {
@@ -136,9 +130,7 @@ impl StreamFileWriter {
         }
         let is_new = self.writer.is_none();
         if is_new {
-            // A pipe may never get a reader: the samples of this packet then count as lost.
-            let created = create(&self.path, self.scalar, stream, self.existing);
-            let writer = created.inspect_err(|_| self.given = place.samples)?;
+            let writer = self.create(stream).inspect_err(|_| self.not_created(stream, place, gap))?;
             self.given = writer.samples();
             let before = writer.index_before().unwrap_or(place.sample_index);
             self.steps.skipped(place.sample_index.saturating_sub(before));
@@ -228,8 +220,11 @@ impl StreamFileWriter {
         self.writer.as_ref().map_or(last, IqFileWriter::named_path)
     }
 
-    /// Returns the state of the open file, as a reader would find it.
+    /// Returns the state of the open file, or else of the last one, as a reader would find it.
     pub fn report(&self) -> FileReport {
+        if let (None, Some(last)) = (&self.writer, self.complete.last()) {
+            return last.clone();
+        }
         // A reader finds nothing if the file was removed or replaced.
         let writer = self.writer.as_ref().filter(|writer| writer.is_in_place());
         let samples = writer.map_or(0, IqFileWriter::samples_found);
@@ -270,7 +265,7 @@ impl StreamFileWriter {
     /// Returns the sums over all files, as a reader would find them, with the path of the last
     /// file.
     pub fn total(&self) -> FileReport {
-        let open = self.writer.is_some().then(|| self.report());
+        let open = (self.writer.is_some() || self.complete.is_empty()).then(|| self.report());
         let mut total = FileReport::new(self.path().to_string_lossy());
         for report in self.complete.iter().chain(&open) {
             total = FileReport {
@@ -292,17 +287,53 @@ impl StreamFileWriter {
     }
 
     /// Completes the file, with the gap after the last packet. Returns the reports of all files. If
-    /// there was no packet, there is one empty file.
+    /// there was no packet, there is one empty file. A file that could not be created for a packet
+    /// is not tried again.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn finish(&mut self, gap: Option<&Gap>) -> Result<&[FileReport], FormatError> {
-        if self.writer.is_none() {
-            let stream = self.continued();
-            self.writer = Some(create(&self.path, self.scalar, &stream, self.existing)?);
+        if self.writer.is_none() && !self.is_over {
+            self.writer = Some(self.create(&self.continued())?);
         }
         self.end_file(gap)?;
         Ok(&self.complete)
+    }
+
+    fn create(&self, stream: &StreamInfo) -> Result<IqFileWriter, FormatError> {
+        if !is_sigmf(&self.path) {
+            return IqFileWriter::open(&self.path, self.scalar, self.existing);
+        }
+        if self.complete.len() >= FILES_MAX {
+            return Err(FormatError::Recording {
+                path: self.path.clone(),
+                problem: format!(
+                    "the rate of the stream has changed {FILES_MAX} times, each in its own file"
+                ),
+                remedy: "record it without SigMF".into(),
+            });
+        }
+        let channels = stream.channels.len().max(1);
+        let meta = SigMfMeta {
+            sample_rate_hz: stream.sample_rate_hz.map(|rate| rate / channels as f64),
+            channels: u32::try_from(channels).unwrap_or(u32::MAX),
+            recorder: Some("Stripline".into()),
+            ..SigMfMeta::new(self.scalar)
+        };
+        IqFileWriter::open_sigmf(&self.path, meta, self.existing)
+    }
+
+    /// Counts a packet and the gap before it as missing, because their file cannot be created. A
+    /// pipe may never get a reader, for example.
+    fn not_created(&mut self, stream: &Arc<StreamInfo>, place: SamplePlace, gap: Option<&Gap>) {
+        self.steps.push(stream, place, gap, &[]);
+        self.given = self.steps.missing().saturating_add(place.samples);
+        self.steps = self.steps.next_file(1);
+        self.is_over = true;
+        if let Some(last) = self.complete.last_mut() {
+            last.missing = last.missing.saturating_add(self.given);
+            last.places += 1;
+        }
     }
 
     /// Returns the description of a recording to be continued without a packet; otherwise an empty
@@ -372,25 +403,6 @@ fn begin_capture(writer: &mut IqFileWriter, capture: SigMfCapture) -> Result<(),
         // The writer has ended at this error.
         Err(earlier) => earlier,
     })
-}
-
-fn create(
-    path: &Path,
-    scalar: Scalar,
-    stream: &StreamInfo,
-    existing: Existing,
-) -> Result<IqFileWriter, FormatError> {
-    if !is_sigmf(path) {
-        return IqFileWriter::open(path, scalar, existing);
-    }
-    let channels = stream.channels.len().max(1);
-    let meta = SigMfMeta {
-        sample_rate_hz: stream.sample_rate_hz.map(|rate| rate / channels as f64),
-        channels: u32::try_from(channels).unwrap_or(u32::MAX),
-        recorder: Some("Stripline".into()),
-        ..SigMfMeta::new(scalar)
-    };
-    IqFileWriter::open_sigmf(path, meta, existing)
 }
 
 #[cfg(test)]
@@ -534,6 +546,46 @@ mod tests {
         assert!(writer.finish(None).unwrap_err().to_string().contains("frequency"));
         check(&writer);
         assert_eq!(SigMfRecording::open(&path).unwrap().meta.captures.len(), 1);
+    }
+
+    #[test]
+    fn a_packet_whose_file_cannot_be_created_is_missing_and_no_earlier_one_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("n".repeat(244)).with_extension("sigmf-meta");
+        let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), Existing::Refuse);
+        let at = |sample_index| SamplePlace { sample_index, samples: 2, ..SamplePlace::default() };
+        writer.packet(&stream(1e8), at(0), None, &[1, 2, 3, 4]).unwrap();
+        let other = Arc::new(StreamInfo { sample_rate_hz: Some(2e6), ..(*stream(1e8)).clone() });
+        let refused = writer.packet(&other, at(5), None, &[5, 6, 7, 8]).unwrap_err().to_string();
+        assert!(refused.contains("the name is too long"), "{refused}");
+        writer.finish(None).unwrap();
+        for report in [writer.report(), writer.total(), writer.complete()[0].clone()] {
+            assert_eq!((report.samples, report.missing, report.places), (2, 3 + 2, 1), "{report:?}");
+            assert_eq!(Path::new(&report.path), path);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_first_packet_whose_file_cannot_be_created_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sigmf-meta");
+        let gap = Gap { first: 1, packets: 2, samples: 57, reason: GapReason::Overflow };
+        let place = SamplePlace { samples: 2, ..SamplePlace::default() };
+        let mut first = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), Existing::Refuse);
+        first.packet(&stream(1e8), place, None, &[1, 2, 3, 4]).unwrap();
+        first.finish(None).unwrap();
+        for (existing, rate) in [(Existing::Append, 2e6), (Existing::Refuse, 1e6)] {
+            let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), existing);
+            let other = Arc::new(StreamInfo::new("iq").sample_rate_hz(rate));
+            writer.packet(&other, place, Some(&gap), &[1, 2, 3, 4]).unwrap_err();
+            // The file is not tried again, as that of a stream without a packet.
+            assert!(writer.finish(None).unwrap().is_empty());
+            for report in [writer.report(), writer.total()] {
+                assert_eq!((report.samples, report.missing, report.places), (0, 57 + 2, 1), "{existing:?}");
+                assert_eq!((report.found, report.finished), (None, false));
+            }
+        }
     }
 
     #[test]

@@ -97,12 +97,14 @@ pub fn a_rate_that_wav_cannot_have_is_an_error() {
 }
 
 pub fn a_packet_without_a_file_is_counted() {
-    let bench = Bench::new();
-    let name = format!("{}.wav", "n".repeat(251));
-    let entries = [Stream(mono()), Packet(0, 11), Stream(mono().sample_rate_hz(9e3)), Packet(11, 10)];
-    let outcome = job(&bench, &entries, "wav-sink", &path(&bench, &name)).run();
-    assert_eq!(counts(outcome.report()), [(11, 10, 1)]);
-    outcome.failed(&["the name is too long: name a file of at most"]);
+    for (sink, ending) in [("wav-sink", ".wav"), ("file-sink", ".sigmf-meta")] {
+        let bench = Bench::new();
+        let name = "n".repeat(255 - ending.len()) + ending;
+        let entries = [Stream(mono()), Packet(0, 11), Stream(mono().sample_rate_hz(9e3)), Packet(11, 10)];
+        let outcome = job(&bench, &entries, sink, &path(&bench, &name)).run();
+        assert_eq!(counts(outcome.report()), [(11, 10, 1)], "{sink}");
+        outcome.failed(&["the name is too long: name a file of at most"]);
+    }
 }
 
 pub fn rows_that_are_not_drawn_are_counted() {
