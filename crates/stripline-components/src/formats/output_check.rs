@@ -1,10 +1,12 @@
 //! The checks of files before they are opened for writing.
 
-use std::fs::OpenOptions;
+use std::fs::{Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Access, access};
+use rustix::process::geteuid;
 
 use super::error::FormatError;
 use super::output::{Existing, NUMBER_MAX, folder, is_special, numbered};
@@ -88,6 +90,25 @@ fn check_folder(path: &Path) -> Result<(), FormatError> {
         let text = format!("cannot create a file in the folder {}, {error}", folder.display());
         problem(text, "name a folder that you may write to")
     })
+}
+
+/// Checks that a file that exists can be replaced by another one in its folder.
+pub(super) fn check_replaced(path: &Path) -> Result<(), FormatError> {
+    check_folder(path)?;
+    let user = geteuid().as_raw();
+    match (folder(path).metadata(), path.metadata()) {
+        (Ok(folder), Ok(file)) if is_kept(&folder, &file, user) => Err(FormatError::Recording {
+            path: path.into(),
+            problem: "in this folder, only the owner of the file may replace it (sticky bit)".into(),
+            remedy: "set `existing` to number".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a sticky folder keeps this user from replacing a file.
+fn is_kept(folder: &Metadata, file: &Metadata, user: u32) -> bool {
+    folder.mode() & 0o1000 != 0 && ![0, folder.uid(), file.uid()].contains(&user)
 }
 
 /// Checks that a name is neither too long nor the name of a folder.
@@ -193,6 +214,22 @@ mod tests {
         assert_eq!(refused.is_err(), File::create(&path).is_err(), "{refused:?}");
         if let Err(message) = refused {
             assert!(message.contains("cannot create a file in the folder"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_sticky_folder_keeps_the_files_of_others() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "").unwrap();
+        for (mode, keeps) in [(0o777, false), (0o1777, true)] {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            let (about, file) = (folder.path().metadata().unwrap(), path.metadata().unwrap());
+            assert_eq!(is_kept(&about, &file, file.uid() + 1), keeps, "{mode:o}");
+            assert!(!is_kept(&about, &file, file.uid()) && !is_kept(&about, &file, 0));
+            check_replaced(&path).unwrap();
         }
     }
 

@@ -9,6 +9,7 @@ use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
 use serde_json::Value;
 
 use super::super::output::{Existing, folder};
+use super::super::output_check::check_replaced;
 use super::super::whole_file::{behind_links, replace_file};
 use super::{FormatError, SigMfCapture, SigMfMeta, is_sigmf, json, read_text};
 
@@ -234,8 +235,8 @@ impl Sidecar {
 ///
 /// # Errors
 /// The metadata are no regular file, or are a hard link: the other name would lead to metadata that
-/// do not describe the samples. The metadata of a recording to be continued cannot be read, or name
-/// another data file.
+/// do not describe the samples. The folder takes no other metadata. The metadata of a recording to
+/// be continued cannot be read, or name another data file.
 ///
 /// ```
 /// use stripline_components::formats::{Existing, check_sigmf_output};
@@ -264,8 +265,12 @@ pub fn check_sigmf_output(path: &Path, existing: Existing) -> Result<(), FormatE
         Ok(about) if about.nlink() > 1 => {
             unfit("the metadata have another name (a hard link)", "set `existing` to number")
         }
-        Ok(_) if existing == Existing::Append => read(&path).map(drop),
-        _ => Ok(()),
+        // The metadata are replaced, and not written in place.
+        Ok(_) => check_replaced(&behind_links(&path)).and_then(|()| match existing {
+            Existing::Append => read(&path).map(drop),
+            _ => Ok(()),
+        }),
+        Err(_) => Ok(()),
     }
 }
 
@@ -416,6 +421,23 @@ mod tests {
             assert_eq!(check_sigmf_output(&data, existing).unwrap_err().to_string(), refused);
         }
         assert_eq!(fs::read(&data).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_metadata_leaves_the_samples_as_they_are() {
+        let (folder, meta, data) = folder_and_paths();
+        record(&meta, Existing::Refuse, &[1e6]).unwrap().finish().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
+        for existing in [Existing::Replace, Existing::Append] {
+            let refused = check_sigmf_output(&meta, existing).map_err(|error| error.to_string());
+            // An administrator may write there anyway.
+            assert_eq!(refused.is_err(), File::create(folder.path().join("new")).is_err(), "{refused:?}");
+            if let Err(refused) = refused {
+                assert_eq!(record(&meta, existing, &[2e6]).unwrap_err().to_string(), refused);
+                assert_eq!(fs::read(&data).unwrap(), [1, 2, 3, 4]);
+            }
+        }
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     #[test]
