@@ -128,7 +128,9 @@ impl IqFileWriter {
             Sidecar::continued(meta_path, &meta)?;
         }
         let beside = |data: &Path| Some(data.with_extension("sigmf-meta"));
-        let output = OutputFile::open_beside(&with(".sigmf-data"), existing, beside)?;
+        let data_path = with(".sigmf-data");
+        let is_new = !replaces || data_path.symlink_metadata().is_err();
+        let output = OutputFile::open_beside(&data_path, existing, beside)?;
         let meta_path = output.path.with_extension("sigmf-meta");
         // An earlier writer may have completed the metadata before the file was locked.
         let mut sidecar = match continues {
@@ -149,7 +151,7 @@ impl IqFileWriter {
         // Write the metadata at once, so that an interrupted recording can be read.
         if let Err(error) = sidecar.write(true) {
             // An empty file of samples would refuse the next recording.
-            if !replaces && writer.output.is_regular && writer.output.is_in_place() {
+            if is_new && writer.output.is_regular && writer.output.is_in_place() {
                 let _ = fs::remove_file(&writer.output.path);
             }
             return Err(error);

@@ -441,6 +441,14 @@ mod tests {
     }
 
     #[test]
+    fn metadata_that_cannot_be_written_leave_no_samples_alone() {
+        let (_folder, meta, data) = folder_and_paths();
+        symlink("none/x.sigmf-meta", &meta).unwrap();
+        let failed = record(&meta, Existing::Replace, &[1e6]).unwrap_err().to_string();
+        assert!(failed.contains("x.sigmf-meta: cannot write") && !data.exists(), "{failed}");
+    }
+
+    #[test]
     fn a_recording_that_takes_the_name_of_a_moved_one_stays() {
         for drops in [false, true] {
             let (folder, meta, data) = folder_and_paths();
