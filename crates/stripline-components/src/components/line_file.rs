@@ -144,7 +144,7 @@ impl Destination {
         let file = match LineFile::open(target, unit) {
             Ok(file) => Some(file),
             Err(error) if is_untaken(&error) => None,
-            Err(error) => return Err(ended(error)),
+            Err(error) => return Err(not_opened(error, target, files)),
         };
         let path = file.as_ref().map_or(&target.path, |file| &file.output.path).clone();
         let found = file.as_ref().and_then(|file| file.output.found.clone());
@@ -236,6 +236,16 @@ impl TimedOutput for Destination {
     }
 }
 
+/// Returns the error for the component, and reports the reason if the component ends in order.
+fn not_opened(error: FormatError, target: &Target, files: &FileLog) -> Error {
+    let mut problem = None;
+    let error = target.failed(error, &mut problem);
+    if problem.is_some() {
+        files.report(FileReport { problem, ..FileReport::new(target.path.to_string_lossy()) });
+    }
+    error
+}
+
 /// Returns whether the run ends before the other end of a pipe has taken everything.
 fn is_untaken(error: &FormatError) -> bool {
     let (FormatError::Open { source, .. } | FormatError::Write { source, .. }) = error else { return false };
@@ -318,6 +328,17 @@ mod tests {
         assert_eq!((destination.bytes_found(), destination.report().lines_missing), (100, 0));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(destination.bytes_found(), 0);
+    }
+
+    #[test]
+    fn a_disk_without_room_for_a_new_file_ends_the_sink_in_order_if_asked_to() {
+        let full = |path: &Path| FormatError::open(path, "create", ErrorKind::StorageFull.into());
+        for ends_alone in [false, true] {
+            let (path, files) = (Path::new("lines"), FileLog::default());
+            let target = Target { ends_alone, ..target(path, Existing::Refuse) };
+            let error = not_opened(full(path), &target, &files);
+            assert_eq!(matches!(error, Error::Stopped), ends_alone, "{error}");
+        }
     }
 
     #[test]
