@@ -236,7 +236,7 @@ impl Sidecar {
 /// # Errors
 /// The metadata are no regular file, or are a hard link: the other name would lead to metadata that
 /// do not describe the samples. The folder takes no other metadata. The metadata of a recording to
-/// be continued cannot be read, or name another data file.
+/// be continued are missing beside samples, cannot be read, or name another data file.
 ///
 /// ```
 /// use stripline_components::formats::{Existing, check_sigmf_output};
@@ -270,8 +270,16 @@ pub fn check_sigmf_output(path: &Path, existing: Existing) -> Result<(), FormatE
             Existing::Append => read(&path).map(drop),
             _ => Ok(()),
         }),
+        // The samples may be of any type and rate.
+        Err(_) if existing == Existing::Append && has_bytes(&path.with_extension("sigmf-data")) => {
+            unfit("the metadata of the samples are missing", "restore them, or set `existing` to number")
+        }
         Err(_) => Ok(()),
     }
+}
+
+fn has_bytes(path: &Path) -> bool {
+    path.metadata().is_ok_and(|about| about.is_file() && about.len() > 0)
 }
 
 /// Reads metadata beside a data file of the usual name. Returns them with keys of other programs,
@@ -438,6 +446,20 @@ mod tests {
             }
         }
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn samples_without_metadata_are_not_continued() {
+        let (_folder, meta, data) = folder_and_paths();
+        fs::write(&data, "text").unwrap();
+        let refused = record(&meta, Existing::Append, &[1e6]).unwrap_err().to_string();
+        assert!(refused.contains("are missing: restore them, or set `existing`"), "{refused}");
+        assert_eq!(check_sigmf_output(&data, Existing::Append).unwrap_err().to_string(), refused);
+        assert_eq!(fs::read(&data).unwrap(), b"text");
+        // A writer that was killed early leaves an empty file.
+        fs::write(&data, "").unwrap();
+        record(&meta, Existing::Append, &[1e6]).unwrap().finish().unwrap();
+        assert_eq!(segments(&meta), [(0, Some(1e6))]);
     }
 
     #[test]
