@@ -41,8 +41,8 @@ pub(super) struct LineFile {
     written: u64,
     timer: PassTimer,
     unit: Unit,
-    /// Whether a write has failed.
-    is_cut: bool,
+    /// Whether a write or a wait for the disk has failed.
+    is_failed: bool,
 }
 
 impl LineFile {
@@ -61,8 +61,8 @@ impl LineFile {
             let cut = output.cut(output.length);
             cut.map_err(|source| FormatError::open(&output.path, "create", source))?;
         }
-        let (written, timer, is_cut) = (0, PassTimer::new(target.durability), false);
-        let mut opened = Self { output, written, timer, unit, is_cut };
+        let (written, timer, is_failed) = (0, PassTimer::new(target.durability), false);
+        let mut opened = Self { output, written, timer, unit, is_failed };
         let mut last = [b'\n'];
         if unit == Unit::Line && target.existing == Existing::Append && length > 0 {
             let read = opened.output.file.file().read_exact_at(&mut last, length - 1);
@@ -80,7 +80,7 @@ impl LineFile {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FormatError> {
         let before = self.written;
         if let Err(error) = self.output.write_all(bytes, &mut self.written) {
-            self.is_cut = true;
+            self.is_failed = true;
             if self.output.is_regular {
                 let taken = usize::try_from(self.written - before).unwrap_or(bytes.len());
                 let whole = self.unit.whole(before, bytes, taken);
@@ -101,7 +101,11 @@ impl LineFile {
     }
 
     fn sync(&mut self) -> Result<(), FormatError> {
-        self.output.sync().map_err(|source| self.failed(source))?;
+        if let Err(source) = self.output.sync() {
+            // The system may return such an error only once.
+            self.is_failed = true;
+            return Err(self.failed(source));
+        }
         self.timer.passed();
         Ok(())
     }
@@ -212,10 +216,10 @@ impl Destination {
     /// Completes the file. Returns the reason why it ended early, if the component does not fail.
     fn complete(mut self) -> Result<Option<String>> {
         let Some(file) = self.file else { return Err(Error::Stopped) };
-        let is_cut = file.is_cut;
+        let is_failed = file.is_failed;
         match file.finish() {
-            // The error of this write has already ended the component.
-            _ if is_cut => self.problem.map_or(Err(Error::Stopped), |problem| Ok(Some(problem))),
+            // This error has already ended the component.
+            _ if is_failed => self.problem.map_or(Err(Error::Stopped), |problem| Ok(Some(problem))),
             Err(error) if self.problem.is_none() => match self.target.failed(error, &mut self.problem) {
                 Error::Stopped if self.problem.is_some() => Ok(self.problem),
                 error => Err(error),
@@ -328,6 +332,20 @@ mod tests {
         assert_eq!((destination.bytes_found(), destination.report().lines_missing), (100, 0));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(destination.bytes_found(), 0);
+    }
+
+    #[test]
+    fn a_wait_for_the_disk_that_has_failed_once_leaves_no_finished_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lines");
+        let mut destination =
+            Destination::open(&target(&path, Existing::Refuse), Unit::Line, &FileLog::default()).unwrap();
+        destination.write(b"one\n").unwrap();
+        let set_len = |bytes| File::options().write(true).open(&path).unwrap().set_len(bytes).unwrap();
+        set_len(2);
+        destination.file.as_mut().unwrap().sync().unwrap_err();
+        set_len(4);
+        assert!(destination.complete().is_err());
     }
 
     #[test]
