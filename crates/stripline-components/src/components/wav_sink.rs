@@ -223,7 +223,7 @@ impl AudioFile {
     fn report(&self, finished: bool) -> FileReport {
         // Count the samples that did not fit on the disk, or that another program has removed.
         let samples = self.writer.samples_found();
-        let lost = self.given.saturating_sub(samples);
+        let lost = if self.writer.is_failed() { self.given.saturating_sub(samples) } else { 0 };
         FileReport {
             samples,
             clipped: self.writer.clipped(),

@@ -159,12 +159,15 @@ impl WavFileWriter {
         self.output.found.as_deref()
     }
 
-    /// Returns the number of samples that a reader finds in the file, once all given samples are
-    /// written.
+    /// Returns whether writing has failed: later samples are not in the file.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.is_failed
+    }
+
+    /// Returns the number of samples that a reader finds in the file now: as many as its header
+    /// counts.
     pub(crate) fn samples_found(&self) -> u64 {
-        // After a failure, the header may count fewer samples than were written.
-        let audio = if self.is_failed { self.stated } else { self.written };
-        let own = header(&self.settings, audio);
+        let own = header(&self.settings, self.stated);
         if self.is_failed && self.output.is_regular {
             let mut head = own.clone();
             let read = File::open(self.path()).and_then(|file| file.read_exact_at(&mut head, 0));
@@ -174,9 +177,8 @@ impl WavFileWriter {
             }
         }
         let head = own.len() as u64;
-        let found = self.output.readable(head + audio).saturating_sub(head);
-        let waiting = if found == self.written { self.buffer.len() as u64 } else { 0 };
-        (found + waiting) / self.settings.encoding.bytes()
+        let found = self.output.readable(head + self.stated).saturating_sub(head);
+        found / self.settings.encoding.bytes()
     }
 
     /// Returns the number of frames (samples of each channel) written.
@@ -595,6 +597,20 @@ mod tests {
         assert!(!has_chunks_behind(&long));
         long[20] += 10;
         assert!(has_chunks_behind(&long));
+    }
+
+    #[test]
+    fn samples_that_the_header_does_not_count_are_not_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.wav");
+        let mut writer = WavFileWriter::create(&path, &WavSettings::default()).unwrap();
+        for (samples, found) in [(20, 0), (200_000, 200_020), (5, 200_020)] {
+            writer.write(&vec![0.25; samples]).unwrap();
+            assert_eq!(writer.samples_found(), found);
+            assert_eq!(hound::WavReader::open(&path).unwrap().duration(), found as u32);
+        }
+        writer.complete().unwrap();
+        assert_eq!(writer.samples_found(), 200_025);
     }
 
     #[test]
