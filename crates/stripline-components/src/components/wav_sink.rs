@@ -116,7 +116,7 @@ impl WavSink {
                 time_ns: packet.time_ns(),
                 samples: packet.len() as u64,
             };
-            let FramePart { begins, items, .. } =
+            let FramePart { differs, items, .. } =
                 file.steps.push(packet.stream(), place, packet.gap(), packet);
             file.given += items.len() as u64;
             let written = if self.gain == 1.0 {
@@ -126,7 +126,7 @@ impl WavSink {
                 scaled.extend(items.iter().map(|sample| sample * self.gain));
                 file.writer.write(&scaled)
             };
-            if begins {
+            if differs {
                 file.keys(packet.stream(), packet.time_ns());
                 files.report(file.report(false));
             }

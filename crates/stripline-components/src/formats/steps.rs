@@ -121,6 +121,8 @@ pub(crate) struct FrameSteps<T> {
     width: u64,
     frames: Frames<T>,
     steps: StepTracker,
+    /// The description of the last packet, and of the first one of its segment.
+    described: Option<Arc<StreamInfo>>,
     stream: Option<Arc<StreamInfo>>,
     /// The index after the last packet.
     next_index: u64,
@@ -137,6 +139,8 @@ pub(crate) struct FrameSteps<T> {
 pub(crate) struct FramePart<'a, T> {
     /// Whether the frames begin a segment.
     pub(crate) begins: bool,
+    /// Whether the packet begins a segment or has another description than the previous one.
+    pub(crate) differs: bool,
     pub(crate) place: SamplePlace,
     pub(crate) items: &'a [T],
 }
@@ -148,6 +152,7 @@ impl<T: Copy> FrameSteps<T> {
             width: width as u64,
             frames: Frames::new(channels * width),
             steps: StepTracker::default(),
+            described: None,
             stream: None,
             next_index: 0,
             begun: (0, 0),
@@ -174,7 +179,12 @@ impl<T: Copy> FrameSteps<T> {
         gap: Option<&Gap>,
         items: &'a [T],
     ) -> FramePart<'a, T> {
-        let is_same = self.stream.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream) || last == stream);
+        let is_equal = |last: &Arc<StreamInfo>| Arc::ptr_eq(last, stream) || last == stream;
+        let mut differs = !self.described.as_ref().is_some_and(is_equal);
+        let is_same = self.stream.as_ref().is_some_and(|last| !differs || is_alike(last, stream));
+        if differs {
+            self.described = Some(Arc::clone(stream));
+        }
         // A retuned stream has the same name and continues to count the samples.
         let counts_on = self.stream.as_ref().is_some_and(|last| last.id == stream.id);
         let index = place.sample_index;
@@ -192,6 +202,7 @@ impl<T: Copy> FrameSteps<T> {
         if !is_same {
             self.stream = Some(Arc::clone(stream));
         }
+        let stream = self.stream.as_ref().unwrap_or(stream);
         self.next_index = index.saturating_add(place.samples);
         // Count items from a frame near the packet: the index in items might overflow.
         let channels = self.frames.channels() as u64 / self.width;
@@ -209,7 +220,7 @@ impl<T: Copy> FrameSteps<T> {
             self.begun = (index, place.time_ns);
         }
         if items.is_empty() {
-            return FramePart { begins: false, place, items };
+            return FramePart { begins: false, differs, place, items };
         }
         place.sample_index = index.wrapping_sub(near).wrapping_add(start / self.width);
         place.samples = items.len() as u64 / self.width;
@@ -222,7 +233,8 @@ impl<T: Copy> FrameSteps<T> {
             place.time_ns = after.map_or(0, |after| place.time_ns.saturating_add(after));
         }
         let begins = self.steps.packet(stream, place, None);
-        FramePart { begins, place, items }
+        differs |= begins;
+        FramePart { begins, differs, place, items }
     }
 
     /// Makes the next packet begin a segment, like the first packet of another sender.
@@ -263,6 +275,13 @@ impl<T: Copy> FrameSteps<T> {
     pub(crate) fn places(&self) -> u64 {
         self.places
     }
+}
+
+/// Returns whether a segment can have samples of both streams: no other part of a description is
+/// written for each segment.
+fn is_alike(one: &StreamInfo, other: &StreamInfo) -> bool {
+    let parts = |stream: &StreamInfo| (stream.sample_rate_hz, stream.center_frequency_hz);
+    (&one.id, parts(one), &one.channels) == (&other.id, parts(other), &other.channels)
 }
 
 #[cfg(test)]
@@ -357,6 +376,24 @@ mod tests {
             let part = frames.push(&stream(1e8), place, None, &items).place;
             assert_eq!((part.sample_index, part.samples), (whole_from, whole));
         }
+    }
+
+    #[test]
+    fn other_keywords_begin_no_segment_and_split_no_frame() {
+        let (plain, mut frames) = (stream(1e8), FrameSteps::new(2, 1));
+        let tagged = Arc::new((*plain).clone().keyword("tag", 1));
+        let parts = [(&plain, 3, 2), (&tagged, 3, 4), (&tagged, 2, 2), (&stream(2e8), 2, 2)];
+        let mut sample_index = 0;
+        let mut found = Vec::new();
+        for (stream, samples, whole) in parts {
+            let place = SamplePlace { sample_index, time_ns: 0, samples };
+            let part = frames.push(stream, place, None, &[0u8; 3][..samples as usize]);
+            assert_eq!(part.items.len(), whole);
+            found.push((part.begins, part.differs));
+            sample_index += samples;
+        }
+        assert_eq!(found, [(true, true), (false, true), (false, false), (true, true)]);
+        assert_eq!((frames.missing(), frames.places()), (0, 0));
     }
 
     #[test]

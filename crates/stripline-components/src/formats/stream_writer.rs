@@ -141,12 +141,14 @@ impl StreamFileWriter {
             unreachable!("it is there")
         };
         let part = steps.push(stream, place, gap, bytes);
-        if part.begins {
+        if part.differs {
             for key in not_kept(stream, place.time_ns, if has_meta { Kept::SigMf } else { Kept::Samples }) {
                 if !lost.iter().any(|known| known == key) {
                     lost.push(key.into());
                 }
             }
+        }
+        if part.begins {
             let time = u64::try_from(part.place.time_ns).ok().filter(|ns| *ns > 0);
             let capture = SigMfCapture {
                 global_index: Some(part.place.sample_index / kind.1 as u64),
@@ -514,6 +516,24 @@ mod tests {
             writer.packet(&described, place, None, &[1, 2, 3, 4]).unwrap();
             assert_eq!(writer.finish(None).unwrap()[0].not_kept, lost, "{name}");
         }
+    }
+
+    #[test]
+    fn other_keywords_are_named_and_begin_no_segment() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.sigmf-meta");
+        let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), Existing::Refuse);
+        for sample_index in 0..5 {
+            let tagged = match sample_index {
+                0 => stream(1e8),
+                tag => Arc::new((*stream(1e8)).clone().keyword("tag", tag as i64)),
+            };
+            let place = SamplePlace { sample_index, samples: 1, ..SamplePlace::default() };
+            writer.packet(&tagged, place, None, &[1, 2]).unwrap();
+        }
+        let report = &writer.finish(None).unwrap()[0];
+        assert_eq!((report.samples, report.missing, &*report.not_kept), (5, 0, &["keywords".to_owned()][..]));
+        assert_eq!(SigMfRecording::open(&path).unwrap().meta.captures.len(), 1);
     }
 
     #[test]
