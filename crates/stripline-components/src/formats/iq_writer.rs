@@ -406,12 +406,20 @@ impl IqFileWriter {
             let source = code.map_or_else(|| io::Error::new(*kind, &**text), io::Error::from_raw_os_error);
             return Err(FormatError::Write { path: self.output.path.clone(), written: self.written, source });
         }
-        // Write the metadata before the samples. Otherwise a killed writer could leave samples that
-        // seem to belong to the previous segment.
-        if !bytes.is_empty() {
-            self.write_metadata(false)?;
+        // Write the metadata before the samples that they describe. Otherwise a killed writer could
+        // leave samples that seem to belong to the previous segment.
+        let frames = self.sigmf.as_ref().map_or(u64::MAX, Sidecar::frames_described);
+        let described = frames.saturating_mul(self.frame_bytes as u64);
+        let described = described.saturating_sub(self.before + self.written);
+        let described = usize::try_from(described).unwrap_or(usize::MAX);
+        let (before, after) = bytes.split_at(described.min(bytes.len()));
+        let written = self.output.write_all(before, &mut self.written);
+        written.map_err(|source| self.failed_write(source))?;
+        if after.is_empty() {
+            return Ok(());
         }
-        let written = self.output.write_all(bytes, &mut self.written);
+        self.write_metadata(false)?;
+        let written = self.output.write_all(after, &mut self.written);
         written.map_err(|source| self.failed_write(source))
     }
 

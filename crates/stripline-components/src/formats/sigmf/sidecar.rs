@@ -149,6 +149,12 @@ impl Sidecar {
         Ok(())
     }
 
+    /// Returns the number of first samples of each channel that the written file describes.
+    pub(in super::super) fn frames_described(&self) -> u64 {
+        let next = captures(&self.json).get(self.settled).and_then(start);
+        next.map_or(u64::MAX, |next| next.saturating_sub(self.meta.offset))
+    }
+
     /// Removes the segments that begin after this number of samples of each channel, or later.
     pub(in super::super) fn cut(&mut self, frames: u64) {
         let end = self.meta.offset.saturating_add(frames);
@@ -468,6 +474,25 @@ mod tests {
         symlink("none/x.sigmf-meta", &meta).unwrap();
         let failed = record(&meta, Existing::Replace, &[1e6]).unwrap_err().to_string();
         assert!(failed.contains("x.sigmf-meta: cannot write") && !data.exists(), "{failed}");
+    }
+
+    #[test]
+    fn samples_before_a_segment_are_kept_when_its_metadata_cannot_be_written() {
+        let (folder, meta, _) = folder_and_paths();
+        let mut writer = record(&meta, Existing::Refuse, &[1e6]).unwrap();
+        writer.write(&[5, 6]).unwrap();
+        writer.begin_capture(tuned(2e6)).unwrap();
+        writer.write(&[7, 8]).unwrap();
+        let moved = folder.path().join("moved");
+        fs::create_dir(&moved).unwrap();
+        for name in ["x.sigmf-meta", "x.sigmf-data"] {
+            fs::rename(folder.path().join(name), moved.join(name)).unwrap();
+        }
+        let problem = writer.complete().unwrap_err().to_string();
+        assert!(problem.contains("x.sigmf-data") && problem.contains("removed, replaced"), "{problem}");
+        assert_eq!(fs::read(moved.join("x.sigmf-data")).unwrap(), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(segments(&moved.join("x.sigmf-meta")), [(0, Some(1e6))]);
+        assert!(!meta.exists());
     }
 
     #[test]
