@@ -1,13 +1,13 @@
 //! Errors about a component's properties, made from errors of a file or a filter.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use stripline::component::{Component, InvalidProperties, Properties};
 use stripline::{Error, Result};
 
 use crate::dsp::DspError;
-use crate::formats::FormatError;
+use crate::formats::{FormatError, SigMfRecording, is_sigmf};
 
 /// Checks whether a component can be created with these properties. Use it only for components with
 /// a `new` that has no side effects.
@@ -18,8 +18,7 @@ pub(super) fn can_be_made<C: Component>(properties: &Properties) -> Result<()> {
 /// Checks whether a component that plays the file `path` can be created. A pipe or a device is not
 /// opened, because that would take data from it.
 pub(super) fn can_play<C: Component>(properties: &Properties) -> Result<()> {
-    let path = properties.path("path").filter(|path| path != Path::new("-"));
-    match path.map(|path| path.metadata()) {
+    match samples(properties).map(|path| path.metadata()) {
         Some(Ok(metadata)) if !metadata.is_file() && !metadata.is_dir() => Ok(()),
         _ => can_be_made::<C>(properties),
     }
@@ -28,8 +27,14 @@ pub(super) fn can_play<C: Component>(properties: &Properties) -> Result<()> {
 /// Returns whether the property `path` names a regular file, which can be read before the component
 /// runs.
 pub(super) fn is_regular_file(properties: &Properties) -> bool {
-    let path = properties.path("path").filter(|path| path != Path::new("-"));
-    path.is_some_and(|path| path.is_file())
+    samples(properties).is_some_and(|path| path.is_file())
+}
+
+/// Returns the file with the samples of the property `path`, which the metadata of SigMF name.
+/// `None`: standard input, or metadata that cannot be used.
+fn samples(properties: &Properties) -> Option<PathBuf> {
+    let path = properties.path("path").filter(|path| path != Path::new("-"))?;
+    if is_sigmf(&path) { SigMfRecording::open(&path).ok().map(|it| it.data_path) } else { Some(path) }
 }
 
 /// Converts an error about the file of the property `path`.

@@ -322,8 +322,13 @@ fn sibling(path: &Path, wanted: &str) -> PathBuf {
     alike.min().unwrap_or(small)
 }
 
-/// Reads a metadata file.
+/// Reads a metadata file. A pipe or a device is not opened, because its other end could keep the
+/// reader waiting.
 fn read_text(path: &Path) -> Result<Vec<u8>, FormatError> {
+    if path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir()) {
+        let (what, remedy) = ("SigMF metadata in a pipe", "give the path of a regular file");
+        return Err(FormatError::Foreign { path: path.to_owned(), what, remedy });
+    }
     let read = |file: File| -> io::Result<Vec<u8>> {
         if file.metadata()?.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());

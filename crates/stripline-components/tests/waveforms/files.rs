@@ -1,5 +1,9 @@
 //! Components that play recordings of ports and write files.
 
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::fs::inotify;
 use stripline::component::FileReport;
 use stripline::payload::TypeName;
 use stripline::{Axis, Gap, GapReason, StreamInfo};
@@ -133,11 +137,44 @@ pub fn a_name_of_another_format_is_refused() {
     zero.refused(&["`path` has a zero character", "remove it"]);
 }
 
+/// The metadata of a recording with its samples in `d.f32`.
+const META: &str = r#"{"global": {"core:datatype": "rf32_le", "core:version": "1.2.0", "core:dataset": "d.f32"},
+    "captures": [], "annotations": []}"#;
+
+pub fn samples_from_a_pipe_reach_the_run() {
+    let bench = Bench::new();
+    let source =
+        |name| format!("type = 'file-source', properties = {{ {}, output = 'f32' }}", path(&bench, name));
+    let copy = |name| {
+        let (source, sink) = (source(name), path(&bench, "copy.f32"));
+        let text = format!(
+            "[component]\nplayer = {{ {source} }}\nsink = {{ type = 'file-sink', properties = {{ {sink} }} }}\n\
+             [[connection]]\nfrom = 'player'\nto = 'sink'\n"
+        );
+        bench.text(&text)
+    };
+    std::fs::write(bench.path("a.sigmf-meta"), META).unwrap();
+    for name in ["d.f32", "b.sigmf-meta"] {
+        assert!(Command::new("mkfifo").arg(bench.path(name)).status().unwrap().success());
+    }
+    let pipe = bench.path("d.f32");
+    // A check that opens the pipe would lose the samples of a writer that waits.
+    std::fs::write(bench.path("copy.f32"), "").unwrap();
+    let opened = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+    inotify::add_watch(&opened, &pipe, inotify::WatchFlags::OPEN).unwrap();
+    copy("a.sigmf-meta").refused(&["copy.f32", "exists already"]);
+    assert_eq!(rustix::io::read(&opened, &mut [0; 1000]), Err(rustix::io::Errno::AGAIN));
+    std::fs::remove_file(bench.path("copy.f32")).unwrap();
+    let writer = std::thread::Builder::new().spawn(move || std::fs::write(pipe, [1; 400]));
+    let report = copy("a.sigmf-meta").duration(Duration::from_secs(60)).run().ended();
+    assert_eq!(counts(&report), [(100, 0, 0)]);
+    writer.unwrap().join().unwrap().unwrap();
+    copy("b.sigmf-meta").refused(&["b.sigmf-meta", "SigMF metadata in a pipe", "regular file"]);
+}
+
 pub fn a_data_file_that_is_read_is_not_written() {
     let bench = Bench::new();
-    let meta = r#"{"global": {"core:datatype": "rf32_le", "core:version": "1.2.0", "core:dataset": "d.f32"},
-        "captures": [], "annotations": []}"#;
-    std::fs::write(bench.path("a.sigmf-meta"), meta).unwrap();
+    std::fs::write(bench.path("a.sigmf-meta"), META).unwrap();
     std::fs::write(bench.path("d.f32"), [0; 400]).unwrap();
     let text = format!(
         "[component]\nplayer = {{ type = 'file-source', properties = {{ {}, output = 'f32' }} }}\n\

@@ -51,6 +51,7 @@ pub const TESTS: &[(&str, fn())] = &[
     ("a_sink_without_a_packet_reports_that", files::a_sink_without_a_packet_reports_that),
     ("a_rate_that_wav_cannot_have_is_an_error", files::a_rate_that_wav_cannot_have_is_an_error),
     ("a_packet_without_a_file_is_counted", files::a_packet_without_a_file_is_counted),
+    ("samples_from_a_pipe_reach_the_run", files::samples_from_a_pipe_reach_the_run),
     ("rows_that_are_not_drawn_are_counted", files::rows_that_are_not_drawn_are_counted),
     ("a_name_of_another_format_is_refused", files::a_name_of_another_format_is_refused),
     ("a_data_file_that_is_read_is_not_written", files::a_data_file_that_is_read_is_not_written),
