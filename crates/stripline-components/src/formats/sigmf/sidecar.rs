@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::super::output::{Existing, folder};
 use super::super::output_check::check_replaced;
 use super::super::whole_file::{behind_links, replace_file};
-use super::{FormatError, SigMfCapture, SigMfMeta, is_sigmf, json, read_text};
+use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, is_sigmf, json, read_text};
 
 /// The space that is reserved for metadata, in bytes.
 const RESERVE_BYTES: u64 = 64 << 10;
@@ -180,7 +180,7 @@ impl Sidecar {
     /// disk.
     ///
     /// # Errors
-    /// The file is no longer of these samples, or writing fails.
+    /// The file is no longer of these samples, would be too long for readers, or writing fails.
     pub(in super::super) fn write(&mut self, sync: bool) -> Result<(), FormatError> {
         if !self.is_due(sync) {
             return Ok(());
@@ -195,7 +195,13 @@ impl Sidecar {
             })?;
         }
         let syntax = |source| FormatError::MetaSyntax { path: self.path.clone(), source };
-        let json = serde_json::to_string_pretty(&self.json).map_err(syntax)? + "\n";
+        let mut json = serde_json::to_string_pretty(&self.json).map_err(syntax)? + "\n";
+        if json.len() as u64 > SIGMF_META_BYTES_MAX {
+            json = serde_json::to_string(&self.json).map_err(syntax)?;
+        }
+        if json.len() as u64 > SIGMF_META_BYTES_MAX {
+            return Err(FormatError::MetaTooLong { path: self.path.clone(), limit: SIGMF_META_BYTES_MAX });
+        }
         // Free the reserved space for the new metadata.
         self.reserve = None;
         let written = replace_file(&self.target, about.as_ref(), json.as_bytes(), sync);
@@ -474,6 +480,27 @@ mod tests {
         symlink("none/x.sigmf-meta", &meta).unwrap();
         let failed = record(&meta, Existing::Replace, &[1e6]).unwrap_err().to_string();
         assert!(failed.contains("x.sigmf-meta: cannot write") && !data.exists(), "{failed}");
+    }
+
+    #[test]
+    fn metadata_are_written_only_if_readers_take_them() {
+        let (_folder, meta, data) = folder_and_paths();
+        record(&meta, Existing::Refuse, &[1e6]).unwrap().finish().unwrap();
+        let plain = fs::read_to_string(&meta).unwrap();
+        // With line breaks, each number would take a line with a long indentation.
+        let (depth, count) = (50, 200_000);
+        let nested = "[".repeat(depth) + &"0,".repeat(count) + "0" + &"]".repeat(depth);
+        let text = format!("\"{}\"", "x".repeat(SIGMF_META_BYTES_MAX as usize - 1200));
+        for (extra, fits) in [(nested, true), (text, false)] {
+            fs::write(&meta, plain.replacen('{', &format!("{{\"mine:extra\": {extra},"), 1)).unwrap();
+            fs::write(&data, [1, 2, 3, 4]).unwrap();
+            match record(&meta, Existing::Append, &[2e6; 40]) {
+                Ok(writer) => writer.finish().map(drop).unwrap(),
+                Err(error) => assert!(!fits && error.to_string().contains("longer than"), "{error}"),
+            }
+            assert_eq!(segments(&meta).len(), if fits { 41 } else { 1 });
+            assert_eq!(fs::read(&data).unwrap().len(), if fits { 4 * 41 } else { 4 });
+        }
     }
 
     #[test]
