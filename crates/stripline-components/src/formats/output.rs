@@ -365,8 +365,8 @@ impl OutputFile {
     /// Waits, once, until the name of a regular file is on the disk.
     ///
     /// # Errors
-    /// The path no longer names this file, or the disk fails. It is no error if the folder cannot
-    /// be opened for reading, or the file system does not support the wait.
+    /// The path no longer names this file, or the disk fails. It is no error if the folder may not
+    /// be read, or the file system does not support the wait.
     pub fn sync_names(&mut self) -> io::Result<()> {
         self.check_length()?;
         if !self.is_regular || self.is_named {
@@ -375,12 +375,9 @@ impl OutputFile {
         if !self.has_name() {
             return Err(changed("the file was removed or replaced", "set another `path`"));
         }
+        sync_folder(folder(&self.path))?;
         self.is_named = true;
-        let Ok(folder) = File::open(folder(&self.path)) else { return Ok(()) };
-        match folder.sync_all() {
-            Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
-            synced => synced,
-        }
+        Ok(())
     }
 
     /// Compares the end of the written bytes with the length of the file. `Less`: another program
@@ -439,6 +436,14 @@ impl OutputFile {
     /// name another file by then.
     pub fn forget_names(&mut self) {
         self.is_named = false;
+    }
+}
+
+/// Waits until the names in a folder are on the disk, as far as the system supports that.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    match File::open(path).and_then(|folder| folder.sync_all()) {
+        Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => Ok(()),
+        synced => synced,
     }
 }
 
@@ -613,6 +618,13 @@ mod tests {
         assert_eq!((std::fs::read(&path).unwrap(), written), (b"12".to_vec(), 4));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(output.readable(4), 0);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_opened_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        sync_folder(folder.path()).unwrap();
+        sync_folder(&folder.path().join("none")).unwrap_err();
     }
 
     #[test]
