@@ -17,7 +17,7 @@ use crate::stoppable::{StoppableFile, ended};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     Line,
-    /// A sample of so many bytes, 1 or more.
+    /// The bytes of a sample, 1 or more.
     Sample(u64),
 }
 

@@ -599,7 +599,7 @@ mod tests {
             let mut writer = StreamFileWriter::new(&path, scalar("cu8"), scalar("cu8"), existing);
             let other = Arc::new(StreamInfo::new("iq").sample_rate_hz(rate));
             writer.packet(&other, place, Some(&gap), &[1, 2, 3, 4]).unwrap_err();
-            // The file is not tried again, as that of a stream without a packet.
+            // Only a stream without a packet gets an empty file at the end.
             assert!(writer.finish(None).unwrap().is_empty());
             for report in [writer.report(), writer.total()] {
                 assert_eq!((report.samples, report.missing, report.places), (0, 57 + 2, 1), "{existing:?}");

@@ -12,13 +12,15 @@ mod spelled_address;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr, c_char};
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::net::SocketAddrUnix;
 use stripline_corba_sys as ffi;
 
 use crate::system::check_descriptors;
@@ -37,6 +39,8 @@ const SOCKET: &str = "orb";
 /// Descriptors that an ORB takes at the start, and for each further address.
 const FOR_ORB: usize = 8;
 const FOR_ADDRESS: usize = 2;
+/// The most peers that the system lets wait for the ORB to accept them.
+const BACKLOG: i32 = 4096;
 /// The names of sockets that other programs connect to. They last until the process ends.
 const OPEN_NAMES: OwnedNames = OwnedNames { folder: "/tmp", prefix: "stripline-bulkio-" };
 /// Variables that the environment must not set: addresses that this process would listen at or
@@ -334,6 +338,7 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
             None => format!("omniORB does not start: {problem}"),
         }));
     }
+    widen_backlog(socket);
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     match rustix::fs::openat(CWD, socket, flags, Mode::empty()) {
         Ok(file) => {
@@ -345,6 +350,23 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
              transport, or start the program's own ORB after the first connection, so that it gets this one",
         )),
         Err(error) => Err(Error::system(format!("cannot open {}", socket.display()), error)),
+    }
+}
+
+/// Lets many peers connect at once to the socket of that name. omniORB listens with a backlog of
+/// five, and further peers would fail to connect.
+fn widen_backlog(socket: &Path) {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    for number in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+        // SAFETY: if another thread closes the descriptor meanwhile, the calls fail or find another
+        // socket. Only the listening socket of this name is changed.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        let name =
+            rustix::net::getsockname(descriptor).ok().and_then(|name| SocketAddrUnix::try_from(name).ok());
+        if name.is_some_and(|name| name.path_bytes() == Some(socket.as_os_str().as_bytes())) {
+            // With the old backlog, peers that fail to connect try again.
+            let _ = rustix::net::listen(descriptor, BACKLOG);
+        }
     }
 }
 

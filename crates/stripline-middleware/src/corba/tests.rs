@@ -154,6 +154,27 @@ fn a_frame_that_is_larger_than_a_call_comes_whole() {
     assert!(reader.join().unwrap() == large);
 }
 
+/// Connects more sockets at once than the backlog of omniORB has places for.
+#[test]
+fn many_peers_connect_at_once() {
+    let socket = own_socket().unwrap();
+    let name = format!("/proc/self/fd/{}", socket.as_raw_fd());
+    // A socket that does not block has an error if the backlog is full.
+    let connect = || {
+        let peer = rustix::net::socket_with(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::NONBLOCK | rustix::net::SocketFlags::CLOEXEC,
+            None,
+        );
+        let peer = peer.unwrap();
+        rustix::net::connect(&peer, &rustix::net::SocketAddrUnix::new(name.as_str()).unwrap()).unwrap();
+        peer
+    };
+    let peers: Vec<_> = (0..64).map(|_| connect()).collect();
+    assert_eq!(peers.len(), 64);
+}
+
 #[test]
 fn calls_with_another_key_or_too_many_bytes_are_dropped() {
     let (source, ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
@@ -415,8 +436,11 @@ fn over_tcp_a_receiver_that_does_not_answer_or_counts_what_it_has_not_read_loses
     let frame = frame_of(0, 32 * 1024, Kind::Data);
     let error = (0..10_000).find_map(|_| sink.write(&frame).err()).expect("a call would wait");
     assert!(error.to_string().contains("has not read"), "{error}");
-    // No process listens at the address any more.
-    drop((sink, stream, listener));
+    // No process listens at this address, which no other test can get while the socket is bound.
+    let bound = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+    let bound = bound.unwrap();
+    rustix::net::bind(&bound, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = SocketAddr::try_from(rustix::net::getsockname(&bound).unwrap()).unwrap();
     let error = remote_sink(of(Some(address))).err().unwrap();
     assert!(error.contains("TRANSIENT"), "{error}");
 }
