@@ -2,16 +2,15 @@
 
 use std::os::fd::AsRawFd;
 
-use stripline::call::Server as RustServer;
 use stripline::node::{ReadyDescriptor, Waitable};
 
+use crate::border::{ErrorOut, Handle, Out, Ref};
 use crate::call::{Client, Server};
-use crate::error::{Error, Failure};
-use crate::handle::guard;
+use crate::error::Failure;
+use crate::handle::caught;
 use crate::publisher::Publisher;
 use crate::status::Status;
 use crate::subscriber::{Source, Subscriber};
-use crate::text;
 
 /// Returns the status of an attempt to arm: `EMPTY` if the descriptor is armed.
 fn armed(is_armed: bool) -> Status {
@@ -19,13 +18,48 @@ fn armed(is_armed: bool) -> Status {
 }
 
 /// Writes the number of a descriptor to `place`.
-///
-/// # Safety
-/// The caller must follow the header's rule for results.
-unsafe fn give(place: *mut i32, descriptor: &ReadyDescriptor) -> Result<Status, Failure> {
-    // SAFETY: the caller makes the same promise.
-    unsafe { text::put(place, "descriptor", descriptor.as_raw_fd()) }?;
-    Ok(Status::Ok)
+fn give(place: Out<i32>, descriptor: &ReadyDescriptor) -> Result<Status, Failure> {
+    place.put("descriptor", descriptor.as_raw_fd())
+}
+
+impl Handle<Subscriber> {
+    /// Arms the descriptor.
+    pub(crate) fn arm(&self, samples: usize) -> Result<Status, Failure> {
+        self.call(|_, source| {
+            source.check_window(samples)?;
+            Ok(armed(match source {
+                Source::One(source) => source.arm()?,
+                Source::Holding(source) => source.arm()?,
+                Source::Windowed(source) => source.arm(samples)?,
+            }))
+        })
+    }
+}
+
+impl Handle<Publisher> {
+    /// Arms the descriptor for room for a packet.
+    pub(crate) fn arm(&self, samples: usize) -> Result<Status, Failure> {
+        self.call(|link, _| Ok(armed(link.arm(samples)?)))
+    }
+
+    /// Arms the descriptor for a number of receivers.
+    pub(crate) fn arm_for_receivers(&self, count: usize) -> Result<Status, Failure> {
+        self.call(|link, _| Ok(armed(link.arm_for_receivers(count)?)))
+    }
+}
+
+impl Handle<Server> {
+    /// Arms the descriptor.
+    pub(crate) fn arm(&self) -> Result<Status, Failure> {
+        self.call(|server| Ok(armed(server.arm()?)))
+    }
+}
+
+impl Client {
+    /// Arms the descriptor.
+    pub(crate) fn arm(&self) -> Result<Status, Failure> {
+        caught(|| Ok(armed(self.link.arm()?)))
+    }
 }
 
 /// Gets a subscriber's descriptor, for `poll`, epoll or a toolkit. Every call gets the same one.
@@ -40,28 +74,12 @@ unsafe fn give(place: *mut i32, descriptor: &ReadyDescriptor) -> Result<Status, 
 /// - Blocking: never.
 /// - Threads: one at a time. Any thread may wait for the descriptor.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_subscriber_ready_descriptor(
-    subscriber: *mut Subscriber,
-    descriptor: *mut i32,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_subscriber_ready_descriptor(
+    subscriber: Handle<Subscriber>,
+    descriptor: Out<i32>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for results and handles.
-    let find = |found: &Subscriber| unsafe { give(descriptor, &subscriber_descriptor(found)?) };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Subscriber::call(subscriber, error, find) }
-}
-
-/// Returns a subscriber's descriptor.
-///
-/// # Safety
-/// The caller must have entered the subscriber's head, and no packet may be lent.
-pub(crate) unsafe fn subscriber_descriptor(found: &Subscriber) -> Result<ReadyDescriptor, Failure> {
-    // SAFETY: the caller makes the same promise.
-    Ok(match unsafe { found.source() } {
-        Source::One(source) => source.ready_descriptor()?,
-        Source::Holding(source) => source.ready_descriptor()?,
-        Source::Windowed(source) => source.ready_descriptor()?,
-    })
+    error.finish(subscriber.call(|_, source| give(descriptor, &source.ready_descriptor()?)))
 }
 
 /// Makes a subscriber's descriptor ready once there may be a packet, the end of the stream or an
@@ -81,25 +99,12 @@ pub(crate) unsafe fn subscriber_descriptor(found: &Subscriber) -> Result<ReadyDe
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_subscriber_arm(
-    subscriber: *mut Subscriber,
+pub extern "C" fn stripline_subscriber_arm(
+    subscriber: Handle<Subscriber>,
     samples: usize,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let arm = |found: &Subscriber| {
-        // SAFETY: this call has entered the head, and no packet is lent.
-        let source = unsafe { found.source() };
-        if samples != 0 && !matches!(source, Source::Windowed(_)) {
-            return Err(Failure::argument("`samples` is of a windowed subscriber; pass 0"));
-        }
-        Ok(armed(match source {
-            Source::One(source) => source.arm()?,
-            Source::Holding(source) => source.arm()?,
-            Source::Windowed(source) => source.arm(samples)?,
-        }))
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Subscriber::call(subscriber, error, arm) }
+    error.finish(subscriber.arm(samples))
 }
 
 /// Gets a publisher's descriptor, as `stripline_subscriber_ready_descriptor` does for a subscriber.
@@ -110,13 +115,12 @@ pub unsafe extern "C" fn stripline_subscriber_arm(
 /// - Blocking: never.
 /// - Threads: one at a time. Any thread may wait for the descriptor.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_ready_descriptor(
-    publisher: *mut Publisher,
-    descriptor: *mut i32,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_publisher_ready_descriptor(
+    publisher: Handle<Publisher>,
+    descriptor: Out<i32>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    unsafe { Publisher::call(publisher, error, |link, _| give(descriptor, &link.ready_descriptor()?)) }
+    error.finish(publisher.call(|link, _| give(descriptor, &link.ready_descriptor()?)))
 }
 
 /// Makes a publisher's descriptor ready once there may be room for a packet of `samples` samples,
@@ -136,13 +140,12 @@ pub unsafe extern "C" fn stripline_publisher_ready_descriptor(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_arm(
-    publisher: *mut Publisher,
+pub extern "C" fn stripline_publisher_arm(
+    publisher: Handle<Publisher>,
     samples: usize,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, |link, _| Ok(armed(link.arm(samples)?))) }
+    error.finish(publisher.arm(samples))
 }
 
 /// Makes a publisher's descriptor ready once at least `count` receivers may be connected. This
@@ -155,13 +158,12 @@ pub unsafe extern "C" fn stripline_publisher_arm(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_arm_for_receivers(
-    publisher: *mut Publisher,
+pub extern "C" fn stripline_publisher_arm_for_receivers(
+    publisher: Handle<Publisher>,
     count: usize,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, |link, _| Ok(armed(link.arm_for_receivers(count)?))) }
+    error.finish(publisher.arm_for_receivers(count))
 }
 
 /// Gets a client's descriptor, as `stripline_subscriber_ready_descriptor` does for a subscriber.
@@ -172,15 +174,12 @@ pub unsafe extern "C" fn stripline_publisher_arm_for_receivers(
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_client_ready_descriptor(
-    client: *const Client,
-    descriptor: *mut i32,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_client_ready_descriptor(
+    client: Ref<Client>,
+    descriptor: Out<i32>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles and results.
-    let find = || unsafe { give(descriptor, &Client::get(client)?.ready_descriptor()?) };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, find) }
+    error.guard(|| give(descriptor, &client.link()?.ready_descriptor()?))
 }
 
 /// Makes a client's descriptor ready once a reply may have arrived, or a server has connected or
@@ -197,11 +196,8 @@ pub unsafe extern "C" fn stripline_client_ready_descriptor(
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_client_arm(client: *const Client, error: *mut *mut Error) -> Status {
-    // SAFETY: the program follows the header's rule for handles.
-    let arm = || Ok(armed(unsafe { Client::get(client) }?.arm()?));
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, arm) }
+pub extern "C" fn stripline_client_arm(client: Ref<Client>, error: ErrorOut) -> Status {
+    error.guard(|| client.get("client")?.arm())
 }
 
 /// Gets a server's descriptor, as `stripline_subscriber_ready_descriptor` does for a subscriber.
@@ -212,15 +208,12 @@ pub unsafe extern "C" fn stripline_client_arm(client: *const Client, error: *mut
 /// - Blocking: never.
 /// - Threads: one at a time. Any thread may wait for the descriptor.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_server_ready_descriptor(
-    server: *mut Server,
-    descriptor: *mut i32,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_server_ready_descriptor(
+    server: Handle<Server>,
+    descriptor: Out<i32>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rule for results.
-    let find = |server: &mut RustServer<'static>| unsafe { give(descriptor, &server.ready_descriptor()?) };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Server::call(server, error, find) }
+    error.finish(server.call(|server| give(descriptor, &server.ready_descriptor()?)))
 }
 
 /// Makes a server's descriptor ready once there may be a call.
@@ -235,8 +228,6 @@ pub unsafe extern "C" fn stripline_server_ready_descriptor(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_server_arm(server: *mut Server, error: *mut *mut Error) -> Status {
-    let arm = |server: &mut RustServer<'static>| Ok(armed(server.arm()?));
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Server::call(server, error, arm) }
+pub extern "C" fn stripline_server_arm(server: Handle<Server>, error: ErrorOut) -> Status {
+    error.finish(server.arm())
 }

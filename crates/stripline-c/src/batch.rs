@@ -4,16 +4,13 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use stripline::Error as LinkError;
-use stripline::node::Publisher as RustPublisher;
-use stripline::payload::Dynamic;
 
-use crate::error::{Error, Failure};
-use crate::handle::panicked;
-use crate::publisher::{Loan, Publisher};
+use crate::border::{ErrorOut, Handle, Out};
+use crate::error::{Failure, missing};
+use crate::publisher::Publisher;
 use crate::serve::{self, PacketHandler};
 use crate::status::Status;
 use crate::subscriber::{Source, Subscriber};
-use crate::text;
 
 /// A function that writes the packets of `stripline_publisher_send_many`. It gets the context, the
 /// index of the packet in this call, from 0, and the memory for the samples.
@@ -36,15 +33,15 @@ pub type PacketWriter = unsafe extern "C" fn(context: *mut c_void, index: usize,
 /// - Threads: one at a time. The writer runs on the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_publisher_send_many(
-    publisher: *mut Publisher,
+    publisher: Handle<Publisher>,
     packets: usize,
     samples: usize,
     writer: Option<PacketWriter>,
     context: *mut c_void,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let send = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        let writer = writer.ok_or_else(|| Failure::null("writer"))?;
+    error.finish(publisher.call(|link, _| {
+        let writer = writer.ok_or_else(|| missing("writer"))?;
         let write = |index: usize, place: &mut [u8]| {
             // SAFETY: the program promises that the writer may be called with this context.
             let outcome = unsafe { writer(context, index, place.as_mut_ptr().cast()) };
@@ -57,9 +54,7 @@ pub unsafe extern "C" fn stripline_publisher_send_many(
                 Err(Failure::new(Status::Handler, format!("the writer failed: {reason}")))
             }
         }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, send) }
+    }))
 }
 
 /// Waits until a packet arrives, as `stripline_subscriber_receive` does without a time limit. Then
@@ -80,22 +75,19 @@ pub unsafe extern "C" fn stripline_publisher_send_many(
 /// - Threads: one at a time. The handler runs on the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_subscriber_drain(
-    subscriber: *mut Subscriber,
+    subscriber: Handle<Subscriber>,
     limit: usize,
     handler: Option<PacketHandler>,
     context: *mut c_void,
-    packets: *mut usize,
-    error: *mut *mut Error,
+    packets: Out<usize>,
+    error: ErrorOut,
 ) -> Status {
     let mut found = 0;
-    let mut has_begun = false;
-    let drain = || {
-        let handler = handler.ok_or_else(|| Failure::null("handler"))?;
-        // SAFETY: the program follows the header's rule for handles.
-        unsafe { serve::begin(subscriber) }?;
-        has_begun = true;
+    let place = subscriber.pointer();
+    let drained = serve::during(std::iter::once(place), || {
+        let handler = handler.ok_or_else(|| missing("handler"))?;
         // SAFETY: the call has begun, so no other call has a reference.
-        let Source::One(source) = (unsafe { (*subscriber).source() }) else {
+        let Source::One(source) = (unsafe { (*place).source() }) else {
             return Err(Subscriber::has_no_handler());
         };
         let drained = run(|| {
@@ -112,19 +104,10 @@ pub unsafe extern "C" fn stripline_subscriber_drain(
                 Err(Failure::new(Status::Handler, format!("the handler failed: {reason}")))
             }
         }
-    };
-    let outcome = catch_unwind(AssertUnwindSafe(drain));
-    if has_begun {
-        // SAFETY: the call has begun above.
-        unsafe { serve::end(subscriber, outcome.is_err()) };
-    }
-    if !packets.is_null() {
-        // SAFETY: the program follows the header's rule for results.
-        let _ = unsafe { text::put(packets, "packets", found) };
-    }
-    let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
-    // SAFETY: the program follows the header's rule for `error`.
-    outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
+    });
+    // The place may be NULL.
+    let _ = packets.put("packets", found);
+    error.finish(drained)
 }
 
 /// The cause of the early end of a call.

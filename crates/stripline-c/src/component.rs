@@ -6,27 +6,25 @@ mod handler;
 mod harness;
 mod instance;
 mod main;
-mod open;
 mod ports;
 mod properties;
 mod readout;
 mod reason;
 
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use stripline::component::{
-    Access, ComponentSpec, Direction, Properties as RustProperties, Registry, TestSpec,
-};
+use stripline::component::{Access, ComponentSpec, Direction, Registry, TestSpec};
+use stripline_bindings::add_class;
 
-use crate::error::{Error, Failure};
-use crate::handle::{drop_quietly, guard};
+use crate::border::{ErrorOut, Handle, Out, Ref, Str};
+use crate::error::Failure;
+use crate::handle::drop_quietly;
 use crate::packet::Packet;
 use crate::sized;
 use crate::status::Status;
-use crate::text;
 
-use instance::{Functions, Instance};
+use instance::{ComponentType, Functions};
 
 pub(crate) use given::Given;
 
@@ -149,24 +147,23 @@ sized::sized!(
     validate: Option<ComponentValidate>, destroy: Option<ComponentDestroy>,
 );
 
-impl Component {
+impl Handle<Component> {
     /// Runs a call that may change the declaration.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
-    unsafe fn declare(
-        component: *mut Self,
-        error: *mut *mut Error,
+    fn declare(
+        &self,
+        error: ErrorOut,
         declare: impl FnOnce(&mut ComponentSpec) -> Result<(), Failure>,
     ) -> Status {
-        let call = || {
-            // SAFETY: the caller makes the same promise.
-            let found = unsafe { component.as_ref() }.ok_or_else(|| Failure::null("component"))?;
-            declare(&mut found.declared.lock().unwrap_or_else(PoisonError::into_inner).spec)?;
+        error.guard(|| {
+            declare(&mut self.get("component")?.declared().spec)?;
             Ok(Status::Ok)
-        };
-        // SAFETY: the caller makes the same promise.
-        unsafe { guard(error, call) }
+        })
+    }
+}
+
+impl Component {
+    fn declared(&self) -> MutexGuard<'_, Declared> {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the type to a registry.
@@ -174,22 +171,16 @@ impl Component {
     /// # Errors
     /// A declared item has no function.
     fn add_to(&self, registry: Registry) -> Result<Registry, Failure> {
-        let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        let declared = self.declared();
         let (mut spec, functions) = (declared.spec.clone(), declared.functions);
         drop(declared);
         check_functions(&spec, &functions.0)?;
         if functions.0.handle.is_some() {
             spec = spec.any_dispatch();
         }
-        let its = Arc::new(spec.clone());
-        if functions.0.validate.is_some() {
-            let its = Arc::clone(&its);
-            spec = spec.validated(move |values: &RustProperties| functions.validate(&its, values));
-        }
-        Ok(registry.with_value(spec, move |values: &RustProperties| {
-            let instance = Instance::create(functions, Arc::clone(&its), values)?;
-            Ok(move |ports| instance.run(ports))
-        }))
+        spec.validates = functions.0.validate.is_some();
+        let class = ComponentType { functions, spec: spec.clone() };
+        Ok(add_class(registry, spec, Arc::new(class)))
     }
 }
 
@@ -240,27 +231,21 @@ fn check_functions(spec: &ComponentSpec, functions: &ComponentFunctions) -> Resu
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_component_new(
-    name: *const c_char,
-    summary: *const c_char,
-    component: *mut *mut Component,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_component_new(
+    name: Str,
+    summary: Str,
+    component: Out<*mut Component>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        text::check_place(component, "component")?;
-        // SAFETY: the program follows the header's rule for texts.
-        let (name, summary) = unsafe { (text::required(name, "name")?, text::required(summary, "summary")?) };
+    error.guard(|| {
+        component.check("component")?;
+        let (name, summary) = (name.required("name")?, summary.required("summary")?);
         declare::check_name("component", name)?;
         // SAFETY: zero is a valid value of each member.
         let functions = Functions(unsafe { std::mem::zeroed() });
         let declared = Mutex::new(Declared { spec: ComponentSpec::new(name, summary), functions });
-        let made = Box::into_raw(Box::new(Component { declared }));
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(component, "component", made) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+        component.give("component", Component { declared })
+    })
 }
 
 /// Sets the functions of a component type, in place of any that were set before.
@@ -274,24 +259,16 @@ pub unsafe extern "C" fn stripline_component_new(
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_component_set_functions(
-    component: *mut Component,
-    functions: *const ComponentFunctions,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_component_set_functions(
+    component: Handle<Component>,
+    functions: Ref<ComponentFunctions>,
+    error: ErrorOut,
 ) -> Status {
-    let set = || {
-        // SAFETY: the program follows the header's rules for handles and structures.
-        let found = unsafe { component.as_ref() }.ok_or_else(|| Failure::null("component"))?;
-        if functions.is_null() {
-            return Err(Failure::null("functions"));
-        }
-        // SAFETY: as above.
-        let functions = unsafe { sized::read(functions) }?;
-        found.declared.lock().unwrap_or_else(PoisonError::into_inner).functions = Functions(functions);
+    error.guard(|| {
+        let found = component.get("component")?;
+        found.declared().functions = Functions(functions.read_given("functions")?);
         Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, set) }
+    })
 }
 
 /// Frees a component type; NULL is allowed. Running components of the type continue.
@@ -300,9 +277,6 @@ pub unsafe extern "C" fn stripline_component_set_functions(
 /// - Blocking: never.
 /// - Threads: any, once no other thread uses it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_component_free(component: *mut Component) {
-    if !component.is_null() {
-        // SAFETY: made by `stripline_component_new`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(component) });
-    }
+pub extern "C" fn stripline_component_free(component: Handle<Component>) {
+    drop_quietly(component.into_box());
 }

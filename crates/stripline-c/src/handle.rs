@@ -4,7 +4,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::error::{Error, Failure};
+use crate::border::{ErrorOut, Handle};
+use crate::error::Failure;
 use crate::status::Status;
 
 /// No call is under way.
@@ -22,11 +23,11 @@ const POISONED: u32 = 0x5354_5250;
 /// path of a packet, this costs almost nothing. It always detects a handler that uses the handle
 /// that called it. It detects two threads at once if one sees the store of the other; the header
 /// forbids this use.
-pub(crate) struct Head(AtomicU32);
+pub struct Head(AtomicU32);
 
 /// The fate of a handle at the end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AtEnd {
+pub enum AtEnd {
     /// The handle stays.
     Keep,
     /// The handle is freed, because a handler within the call has asked for that.
@@ -39,60 +40,41 @@ impl Head {
     }
 
     /// Runs a call of the handle. A panic in the call poisons the handle.
-    ///
-    /// # Safety
-    /// `error` must be NULL, or a place that can be written and is aligned.
     #[inline(always)]
-    pub unsafe fn enter(
-        &self,
-        error: *mut *mut Error,
-        call: impl FnOnce() -> Result<Status, Failure>,
-    ) -> Status {
+    pub fn enter(&self, call: impl FnOnce() -> Result<Status, Failure>) -> Result<Status, Failure> {
         if self.0.load(Ordering::Relaxed) != IDLE {
-            // SAFETY: the caller makes the same promise.
-            return unsafe { self.refuse(error) };
+            return Err(self.refusal());
         }
         self.0.store(BUSY, Ordering::Relaxed);
         // The handle is poisoned, so data that a panic left half changed is not used again.
-        let outcome = catch_unwind(AssertUnwindSafe(call));
-        match outcome {
+        match catch_unwind(AssertUnwindSafe(call)) {
             Ok(outcome) => {
                 self.0.store(IDLE, Ordering::Relaxed);
-                match outcome {
-                    Ok(status) => status,
-                    // SAFETY: the caller makes the same promise.
-                    Err(failure) => unsafe { failure.report(error) },
-                }
+                outcome
             }
-            // SAFETY: the caller makes the same promise.
-            Err(panic) => unsafe { self.poison(panic, error) },
+            Err(panic) => Err(self.poison(panic)),
         }
     }
 
     /// Runs the short part of a call, in which no function of the program runs. `call` returns true
     /// if it has completed the call, and false if it has done nothing. If this returns `None`,
     /// nothing was done, and the caller must run the long part by [`Head::enter`].
-    ///
-    /// # Safety
-    /// The caller must follow the rule of [`Head::enter`].
     #[inline(always)]
-    pub unsafe fn enter_fast(&self, error: *mut *mut Error, call: impl FnOnce() -> bool) -> Option<Status> {
+    pub fn enter_fast(&self, error: ErrorOut, call: impl FnOnce() -> bool) -> Option<Status> {
         if self.0.load(Ordering::Relaxed) != IDLE {
             return None;
         }
         match catch_unwind(AssertUnwindSafe(call)) {
             Ok(true) => Some(Status::Ok),
             Ok(false) => None,
-            // SAFETY: the caller makes the same promise.
-            Err(panic) => Some(unsafe { self.poison(panic, error) }),
+            Err(panic) => Some(error.report(self.poison(panic))),
         }
     }
 
     #[cold]
-    unsafe fn poison(&self, panic: Box<dyn Any + Send>, error: *mut *mut Error) -> Status {
+    fn poison(&self, panic: Box<dyn Any + Send>) -> Failure {
         self.0.store(POISONED, Ordering::Relaxed);
-        // SAFETY: the caller makes the same promise.
-        unsafe { panicked(panic).report(error) }
+        panicked(panic)
     }
 
     /// Begins a call in which handlers of the program run. [`Head::end`] ends it.
@@ -142,24 +124,28 @@ impl Head {
             _ => Failure::argument("this is no handle of that kind, or one that was freed"),
         }
     }
+}
 
-    #[cold]
-    unsafe fn refuse(&self, error: *mut *mut Error) -> Status {
-        // SAFETY: the caller makes the same promise.
-        unsafe { self.refusal().report(error) }
+/// A handle that one thread uses at a time.
+pub trait Headed {
+    /// The name of the handle in the header's parameters.
+    const NAME: &'static str;
+
+    fn head(&self) -> &Head;
+}
+
+impl<T: Headed> Handle<T> {
+    /// Runs a call of the handle, like [`Head::enter`].
+    #[inline(always)]
+    pub(crate) fn enter(&self, call: impl FnOnce(&T) -> Result<Status, Failure>) -> Result<Status, Failure> {
+        let found = self.get(T::NAME)?;
+        found.head().enter(|| call(found))
     }
 }
 
-/// Runs a call without a handle, or of a handle that several threads may use.
-///
-/// # Safety
-/// `error` must be NULL, or a place that can be written and is aligned.
-pub(crate) unsafe fn guard(error: *mut *mut Error, call: impl FnOnce() -> Result<Status, Failure>) -> Status {
-    // Data that a panic left half changed is behind locks, which refuse it, or is dropped with the
-    // call.
-    let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)));
-    // SAFETY: the caller makes the same promise.
-    outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
+/// Runs a call. A panic of the call is a failure.
+pub(crate) fn caught<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(panic)))
 }
 
 /// Drops the content of a handle. A panic of the drop ends here.
@@ -184,13 +170,10 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::ptr::null_mut;
-
     use super::*;
 
     fn enter(head: &Head, call: impl FnOnce() -> Result<Status, Failure>) -> Status {
-        // SAFETY: NULL is allowed.
-        unsafe { head.enter(null_mut(), call) }
+        head.enter(call).unwrap_or_else(|failure| Status::of(failure.code))
     }
 
     #[test]

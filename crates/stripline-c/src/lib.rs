@@ -21,6 +21,7 @@
 
 mod arm;
 mod batch;
+mod border;
 mod call;
 mod component;
 mod error;
@@ -45,6 +46,7 @@ mod waker;
 
 // Tests in Rust call the functions by these paths. C programs link them by their names.
 pub use batch::PacketWriter;
+pub use border::{Data, ErrorOut, Handle, Out, Ref, Str};
 pub use call::{
     CallHandler, CallOptions, Client, ClientOptions, Operation, OperationType, Pending, Reply, Responder,
     Server, ServerCounts, ServerOptions, Service,

@@ -6,8 +6,8 @@ use std::sync::{PoisonError, RwLock};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
-use crate::error::{Error, Failure};
-use crate::handle::guard;
+use crate::border::ErrorOut;
+use crate::error::Failure;
 use crate::status::Status;
 use crate::text::Text;
 
@@ -81,10 +81,9 @@ pub unsafe extern "C" fn stripline_log_set(
     callback: Option<LogCallback>,
     context: *mut c_void,
     level: i32,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, || set(callback, context, level)) }
+    error.guard(|| set(callback, context, level))
 }
 
 fn set(callback: Option<LogCallback>, context: *mut c_void, level: i32) -> Result<Status, Failure> {

@@ -1,14 +1,13 @@
 //! Nodes.
 
-use std::ffi::c_char;
-
 use stripline::node::{Node as RustNode, Topics};
+use stripline_bindings::join;
 
-use crate::error::{Error, Failure};
-use crate::handle::{drop_quietly, guard};
+use crate::border::{ErrorOut, Handle, Out, Ref, Str};
+use crate::error::Failure;
+use crate::handle::drop_quietly;
 use crate::sized;
 use crate::status::Status;
-use crate::text;
 
 /// A node: a program's publishers and subscribers belong to it. Nodes of the same domain find each
 /// other without a daemon. Several threads may use a node at once.
@@ -22,10 +21,10 @@ pub struct NodeOptions {
     /// `sizeof(stripline_node_options)`.
     pub size: usize,
     /// The domain: 1 to 64 letters, digits, `-` and `_`. NULL: the domain of the environment.
-    pub domain: *const c_char,
+    pub domain: Str,
     /// Options of topics, as the text of a topics file. NULL: the topics of the environment, or
     /// none if `domain` is set.
-    pub topics: *const c_char,
+    pub topics: Str,
     /// Not 0: the node has a domain of its own, so that nothing outside this node is connected. For
     /// tests. The other members must not be set.
     pub isolated: u32,
@@ -33,7 +32,7 @@ pub struct NodeOptions {
 
 sized::sized!(
     NodeOptions, "stripline_node_options",
-    size: usize, domain: *const c_char, topics: *const c_char, isolated: u32,
+    size: usize, domain: Str, topics: Str, isolated: u32,
 );
 
 /// Makes a node, which joins the domain.
@@ -45,26 +44,18 @@ sized::sized!(
 /// - Blocking: only to start a thread.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_node_new(
-    options: *const NodeOptions,
-    node: *mut *mut Node,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_node_new(
+    options: Ref<NodeOptions>,
+    node: Out<*mut Node>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        text::check_place(node, "node")?;
-        // SAFETY: the program follows the header's rule for structures.
-        let options = unsafe { sized::read(options) }?;
-        // SAFETY: the program follows the header's rule for texts.
-        let domain = unsafe { text::optional(options.domain, "domain") }?;
-        // SAFETY: as above.
-        let topics = unsafe { text::optional(options.topics, "topics") }?;
-        let made = Box::new(Node(make(domain, topics, options.isolated != 0)?));
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(node, "node", Box::into_raw(made)) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+    error.guard(|| {
+        node.check("node")?;
+        let options = options.read()?;
+        let domain = options.domain.optional("domain")?;
+        let topics = options.topics.optional("topics")?;
+        node.give("node", Node(make(domain, topics, options.isolated != 0)?))
+    })
 }
 
 fn make(domain: Option<&str>, topics: Option<&str>, is_isolated: bool) -> Result<RustNode, Failure> {
@@ -78,15 +69,7 @@ fn make(domain: Option<&str>, topics: Option<&str>, is_isolated: bool) -> Result
         }
         return Ok(RustNode::isolated()?);
     }
-    match (domain, topics) {
-        (None, None) => Ok(RustNode::new()?),
-        (domain, topics) => {
-            let environment = std::env::var_os("STRIPLINE_DOMAIN");
-            let environment = environment.map(|value| value.to_string_lossy().into_owned());
-            let domain = domain.map(String::from).or(environment).unwrap_or_else(|| "default".into());
-            Ok(RustNode::join(&domain, Topics::parse(topics.unwrap_or(""))?)?)
-        }
-    }
+    Ok(join(domain, topics.map(Topics::parse).transpose()?)?.0)
 }
 
 /// Stops a node: all calls of the node's publishers and subscribers return `STRIPLINE_STOPPED`,
@@ -97,14 +80,11 @@ fn make(domain: Option<&str>, topics: Option<&str>, is_isolated: bool) -> Result
 /// - Threads: any, also while other threads use the node or wait in publishers and subscribers of
 ///   the node. Not in a signal handler.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_node_stop(node: *const Node, error: *mut *mut Error) -> Status {
-    // SAFETY: the program follows the header's rule for handles.
-    let stop = || unsafe {
-        Node::get(node)?.stop();
+pub extern "C" fn stripline_node_stop(node: Ref<Node>, error: ErrorOut) -> Status {
+    error.guard(|| {
+        node.link()?.stop();
         Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, stop) }
+    })
 }
 
 /// Frees a node, which leaves the domain; NULL is allowed. The publishers and subscribers of the
@@ -114,21 +94,14 @@ pub unsafe extern "C" fn stripline_node_stop(node: *const Node, error: *mut *mut
 /// - Blocking: until the node's thread has ended.
 /// - Threads: any, once no other thread uses the node.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_node_free(node: *mut Node) {
-    if !node.is_null() {
-        // SAFETY: made by `stripline_node_new`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(node) });
-    }
+pub extern "C" fn stripline_node_free(node: Handle<Node>) {
+    drop_quietly(node.into_box());
 }
 
-impl Node {
+impl Ref<Node> {
     /// Returns the node behind a handle.
-    ///
-    /// # Safety
-    /// `node` must be NULL, or a node that is not freed during `'a`.
-    pub(crate) unsafe fn get<'a>(node: *const Self) -> Result<&'a RustNode, Failure> {
-        // SAFETY: the caller makes the same promise.
-        unsafe { node.as_ref() }.map(|node| &node.0).ok_or_else(|| Failure::null("node"))
+    pub(crate) fn link(&self) -> Result<&RustNode, Failure> {
+        self.get("node").map(|node| &node.0)
     }
 }
 

@@ -10,13 +10,14 @@ use stripline::node::{HeldPacket, Packet as RustPacket, PacketView, Window};
 use stripline::payload::Dynamic;
 use stripline::{Gap, GapReason as RustReason, StreamInfo};
 
-use crate::error::{Error, Failure};
-use crate::handle::guard;
+use crate::border::{ErrorOut, Handle, Out, Ref, Str};
+use crate::error::{Failure, missing};
+use crate::handle::Headed;
 use crate::sized;
 use crate::status::Status;
 use crate::stream::{self, StreamView};
 use crate::subscriber::{Slots, Subscriber};
-use crate::text::{self, Text};
+use crate::text::Text;
 
 /// The cause of a gap.
 #[repr(u32)]
@@ -152,19 +153,18 @@ impl Packet {
     }
 
     /// Returns the content, for reading.
-    ///
-    /// # Safety
-    /// `packet` must be NULL, or a packet that is not freed and that no thread releases during
-    /// `'a`.
     #[inline(always)]
-    pub(crate) unsafe fn get<'a>(packet: *const Self) -> Result<&'a Content, Failure> {
-        // SAFETY: the caller makes the same promise.
-        let packet = unsafe { packet.as_ref() }.ok_or_else(|| Failure::null("packet"))?;
-        // SAFETY: only a release changes the content.
-        match unsafe { &*packet.content.get() } {
+    pub(crate) fn content(&self) -> Result<&Content, Failure> {
+        // SAFETY: only a release changes the content, and not during another call.
+        match unsafe { &*self.content.get() } {
             Content::Free => Err(Self::released()),
             content => Ok(content),
         }
+    }
+
+    /// Returns the description of the packet's stream.
+    fn stream(&self) -> Result<&Arc<StreamInfo>, Failure> {
+        with!(self.content()?, packet => Ok(packet.stream()), Err(Self::released()))
     }
 
     #[cold]
@@ -215,8 +215,14 @@ impl Content {
         }
     }
 
-    pub(crate) fn stream(&self) -> Option<&Arc<StreamInfo>> {
-        with!(self, packet => Some(packet.stream()), None)
+    /// Gives the packet back with a refusal. A window cannot be refused, because it spans several
+    /// packets.
+    fn refuse(self, reason: &str) {
+        match self {
+            Self::Lent(packet) => packet.refuse(reason),
+            Self::Held(packet, _) => packet.refuse(reason),
+            content => drop(content),
+        }
     }
 }
 
@@ -227,9 +233,8 @@ impl Content {
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_packet_samples(packet: *const Packet) -> *const c_void {
-    // SAFETY: the program follows the header's rule for handles.
-    unsafe { packet.as_ref() }.map_or(null(), |packet| packet.samples.get())
+pub extern "C" fn stripline_packet_samples(packet: Ref<Packet>) -> *const c_void {
+    packet.as_ref().map_or(null(), |packet| packet.samples.get())
 }
 
 /// Returns the number of samples of a packet; 0 for a packet that is NULL or released.
@@ -238,9 +243,8 @@ pub unsafe extern "C" fn stripline_packet_samples(packet: *const Packet) -> *con
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_packet_length(packet: *const Packet) -> usize {
-    // SAFETY: the program follows the header's rule for handles.
-    let Some(packet) = (unsafe { packet.as_ref() }) else { return 0 };
+pub extern "C" fn stripline_packet_length(packet: Ref<Packet>) -> usize {
+    let Some(packet) = packet.as_ref() else { return 0 };
     // SAFETY: only a release changes the content.
     match unsafe { &*packet.content.get() } {
         // This comes first, because most packets are of this kind.
@@ -257,18 +261,12 @@ pub unsafe extern "C" fn stripline_packet_length(packet: *const Packet) -> usize
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_packet_get_info(
-    packet: *const Packet,
-    info: *mut PacketInfo,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_packet_get_info(
+    packet: Ref<Packet>,
+    info: Out<PacketInfo>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles and structures.
-    let give = || unsafe {
-        sized::write(info, &Packet::get(packet)?.info())?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, give) }
+    error.guard(|| info.write(&packet.get("packet")?.content()?.info()))
 }
 
 /// Gets the description of a packet's stream.
@@ -279,21 +277,12 @@ pub unsafe extern "C" fn stripline_packet_get_info(
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_packet_get_stream(
-    packet: *const Packet,
-    stream: *mut StreamView,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_packet_get_stream(
+    packet: Ref<Packet>,
+    stream: Out<StreamView>,
+    error: ErrorOut,
 ) -> Status {
-    let give = || {
-        // SAFETY: the program follows the header's rule for handles.
-        let content = unsafe { Packet::get(packet) }?;
-        let description = content.stream().ok_or_else(Packet::released)?;
-        // SAFETY: the program follows the header's rule for structures.
-        unsafe { sized::write(stream, &stream::view(description)) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, give) }
+    error.guard(|| stream.write(&stream::view(packet.get("packet")?.stream()?)))
 }
 
 /// Writes the whole description of a packet's stream as JSON, with a NUL at the end. It includes
@@ -308,21 +297,17 @@ pub unsafe extern "C" fn stripline_packet_get_stream(
 /// - Blocking: never. It allocates.
 /// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_packet_get_stream_json(
-    packet: *const Packet,
-    buffer: *mut c_char,
+pub extern "C" fn stripline_packet_get_stream_json(
+    packet: Ref<Packet>,
+    buffer: Out<c_char>,
     capacity: usize,
-    length: *mut usize,
-    error: *mut *mut Error,
+    length: Out<usize>,
+    error: ErrorOut,
 ) -> Status {
-    let give = || {
-        // SAFETY: the program follows the header's rule for handles.
-        let content = unsafe { Packet::get(packet) }?;
-        let description = content.stream().ok_or_else(Packet::released)?;
-        let json = serde_json::to_string(&**description)
+    error.guard(|| {
+        let json = serde_json::to_string(&**packet.get("packet")?.stream()?)
             .map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(length, "length", json.len()) }?;
+        length.put("length", json.len())?;
         if json.len() >= capacity {
             let need = json.len() + 1;
             return Err(Failure::new(
@@ -330,19 +315,15 @@ pub unsafe extern "C" fn stripline_packet_get_stream_json(
                 format!("the description has {need} bytes with NUL, and `capacity` is {capacity}"),
             ));
         }
-        if buffer.is_null() {
-            return Err(Failure::null("buffer"));
-        }
+        buffer.check("buffer")?;
         // SAFETY: the caller's buffer has `capacity` bytes, which is more than the length of the
         // text.
         unsafe {
-            buffer.copy_from_nonoverlapping(json.as_ptr().cast(), json.len());
-            buffer.add(json.len()).write(0);
+            buffer.pointer().copy_from_nonoverlapping(json.as_ptr().cast(), json.len());
+            buffer.pointer().add(json.len()).write(0);
         }
         Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, give) }
+    })
 }
 
 /// Returns the connection that a packet arrived on, as `from -> to`. It is empty for a packet that
@@ -352,11 +333,11 @@ pub unsafe extern "C" fn stripline_packet_get_stream_json(
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_packet_connection(packet: *const Packet) -> Text {
-    // SAFETY: the program follows the header's rule for handles.
-    let content = unsafe { Packet::get(packet) };
-    content
-        .map_or(Text::of(""), |content| with!(content, packet => Text::of(packet.connection()), Text::of("")))
+pub extern "C" fn stripline_packet_connection(packet: Ref<Packet>) -> Text {
+    match packet.as_ref().map(Packet::content) {
+        Some(Ok(content)) => with!(content, packet => Text::of(packet.connection()), Text::of("")),
+        _ => Text::of(""),
+    }
 }
 
 /// Releases a packet: the memory goes back to the transport, and a sender that waits for it
@@ -370,15 +351,11 @@ pub unsafe extern "C" fn stripline_packet_connection(packet: *const Packet) -> T
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber; for a held packet any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_packet_release(packet: *mut Packet, error: *mut *mut Error) -> Status {
-    if packet.is_null() {
-        return Status::Ok;
-    }
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    match unsafe { release_fast(packet, error) } {
+pub extern "C" fn stripline_packet_release(packet: Handle<Packet>, error: ErrorOut) -> Status {
+    let Some(found) = packet.as_ref() else { return Status::Ok };
+    match release_fast(found, error) {
         Some(status) => status,
-        // SAFETY: as above.
-        None => unsafe { release_slow(packet, error) },
+        None => release_slow(packet, error),
     }
 }
 
@@ -391,28 +368,18 @@ pub unsafe extern "C" fn stripline_packet_release(packet: *mut Packet, error: *m
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber; for a held packet any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_packet_refuse(
-    packet: *mut Packet,
-    reason: *const c_char,
-    error: *mut *mut Error,
-) -> Status {
-    // SAFETY: the program follows the header's rule for texts.
-    let reason = match unsafe { text::required(reason, "reason") } {
+pub extern "C" fn stripline_packet_refuse(packet: Handle<Packet>, reason: Str, error: ErrorOut) -> Status {
+    let reason = match reason.required("reason") {
         Ok(reason) => reason,
-        // SAFETY: the program follows the header's rule for `error`.
-        Err(failure) => return unsafe { failure.report(error) },
+        Err(failure) => return error.report(failure),
     };
-    // SAFETY: the program follows the header's rule for handles.
-    if let Ok(Content::View(view)) = unsafe { Packet::get(packet) } {
-        let refuse = || {
+    if let Some(Ok(Content::View(view))) = packet.as_ref().map(Packet::content) {
+        return error.guard(|| {
             view.refuse(reason);
             Ok(Status::Ok)
-        };
-        // SAFETY: the program follows the header's rule for `error`.
-        return unsafe { guard(error, refuse) };
+        });
     }
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { release(packet, error, |content| content.refuse(reason)) }
+    release(packet, error, |content| content.refuse(reason))
 }
 
 /// Releases a window, but consumes only the first `samples` samples: the next window begins after
@@ -425,51 +392,26 @@ pub unsafe extern "C" fn stripline_packet_refuse(
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_packet_consume(
-    packet: *mut Packet,
+pub extern "C" fn stripline_packet_consume(
+    packet: Handle<Packet>,
     samples: usize,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rule for handles.
-    let refusal = match unsafe { Packet::get(packet) } {
-        Ok(Content::Window(_)) => None,
-        Ok(_) => Some(Failure::new(Status::Port, "the packet is no window; release it")),
-        Err(failure) => Some(failure),
-    };
-    if let Some(failure) = refusal {
-        // SAFETY: the program follows the header's rule for `error`.
-        return unsafe { failure.report(error) };
+    match packet.get("packet").and_then(Packet::content) {
+        Ok(Content::Window(_)) => {}
+        Ok(_) => return error.report(Failure::new(Status::Port, "the packet is no window; release it")),
+        Err(failure) => return error.report(failure),
     }
-    let consume = |content| {
+    release(packet, error, |content| {
         if let Content::Window(window) = content {
             window.consume(samples);
         }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { release(packet, error, consume) }
-}
-
-impl Content {
-    /// Gives the packet back with a refusal. A window cannot be refused, because it spans several
-    /// packets.
-    fn refuse(self, reason: &str) {
-        match self {
-            Self::Lent(packet) => packet.refuse(reason),
-            Self::Held(packet, _) => packet.refuse(reason),
-            content => drop(content),
-        }
-    }
+    })
 }
 
 /// Releases a packet that its subscriber lends. Returns `None` if nothing was done.
-///
-/// # Safety
-/// The caller must follow the header's rules for handles and `error`, and `packet` must not be
-/// NULL.
 #[inline(always)]
-unsafe fn release_fast(packet: *mut Packet, error: *mut *mut Error) -> Option<Status> {
-    // SAFETY: the caller makes the same promise.
-    let handle = unsafe { &*packet };
+fn release_fast(handle: &Packet, error: ErrorOut) -> Option<Status> {
     // SAFETY: only this thread uses the content, as the header requires.
     let content = unsafe { &mut *handle.content.get() };
     let Content::Lent(lent) = content else { return None };
@@ -487,63 +429,49 @@ unsafe fn release_fast(packet: *mut Packet, error: *mut *mut Error) -> Option<St
         inlined::release(lent);
         true
     };
-    // SAFETY: the caller makes the same promise.
-    unsafe { owner.head().enter_fast(error, give_back) }
+    owner.head().enter_fast(error, give_back)
 }
 
 #[inline(never)]
-unsafe fn release_slow(packet: *mut Packet, error: *mut *mut Error) -> Status {
-    // SAFETY: the caller makes the same promise.
-    unsafe { release(packet, error, drop) }
+fn release_slow(packet: Handle<Packet>, error: ErrorOut) -> Status {
+    release(packet, error, drop)
 }
 
 /// Takes the packet out of the handle, and gives it back.
-///
-/// # Safety
-/// The caller must follow the header's rules for handles and `error`.
 #[inline(always)]
-unsafe fn release(packet: *mut Packet, error: *mut *mut Error, finish: impl FnOnce(Content)) -> Status {
-    // SAFETY: the caller makes the same promise.
-    let Some(handle) = (unsafe { packet.as_ref() }) else {
-        // SAFETY: the caller makes the same promise.
-        return unsafe { Failure::null("packet").report(error) };
-    };
+fn release(packet: Handle<Packet>, error: ErrorOut, finish: impl FnOnce(Content)) -> Status {
+    let Some(handle) = packet.as_ref() else { return error.report(missing("packet")) };
     // SAFETY: only this thread uses the content, as the header requires.
     match unsafe { &*handle.content.get() } {
         Content::Lent(_) | Content::Window(_) => {
+            let place = handle.owner;
             // SAFETY: the handle of a lent packet is part of the subscriber.
-            let owner = unsafe { &*handle.owner };
-            let give_back = || {
-                // SAFETY: as above.
+            let owner = unsafe { &*place };
+            let released = owner.head().enter(|| {
+                // SAFETY: this is the subscriber's thread, and the call has entered the head.
                 finish(unsafe { handle.take() });
                 Ok(Status::Ok)
-            };
-            // SAFETY: the caller makes the same promise.
-            let status = unsafe { owner.head().enter(error, give_back) };
+            });
             // SAFETY: the handle is not used again.
-            unsafe { Subscriber::end_if_freed(handle.owner) };
-            status
+            unsafe { Subscriber::end_if_freed(place) };
+            error.finish(released)
         }
         Content::Held(..) => {
-            // SAFETY: as above.
+            // SAFETY: only this thread uses the content, as the header requires.
             let taken = unsafe { handle.take() };
             let Content::Held(_, slots) = &taken else { unreachable!("matched above") };
             let slots = Arc::clone(slots);
             // SAFETY: the handle is one of these slots, and is not used again.
-            unsafe { slots.free(packet) };
-            let give_back = || {
+            unsafe { slots.free(packet.pointer()) };
+            error.guard(|| {
                 finish(taken);
                 Ok(Status::Ok)
-            };
-            // SAFETY: the caller makes the same promise.
-            unsafe { guard(error, give_back) }
+            })
         }
-        // SAFETY: the caller makes the same promise.
-        Content::Free => unsafe { Packet::released().report(error) },
+        Content::Free => error.report(Packet::released()),
         Content::View(_) => {
             let text = "the packet of a handler ends when the handler returns; do not release it";
-            // SAFETY: the caller makes the same promise.
-            unsafe { Failure::new(Status::Port, text).report(error) }
+            error.report(Failure::new(Status::Port, text))
         }
     }
 }

@@ -5,23 +5,22 @@ mod send;
 mod send_options;
 
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::c_char;
 use std::ptr::null;
 use std::sync::Arc;
 use std::time::Duration;
 
-use stripline::node::Publisher as RustPublisher;
+use stripline::node::{PortName, Publisher as RustPublisher};
 use stripline::payload::Dynamic;
+use stripline_bindings::PortType;
 
+use crate::border::{ErrorOut, Handle, Out, Ref, Str};
 use crate::component::Given;
-use crate::error::{Error, Failure};
-use crate::handle::{Head, drop_quietly, guard};
-use crate::message_type;
+use crate::error::Failure;
+use crate::handle::{Head, Headed, drop_quietly};
 use crate::node::Node;
-use crate::sample_type::{self, SampleType};
+use crate::sample_type::SampleType;
 use crate::status::Status;
-use crate::stream::{self, StreamDescription};
-use crate::text;
+use crate::stream::StreamDescription;
 use crate::time::timeout;
 use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
@@ -55,25 +54,17 @@ pub struct Publisher {
 /// - Blocking: until the node's own subscribers are connected.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_new(
-    node: *const Node,
-    topic: *const c_char,
-    r#type: *const SampleType,
-    publisher: *mut *mut Publisher,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_publisher_new(
+    node: Ref<Node>,
+    topic: Str,
+    r#type: Ref<SampleType>,
+    publisher: Out<*mut Publisher>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        text::check_place(publisher, "publisher")?;
-        // SAFETY: the program follows the header's rules for handles, texts and structures.
-        let (node, topic, samples) =
-            unsafe { (Node::get(node)?, text::required(topic, "topic")?, sample_type::read(r#type)?) };
-        let made = Publisher::new(node.publisher::<Dynamic>((topic, &samples))?);
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(publisher, "publisher", made) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+    error.guard(|| {
+        let make = |topic: PortName<'_, Dynamic>| Ok(node.link()?.publisher(topic)?);
+        publisher.open((topic, "topic"), |_| r#type.port_type(), None, make)
+    })
 }
 
 /// Makes a publisher of messages on a topic. Each packet is one message in CBOR (RFC 8949), and the
@@ -89,35 +80,38 @@ pub unsafe extern "C" fn stripline_publisher_new(
 /// - Blocking: until the node's own subscribers are connected.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_message_publisher_new(
-    node: *const Node,
-    topic: *const c_char,
-    r#type: *const c_char,
-    publisher: *mut *mut Publisher,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_message_publisher_new(
+    node: Ref<Node>,
+    topic: Str,
+    r#type: Str,
+    publisher: Out<*mut Publisher>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        text::check_place(publisher, "publisher")?;
-        // SAFETY: the program follows the header's rules for handles and texts.
-        let (node, topic, messages) =
-            unsafe { (Node::get(node)?, text::required(topic, "topic")?, message_type::read(r#type)?) };
-        let made = Publisher::new(node.publisher::<Dynamic>((topic, &messages))?);
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(publisher, "publisher", made) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+    error.guard(|| {
+        let make = |topic: PortName<'_, Dynamic>| Ok(node.link()?.publisher(topic)?);
+        publisher.open((topic, "topic"), |_| r#type.message_type(), None, make)
+    })
+}
+
+impl Out<*mut Publisher> {
+    /// Opens a port by name and type, and writes the handle. `given` is the list of a component's
+    /// ports.
+    pub(crate) fn open(
+        &self,
+        (name, what): (Str, &'static str),
+        of: impl FnOnce(&str) -> Result<PortType, Failure>,
+        given: Option<&Arc<Given>>,
+        make: impl FnOnce(PortName<'_, Dynamic>) -> Result<RustPublisher<Dynamic>, Failure>,
+    ) -> Result<Status, Failure> {
+        self.check("publisher")?;
+        let name = name.required(what)?;
+        self.put("publisher", Publisher::new(make(of(name)?.at(name))?, given))
+    }
 }
 
 impl Publisher {
     /// Returns a handle of a link.
-    pub(crate) fn new(link: RustPublisher<Dynamic>) -> *mut Self {
-        Self::given(link, None)
-    }
-
-    /// Returns a handle of a link that was taken from a component's ports.
-    pub(crate) fn given(link: RustPublisher<Dynamic>, given: Option<&Arc<Given>>) -> *mut Self {
+    fn new(link: RustPublisher<Dynamic>, given: Option<&Arc<Given>>) -> *mut Self {
         let made = Box::into_raw(Box::new(Self {
             head: Head::new(),
             name: link.name().into(),
@@ -138,7 +132,7 @@ impl Publisher {
     /// # Safety
     /// The caller must not use the publisher or the loan again.
     pub(crate) unsafe fn free_with_loan(publisher: *const Self) {
-        // SAFETY: made by `Publisher::given`, and freed once.
+        // SAFETY: made by `Publisher::new`, and freed once.
         let mut found = unsafe { Box::from_raw(publisher.cast_mut()) };
         if !found.head.is_poisoned() {
             drop_quietly(found.loan.content.get_mut().take());
@@ -161,48 +155,53 @@ impl Publisher {
     fn has_ended(&self) -> Failure {
         Failure::new(Status::Port, format!("{}: its stream has ended: make another publisher", self.name))
     }
+}
 
-    /// Runs a call while no loan is open and the stream has not ended.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
+impl Headed for Publisher {
+    const NAME: &'static str = "publisher";
+
     #[inline(always)]
-    pub(crate) unsafe fn call(
-        publisher: *const Self,
-        error: *mut *mut Error,
+    fn head(&self) -> &Head {
+        &self.head
+    }
+}
+
+impl Handle<Publisher> {
+    /// Runs a call while no loan is open and the stream has not ended.
+    #[inline(always)]
+    pub(crate) fn call(
+        &self,
         call: impl FnOnce(&mut RustPublisher<Dynamic>, &Loan) -> Result<Status, Failure>,
-    ) -> Status {
-        // SAFETY: the caller makes the same promise.
-        let Some(found) = (unsafe { publisher.as_ref() }) else {
-            // SAFETY: the caller makes the same promise.
-            return unsafe { Failure::null("publisher").report(error) };
-        };
-        let inside = || {
-            if found.is_loan_open() {
-                return Err(Self::loan_is_open());
-            }
-            // SAFETY: this call has entered the head, and no loan refers to the link.
-            match unsafe { &mut *found.link.get() } {
-                Some(link) => call(link, &found.loan),
-                None => Err(found.has_ended()),
-            }
-        };
-        // SAFETY: the caller makes the same promise.
-        unsafe { found.head.enter(error, inside) }
+    ) -> Result<Status, Failure> {
+        self.call_slot(|slot, found| match slot {
+            Some(link) => call(link, &found.loan),
+            None => Err(found.has_ended()),
+        })
     }
 
-    /// Runs the short part of a call, like [`Publisher::call`] and [`Head::enter_fast`].
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
+    /// Runs a call while no loan is open, which may end the stream.
     #[inline(always)]
-    unsafe fn call_fast(
-        publisher: *const Self,
-        error: *mut *mut Error,
+    fn call_slot(
+        &self,
+        call: impl FnOnce(&mut Option<RustPublisher<Dynamic>>, &Publisher) -> Result<Status, Failure>,
+    ) -> Result<Status, Failure> {
+        self.enter(|found| {
+            if found.is_loan_open() {
+                return Err(Publisher::loan_is_open());
+            }
+            // SAFETY: this call has entered the head, and no loan refers to the link.
+            call(unsafe { &mut *found.link.get() }, found)
+        })
+    }
+
+    /// Runs the short part of a call, like [`Handle::call`] and [`Head::enter_fast`].
+    #[inline(always)]
+    fn call_fast(
+        &self,
+        error: ErrorOut,
         call: impl FnOnce(&mut RustPublisher<Dynamic>, &Loan) -> bool,
     ) -> Option<Status> {
-        // SAFETY: the caller makes the same promise.
-        let found = unsafe { publisher.as_ref() }?;
+        let found = self.as_ref()?;
         let inside = || {
             if found.is_loan_open() {
                 return false;
@@ -210,53 +209,7 @@ impl Publisher {
             // SAFETY: the head is idle, and no loan refers to the link.
             unsafe { &mut *found.link.get() }.as_mut().is_some_and(|link| call(link, &found.loan))
         };
-        // SAFETY: the caller makes the same promise.
-        unsafe { found.head.enter_fast(error, inside) }
-    }
-
-    /// Writes a number of the link to the named place, like [`Publisher::call`].
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles, results and `error`.
-    unsafe fn give<N>(
-        publisher: *const Self,
-        (place, name): (*mut N, &'static str),
-        error: *mut *mut Error,
-        number: impl FnOnce(&mut RustPublisher<Dynamic>) -> N,
-    ) -> Status {
-        let give = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-            // SAFETY: the caller makes the same promise.
-            unsafe { text::put(place, name, number(link)) }?;
-            Ok(Status::Ok)
-        };
-        // SAFETY: the caller makes the same promise.
-        unsafe { Self::call(publisher, error, give) }
-    }
-
-    /// Ends the stream by a call that takes the link.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
-    unsafe fn end(
-        publisher: *const Self,
-        error: *mut *mut Error,
-        end: impl FnOnce(&mut Option<RustPublisher<Dynamic>>, &Self) -> Result<(), Failure>,
-    ) -> Status {
-        // SAFETY: the caller makes the same promise.
-        let Some(found) = (unsafe { publisher.as_ref() }) else {
-            // SAFETY: the caller makes the same promise.
-            return unsafe { Failure::null("publisher").report(error) };
-        };
-        let inside = || {
-            if found.is_loan_open() {
-                return Err(Self::loan_is_open());
-            }
-            // SAFETY: this call has entered the head, and no loan refers to the link.
-            end(unsafe { &mut *found.link.get() }, found)?;
-            Ok(Status::Ok)
-        };
-        // SAFETY: the caller makes the same promise.
-        unsafe { found.head.enter(error, inside) }
+        found.head.enter_fast(error, inside)
     }
 }
 
@@ -269,18 +222,15 @@ impl Publisher {
 /// - Blocking: never. It allocates.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_set_stream(
-    publisher: *mut Publisher,
-    stream: *const StreamDescription,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_publisher_set_stream(
+    publisher: Handle<Publisher>,
+    stream: Ref<StreamDescription>,
+    error: ErrorOut,
 ) -> Status {
-    let set = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        // SAFETY: the program follows the header's rules for structures and texts.
-        link.set_stream(unsafe { stream::read(stream) }?);
+    error.finish(publisher.call(|link, _| {
+        link.set_stream(stream.stream()?);
         Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, set) }
+    }))
 }
 
 /// Gets the number of receivers that are connected now.
@@ -289,13 +239,12 @@ pub unsafe extern "C" fn stripline_publisher_set_stream(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_receivers(
-    publisher: *mut Publisher,
-    receivers: *mut usize,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_publisher_receivers(
+    publisher: Handle<Publisher>,
+    receivers: Out<usize>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    unsafe { Publisher::give(publisher, (receivers, "receivers"), error, |link| link.receivers()) }
+    error.finish(publisher.call(|link, _| receivers.put("receivers", link.receivers())))
 }
 
 /// Waits until at least `count` receivers are connected.
@@ -306,18 +255,16 @@ pub unsafe extern "C" fn stripline_publisher_receivers(
 /// - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) waits without end.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_wait_for_receivers(
-    publisher: *mut Publisher,
+pub extern "C" fn stripline_publisher_wait_for_receivers(
+    publisher: Handle<Publisher>,
     count: usize,
     timeout_ns: i64,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let wait = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
+    error.finish(publisher.call(|link, _| {
         let is_there = link.wait_for_receivers(count, timeout(timeout_ns).unwrap_or(Duration::MAX))?;
         Ok(if is_there { Status::Ok } else { Status::Empty })
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, wait) }
+    }))
 }
 
 /// Makes a waker, which ends waits of the publisher: in a loan, a send or a commit, in
@@ -329,13 +276,12 @@ pub unsafe extern "C" fn stripline_publisher_wait_for_receivers(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_waker(
-    publisher: *mut Publisher,
-    waker: *mut *mut Waker,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_publisher_waker(
+    publisher: Handle<Publisher>,
+    waker: Out<*mut Waker>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    unsafe { Publisher::call(publisher, error, |link, _| Waker::give(waker, || link.waker())) }
+    error.finish(publisher.call(|link, _| waker.waker(|| link.waker())))
 }
 
 /// Gets the number of the next packet.
@@ -344,13 +290,12 @@ pub unsafe extern "C" fn stripline_publisher_waker(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_sequence(
-    publisher: *mut Publisher,
-    sequence: *mut u64,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_publisher_sequence(
+    publisher: Handle<Publisher>,
+    sequence: Out<u64>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    unsafe { Publisher::give(publisher, (sequence, "sequence"), error, |link| link.sequence()) }
+    error.finish(publisher.call(|link, _| sequence.put("sequence", link.sequence())))
 }
 
 /// Gets the maximum number of samples in a packet.
@@ -359,13 +304,12 @@ pub unsafe extern "C" fn stripline_publisher_sequence(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_samples_max(
-    publisher: *mut Publisher,
-    samples: *mut usize,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_publisher_samples_max(
+    publisher: Handle<Publisher>,
+    samples: Out<usize>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    unsafe { Publisher::give(publisher, (samples, "samples"), error, |link| link.samples_max()) }
+    error.finish(publisher.call(|link, _| samples.put("samples", link.samples_max())))
 }
 
 /// Gets the maximum number of samples in a packet of one frame. Only such a packet is written in
@@ -375,13 +319,12 @@ pub unsafe extern "C" fn stripline_publisher_samples_max(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_samples_in_place(
-    publisher: *mut Publisher,
-    samples: *mut usize,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_publisher_samples_in_place(
+    publisher: Handle<Publisher>,
+    samples: Out<usize>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    unsafe { Publisher::give(publisher, (samples, "samples"), error, |link| link.in_place_samples_max()) }
+    error.finish(publisher.call(|link, _| samples.put("samples", link.in_place_samples_max())))
 }
 
 /// Ends the stream. Later calls of the publisher fail with `STRIPLINE_PORT`. The caller still frees
@@ -396,12 +339,12 @@ pub unsafe extern "C" fn stripline_publisher_samples_in_place(
 ///   `STRIPLINE_FOREVER` (or any negative number) waits without end.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_finish(
-    publisher: *mut Publisher,
+pub extern "C" fn stripline_publisher_finish(
+    publisher: Handle<Publisher>,
     timeout_ns: i64,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let finish = |slot: &mut Option<RustPublisher<Dynamic>>, found: &Publisher| {
+    error.finish(publisher.call_slot(|slot, found| {
         let link = slot.as_mut().ok_or_else(|| found.has_ended())?;
         let outcome = link.end(timeout(timeout_ns).unwrap_or(Duration::MAX));
         match outcome {
@@ -409,10 +352,8 @@ pub unsafe extern "C" fn stripline_publisher_finish(
             Err(_) => slot.take().into_iter().for_each(RustPublisher::abandon),
             Ok(()) => drop(slot.take()),
         }
-        Ok(outcome?)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Publisher::end(publisher, error, finish) }
+        Ok(outcome.map(|()| Status::Ok)?)
+    }))
 }
 
 /// Disconnects without an end of stream, for a stream that is not complete. Receivers get all
@@ -423,16 +364,11 @@ pub unsafe extern "C" fn stripline_publisher_finish(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_abandon(
-    publisher: *mut Publisher,
-    error: *mut *mut Error,
-) -> Status {
-    let abandon = |slot: &mut Option<RustPublisher<Dynamic>>, found: &Publisher| {
+pub extern "C" fn stripline_publisher_abandon(publisher: Handle<Publisher>, error: ErrorOut) -> Status {
+    error.finish(publisher.call_slot(|slot, found| {
         slot.take().ok_or_else(|| found.has_ended())?.abandon();
-        Ok(())
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Publisher::end(publisher, error, abandon) }
+        Ok(Status::Ok)
+    }))
 }
 
 /// Frees a publisher; NULL is allowed. This ends the stream, unless it has ended before. An error
@@ -445,9 +381,8 @@ pub unsafe extern "C" fn stripline_publisher_abandon(
 /// - Blocking: until the remaining packets have left this process, ten seconds at most.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_free(publisher: *mut Publisher) {
-    // SAFETY: the program follows the header's rule for handles.
-    let Some(found) = (unsafe { publisher.as_ref() }) else { return };
+pub extern "C" fn stripline_publisher_free(publisher: Handle<Publisher>) {
+    let Some(found) = publisher.as_ref() else { return };
     found.member.end();
     if !found.head.begin_free() {
         return;
@@ -456,8 +391,7 @@ pub unsafe extern "C" fn stripline_publisher_free(publisher: *mut Publisher) {
         found.is_freed.set(true);
         return;
     }
-    // SAFETY: made by `stripline_publisher_new`, and freed once.
-    drop_quietly(unsafe { Box::from_raw(publisher) });
+    drop_quietly(publisher.into_box());
 }
 
 impl Drop for Publisher {
@@ -481,50 +415,62 @@ mod tests {
 
     use super::loan::stripline_loan_cancel;
     use super::*;
+    use crate::border::Data;
+    use crate::error::{stripline_error_free, stripline_error_message};
     use crate::node::{NodeOptions, stripline_node_free, stripline_node_new};
 
     // No C function panics on demand, so this test poisons the handle by a test call.
     #[test]
     fn a_poisoned_publisher_can_only_be_freed() {
-        let options =
-            NodeOptions { size: size_of::<NodeOptions>(), domain: null(), topics: null(), isolated: 1 };
-        let samples = SampleType {
-            size: size_of::<SampleType>(),
-            name: c"u8".as_ptr(),
-            sample_size: 0,
-            sample_align: 0,
+        // SAFETY: each text is NULL, or ends with NUL and is static.
+        let text = |text: Option<&'static std::ffi::CStr>| unsafe {
+            Str::new(text.map_or(null(), std::ffi::CStr::as_ptr))
         };
+        let options = NodeOptions {
+            size: size_of::<NodeOptions>(),
+            domain: text(None),
+            topics: text(None),
+            isolated: 1,
+        };
+        let size = size_of::<SampleType>();
+        let samples = SampleType { size, name: text(Some(c"u8")), sample_size: 0, sample_align: 0 };
         let (mut node, mut publisher, mut loan, mut memory) =
             (null_mut(), null_mut(), null_mut(), null_mut());
-        let (none, byte) = (null_mut(), [1_u8]);
-        // SAFETY: each handle is made before it is used, and freed once.
+        // SAFETY: each handle is made before it is used, and freed once. An error may be NULL.
         unsafe {
-            assert_eq!(stripline_node_new(&options, &mut node, none), Status::Ok);
+            let none = ErrorOut::new(null_mut());
+            let status = stripline_node_new(Ref::new(&options), Out::new(&mut node), none);
+            assert_eq!(status, Status::Ok);
+            let (of, place) = (Ref::new(&samples), Out::new(&mut publisher));
             assert_eq!(
-                stripline_publisher_new(node, c"t".as_ptr(), &samples, &mut publisher, none),
+                stripline_publisher_new(Ref::new(node), text(Some(c"t")), of, place, none),
                 Status::Ok
             );
-            assert_eq!(stripline_publisher_loan(publisher, 1, &mut memory, &mut loan, none), Status::Ok);
+            let publisher = || Handle::new(publisher);
+            let mut lend = || {
+                let (memory, loan) = (Out::new(&mut memory), Out::new(&mut loan));
+                stripline_publisher_loan(publisher(), 1, memory, loan, none)
+            };
+            assert_eq!(lend(), Status::Ok);
             let mut error = null_mut();
-            let status = (*publisher).head.enter(&mut error, || panic!("the text of the panic"));
+            let status =
+                ErrorOut::new(&mut error).finish(publisher().enter(|_| panic!("the text of the panic")));
             assert_eq!(status, Status::Panicked);
-            let text = std::ffi::CStr::from_ptr(crate::error::stripline_error_message(error));
+            let text = std::ffi::CStr::from_ptr(stripline_error_message(Ref::new(error)));
             assert!(text.to_string_lossy().contains("the text of the panic"));
-            crate::error::stripline_error_free(error);
+            stripline_error_free(Handle::new(error));
+            assert_eq!(lend(), Status::Panicked);
+            let byte = Data::new([1_u8].as_ptr().cast());
             assert_eq!(
-                stripline_publisher_loan(publisher, 1, &mut memory, &mut loan, none),
+                stripline_publisher_send(publisher(), byte, 1, Ref::new(null()), none),
                 Status::Panicked
             );
-            assert_eq!(
-                stripline_publisher_send(publisher, byte.as_ptr().cast(), 1, null(), none),
-                Status::Panicked
-            );
-            assert_eq!(stripline_publisher_finish(publisher, 0, none), Status::Panicked);
-            assert_eq!(stripline_publisher_abandon(publisher, none), Status::Panicked);
-            assert_eq!(stripline_loan_commit(loan, null(), none), Status::Panicked);
-            assert_eq!(stripline_loan_cancel(loan, none), Status::Panicked);
-            stripline_publisher_free(publisher);
-            stripline_node_free(node);
+            assert_eq!(stripline_publisher_finish(publisher(), 0, none), Status::Panicked);
+            assert_eq!(stripline_publisher_abandon(publisher(), none), Status::Panicked);
+            assert_eq!(stripline_loan_commit(Handle::new(loan), Ref::new(null()), none), Status::Panicked);
+            assert_eq!(stripline_loan_cancel(Handle::new(loan), none), Status::Panicked);
+            stripline_publisher_free(publisher());
+            stripline_node_free(Handle::new(node));
         }
     }
 }

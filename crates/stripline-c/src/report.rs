@@ -2,12 +2,13 @@
 
 use stripline::link::ConnectionReport as RustReport;
 
-use crate::error::{Error, Failure};
-use crate::handle::{drop_quietly, guard};
+use crate::border::{ErrorOut, Handle, Out, Ref};
+use crate::error::Failure;
+use crate::handle::drop_quietly;
 use crate::node::Node;
 use crate::sized;
 use crate::status::Status;
-use crate::text::{self, Text};
+use crate::text::Text;
 
 /// The counters of all connections to a node's subscribers at one time, and the refused
 /// connections.
@@ -53,22 +54,17 @@ sized::sized!(
 /// - Blocking: only for a lock of the node.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_node_report(
-    node: *const Node,
-    report: *mut *mut Report,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_node_report(
+    node: Ref<Node>,
+    report: Out<*mut Report>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        text::check_place(report, "report")?;
-        // SAFETY: the program follows the header's rule for handles.
-        let node = unsafe { Node::get(node) }?;
+    error.guard(|| {
+        report.check("report")?;
+        let node = node.link()?;
         let made = Report { connections: node.connections(), refused: node.refused_connections() };
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(report, "report", Box::into_raw(Box::new(made))) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+        report.give("report", made)
+    })
 }
 
 /// Returns the number of connections in a report; 0 for NULL.
@@ -77,9 +73,8 @@ pub unsafe extern "C" fn stripline_node_report(
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_report_connections(report: *const Report) -> usize {
-    // SAFETY: the program follows the header's rule for handles.
-    unsafe { report.as_ref() }.map_or(0, |report| report.connections.len())
+pub extern "C" fn stripline_report_connections(report: Ref<Report>) -> usize {
+    report.as_ref().map_or(0, |report| report.connections.len())
 }
 
 /// Gets the counters of one connection of a report, by index.
@@ -90,15 +85,14 @@ pub unsafe extern "C" fn stripline_report_connections(report: *const Report) -> 
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_report_connection(
-    report: *const Report,
+pub extern "C" fn stripline_report_connection(
+    report: Ref<Report>,
     index: usize,
-    connection: *mut ConnectionReport,
-    error: *mut *mut Error,
+    connection: Out<ConnectionReport>,
+    error: ErrorOut,
 ) -> Status {
-    let give = || {
-        // SAFETY: the program follows the header's rule for handles.
-        let report = unsafe { report.as_ref() }.ok_or_else(|| Failure::null("report"))?;
+    error.guard(|| {
+        let report = report.get("report")?;
         let from = report.connections.get(index).ok_or_else(|| {
             Failure::argument(format!("the index is {index}, of {} connections", report.connections.len()))
         })?;
@@ -113,12 +107,8 @@ pub unsafe extern "C" fn stripline_report_connection(
             reordered: from.reordered,
             peer_deaths: from.peer_deaths,
         };
-        // SAFETY: the program follows the header's rule for structures.
-        unsafe { sized::write(connection, &value) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, give) }
+        connection.write(&value)
+    })
 }
 
 /// Returns the number of refused connections in a report; 0 for NULL.
@@ -127,9 +117,8 @@ pub unsafe extern "C" fn stripline_report_connection(
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_report_refused_connections(report: *const Report) -> usize {
-    // SAFETY: the program follows the header's rule for handles.
-    unsafe { report.as_ref() }.map_or(0, |report| report.refused.len())
+pub extern "C" fn stripline_report_refused_connections(report: Ref<Report>) -> usize {
+    report.as_ref().map_or(0, |report| report.refused.len())
 }
 
 /// Gets the name of a refused connection of a report, by index, and the reason.
@@ -141,29 +130,22 @@ pub unsafe extern "C" fn stripline_report_refused_connections(report: *const Rep
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_report_refused_connection(
-    report: *const Report,
+pub extern "C" fn stripline_report_refused_connection(
+    report: Ref<Report>,
     index: usize,
-    connection: *mut Text,
-    reason: *mut Text,
-    error: *mut *mut Error,
+    connection: Out<Text>,
+    reason: Out<Text>,
+    error: ErrorOut,
 ) -> Status {
-    let give = || {
-        text::check_place(reason, "reason")?;
-        // SAFETY: the program follows the header's rule for handles.
-        let report = unsafe { report.as_ref() }.ok_or_else(|| Failure::null("report"))?;
+    error.guard(|| {
+        reason.check("reason")?;
+        let report = report.get("report")?;
         let (name, why) = report.refused.get(index).ok_or_else(|| {
             Failure::argument(format!("the index is {index}, of {} refused", report.refused.len()))
         })?;
-        // SAFETY: the program follows the header's rule for results.
-        unsafe {
-            text::put(connection, "connection", Text::of(name))?;
-            text::put(reason, "reason", Text::of(why))?;
-        }
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, give) }
+        connection.put("connection", Text::of(name))?;
+        reason.put("reason", Text::of(why))
+    })
 }
 
 /// Frees a report; NULL is allowed.
@@ -172,9 +154,6 @@ pub unsafe extern "C" fn stripline_report_refused_connection(
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_report_free(report: *mut Report) {
-    if !report.is_null() {
-        // SAFETY: made by `stripline_node_report`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(report) });
-    }
+pub extern "C" fn stripline_report_free(report: Handle<Report>) {
+    drop_quietly(report.into_box());
 }

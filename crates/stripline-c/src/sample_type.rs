@@ -1,12 +1,11 @@
 //! Sample types that are named at run time.
 
-use std::ffi::c_char;
-
 use stripline::payload::SampleType as RustType;
+use stripline_bindings::PortType;
 
+use crate::border::{Ref, Str};
 use crate::error::Failure;
 use crate::sized;
-use crate::text;
 
 /// The type of a topic's samples. Both ends of a connection compare it.
 ///
@@ -24,7 +23,7 @@ pub struct SampleType {
     /// `sizeof(stripline_sample_type)`.
     pub size: usize,
     /// The name, or the layout.
-    pub name: *const c_char,
+    pub name: Str,
     /// The bytes of a sample, or 0.
     pub sample_size: usize,
     /// The alignment of a sample in bytes: 1, 2, 4, 8 or 16; 0 with `sample_size` 0.
@@ -33,21 +32,24 @@ pub struct SampleType {
 
 sized::sized!(
     SampleType, "stripline_sample_type",
-    size: usize, name: *const c_char, sample_size: usize, sample_align: usize,
+    size: usize, name: Str, sample_size: usize, sample_align: usize,
 );
 
-/// Reads a sample type that the program has passed.
-///
-/// # Safety
-/// The caller must follow the header's rules for structures and texts.
-pub(crate) unsafe fn read(from: *const SampleType) -> Result<RustType, Failure> {
-    if from.is_null() {
-        return Err(Failure::null("type"));
+impl Ref<SampleType> {
+    /// Returns the type of a port that the program has passed.
+    pub(crate) fn port_type(&self) -> Result<PortType, Failure> {
+        read(self.read_given("type")?).map(PortType::Samples)
     }
-    // SAFETY: the caller makes the same promise.
-    let SampleType { name, sample_size, sample_align, .. } = unsafe { sized::read(from) }?;
-    // SAFETY: the caller makes the same promise.
-    let name = unsafe { text::required(name, "type->name") }?;
+
+    /// Returns the type that the program has passed; `None` for NULL.
+    pub(crate) fn given_type(&self) -> Option<Result<PortType, Failure>> {
+        (!self.pointer().is_null()).then(|| self.port_type())
+    }
+}
+
+fn read(given: SampleType) -> Result<RustType, Failure> {
+    let SampleType { name, sample_size, sample_align, .. } = given;
+    let name = name.required("type->name")?;
     let refused = |error| Failure::argument(format!("`type`: {error}"));
     let is_given = (sample_size, sample_align) != (0, 0);
     match RustType::parse(name) {

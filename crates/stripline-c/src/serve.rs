@@ -8,12 +8,12 @@ use stripline::Error as LinkError;
 use stripline::node::{PacketView, SingleThread, Waitable, wait_any};
 use stripline::payload::Dynamic;
 
-use crate::error::{Error, Failure};
-use crate::handle::{AtEnd, panicked};
+use crate::border::{ErrorOut, Out};
+use crate::error::{Failure, missing};
+use crate::handle::{AtEnd, Headed, panicked};
 use crate::packet::{Content, Packet};
 use crate::status::Status;
 use crate::subscriber::{Source, Subscriber};
-use crate::text;
 use crate::time::timeout;
 
 /// A handler of packets: gets the context and a packet. The packet is valid until the handler
@@ -54,26 +54,19 @@ const PORTS_MAX: usize = 4096;
 /// - Blocking: until the end of all streams.
 /// - Threads: one at a time for each of the subscribers. Handlers run on the calling thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_serve(
-    ports: *const Served,
-    count: usize,
-    error: *mut *mut Error,
-) -> Status {
-    let mut begun: Vec<*const Subscriber> = Vec::new();
-    let serve = || {
-        // SAFETY: the program follows the header's rule for pointers.
-        let ports = unsafe { list(ports, count, "ports") }?;
-        for port in ports {
-            // SAFETY: the program follows the header's rule for handles.
-            unsafe { begin(port.subscriber) }?;
-            begun.push(port.subscriber);
-        }
+pub unsafe extern "C" fn stripline_serve(ports: *const Served, count: usize, error: ErrorOut) -> Status {
+    // SAFETY: the program follows the header's rule for pointers.
+    let ports = match unsafe { list(ports, count, "ports") } {
+        Ok(ports) => ports,
+        Err(failure) => return error.report(failure),
+    };
+    let served = during(ports.iter().map(|port| port.subscriber), || {
         let mut threads = SingleThread::new();
         for port in ports {
             let (Some(handler), context) = (port.handler, port.context) else {
-                return Err(Failure::null("handler"));
+                return Err(missing("handler"));
             };
-            // SAFETY: the call has begun above, so no other call has a reference.
+            // SAFETY: the call has begun, so no other call has a reference.
             let Source::One(source) = (unsafe { (*port.subscriber).source() }) else {
                 return Err(Subscriber::has_no_handler());
             };
@@ -81,12 +74,8 @@ pub unsafe extern "C" fn stripline_serve(
         }
         threads.run()?;
         Ok(Status::Ended)
-    };
-    let outcome = catch_unwind(AssertUnwindSafe(serve));
-    end_all(&begun, outcome.is_err());
-    let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
-    // SAFETY: the program follows the header's rule for `error`.
-    outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
+    });
+    error.finish(served)
 }
 
 /// Runs a handler for a packet.
@@ -130,20 +119,19 @@ pub unsafe extern "C" fn stripline_wait_any(
     subscribers: *const *mut Subscriber,
     count: usize,
     timeout_ns: i64,
-    ready: *mut u8,
-    error: *mut *mut Error,
+    ready: Out<u8>,
+    error: ErrorOut,
 ) -> Status {
-    let mut begun: Vec<*const Subscriber> = Vec::new();
-    let wait = || {
-        text::check_place(ready, "ready")?;
-        // SAFETY: the program follows the header's rule for pointers.
-        let subscribers = unsafe { list(subscribers, count, "subscribers") }?;
+    // SAFETY: the program follows the header's rule for pointers.
+    let listed = unsafe { list(subscribers, count, "subscribers") };
+    let subscribers = match ready.check("ready").and(listed) {
+        Ok(subscribers) => subscribers,
+        Err(failure) => return error.report(failure),
+    };
+    let waited = during(subscribers.iter().copied(), || {
         let mut ports: Vec<&mut dyn Waitable> = Vec::new();
         for subscriber in subscribers {
-            // SAFETY: the program follows the header's rule for handles.
-            unsafe { begin(*subscriber) }?;
-            begun.push(*subscriber);
-            // SAFETY: the call has begun above, so no other call has a reference.
+            // SAFETY: the call has begun, so no other call has a reference.
             match unsafe { (**subscriber).source() } {
                 Source::One(source) => ports.push(source),
                 Source::Holding(source) => ports.push(source),
@@ -155,15 +143,11 @@ pub unsafe extern "C" fn stripline_wait_any(
         let found = wait_any(&mut ports, timeout(timeout_ns))?;
         for index in 0..count {
             // SAFETY: the caller's array has `count` bytes.
-            unsafe { ready.add(index).write(found.contains(&index).into()) };
+            unsafe { ready.pointer().add(index).write(found.contains(&index).into()) };
         }
         Ok(if found.is_empty() { Status::Empty } else { Status::Ok })
-    };
-    let outcome = catch_unwind(AssertUnwindSafe(wait));
-    end_all(&begun, outcome.is_err());
-    let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
-    // SAFETY: the program follows the header's rule for `error`.
-    outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
+    });
+    error.finish(waited)
 }
 
 /// Returns an array that the program has passed.
@@ -175,41 +159,37 @@ unsafe fn list<'a, T>(first: *const T, count: usize, what: &str) -> Result<&'a [
         return Err(Failure::argument(format!("`count` is {count}; it must be from 1 to {PORTS_MAX}")));
     }
     if first.is_null() {
-        return Err(Failure::null(what));
+        return Err(missing(what));
     }
     // SAFETY: the pointer is not NULL; the caller promises the rest.
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
-/// Begins a call of a subscriber that has no packet lent.
-///
-/// # Safety
-/// The caller must follow the header's rule for handles.
-pub(crate) unsafe fn begin(subscriber: *const Subscriber) -> Result<(), Failure> {
-    // SAFETY: the caller makes the same promise.
-    let found = unsafe { Subscriber::get(subscriber) }?;
-    found.head().begin()?;
-    if found.is_lent() {
-        found.head().end(false);
-        return Err(found.still_lent());
+/// Runs a call of subscribers without a lent packet, in which functions of the program run. If one
+/// of these functions frees a subscriber, it is freed at the end of the call.
+pub(crate) fn during(
+    subscribers: impl Iterator<Item = *mut Subscriber> + Clone,
+    call: impl FnOnce() -> Result<Status, Failure>,
+) -> Result<Status, Failure> {
+    let mut begun = 0;
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        for subscriber in subscribers.clone() {
+            // SAFETY: the subscriber is NULL or valid, by the header's rule for handles.
+            let found = unsafe { subscriber.as_ref() }.ok_or_else(|| missing(Subscriber::NAME))?;
+            found.head().begin()?;
+            begun += 1;
+            if found.is_lent() {
+                return Err(found.still_lent());
+            }
+        }
+        call()
+    }));
+    for subscriber in subscribers.take(begun) {
+        // SAFETY: the call has begun, so the subscriber is not freed yet.
+        if unsafe { (*subscriber).head().end(outcome.is_err()) } == AtEnd::Free {
+            // SAFETY: the program has freed the subscriber, and does not use it again.
+            unsafe { Subscriber::free_after_call(subscriber) };
+        }
     }
-    Ok(())
-}
-
-/// Ends a call that has begun.
-///
-/// # Safety
-/// The call must have begun. The caller must not use the subscriber again if the handler has freed
-/// it.
-pub(crate) unsafe fn end(subscriber: *const Subscriber, has_panicked: bool) {
-    // SAFETY: the call has begun, so the subscriber is not freed yet.
-    if unsafe { (*subscriber).head().end(has_panicked) } == AtEnd::Free {
-        // SAFETY: the handler has freed the subscriber, and does not use it again.
-        unsafe { Subscriber::free_at_end(subscriber) };
-    }
-}
-
-fn end_all(begun: &[*const Subscriber], has_panicked: bool) {
-    // SAFETY: each call has begun, and the subscriber is not used again.
-    begun.iter().for_each(|subscriber| unsafe { end(*subscriber, has_panicked) });
+    outcome.unwrap_or_else(|panic| Err(panicked(panic)))
 }

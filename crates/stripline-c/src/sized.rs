@@ -2,14 +2,16 @@
 
 use std::ptr;
 
-use crate::error::Failure;
+use crate::border::{Out, Ref};
+use crate::error::{Failure, missing};
+use crate::status::Status;
 
 /// A structure with its size as the first member. Later versions may have more members.
 ///
 /// # Safety
 /// The structure must be `repr(C)` and begin with a `usize`, and zero must be a valid value of each
 /// member. `ENDS` must have the offset of the end of each member, in order.
-pub(crate) unsafe trait SizedStruct: Copy {
+pub unsafe trait SizedStruct: Copy {
     /// The name of the structure in the header.
     const NAME: &'static str;
     /// The offset at which each member ends.
@@ -31,15 +33,43 @@ macro_rules! sized {
 }
 pub(crate) use sized;
 
-/// Reads the structure that the program has passed. Members that the program does not have are
-/// zero, which is the default of each member. NULL gives all defaults.
-///
-/// # Errors
-/// Fails for a size at which no version ends, or if a member beyond this version is not zero.
+impl<T: SizedStruct> Ref<T> {
+    /// Reads the structure that the program has passed. Members that the program does not have are
+    /// zero, which is the default of each member. NULL gives all defaults.
+    ///
+    /// # Errors
+    /// Fails for a size at which no version ends, or if a member beyond this version is not zero.
+    pub(crate) fn read(&self) -> Result<T, Failure> {
+        // SAFETY: the structure is NULL, or begins with the size, by the header's rule.
+        unsafe { read(self.pointer()) }
+    }
+
+    /// Reads the structure, as [`Ref::read`] does, but refuses NULL.
+    pub(crate) fn read_given(&self, what: &str) -> Result<T, Failure> {
+        if self.pointer().is_null() { Err(missing(what)) } else { self.read() }
+    }
+}
+
+impl<T: SizedStruct> Out<T> {
+    /// Fills in the structure of the program, as far as it goes. Members beyond this version become
+    /// zero.
+    ///
+    /// # Errors
+    /// Fails for NULL, or a size at which no version ends.
+    pub(crate) fn write(&self, value: &T) -> Result<Status, Failure> {
+        self.check(T::NAME)?;
+        // SAFETY: the structure is not NULL, and begins with the size, by the header's rule for
+        // structures.
+        unsafe { write(self.pointer(), value) }?;
+        Ok(Status::Ok)
+    }
+}
+
+/// Reads a structure.
 ///
 /// # Safety
 /// `from` must be NULL, or point to a structure with the size in the first member.
-pub(crate) unsafe fn read<T: SizedStruct>(from: *const T) -> Result<T, Failure> {
+unsafe fn read<T: SizedStruct>(from: *const T) -> Result<T, Failure> {
     // SAFETY: zero is a valid value of each member.
     let mut value: T = unsafe { std::mem::zeroed() };
     if from.is_null() {
@@ -68,19 +98,12 @@ pub(crate) unsafe fn read<T: SizedStruct>(from: *const T) -> Result<T, Failure> 
     Ok(value)
 }
 
-/// Fills in the structure of the program, as far as it goes. Members beyond this version become
-/// zero.
-///
-/// # Errors
-/// Fails for NULL, or a size at which no version ends.
+/// Fills in a structure.
 ///
 /// # Safety
-/// `to` must be NULL, or point to a structure with the size in the first member.
-pub(crate) unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> Result<(), Failure> {
-    if to.is_null() {
-        return Err(Failure::null(T::NAME));
-    }
-    // SAFETY: the pointer is not NULL, and every version has the size.
+/// `to` must point to a structure with the size in the first member.
+unsafe fn write<T: SizedStruct>(to: *mut T, value: &T) -> Result<(), Failure> {
+    // SAFETY: every version has the size.
     let size = unsafe { ptr::read(to.cast::<usize>()) };
     check::<T>(size)?;
     let (bytes, first) = (size.min(size_of::<T>()), size_of::<usize>());

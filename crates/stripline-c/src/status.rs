@@ -1,6 +1,6 @@
 //! The outcomes of calls, with numbers that never change.
 
-use stripline::ErrorCode;
+use stripline_bindings::Code;
 
 use crate::text::Text;
 
@@ -102,69 +102,44 @@ pub enum Status {
 }
 
 impl Status {
-    /// The outcomes that have no `ErrorCode`.
-    pub(crate) const OWN: [(Self, &str, &str); 5] = [
-        (Self::Ok, "ok", ""),
-        (Self::Empty, "empty", ""),
-        (Self::Ended, "ended", ""),
-        (Self::Panicked, "panicked", "Free the handle, and report the text as a bug of the library."),
-        (Self::InUse, "in-use", "Call from one thread at a time, and not from the handle's own handler."),
-    ];
-
-    /// Returns the outcome of an error with that code.
-    pub(crate) fn of(code: ErrorCode) -> Self {
-        match code {
-            ErrorCode::Stopped => Self::Stopped,
-            ErrorCode::Full => Self::Full,
-            ErrorCode::Stalled => Self::Stalled,
-            ErrorCode::TooLarge => Self::TooLarge,
-            ErrorCode::Ejected => Self::Ejected,
-            ErrorCode::Unsupported => Self::Unsupported,
-            ErrorCode::PeerMisbehaved => Self::PeerMisbehaved,
-            ErrorCode::Refused => Self::Refused,
-            ErrorCode::Port => Self::Port,
-            ErrorCode::Decode => Self::Decode,
-            ErrorCode::Handler => Self::Handler,
-            ErrorCode::Unanswered => Self::Unanswered,
-            ErrorCode::ReceiverGone => Self::ReceiverGone,
-            ErrorCode::PacketRefused => Self::PacketRefused,
-            ErrorCode::WindowOverflow => Self::WindowOverflow,
-            ErrorCode::DuplicatePacket => Self::DuplicatePacket,
-            ErrorCode::System => Self::System,
-            ErrorCode::Forked => Self::Forked,
-            ErrorCode::InvalidProperties => Self::InvalidProperties,
-            ErrorCode::Failed => Self::Failed,
-            ErrorCode::TooManyHeld => Self::TooManyHeld,
-            ErrorCode::Interrupted => Self::Interrupted,
-            ErrorCode::UserError => Self::UserError,
-            ErrorCode::NoServer => Self::NoServer,
-            ErrorCode::CallUnanswered => Self::CallUnanswered,
-            ErrorCode::ServerGone => Self::ServerGone,
-            ErrorCode::CallCancelled => Self::CallCancelled,
-            ErrorCode::TooManyCalls => Self::TooManyCalls,
-            ErrorCode::ReplyDecode => Self::ReplyDecode,
-            ErrorCode::UnknownOperation => Self::UnknownOperation,
-            ErrorCode::WrongType => Self::WrongType,
-            ErrorCode::HandlerPanicked => Self::HandlerPanicked,
-            ErrorCode::DeadlinePassed => Self::DeadlinePassed,
-            ErrorCode::CancelledEarly => Self::CancelledEarly,
-            ErrorCode::Overloaded => Self::Overloaded,
-            ErrorCode::CallCycle => Self::CallCycle,
-            ErrorCode::ReplyFailed => Self::ReplyFailed,
-            ErrorCode::InvalidArgument => Self::InvalidArgument,
-            // A code of a later version of the Rust library. A test of this crate would detect it.
-            _ => Self::Failed,
-        }
+    /// Returns the outcome of a failure with that code.
+    pub(crate) fn of(code: Code) -> Self {
+        let found = FAILURES.iter().find(|status| **status as i32 == code.number());
+        // A code of a later version of the Rust library. A test of this crate would detect it.
+        found.copied().unwrap_or(Self::Failed)
     }
 
     /// Returns the word and the usual remedy of an outcome, by number.
     pub(crate) fn describe(number: i32) -> Option<(&'static str, &'static str)> {
-        if let Some((_, word, remedy)) = Self::OWN.iter().find(|(own, ..)| *own as i32 == number) {
-            return Some((word, remedy));
+        match number {
+            0 => Some(("ok", "")),
+            -1 => Some(("empty", "")),
+            -2 => Some(("ended", "")),
+            _ => Code::from_number(number).map(|code| (code.word(), code.remedy())),
         }
-        let code = ErrorCode::from_number(u16::try_from(number).ok()?)?;
-        Some((code.word(), code.remedy()))
     }
+}
+
+impl From<Status> for Code {
+    fn from(status: Status) -> Self {
+        Self::from_number(status as i32).unwrap_or(stripline::ErrorCode::Failed.into())
+    }
+}
+
+macro_rules! failures {
+    ($($name:ident)*) => {
+        /// The outcomes that are failures.
+        const FAILURES: &[Status] = &[$(Status::$name),*];
+    };
+}
+
+failures! {
+    Stopped Full Stalled TooLarge Ejected Unsupported PeerMisbehaved Refused Port Decode Handler
+    Unanswered ReceiverGone PacketRefused WindowOverflow DuplicatePacket System Forked
+    InvalidProperties Failed TooManyHeld Interrupted UserError NoServer CallUnanswered
+    ServerGone CallCancelled TooManyCalls ReplyDecode UnknownOperation WrongType HandlerPanicked
+    DeadlinePassed CancelledEarly Overloaded CallCycle ReplyFailed InvalidArgument Panicked
+    InUse
 }
 
 /// Returns the word of an outcome in lower case, such as `too-large`. It is `unknown` for a number
@@ -191,12 +166,15 @@ pub extern "C" fn stripline_status_remedy(status: i32) -> Text {
 
 #[cfg(test)]
 mod tests {
+    use stripline::ErrorCode;
+
     use super::*;
 
     #[test]
-    fn every_code_of_the_library_has_a_status_with_its_number() {
-        for code in ErrorCode::ALL {
-            assert_eq!(Status::of(*code) as i32, i32::from(code.number()), "{code}");
+    fn every_code_has_a_status_with_its_number() {
+        let library = ErrorCode::ALL.iter().map(|code| Code::from(*code));
+        for code in library.chain([Code::PANICKED, Code::IN_USE]) {
+            assert_eq!(Status::of(code) as i32, code.number(), "{}", code.word());
         }
     }
 

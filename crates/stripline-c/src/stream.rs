@@ -1,12 +1,11 @@
 //! The description of a stream.
 
-use std::ffi::c_char;
-
 use stripline::StreamInfo;
 
+use crate::border::{Ref, Str};
 use crate::error::Failure;
 use crate::sized;
-use crate::text::{self, Text};
+use crate::text::Text;
 
 /// Members of a stream's description that are set, as bits.
 #[repr(u64)]
@@ -33,7 +32,7 @@ pub struct StreamDescription {
     /// they are not NULL.
     pub set: u64,
     /// The name of the stream; NULL: no name.
-    pub id: *const c_char,
+    pub id: Str,
     /// Samples a second, of all channels together.
     pub sample_rate_hz: f64,
     /// The frequency that 0 Hz of the samples corresponds to.
@@ -42,13 +41,13 @@ pub struct StreamDescription {
     pub row_length: u32,
     /// A JSON object with the further members of `docs/wire.md`: `axes`, `channels`, `keywords`.
     /// NULL: none.
-    pub more: *const c_char,
+    pub more: Str,
 }
 
 sized::sized!(
     StreamDescription, "stripline_stream_description",
-    size: usize, set: u64, id: *const c_char, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
-    more: *const c_char,
+    size: usize, set: u64, id: Str, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
+    more: Str,
 );
 
 /// The description of the stream that a packet belongs to.
@@ -74,20 +73,16 @@ sized::sized!(
     size: usize, set: u64, id: Text, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
 );
 
-/// Reads a description that the program has passed.
-///
-/// # Safety
-/// The caller must follow the header's rules for structures and texts.
-pub(crate) unsafe fn read(from: *const StreamDescription) -> Result<StreamInfo, Failure> {
-    if from.is_null() {
-        return Err(Failure::null("stream"));
+impl Ref<StreamDescription> {
+    /// Returns the description that the program has passed.
+    pub(crate) fn stream(&self) -> Result<StreamInfo, Failure> {
+        read(self.read_given("stream")?)
     }
-    // SAFETY: the caller makes the same promise.
-    let given = unsafe { sized::read(from) }?;
-    // SAFETY: the caller makes the same promise.
-    let id = unsafe { text::optional(given.id, "stream->id") }?;
-    // SAFETY: the caller makes the same promise.
-    let more = unsafe { text::optional(given.more, "stream->more") }?;
+}
+
+fn read(given: StreamDescription) -> Result<StreamInfo, Failure> {
+    let id = given.id.optional("stream->id")?;
+    let more = given.more.optional("stream->more")?;
     if given.set & !ALL != 0 {
         return Err(Failure::argument(format!(
             "`stream->set` has the bits {:#x}, which this library does not have; update the library",

@@ -1,7 +1,6 @@
 //! Subscribers.
 
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::c_char;
 use std::ptr::{self, null};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,20 +9,21 @@ use std::time::Duration;
 use stripline::Received;
 use stripline::internal::inlined;
 use stripline::node::{
-    HeldPacket, Holding, Packet as RustPacket, Subscriber as RustSubscriber, Window, Windowed,
+    HeldPacket, Holding, Packet as RustPacket, PortName, ReadyDescriptor, Subscriber as RustSubscriber,
+    Waitable, Waker as RustWaker, Window, Windowed,
 };
 use stripline::payload::Dynamic;
+use stripline_bindings::PortType;
 
+use crate::border::{ErrorOut, Handle, Out, Ref, Str};
 use crate::component::Given;
-use crate::error::{Error, Failure};
-use crate::handle::{Head, drop_quietly, guard};
-use crate::message_type;
+use crate::error::Failure;
+use crate::handle::{Head, Headed, drop_quietly};
 use crate::node::Node;
 use crate::packet::{Content, Packet, gap_numbers};
-use crate::sample_type::{self, SampleType};
+use crate::sample_type::SampleType;
 use crate::sized;
 use crate::status::Status;
-use crate::text;
 use crate::time::timeout;
 use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
@@ -145,25 +145,18 @@ impl Slots {
 /// - Blocking: until the publishers that are present have answered, or for a few seconds.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_subscriber_new(
-    node: *const Node,
-    topic: *const c_char,
-    r#type: *const SampleType,
-    options: *const SubscriberOptions,
-    subscriber: *mut *mut Subscriber,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_subscriber_new(
+    node: Ref<Node>,
+    topic: Str,
+    r#type: Ref<SampleType>,
+    options: Ref<SubscriberOptions>,
+    subscriber: Out<*mut Subscriber>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        // SAFETY: the program follows the header's rules for handles, texts and structures.
-        let (node, topic, samples) =
-            unsafe { (Node::get(node)?, text::required(topic, "topic")?, sample_type::read(r#type)?) };
-        // SAFETY: as above; the program also follows the header's rule for results.
-        unsafe {
-            Subscriber::give(subscriber, options, None, || node.subscriber::<Dynamic>((topic, &samples)))
-        }
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+    error.guard(|| {
+        let make = |topic: PortName<'_, Dynamic>| Ok(node.link()?.subscriber(topic)?);
+        subscriber.open((topic, "topic"), |_| r#type.port_type(), &options, None, make)
+    })
 }
 
 /// Makes a subscriber to messages on a topic. Each packet is one message in CBOR (RFC 8949), and
@@ -180,69 +173,59 @@ pub unsafe extern "C" fn stripline_subscriber_new(
 /// - Blocking: until the publishers that are present have answered, or for a few seconds.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_message_subscriber_new(
-    node: *const Node,
-    topic: *const c_char,
-    r#type: *const c_char,
-    options: *const SubscriberOptions,
-    subscriber: *mut *mut Subscriber,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_message_subscriber_new(
+    node: Ref<Node>,
+    topic: Str,
+    r#type: Str,
+    options: Ref<SubscriberOptions>,
+    subscriber: Out<*mut Subscriber>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        // SAFETY: the program follows the header's rules for handles, texts and structures.
-        let (node, topic, messages) = unsafe {
-            SubscriberOptions::check_for_messages(options)?;
-            (Node::get(node)?, text::required(topic, "topic")?, message_type::read(r#type)?)
-        };
-        // SAFETY: as above; the program also follows the header's rule for results.
-        unsafe {
-            Subscriber::give(subscriber, options, None, || node.subscriber::<Dynamic>((topic, &messages)))
-        }
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+    error.guard(|| {
+        let make = |topic: PortName<'_, Dynamic>| Ok(node.link()?.subscriber(topic)?);
+        subscriber.open((topic, "topic"), |_| r#type.message_type(), &options, None, make)
+    })
 }
 
-impl SubscriberOptions {
-    /// Checks that the options are allowed for messages.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rule for structures.
-    pub(crate) unsafe fn check_for_messages(options: *const Self) -> Result<(), Failure> {
-        // SAFETY: the caller makes the same promise.
-        match unsafe { sized::read(options) }?.windowed {
-            0 => Ok(()),
-            _ => Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0")),
+impl Out<*mut Subscriber> {
+    /// Opens a port by name and type, and writes the handle. `given` is the list of a component's
+    /// ports.
+    pub(crate) fn open(
+        &self,
+        (name, what): (Str, &'static str),
+        of: impl FnOnce(&str) -> Result<PortType, Failure>,
+        options: &Ref<SubscriberOptions>,
+        given: Option<&Arc<Given>>,
+        make: impl FnOnce(PortName<'_, Dynamic>) -> Result<RustSubscriber<Dynamic>, Failure>,
+    ) -> Result<Status, Failure> {
+        self.check("subscriber")?;
+        let name = name.required(what)?;
+        let (of, options) = (of(name)?, options.read()?);
+        if options.windowed != 0 && matches!(of, PortType::Messages(_)) {
+            return Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0"));
         }
+        if options.hold != 0 && options.windowed != 0 {
+            return Err(Failure::argument("`hold` and `windowed` are both set; set one of them"));
+        }
+        self.put("subscriber", Subscriber::new(make(of.at(name))?, &options, given)?)
     }
 }
 
 impl Subscriber {
-    /// Writes the handle of a link with these options, for a program or a component's ports.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for structures and results.
-    pub(crate) unsafe fn give(
-        place: *mut *mut Self,
-        options: *const SubscriberOptions,
+    /// Returns a handle of a link.
+    fn new(
+        mut link: RustSubscriber<Dynamic>,
+        options: &SubscriberOptions,
         given: Option<&Arc<Given>>,
-        make: impl FnOnce() -> stripline::Result<RustSubscriber<Dynamic>>,
-    ) -> Result<Status, Failure> {
-        text::check_place(place, "subscriber")?;
-        // SAFETY: the caller makes the same promise.
-        let options = unsafe { sized::read(options) }?;
-        if options.hold != 0 && options.windowed != 0 {
-            return Err(Failure::argument("`hold` and `windowed` are both set; set one of them"));
-        }
-        let mut found = make()?;
+    ) -> Result<*mut Self, Failure> {
         if options.resequence_window != 0 {
             let skip_after = Duration::from_millis(options.resequence_skip_after_ms.into());
-            found = found.resequenced(options.resequence_window as usize, skip_after)?;
+            link = link.resequenced(options.resequence_window as usize, skip_after)?;
         }
         let (source, slots) = match (options.hold as usize, options.windowed) {
-            (0, 0) => (Source::One(found), None),
-            (0, _) => (Source::Windowed(Box::new(found.windowed())), None),
-            (count, _) => (Source::Holding(found.holding(count)?), Some(Slots::new(count))),
+            (0, 0) => (Source::One(link), None),
+            (0, _) => (Source::Windowed(Box::new(link.windowed())), None),
+            (count, _) => (Source::Holding(link.holding(count)?), Some(Slots::new(count))),
         };
         let made = Box::into_raw(Box::new(Self {
             head: Head::new(),
@@ -256,9 +239,7 @@ impl Subscriber {
         // SAFETY: the subscriber was just made, and the packet's handle is part of it.
         unsafe { (*made).lent.owner = made };
         given.iter().for_each(|given| given.add_subscriber(made));
-        // SAFETY: the caller makes the same promise.
-        unsafe { text::put(place, "subscriber", made) }?;
-        Ok(Status::Ok)
+        Ok(made)
     }
 
     #[inline(always)]
@@ -266,27 +247,12 @@ impl Subscriber {
         self.is_freed.get()
     }
 
-    #[inline(always)]
-    pub(crate) fn head(&self) -> &Head {
-        &self.head
-    }
-
-    /// Returns the subscriber behind a handle.
-    ///
-    /// # Safety
-    /// `subscriber` must be NULL, or a subscriber that is not freed during `'a`.
-    #[inline(always)]
-    pub(crate) unsafe fn get<'a>(subscriber: *const Self) -> Result<&'a Self, Failure> {
-        // SAFETY: the caller makes the same promise.
-        unsafe { subscriber.as_ref() }.ok_or_else(|| Failure::null("subscriber"))
-    }
-
     /// Frees the subscriber at the end of a call, because a handler has asked for that.
     ///
     /// # Safety
     /// The caller must not use the subscriber again.
     pub(crate) unsafe fn free_at_end(subscriber: *const Self) {
-        // SAFETY: made by `stripline_subscriber_new`, and freed once.
+        // SAFETY: made by `Subscriber::new`, and freed once.
         drop_quietly(unsafe { Box::from_raw(subscriber.cast_mut()) });
     }
 
@@ -330,115 +296,37 @@ impl Subscriber {
         }
     }
 
-    /// Runs a call while no packet is lent.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
-    #[inline(always)]
-    pub(crate) unsafe fn call(
-        subscriber: *const Self,
-        error: *mut *mut Error,
-        call: impl FnOnce(&Self) -> Result<Status, Failure>,
-    ) -> Status {
-        // SAFETY: the caller makes the same promise.
-        match unsafe { Self::get(subscriber) } {
-            // SAFETY: the caller makes the same promise.
-            Ok(found) => unsafe {
-                found
-                    .head
-                    .enter(error, || if found.is_lent() { Err(found.still_lent()) } else { call(found) })
-            },
-            // SAFETY: the caller makes the same promise.
-            Err(failure) => unsafe { failure.report(error) },
-        }
-    }
-
-    /// Receives the next packet of a steady stream, if it has arrived. Returns `None` if nothing
-    /// was done.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles, results and `error`.
-    #[inline(always)]
-    unsafe fn receive_fast(
-        subscriber: *const Self,
-        timeout_ns: i64,
-        place: *mut *mut Packet,
-        error: *mut *mut Error,
-    ) -> Option<Status> {
-        // SAFETY: the caller makes the same promise.
-        let found = unsafe { subscriber.as_ref() }?;
-        if place.is_null() || found.is_lent() {
-            return None;
-        }
-        let mut failure = None;
-        let receive = || {
-            // SAFETY: the head is idle, and no packet is lent.
-            let Source::One(source) = (unsafe { found.source() }) else { return false };
-            match inlined::receive(source, !(0..SPIN_NS).contains(&timeout_ns)) {
-                // SAFETY: as above; the program follows the header's rule for results.
-                Some(Ok(packet)) => unsafe { found.lend_packet(Received::Packet(packet), place) }.is_ok(),
-                Some(Err(problem)) => {
-                    failure = Some(Failure::from(problem));
-                    true
-                }
-                None => false,
-            }
-        };
-        // SAFETY: the caller makes the same promise.
-        let status = unsafe { found.head.enter_fast(error, receive) };
-        match failure {
-            None => status,
-            // SAFETY: the caller makes the same promise.
-            Some(failure) => Some(unsafe { failure.report(error) }),
-        }
-    }
-
     /// Lends the received packet under the subscriber's own handle.
     ///
     /// # Safety
-    /// The caller must have entered the head, no packet may be lent, and the caller must follow the
-    /// header's rule for results.
+    /// The caller must have entered the head, and no packet may be lent.
     #[inline(always)]
     pub(crate) unsafe fn lend_packet(
         &self,
         found: Received<RustPacket<'_, Dynamic>>,
-        place: *mut *mut Packet,
+        place: &Out<*mut Packet>,
     ) -> Result<Status, Failure> {
-        let found = match found {
-            Received::Packet(found) => found,
-            Received::Empty => return Ok(Status::Empty),
-            Received::Ended => return Ok(Status::Ended),
-        };
-        // SAFETY: the packet refers to the subscriber, which neither moves nor is freed before the
-        // packet is released. Until then, `lent` blocks other calls.
-        let found =
-            unsafe { std::mem::transmute::<RustPacket<'_, Dynamic>, RustPacket<'static, Dynamic>>(found) };
-        // SAFETY: the caller makes the same promise.
-        unsafe { text::put(place, "packet", self.lend(Content::Lent(found))) }?;
-        Ok(Status::Ok)
+        give(found, place, "packet", |found| {
+            // SAFETY: the packet refers to the subscriber, which neither moves nor is freed before
+            // the packet is released. Until then, `lent` blocks other calls.
+            let found = unsafe {
+                std::mem::transmute::<RustPacket<'_, Dynamic>, RustPacket<'static, Dynamic>>(found)
+            };
+            self.lend(Content::Lent(found))
+        })
     }
 
     /// Lends the received packet under one of the handles of held packets.
-    ///
-    /// # Safety
-    /// The caller must follow the rules of [`Subscriber::lend_packet`].
     #[inline(always)]
-    pub(crate) unsafe fn lend_held(
+    pub(crate) fn lend_held(
         &self,
         found: Received<HeldPacket<Dynamic>>,
-        place: *mut *mut Packet,
+        place: &Out<*mut Packet>,
     ) -> Result<Status, Failure> {
-        let found = match found {
-            Received::Packet(found) => found,
-            Received::Empty => return Ok(Status::Empty),
-            Received::Ended => return Ok(Status::Ended),
-        };
-        let slots = self.slots.as_ref();
-        let given = slots.and_then(|slots| slots.give(|slots| Content::Held(found, slots)));
-        let given = given.expect("there is a handle for each packet that may be held");
-        // SAFETY: the caller makes the same promise.
-        unsafe { text::put(place, "packet", given) }?;
-        Ok(Status::Ok)
+        give(found, place, "packet", |found| {
+            let given = self.slots.as_ref().and_then(|slots| slots.give(|slots| Content::Held(found, slots)));
+            given.expect("there is a handle for each packet that may be held")
+        })
     }
 
     /// Lends the received window under the subscriber's own handle.
@@ -448,18 +336,14 @@ impl Subscriber {
     pub(crate) unsafe fn lend_window(
         &self,
         found: Received<Window<'_, Dynamic>>,
-        place: *mut *mut Packet,
+        place: &Out<*mut Packet>,
     ) -> Result<Status, Failure> {
-        let found = match found {
-            Received::Packet(found) => found,
-            Received::Empty => return Ok(Status::Empty),
-            Received::Ended => return Ok(Status::Ended),
-        };
-        // SAFETY: as for a packet.
-        let found = unsafe { std::mem::transmute::<Window<'_, Dynamic>, Window<'static, Dynamic>>(found) };
-        // SAFETY: the caller makes the same promise.
-        unsafe { text::put(place, "window", self.lend(Content::Window(found))) }?;
-        Ok(Status::Ok)
+        give(found, place, "window", |found| {
+            // SAFETY: as for a packet.
+            let found =
+                unsafe { std::mem::transmute::<Window<'_, Dynamic>, Window<'static, Dynamic>>(found) };
+            self.lend(Content::Window(found))
+        })
     }
 
     #[cold]
@@ -505,6 +389,102 @@ impl Subscriber {
     }
 }
 
+/// Writes the handle that `hand_out` makes for a received packet.
+#[inline(always)]
+fn give<P>(
+    found: Received<P>,
+    place: &Out<*mut Packet>,
+    what: &'static str,
+    hand_out: impl FnOnce(P) -> *mut Packet,
+) -> Result<Status, Failure> {
+    match found {
+        Received::Packet(found) => place.put(what, hand_out(found)),
+        Received::Empty => Ok(Status::Empty),
+        Received::Ended => Ok(Status::Ended),
+    }
+}
+
+impl Source {
+    pub(crate) fn waker(&mut self) -> stripline::Result<RustWaker> {
+        match self {
+            Self::One(source) => source.waker(),
+            Self::Holding(source) => source.waker(),
+            Self::Windowed(source) => source.waker(),
+        }
+    }
+
+    pub(crate) fn ready_descriptor(&mut self) -> stripline::Result<ReadyDescriptor> {
+        match self {
+            Self::One(source) => source.ready_descriptor(),
+            Self::Holding(source) => source.ready_descriptor(),
+            Self::Windowed(source) => source.ready_descriptor(),
+        }
+    }
+
+    /// Checks the length of the window to wait for, which only a windowed subscriber has.
+    pub(crate) fn check_window(&self, samples: usize) -> Result<(), Failure> {
+        if samples != 0 && !matches!(self, Self::Windowed(_)) {
+            return Err(Failure::argument("`samples` is of a windowed subscriber; pass 0"));
+        }
+        Ok(())
+    }
+}
+
+impl Headed for Subscriber {
+    const NAME: &'static str = "subscriber";
+
+    #[inline(always)]
+    fn head(&self) -> &Head {
+        &self.head
+    }
+}
+
+impl Handle<Subscriber> {
+    /// Runs a call while no packet is lent.
+    #[inline(always)]
+    pub(crate) fn call(
+        &self,
+        call: impl FnOnce(&Subscriber, &mut Source) -> Result<Status, Failure>,
+    ) -> Result<Status, Failure> {
+        self.enter(|found| {
+            if found.is_lent() {
+                return Err(found.still_lent());
+            }
+            // SAFETY: this call has entered the head, and no packet is lent.
+            call(found, unsafe { found.source() })
+        })
+    }
+
+    /// Receives the next packet of a steady stream, if it has arrived. Returns `None` if nothing
+    /// was done.
+    #[inline(always)]
+    fn receive_fast(&self, timeout_ns: i64, place: &Out<*mut Packet>, error: ErrorOut) -> Option<Status> {
+        let found = self.as_ref()?;
+        if place.check("packet").is_err() || found.is_lent() {
+            return None;
+        }
+        let mut failure = None;
+        let receive = || {
+            // SAFETY: the head is idle, and no packet is lent.
+            let Source::One(source) = (unsafe { found.source() }) else { return false };
+            match inlined::receive(source, !(0..SPIN_NS).contains(&timeout_ns)) {
+                // SAFETY: as above.
+                Some(Ok(packet)) => unsafe { found.lend_packet(Received::Packet(packet), place) }.is_ok(),
+                Some(Err(problem)) => {
+                    failure = Some(Failure::from(problem));
+                    true
+                }
+                None => false,
+            }
+        };
+        let status = found.head.enter_fast(error, receive);
+        match failure {
+            None => status,
+            Some(failure) => Some(error.report(failure)),
+        }
+    }
+}
+
 /// Receives the next packet. `timeout_ns` is the time to wait for it: 0 does not wait, and
 /// `STRIPLINE_FOREVER` (or any negative number) waits without end.
 ///
@@ -518,44 +498,36 @@ impl Subscriber {
 /// - Blocking: up to the timeout.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_subscriber_receive(
-    subscriber: *mut Subscriber,
+pub extern "C" fn stripline_subscriber_receive(
+    subscriber: Handle<Subscriber>,
     timeout_ns: i64,
-    packet: *mut *mut Packet,
-    error: *mut *mut Error,
+    packet: Out<*mut Packet>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    match unsafe { Subscriber::receive_fast(subscriber, timeout_ns, packet, error) } {
+    match subscriber.receive_fast(timeout_ns, &packet, error) {
         Some(status) => status,
-        // SAFETY: as above.
-        None => unsafe { receive_slow(subscriber, timeout_ns, packet, error) },
+        None => receive_slow(subscriber, timeout_ns, packet, error),
     }
 }
 
 #[inline(never)]
-unsafe fn receive_slow(
-    subscriber: *mut Subscriber,
+fn receive_slow(
+    subscriber: Handle<Subscriber>,
     timeout_ns: i64,
-    packet: *mut *mut Packet,
-    error: *mut *mut Error,
+    packet: Out<*mut Packet>,
+    error: ErrorOut,
 ) -> Status {
-    let receive = |subscriber: &Subscriber| {
-        text::check_place(packet, "packet")?;
-        // SAFETY: this call has entered the head, and no packet is lent.
-        match unsafe { subscriber.source() } {
-            // SAFETY: as above; the program follows the header's rule for results.
+    error.finish(subscriber.call(|subscriber, source| {
+        packet.check("packet")?;
+        match source {
+            // SAFETY: this call has entered the head, and no packet is lent.
             Source::One(source) => unsafe {
-                subscriber.lend_packet(receive_one(source, timeout_ns)?, packet)
+                subscriber.lend_packet(receive_one(source, timeout_ns)?, &packet)
             },
-            // SAFETY: as above.
-            Source::Holding(source) => unsafe {
-                subscriber.lend_held(receive_held(source, timeout_ns)?, packet)
-            },
+            Source::Holding(source) => subscriber.lend_held(receive_held(source, timeout_ns)?, &packet),
             Source::Windowed(_) => Err(Subscriber::is_windowed()),
         }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Subscriber::call(subscriber, error, receive) }
+    }))
 }
 
 #[inline(always)]
@@ -594,29 +566,24 @@ fn receive_held(
 /// - Blocking: up to the timeout.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_subscriber_window(
-    subscriber: *mut Subscriber,
+pub extern "C" fn stripline_subscriber_window(
+    subscriber: Handle<Subscriber>,
     samples: usize,
     timeout_ns: i64,
-    window: *mut *mut Packet,
-    error: *mut *mut Error,
+    window: Out<*mut Packet>,
+    error: ErrorOut,
 ) -> Status {
-    let receive = |subscriber: &Subscriber| {
-        text::check_place(window, "window")?;
-        // SAFETY: this call has entered the head, and no packet is lent.
-        let Source::Windowed(source) = (unsafe { subscriber.source() }) else {
-            return Err(Subscriber::is_not_windowed());
-        };
+    error.finish(subscriber.call(|subscriber, source| {
+        window.check("window")?;
+        let Source::Windowed(source) = source else { return Err(Subscriber::is_not_windowed()) };
         let found = match timeout(timeout_ns) {
             None => source.window(samples)?.map_or(Received::Ended, Received::Packet),
             Some(Duration::ZERO) => source.try_window(samples)?,
             Some(time) => source.window_timeout(samples, time)?,
         };
-        // SAFETY: as above; the program follows the header's rule for results.
-        unsafe { subscriber.lend_window(found, window) }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Subscriber::call(subscriber, error, receive) }
+        // SAFETY: this call has entered the head, and no packet is lent.
+        unsafe { subscriber.lend_window(found, &window) }
+    }))
 }
 
 /// Makes a waker, which ends waits of the subscriber, also in `stripline_serve` and
@@ -628,24 +595,12 @@ pub unsafe extern "C" fn stripline_subscriber_window(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_subscriber_waker(
-    subscriber: *mut Subscriber,
-    waker: *mut *mut Waker,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_subscriber_waker(
+    subscriber: Handle<Subscriber>,
+    waker: Out<*mut Waker>,
+    error: ErrorOut,
 ) -> Status {
-    let make = |subscriber: &Subscriber| {
-        // SAFETY: this call has entered the head, and no packet is lent. The program follows the
-        // header's rule for results.
-        unsafe {
-            Waker::give(waker, || match subscriber.source() {
-                Source::One(source) => source.waker(),
-                Source::Holding(source) => source.waker(),
-                Source::Windowed(source) => source.waker(),
-            })
-        }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Subscriber::call(subscriber, error, make) }
+    error.finish(subscriber.call(|_, source| waker.waker(|| source.waker())))
 }
 
 /// Gets the number of publishers that are connected now.
@@ -654,26 +609,21 @@ pub unsafe extern "C" fn stripline_subscriber_waker(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_subscriber_senders(
-    subscriber: *mut Subscriber,
-    senders: *mut usize,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_subscriber_senders(
+    subscriber: Handle<Subscriber>,
+    senders: Out<usize>,
+    error: ErrorOut,
 ) -> Status {
-    let count = |subscriber: &Subscriber| {
-        // SAFETY: this call has entered the head, and no packet is lent.
-        let count = match unsafe { subscriber.source() } {
+    error.finish(subscriber.call(|_, source| {
+        let count = match source {
             Source::One(source) => source.senders(),
             Source::Holding(source) => source.senders(),
             Source::Windowed(_) => {
                 return Err(Failure::new(Status::Port, "a windowed subscriber does not count its senders"));
             }
         };
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(senders, "senders", count) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Subscriber::call(subscriber, error, count) }
+        senders.put("senders", count)
+    }))
 }
 
 /// Gets, after the end of stream, the numbers of packets and samples that were missing at the very
@@ -683,31 +633,24 @@ pub unsafe extern "C" fn stripline_subscriber_senders(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_subscriber_gap_at_end(
-    subscriber: *mut Subscriber,
-    packets: *mut u64,
-    samples: *mut u64,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_subscriber_gap_at_end(
+    subscriber: Handle<Subscriber>,
+    packets: Out<u64>,
+    samples: Out<u64>,
+    error: ErrorOut,
 ) -> Status {
-    let give = |subscriber: &Subscriber| {
-        text::check_place(packets, "packets")?;
-        text::check_place(samples, "samples")?;
-        // SAFETY: this call has entered the head, and no packet is lent.
-        let gap = match unsafe { subscriber.source() } {
+    error.finish(subscriber.call(|_, source| {
+        packets.check("packets")?;
+        samples.check("samples")?;
+        let gap = match source {
             Source::One(source) => source.gap_at_end(),
             Source::Holding(source) => source.gap_at_end(),
             Source::Windowed(source) => source.gap_at_end(),
         };
         let (_, _, gap_packets, gap_samples) = gap_numbers(gap.as_ref());
-        // SAFETY: the program follows the header's rule for results.
-        unsafe {
-            text::put(packets, "packets", gap_packets)?;
-            text::put(samples, "samples", gap_samples)?;
-        }
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Subscriber::call(subscriber, error, give) }
+        packets.put("packets", gap_packets)?;
+        samples.put("samples", gap_samples)
+    }))
 }
 
 /// Frees a subscriber, which closes the connections; NULL is allowed.
@@ -720,9 +663,8 @@ pub unsafe extern "C" fn stripline_subscriber_gap_at_end(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_subscriber_free(subscriber: *mut Subscriber) {
-    // SAFETY: the program follows the header's rule for handles.
-    let Some(found) = (unsafe { subscriber.as_ref() }) else { return };
+pub extern "C" fn stripline_subscriber_free(subscriber: Handle<Subscriber>) {
+    let Some(found) = subscriber.as_ref() else { return };
     found.member.end();
     if !found.head.begin_free() {
         return;
@@ -731,8 +673,7 @@ pub unsafe extern "C" fn stripline_subscriber_free(subscriber: *mut Subscriber) 
         found.is_freed.set(true);
         return;
     }
-    // SAFETY: made by `stripline_subscriber_new`, and freed once.
-    drop_quietly(unsafe { Box::from_raw(subscriber) });
+    drop_quietly(subscriber.into_box());
 }
 
 impl Drop for Subscriber {

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use stripline::Error as LinkError;
 use stripline::node::{ReadyDescriptor, WaitInterest, WaitSet as RustSet};
 
-use crate::arm;
+use crate::border::{ErrorOut, Handle, Out, Ref};
 use crate::call::{Client, Server};
-use crate::error::{Error, Failure, stripline_error_free};
-use crate::handle::{drop_quietly, guard};
+use crate::error::Failure;
+use crate::error::missing;
+use crate::handle::drop_quietly;
 use crate::publisher::Publisher;
 use crate::status::Status;
-use crate::subscriber::{Source, Subscriber};
-use crate::text;
+use crate::subscriber::Subscriber;
 use crate::time::timeout;
 use crate::waker::Waker;
 
@@ -26,7 +26,7 @@ use crate::waker::Waker;
 pub struct WaitSet {
     set: RustSet,
     /// The failure of a member, for the wait that ends with it.
-    failed: Arc<FailedMember>,
+    failed: Arc<Mutex<Option<Failure>>>,
     /// The publishers in the set, by their keys. A publisher has one descriptor, for one of two
     /// kinds of wait.
     publishers: Mutex<Vec<(u64, Arc<MemberOf<Publisher>>)>>,
@@ -62,7 +62,7 @@ pub struct WaitEvent {
 pub(crate) struct MemberSlot<T>(OnceLock<Arc<MemberOf<T>>>);
 
 /// A handle as wait sets see it. NULL: the handle was freed.
-pub(crate) struct MemberOf<T>(Mutex<*const T>);
+pub(crate) struct MemberOf<T>(Mutex<*mut T>);
 
 // SAFETY: only the thread that waits uses the address, under the lock, while the handle is not
 // freed. By the header's rule, that thread may use the handle then.
@@ -75,14 +75,14 @@ impl<T> MemberSlot<T> {
         Self(OnceLock::new())
     }
 
-    fn member(&self, handle: *const T) -> Arc<MemberOf<T>> {
+    fn member(&self, handle: *mut T) -> Arc<MemberOf<T>> {
         Arc::clone(self.0.get_or_init(|| Arc::new(MemberOf(Mutex::new(handle)))))
     }
 
     /// Takes the handle out of all wait sets, because it is being freed.
     pub fn end(&self) {
         if let Some(member) = self.0.get() {
-            *member.lock() = ptr::null();
+            *lock(&member.0) = ptr::null_mut();
         }
     }
 }
@@ -93,41 +93,8 @@ impl<T> Drop for MemberSlot<T> {
     }
 }
 
-impl<T> MemberOf<T> {
-    fn lock(&self) -> MutexGuard<'_, *const T> {
-        lock(&self.0)
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The failure of a member that ends a wait: the status and the error object.
-#[derive(Default)]
-struct FailedMember(Mutex<Option<(Status, usize)>>);
-
-impl FailedMember {
-    fn set(&self, status: Status, error: *mut Error) {
-        // If there are several failures, it does not matter which one is kept.
-        let before = self.replace(Some((status, error as usize)));
-        before.into_iter().for_each(|(_, error)| free_error(error));
-    }
-
-    fn replace(&self, value: Option<(Status, usize)>) -> Option<(Status, usize)> {
-        std::mem::replace(&mut *lock(&self.0), value)
-    }
-}
-
-impl Drop for FailedMember {
-    fn drop(&mut self) {
-        self.replace(None).into_iter().for_each(|(_, error)| free_error(error));
-    }
-}
-
-fn free_error(error: usize) {
-    // SAFETY: the pointer is NULL, or an error made by `Failure::report`, and is freed once.
-    unsafe { stripline_error_free(error as *mut Error) };
 }
 
 /// Makes an empty wait set.
@@ -138,66 +105,52 @@ fn free_error(error: usize) {
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_new(set: *mut *mut WaitSet, error: *mut *mut Error) -> Status {
-    let make = || {
-        text::check_place(set, "set")?;
+pub extern "C" fn stripline_wait_set_new(set: Out<*mut WaitSet>, error: ErrorOut) -> Status {
+    error.guard(|| {
+        set.check("set")?;
         let made = WaitSet {
             set: RustSet::new()?,
             failed: Arc::default(),
             publishers: Mutex::default(),
             next: AtomicUsize::new(0),
         };
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(set, "set", Box::into_raw(Box::new(made))) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+        set.give("set", made)
+    })
 }
 
 impl WaitSet {
-    /// Returns the wait set behind a handle.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rule for handles.
-    unsafe fn get<'a>(set: *const Self) -> Result<&'a Self, Failure> {
-        // SAFETY: the caller makes the same promise.
-        unsafe { set.as_ref() }.ok_or_else(|| Failure::null("set"))
-    }
-
     /// Adds a handle, with the call that arms the descriptor.
     fn add<T: 'static>(
         &self,
         key: u64,
         descriptor: ReadyDescriptor,
         member: Arc<MemberOf<T>>,
-        arm: impl Fn(*const T, *mut *mut Error) -> Status + Send + 'static,
+        arm: impl Fn(&Handle<T>) -> Result<Status, Failure> + Send + 'static,
     ) -> Result<Status, Failure> {
         let failed = Arc::clone(&self.failed);
         let prepare = move || {
-            let handle = member.lock();
+            let handle = lock(&member.0);
             if handle.is_null() {
                 // The handle was freed, and is never ready again.
                 return Ok(true);
             }
-            let mut error = ptr::null_mut();
-            match arm(*handle, &mut error) {
-                Status::Empty => Ok(true),
-                Status::Ok => Ok(false),
-                status @ (Status::Stopped
-                | Status::Interrupted
-                | Status::Forked
-                | Status::InUse
-                | Status::TooManyHeld
-                | Status::Panicked) => {
-                    failed.set(status, error);
-                    Err(LinkError::Stopped)
-                }
-                // The next call of the handle returns the same error.
-                _ => {
-                    free_error(error as usize);
-                    Ok(false)
-                }
+            // SAFETY: the handle is not freed, and this is the thread that may use it.
+            match arm(&unsafe { Handle::new(*handle) }) {
+                Ok(status) => Ok(status == Status::Empty),
+                Err(failure) => match Status::of(failure.code) {
+                    Status::Stopped
+                    | Status::Interrupted
+                    | Status::Forked
+                    | Status::InUse
+                    | Status::TooManyHeld
+                    | Status::Panicked => {
+                        // If there are several failures, it does not matter which one is kept.
+                        *lock(&failed) = Some(failure);
+                        Err(LinkError::Stopped)
+                    }
+                    // The next call of the handle returns the same error.
+                    _ => Ok(false),
+                },
             }
         };
         self.set.add(key, (descriptor, prepare))?;
@@ -218,30 +171,19 @@ impl WaitSet {
 /// - Threads: the thread of the subscriber. From then on, this must be the thread that waits with
 ///   the set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_add_subscriber(
-    set: *const WaitSet,
+pub extern "C" fn stripline_wait_set_add_subscriber(
+    set: Ref<WaitSet>,
     key: u64,
-    subscriber: *mut Subscriber,
+    subscriber: Handle<Subscriber>,
     samples: usize,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let add = |found: &Subscriber| {
-        // SAFETY: the program follows the header's rule for handles. This call has entered the
-        // head, and no packet is lent.
-        let (set, descriptor) = unsafe { (WaitSet::get(set)?, arm::subscriber_descriptor(found)?) };
-        // SAFETY: this call has entered the head, and no packet is lent.
-        let is_windowed = matches!(unsafe { found.source() }, Source::Windowed(_));
-        if samples != 0 && !is_windowed {
-            return Err(Failure::argument("`samples` is of a windowed subscriber; pass 0"));
-        }
-        let its = move |handle: *const Subscriber, error| {
-            // SAFETY: the handle is not freed, and this is the thread that may use it.
-            unsafe { arm::stripline_subscriber_arm(handle.cast_mut(), samples, error) }
-        };
-        set.add(key, descriptor, found.member.member(subscriber), its)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Subscriber::call(subscriber, error, add) }
+    error.finish(subscriber.call(|found, source| {
+        source.check_window(samples)?;
+        let member = found.member.member(subscriber.pointer());
+        let arm = move |handle: &Handle<Subscriber>| handle.arm(samples);
+        set.get("set")?.add(key, source.ready_descriptor()?, member, arm)
+    }))
 }
 
 /// Adds a publisher to a wait set. It is ready when there is room for a packet of `samples`
@@ -256,19 +198,14 @@ pub unsafe extern "C" fn stripline_wait_set_add_subscriber(
 /// - Blocking: never.
 /// - Threads: as for `stripline_wait_set_add_subscriber`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_add_publisher(
-    set: *const WaitSet,
+pub extern "C" fn stripline_wait_set_add_publisher(
+    set: Ref<WaitSet>,
     key: u64,
-    publisher: *mut Publisher,
+    publisher: Handle<Publisher>,
     samples: usize,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let its = move |handle: *const Publisher, error| {
-        // SAFETY: the handle is not freed, and this is the thread that may use it.
-        unsafe { arm::stripline_publisher_arm(handle.cast_mut(), samples, error) }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { add_publisher(set, key, publisher, its, error) }
+    add_publisher(set, key, publisher, move |handle| handle.arm(samples), error)
 }
 
 /// Adds a publisher to a wait set. It is ready when at least `count` receivers are connected.
@@ -279,43 +216,34 @@ pub unsafe extern "C" fn stripline_wait_set_add_publisher(
 /// - Blocking: never.
 /// - Threads: as for `stripline_wait_set_add_subscriber`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_add_publisher_for_receivers(
-    set: *const WaitSet,
+pub extern "C" fn stripline_wait_set_add_publisher_for_receivers(
+    set: Ref<WaitSet>,
     key: u64,
-    publisher: *mut Publisher,
+    publisher: Handle<Publisher>,
     count: usize,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let its = move |handle: *const Publisher, error| {
-        // SAFETY: the handle is not freed, and this is the thread that may use it.
-        unsafe { arm::stripline_publisher_arm_for_receivers(handle.cast_mut(), count, error) }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { add_publisher(set, key, publisher, its, error) }
+    add_publisher(set, key, publisher, move |handle| handle.arm_for_receivers(count), error)
 }
 
-unsafe fn add_publisher(
-    set: *const WaitSet,
+fn add_publisher(
+    set: Ref<WaitSet>,
     key: u64,
-    publisher: *mut Publisher,
-    arm: impl Fn(*const Publisher, *mut *mut Error) -> Status + Send + 'static,
-    error: *mut *mut Error,
+    publisher: Handle<Publisher>,
+    arm: impl Fn(&Handle<Publisher>) -> Result<Status, Failure> + Send + 'static,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the caller makes the same promise.
-    unsafe {
-        Publisher::call(publisher, error, |link, loan| {
-            let (set, member) = (WaitSet::get(set)?, loan.owner().member.member(publisher));
-            let mut publishers = lock(&set.publishers);
-            if let Some((other, _)) = publishers.iter().find(|(_, other)| Arc::ptr_eq(other, &member)) {
-                let text =
-                    format!("the publisher is in the set already, with the key {other}: remove it first");
-                return Err(Failure::new(Status::Port, text));
-            }
-            let added = set.add(key, link.ready_descriptor()?, Arc::clone(&member), arm)?;
-            publishers.push((key, member));
-            Ok(added)
-        })
-    }
+    error.finish(publisher.call(|link, loan| {
+        let (set, member) = (set.get("set")?, loan.owner().member.member(publisher.pointer()));
+        let mut publishers = lock(&set.publishers);
+        if let Some((other, _)) = publishers.iter().find(|(_, other)| Arc::ptr_eq(other, &member)) {
+            let text = format!("the publisher is in the set already, with the key {other}: remove it first");
+            return Err(Failure::new(Status::Port, text));
+        }
+        let added = set.add(key, link.ready_descriptor()?, Arc::clone(&member), arm)?;
+        publishers.push((key, member));
+        Ok(added)
+    }))
 }
 
 /// Adds a client to a wait set. It is ready when the program must check the pending calls, as after
@@ -328,24 +256,18 @@ unsafe fn add_publisher(
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_add_client(
-    set: *const WaitSet,
+pub extern "C" fn stripline_wait_set_add_client(
+    set: Ref<WaitSet>,
     key: u64,
-    client: *const Client,
-    error: *mut *mut Error,
+    client: Ref<Client>,
+    error: ErrorOut,
 ) -> Status {
-    let add = || {
-        // SAFETY: the program follows the header's rule for handles.
-        let (set, found, link) =
-            unsafe { (WaitSet::get(set)?, Client::member_of(client)?, Client::get(client)?) };
-        let its = |handle: *const Client, error| {
-            // SAFETY: the handle is not freed.
-            unsafe { arm::stripline_client_arm(handle, error) }
-        };
-        set.add(key, link.ready_descriptor()?, found.member(client), its)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, add) }
+    error.guard(|| {
+        let (set, found) = (set.get("set")?, client.get("client")?);
+        let member = found.member.member(client.pointer().cast_mut());
+        let arm = |handle: &Handle<Client>| handle.get("client")?.arm();
+        set.add(key, found.link.ready_descriptor()?, member, arm)
+    })
 }
 
 /// Adds a server to a wait set. It is ready when `stripline_server_serve_one` has something to do.
@@ -357,22 +279,17 @@ pub unsafe extern "C" fn stripline_wait_set_add_client(
 /// - Blocking: never.
 /// - Threads: as for `stripline_wait_set_add_subscriber`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_add_server(
-    set: *const WaitSet,
+pub extern "C" fn stripline_wait_set_add_server(
+    set: Ref<WaitSet>,
     key: u64,
-    server: *mut Server,
-    error: *mut *mut Error,
+    server: Handle<Server>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles and `error`. The member is found
-    // before the call, as a part of the handle that no call changes.
-    unsafe {
-        let member = server.as_ref().map(|found| found.member.member(server));
-        Server::call(server, error, |link| {
-            let its = |handle: *const Server, error| arm::stripline_server_arm(handle.cast_mut(), error);
-            let member = member.ok_or_else(|| Failure::null("server"))?;
-            WaitSet::get(set)?.add(key, link.ready_descriptor()?, member, its)
-        })
-    }
+    let member = server.as_ref().map(|found| found.member.member(server.pointer()));
+    error.finish(server.call(|link| {
+        let member = member.ok_or_else(|| missing("server"))?;
+        set.get("set")?.add(key, link.ready_descriptor()?, member, Handle::<Server>::arm)
+    }))
 }
 
 /// A descriptor of the program, which keeps ownership.
@@ -396,16 +313,15 @@ impl AsFd for Foreign {
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_add_descriptor(
-    set: *const WaitSet,
+pub extern "C" fn stripline_wait_set_add_descriptor(
+    set: Ref<WaitSet>,
     key: u64,
     descriptor: i32,
     interest: u64,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let add = || {
-        // SAFETY: the program follows the header's rule for handles.
-        let set = unsafe { WaitSet::get(set) }?;
+    error.guard(|| {
+        let set = set.get("set")?;
         const READABLE: u64 = Ready::Readable as u64;
         const WRITABLE: u64 = Ready::Writable as u64;
         const BOTH: u64 = READABLE | WRITABLE;
@@ -423,9 +339,7 @@ pub unsafe extern "C" fn stripline_wait_set_add_descriptor(
         }
         set.set.add_descriptor(key, Foreign(descriptor), interest)?;
         Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, add) }
+    })
 }
 
 /// Removes the member that was added with a key. When this returns, no wait uses the member or
@@ -437,20 +351,13 @@ pub unsafe extern "C" fn stripline_wait_set_add_descriptor(
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_remove(
-    set: *const WaitSet,
-    key: u64,
-    error: *mut *mut Error,
-) -> Status {
-    let remove = || {
-        // SAFETY: the program follows the header's rule for handles.
-        let set = unsafe { WaitSet::get(set) }?;
+pub extern "C" fn stripline_wait_set_remove(set: Ref<WaitSet>, key: u64, error: ErrorOut) -> Status {
+    error.guard(|| {
+        let set = set.get("set")?;
         let is_removed = set.set.remove(key)?;
         lock(&set.publishers).retain(|(other, _)| *other != key);
         Ok(if is_removed { Status::Ok } else { Status::Empty })
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, remove) }
+    })
 }
 
 /// Waits until something in the set is ready, and writes up to `capacity` events. `count` is set to
@@ -467,31 +374,25 @@ pub unsafe extern "C" fn stripline_wait_set_remove(
 /// - Blocking: up to `timeout_ns`; `STRIPLINE_FOREVER` (or any negative number) waits without end.
 /// - Threads: one at a time. The waiting thread uses the handles of the set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_wait(
-    set: *const WaitSet,
-    events: *mut WaitEvent,
+pub extern "C" fn stripline_wait_set_wait(
+    set: Ref<WaitSet>,
+    events: Out<WaitEvent>,
     capacity: usize,
-    count: *mut usize,
+    count: Out<usize>,
     timeout_ns: i64,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let wait = || {
-        text::check_place(events, "events")?;
-        text::check_place(count, "count")?;
+    error.guard(|| {
+        events.check("events")?;
+        count.check("count")?;
         if capacity == 0 {
             return Err(Failure::argument("`capacity` is 0; pass room for one event at least"));
         }
-        // SAFETY: the program follows the header's rule for handles.
-        let set = unsafe { WaitSet::get(set) }?;
+        let set = set.get("set")?;
         let found = match set.set.wait(&mut [], timeout(timeout_ns)) {
             Ok(found) => found.added,
-            Err(failed) => {
-                return match set.failed.replace(None) {
-                    // SAFETY: the pointer was stored for this wait, and is not used again.
-                    Some((status, object)) => Err(unsafe { Failure::of_error(status, object as *mut Error) }),
-                    None => Err(failed.into()),
-                };
-            }
+            // The failure of a member is more precise than the error of the set.
+            Err(failed) => return Err(lock(&set.failed).take().unwrap_or_else(|| failed.into())),
         };
         let first = if found.is_empty() { 0 } else { set.next.load(Ordering::Relaxed) % found.len() };
         let given = found.len().min(capacity);
@@ -500,17 +401,14 @@ pub unsafe extern "C" fn stripline_wait_set_wait(
             let bits = bits.into_iter().chain([(its.closed, Ready::Closed)]);
             let ready = bits.filter(|(is_set, _)| *is_set).map(|(_, bit)| bit as u64).sum();
             // SAFETY: the caller has room for `capacity` events.
-            unsafe { events.add(index).write(WaitEvent { key: its.key, ready }) };
+            unsafe { events.pointer().add(index).write(WaitEvent { key: its.key, ready }) };
         }
         let next = if given < found.len() { first + given } else { 0 };
         // Relaxed: one thread waits at a time.
         set.next.store(next, Ordering::Relaxed);
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(count, "count", given) }?;
+        count.put("count", given)?;
         Ok(if given == 0 { Status::Empty } else { Status::Ok })
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, wait) }
+    })
 }
 
 /// Makes a waker, which ends a wait of the set.
@@ -519,18 +417,15 @@ pub unsafe extern "C" fn stripline_wait_set_wait(
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_waker(
-    set: *const WaitSet,
-    waker: *mut *mut Waker,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_wait_set_waker(
+    set: Ref<WaitSet>,
+    waker: Out<*mut Waker>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles and results.
-    let make = || unsafe {
-        let set = WaitSet::get(set)?;
-        Waker::give(waker, || set.set.waker())
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+    error.guard(|| {
+        let set = set.get("set")?;
+        waker.waker(|| set.set.waker())
+    })
 }
 
 /// Frees a wait set; NULL is allowed. The members are not freed.
@@ -539,9 +434,6 @@ pub unsafe extern "C" fn stripline_wait_set_waker(
 /// - Blocking: never.
 /// - Threads: any, once no other thread uses it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_wait_set_free(set: *mut WaitSet) {
-    if !set.is_null() {
-        // SAFETY: made by `stripline_wait_set_new`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(set) });
-    }
+pub extern "C" fn stripline_wait_set_free(set: Handle<WaitSet>) {
+    drop_quietly(set.into_box());
 }

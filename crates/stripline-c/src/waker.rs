@@ -2,30 +2,24 @@
 
 use stripline::node::Waker as RustWaker;
 
-use crate::error::{Error, Failure};
-use crate::handle::{drop_quietly, guard};
+use crate::border::{ErrorOut, Handle, Out, Ref};
+use crate::error::Failure;
+use crate::handle::drop_quietly;
 use crate::status::Status;
-use crate::text;
 
 /// Ends waits of one publisher, subscriber, client or server: of the thread that waits now, or of
 /// the next call that may wait. That call returns `STRIPLINE_INTERRUPTED`, and can be repeated:
 /// nothing is lost. Several wakes before such a call count as one.
 pub struct Waker(RustWaker);
 
-impl Waker {
-    /// Writes a new waker to the caller's place.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rule for results.
-    pub(crate) unsafe fn give(
-        place: *mut *mut Self,
+impl Out<*mut Waker> {
+    /// Writes a new waker.
+    pub(crate) fn waker(
+        &self,
         make: impl FnOnce() -> stripline::Result<RustWaker>,
     ) -> Result<Status, Failure> {
-        text::check_place(place, "waker")?;
-        let made = Box::into_raw(Box::new(Self(make()?)));
-        // SAFETY: the caller makes the same promise.
-        unsafe { text::put(place, "waker", made) }?;
-        Ok(Status::Ok)
+        self.check("waker")?;
+        self.give("waker", Waker(make()?))
     }
 }
 
@@ -41,15 +35,11 @@ impl Waker {
 /// - Threads: any, several at once, and signal handlers: for a waker that is not NULL, the function
 ///   is async-signal-safe, and does not change `errno`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_waker_wake(waker: *const Waker, error: *mut *mut Error) -> Status {
-    let wake = || {
-        // SAFETY: the program follows the header's rule for handles.
-        unsafe { waker.as_ref() }.ok_or_else(|| Failure::null("waker"))?.0.wake();
+pub extern "C" fn stripline_waker_wake(waker: Ref<Waker>, error: ErrorOut) -> Status {
+    error.guard(|| {
+        waker.get("waker")?.0.wake();
         Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`. Without a failure, it takes no
-    // lock and no memory.
-    unsafe { guard(error, wake) }
+    })
 }
 
 /// Frees a waker; NULL is allowed. A wake that has not ended a wait yet still does.
@@ -58,9 +48,6 @@ pub unsafe extern "C" fn stripline_waker_wake(waker: *const Waker, error: *mut *
 /// - Blocking: never.
 /// - Threads: any, once no thread or signal handler uses it. Not in a signal handler.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_waker_free(waker: *mut Waker) {
-    if !waker.is_null() {
-        // SAFETY: made by `Waker::give`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(waker) });
-    }
+pub extern "C" fn stripline_waker_free(waker: Handle<Waker>) {
+    drop_quietly(waker.into_box());
 }

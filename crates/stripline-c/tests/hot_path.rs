@@ -43,19 +43,26 @@ static ALLOCATOR: Counting = Counting;
 /// # Safety
 /// Both handles must belong to one topic of bytes, and must not be freed.
 unsafe fn pass(publisher: *mut Publisher, subscriber: *mut Subscriber) {
-    let (mut loan, mut memory, mut packet, none) = (null_mut(), null_mut(), null_mut(), null_mut());
-    // SAFETY: the info has the size set.
+    let (mut loan, mut memory, mut packet) = (null_mut(), null_mut(), null_mut());
+    // SAFETY: the info has the size set; the caller promises the rest.
     unsafe {
+        let none = ErrorOut::new(null_mut());
+        let (publisher, subscriber) = (|| Handle::new(publisher), || Handle::new(subscriber));
         let mut info: PacketInfo = std::mem::zeroed();
         info.size = size_of::<PacketInfo>();
-        assert_eq!(stripline_publisher_loan(publisher, 64, &mut memory, &mut loan, none), Status::Ok);
-        assert_eq!(stripline_loan_commit(loan, null(), none), Status::Ok);
-        assert_eq!(stripline_subscriber_receive(subscriber, 0, &mut packet, none), Status::Ok);
-        assert_eq!(stripline_packet_get_info(packet, &mut info, none), Status::Ok);
-        assert_eq!(stripline_packet_release(packet, none), Status::Ok);
-        assert_eq!(stripline_publisher_send(publisher, [1_u8].as_ptr().cast(), 1, null(), none), Status::Ok);
-        assert_eq!(stripline_subscriber_receive(subscriber, -1, &mut packet, none), Status::Ok);
-        assert_eq!(stripline_packet_release(packet, none), Status::Ok);
+        let (memory, lent) = (Out::new(&mut memory), Out::new(&mut loan));
+        assert_eq!(stripline_publisher_loan(publisher(), 64, memory, lent, none), Status::Ok);
+        assert_eq!(stripline_loan_commit(Handle::new(loan), Ref::new(null()), none), Status::Ok);
+        let place = Out::new(&mut packet);
+        assert_eq!(stripline_subscriber_receive(subscriber(), 0, place, none), Status::Ok);
+        let status = stripline_packet_get_info(Ref::new(packet), Out::new(&mut info), none);
+        assert_eq!(status, Status::Ok);
+        assert_eq!(stripline_packet_release(Handle::new(packet), none), Status::Ok);
+        let byte = Data::new([1_u8].as_ptr().cast());
+        assert_eq!(stripline_publisher_send(publisher(), byte, 1, Ref::new(null()), none), Status::Ok);
+        let place = Out::new(&mut packet);
+        assert_eq!(stripline_subscriber_receive(subscriber(), -1, place, none), Status::Ok);
+        assert_eq!(stripline_packet_release(Handle::new(packet), none), Status::Ok);
     }
 }
 
@@ -64,31 +71,36 @@ unsafe fn pass(publisher: *mut Publisher, subscriber: *mut Subscriber) {
 fn allocations(transport: &str, hold: u32) -> u64 {
     let topics = CString::new(format!("[default]\ntransport = '{transport}'")).unwrap();
     let domain = CString::new(format!("c-hot-{transport}-{hold}-{}", std::process::id())).unwrap();
-    let options = NodeOptions {
-        size: size_of::<NodeOptions>(),
-        domain: domain.as_ptr(),
-        topics: topics.as_ptr(),
-        isolated: 0,
-    };
-    let of =
-        SampleType { size: size_of::<SampleType>(), name: c"u8".as_ptr(), sample_size: 0, sample_align: 0 };
-    let (mut node, mut publisher, mut subscriber, none) = (null_mut(), null_mut(), null_mut(), null_mut());
-    let topic = c"t".as_ptr();
-    // SAFETY: each handle is made before it is used, and freed once.
+    // SAFETY: each handle is made before it is used, and freed once. The texts stay until the end.
     unsafe {
+        let options = NodeOptions {
+            size: size_of::<NodeOptions>(),
+            domain: Str::new(domain.as_ptr()),
+            topics: Str::new(topics.as_ptr()),
+            isolated: 0,
+        };
+        let (size, name) = (size_of::<SampleType>(), Str::new(c"u8".as_ptr()));
+        let of = SampleType { size, name, sample_size: 0, sample_align: 0 };
+        let (mut node, mut publisher, mut subscriber) = (null_mut(), null_mut(), null_mut());
+        let (topic, none) = (Str::new(c"t".as_ptr()), ErrorOut::new(null_mut()));
         let mut wanted: SubscriberOptions = std::mem::zeroed();
         (wanted.size, wanted.hold) = (size_of::<SubscriberOptions>(), hold);
-        assert_eq!(stripline_node_new(&options, &mut node, none), Status::Ok);
-        assert_eq!(stripline_publisher_new(node, topic, &of, &mut publisher, none), Status::Ok);
-        assert_eq!(stripline_subscriber_new(node, topic, &of, &wanted, &mut subscriber, none), Status::Ok);
-        assert_eq!(stripline_publisher_wait_for_receivers(publisher, 1, FOREVER, none), Status::Ok);
+        let place = Out::new(&mut node);
+        assert_eq!(stripline_node_new(Ref::new(&options), place, none), Status::Ok);
+        let (place, joined) = (Out::new(&mut publisher), || Ref::new(node));
+        assert_eq!(stripline_publisher_new(joined(), topic, Ref::new(&of), place, none), Status::Ok);
+        let (place, wanted) = (Out::new(&mut subscriber), Ref::new(&wanted));
+        let status = stripline_subscriber_new(joined(), topic, Ref::new(&of), wanted, place, none);
+        assert_eq!(status, Status::Ok);
+        let all = stripline_publisher_wait_for_receivers(Handle::new(publisher), 1, FOREVER, none);
+        assert_eq!(all, Status::Ok);
         (0..PACKETS).for_each(|_| pass(publisher, subscriber));
         let before = ALLOCATIONS.get();
         (0..PACKETS).for_each(|_| pass(publisher, subscriber));
         let count = ALLOCATIONS.get() - before;
-        stripline_publisher_free(publisher);
-        stripline_subscriber_free(subscriber);
-        stripline_node_free(node);
+        stripline_publisher_free(Handle::new(publisher));
+        stripline_subscriber_free(Handle::new(subscriber));
+        stripline_node_free(Handle::new(node));
         count
     }
 }

@@ -1,49 +1,35 @@
 //! Clients of calls.
 
-use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
 use stripline::call::{
-    CallOptions as RustOptions, Client as RustOperation, ClientOptions as RustClientOptions, RawBytes,
-    ServiceClient,
+    CallOptions as RustOptions, Client as RustOperation, ClientOptions as RustClientOptions, ClientView,
+    RawBytes, ServiceClient,
 };
 
-use crate::error::{Error, Failure};
-use crate::handle::{drop_quietly, guard};
+use crate::border::{Data, ErrorOut, Handle, Out, Ref, Str};
+use crate::error::Failure;
+use crate::handle::drop_quietly;
 use crate::node::Node;
 use crate::sized;
 use crate::status::Status;
-use crate::text;
 use crate::time::timeout;
 use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
 
-use super::{OperationType, Pending, Reply, slice};
+use super::{OperationType, Pending, Reply};
 
 /// A client of a service. It calls the servers of the service in turn. Several threads may use it
 /// at once.
 pub struct Client {
-    link: ServiceClient,
-    member: MemberSlot<Self>,
+    pub(crate) link: ServiceClient,
+    pub(crate) member: MemberSlot<Self>,
 }
 
-impl Client {
-    /// Returns the client behind a handle.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rule for handles.
-    pub(crate) unsafe fn get<'a>(client: *const Self) -> Result<&'a ServiceClient, Failure> {
-        // SAFETY: the caller makes the same promise.
-        unsafe { client.as_ref() }.map(|found| &found.link).ok_or_else(|| Failure::null("client"))
-    }
-
-    /// Returns the slot by which wait sets find the handle.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rule for handles.
-    pub(crate) unsafe fn member_of<'a>(client: *const Self) -> Result<&'a MemberSlot<Self>, Failure> {
-        // SAFETY: the caller makes the same promise.
-        unsafe { client.as_ref() }.map(|found| &found.member).ok_or_else(|| Failure::null("client"))
+impl Ref<Client> {
+    /// Returns the client behind the handle.
+    pub(crate) fn link(&self) -> Result<&ServiceClient, Failure> {
+        self.get("client").map(|found| &found.link)
     }
 }
 
@@ -91,18 +77,17 @@ sized::sized!(
     size: usize, deadline_ns: u64, has_key: u32, key: u64,
 );
 
-impl CallOptions {
-    /// Reads the structure that the program has passed.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rule for structures.
-    unsafe fn read(from: *const Self) -> Result<RustOptions, Failure> {
-        // SAFETY: the caller makes the same promise.
-        let given = unsafe { sized::read(from) }?;
-        Ok(RustOptions {
+impl Ref<Operation> {
+    /// Returns the operation with the options of one call.
+    fn with(
+        &self,
+        options: &Ref<CallOptions>,
+    ) -> Result<ClientView<'_, RawBytes, RawBytes, RawBytes>, Failure> {
+        let (found, given) = (self.get("operation")?, options.read()?);
+        Ok(found.0.with(RustOptions {
             key: (given.has_key != 0).then_some(given.key),
             deadline: (given.deadline_ns != 0).then(|| Duration::from_nanos(given.deadline_ns)),
-        })
+        }))
     }
 }
 
@@ -114,18 +99,16 @@ impl CallOptions {
 /// - Blocking: until the servers that are present have answered, or for a few seconds.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_client_new(
-    node: *const Node,
-    service: *const c_char,
-    options: *const ClientOptions,
-    client: *mut *mut Client,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_client_new(
+    node: Ref<Node>,
+    service: Str,
+    options: Ref<ClientOptions>,
+    client: Out<*mut Client>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        text::check_place(client, "client")?;
-        // SAFETY: the program follows the header's rules for handles, texts and structures.
-        let (node, service, given) =
-            unsafe { (Node::get(node)?, text::required(service, "service")?, sized::read(options)?) };
+    error.guard(|| {
+        client.check("client")?;
+        let (node, service, given) = (node.link()?, service.required("service")?, options.read()?);
         let mut options = RustClientOptions::default();
         if given.deadline_ns != 0 {
             options.deadline = Duration::from_nanos(given.deadline_ns);
@@ -136,14 +119,9 @@ pub unsafe extern "C" fn stripline_client_new(
         if given.buffer != 0 {
             options.buffer = given.buffer;
         }
-        let made =
-            Box::new(Client { link: node.service_client(service, options)?, member: MemberSlot::new() });
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(client, "client", Box::into_raw(made)) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+        let link = node.service_client(service, options)?;
+        client.give("client", Client { link, member: MemberSlot::new() })
+    })
 }
 
 /// Waits until at least `count` servers of the service are connected.
@@ -154,21 +132,18 @@ pub unsafe extern "C" fn stripline_client_new(
 /// - Blocking: up to `timeout_ns`, but at most an hour, even for `STRIPLINE_FOREVER`.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_client_wait_for_servers(
-    client: *const Client,
+pub extern "C" fn stripline_client_wait_for_servers(
+    client: Ref<Client>,
     count: usize,
     timeout_ns: i64,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let wait = || {
-        // SAFETY: the program follows the header's rule for handles.
-        let client = unsafe { Client::get(client) }?;
+    error.guard(|| {
+        let client = client.link()?;
         let longest = RustClientOptions::DEADLINE_MAX;
         let time = timeout(timeout_ns).map_or(longest, |time| time.min(longest));
         Ok(if client.wait_for_servers(count, time)? { Status::Ok } else { Status::Empty })
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, wait) }
+    })
 }
 
 /// Makes a waker, which ends waits of the client: in calls, in pending calls, and in
@@ -181,20 +156,15 @@ pub unsafe extern "C" fn stripline_client_wait_for_servers(
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_client_waker(
-    client: *const Client,
-    waker: *mut *mut Waker,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_client_waker(
+    client: Ref<Client>,
+    waker: Out<*mut Waker>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        // SAFETY: the program follows the header's rules for handles and results.
-        unsafe {
-            let client = Client::get(client)?;
-            Waker::give(waker, || client.waker())
-        }
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+    error.guard(|| {
+        let client = client.link()?;
+        waker.waker(|| client.waker())
+    })
 }
 
 /// Makes a handle for an operation of the service. The first call checks that the server has the
@@ -206,23 +176,17 @@ pub unsafe extern "C" fn stripline_client_waker(
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_client_operation(
-    client: *const Client,
-    r#type: *const OperationType,
-    operation: *mut *mut Operation,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_client_operation(
+    client: Ref<Client>,
+    r#type: Ref<OperationType>,
+    operation: Out<*mut Operation>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        text::check_place(operation, "operation")?;
-        // SAFETY: the program follows the header's rules for handles and structures.
-        let (client, of) = unsafe { (Client::get(client)?, super::operation(r#type)?) };
-        let made = Box::new(Operation(client.operation_of(&of)?));
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(operation, "operation", Box::into_raw(made)) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+    error.guard(|| {
+        operation.check("operation")?;
+        let (client, of) = (client.link()?, r#type.operation()?);
+        operation.give("operation", Operation(client.operation_of(&of)?))
+    })
 }
 
 /// Calls an operation, and waits for the reply. `request` has `bytes` bytes, which are a request of
@@ -236,27 +200,19 @@ pub unsafe extern "C" fn stripline_client_operation(
 /// - Blocking: until the reply arrives, up to the deadline.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_operation_call(
-    operation: *const Operation,
-    request: *const c_void,
+pub extern "C" fn stripline_operation_call(
+    operation: Ref<Operation>,
+    request: Data,
     bytes: usize,
-    options: *const CallOptions,
-    reply: *mut *mut Reply,
-    error: *mut *mut Error,
+    options: Ref<CallOptions>,
+    reply: Out<*mut Reply>,
+    error: ErrorOut,
 ) -> Status {
-    let call = || {
-        text::check_place(reply, "reply")?;
-        // SAFETY: the program follows the header's rules for handles, structures and pointers.
-        let (found, options, request) = unsafe {
-            let found = operation.as_ref().ok_or_else(|| Failure::null("operation"))?;
-            (found, CallOptions::read(options)?, slice(request, bytes, "request")?)
-        };
-        let outcome = found.0.with(options).call(&request.to_vec().into());
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { Reply::give(outcome, reply) }
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, call) }
+    error.guard(|| {
+        reply.check("reply")?;
+        let (view, request) = (operation.with(&options)?, request.slice(bytes, "request")?);
+        reply.reply(view.call(&request.to_vec().into()))
+    })
 }
 
 /// Starts a call without waiting for the reply. `request` is the same as for
@@ -269,29 +225,20 @@ pub unsafe extern "C" fn stripline_operation_call(
 /// - Blocking: while no server is connected or there is no room, up to the deadline.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_operation_start(
-    operation: *const Operation,
-    request: *const c_void,
+pub extern "C" fn stripline_operation_start(
+    operation: Ref<Operation>,
+    request: Data,
     bytes: usize,
-    options: *const CallOptions,
-    pending: *mut *mut Pending,
-    error: *mut *mut Error,
+    options: Ref<CallOptions>,
+    pending: Out<*mut Pending>,
+    error: ErrorOut,
 ) -> Status {
-    let start = || {
-        text::check_place(pending, "pending")?;
-        // SAFETY: the program follows the header's rules for handles, structures and pointers.
-        let (found, options, request) = unsafe {
-            let found = operation.as_ref().ok_or_else(|| Failure::null("operation"))?;
-            (found, CallOptions::read(options)?, slice(request, bytes, "request")?)
-        };
-        let request = request.to_vec().into();
-        let started = found.0.with(options).start(&request).map_err(super::failure)?;
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(pending, "pending", Pending::new(started.into_owned())) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, start) }
+    error.guard(|| {
+        pending.check("pending")?;
+        let (view, request) = (operation.with(&options)?, request.slice(bytes, "request")?);
+        let started = view.start(&request.to_vec().into())?;
+        pending.give("pending", Pending::new(started.into_owned()))
+    })
 }
 
 /// Frees an operation; NULL is allowed. Pending calls of the operation continue.
@@ -300,11 +247,8 @@ pub unsafe extern "C" fn stripline_operation_start(
 /// - Blocking: never.
 /// - Threads: any, once no other thread uses it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_operation_free(operation: *mut Operation) {
-    if !operation.is_null() {
-        // SAFETY: made by `stripline_client_operation`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(operation) });
-    }
+pub extern "C" fn stripline_operation_free(operation: Handle<Operation>) {
+    drop_quietly(operation.into_box());
 }
 
 /// Frees a client; NULL is allowed. The connections end with the last of the client's operations
@@ -314,9 +258,6 @@ pub unsafe extern "C" fn stripline_operation_free(operation: *mut Operation) {
 /// - Blocking: never.
 /// - Threads: any, once no other thread uses it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_client_free(client: *mut Client) {
-    if !client.is_null() {
-        // SAFETY: made by `stripline_client_new`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(client) });
-    }
+pub extern "C" fn stripline_client_free(client: Handle<Client>) {
+    drop_quietly(client.into_box());
 }

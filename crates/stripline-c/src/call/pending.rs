@@ -6,10 +6,10 @@ use std::ptr::null;
 
 use stripline::call::{CallError, ClientOptions, OwnedPending, RawBytes};
 
-use crate::error::{Error, Failure};
-use crate::handle::{Head, drop_quietly};
+use crate::border::{ErrorOut, Handle, Out, Ref};
+use crate::error::Failure;
+use crate::handle::{Head, Headed, drop_quietly};
 use crate::status::Status;
-use crate::text;
 use crate::time::timeout;
 
 /// A call that was started. Only one thread at a time may use it.
@@ -22,34 +22,31 @@ pub struct Pending {
 /// The bytes of a reply, or of an operation's own error.
 pub struct Reply(Vec<u8>);
 
-impl Reply {
-    /// Passes the outcome of a call to the program: writes the reply, or the operation's own error,
-    /// to `place`.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rule for results.
-    pub(super) unsafe fn give(
-        outcome: Result<RawBytes, CallError<RawBytes>>,
-        place: *mut *mut Self,
-    ) -> Result<Status, Failure> {
-        let put = |RawBytes(bytes)| {
-            // SAFETY: the caller makes the same promise.
-            unsafe { text::put(place, "reply", Box::into_raw(Box::new(Self(bytes)))) }
-        };
+impl Out<*mut Reply> {
+    /// Passes the outcome of a call to the program: writes the reply, or the operation's own error.
+    pub(super) fn reply(&self, outcome: Result<RawBytes, CallError<RawBytes>>) -> Result<Status, Failure> {
         match outcome {
-            Ok(bytes) => put(bytes).map(|()| Status::Ok),
-            Err(CallError::User(bytes)) => {
-                put(bytes)?;
-                Err(super::failure(CallError::User(RawBytes::default())))
+            Ok(RawBytes(bytes)) => self.give("reply", Reply(bytes)),
+            Err(CallError::User(RawBytes(bytes))) => {
+                self.give("reply", Reply(bytes))?;
+                Err(CallError::User(RawBytes::default()).into())
             }
-            Err(error) => Err(super::failure(error)),
+            Err(error) => Err(error.into()),
         }
     }
 }
 
 impl Pending {
-    pub(super) fn new(call: OwnedPending<RawBytes, RawBytes, RawBytes>) -> *mut Self {
-        Box::into_raw(Box::new(Self { head: Head::new(), call: UnsafeCell::new(Some(call)) }))
+    pub(super) fn new(call: OwnedPending<RawBytes, RawBytes, RawBytes>) -> Self {
+        Self { head: Head::new(), call: UnsafeCell::new(Some(call)) }
+    }
+}
+
+impl Headed for Pending {
+    const NAME: &'static str = "pending";
+
+    fn head(&self) -> &Head {
+        &self.head
     }
 }
 
@@ -63,19 +60,14 @@ impl Pending {
 /// - Blocking: up to `timeout_ns` (0: not at all), and up to the deadline of the call.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_pending_wait(
-    pending: *mut Pending,
+pub extern "C" fn stripline_pending_wait(
+    pending: Handle<Pending>,
     timeout_ns: i64,
-    reply: *mut *mut Reply,
-    error: *mut *mut Error,
+    reply: Out<*mut Reply>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rule for handles.
-    let Some(found) = (unsafe { pending.as_ref() }) else {
-        // SAFETY: the program follows the header's rule for `error`.
-        return unsafe { Failure::null("pending").report(error) };
-    };
-    let wait = || {
-        text::check_place(reply, "reply")?;
+    error.finish(pending.enter(|found| {
+        reply.check("reply")?;
         // SAFETY: the call has entered the head.
         let slot = unsafe { &mut *found.call.get() };
         let call = slot.as_mut().ok_or_else(|| {
@@ -91,11 +83,8 @@ pub unsafe extern "C" fn stripline_pending_wait(
         if !matches!(outcome, Err(CallError::Link(stripline::Error::Interrupted { .. }))) {
             *slot = None;
         }
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { Reply::give(outcome, reply) }
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { found.head.enter(error, wait) }
+        reply.reply(outcome)
+    }))
 }
 
 /// Frees a pending call; NULL is allowed. An outstanding call is cancelled: a server that has not
@@ -105,11 +94,8 @@ pub unsafe extern "C" fn stripline_pending_wait(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_pending_free(pending: *mut Pending) {
-    if !pending.is_null() {
-        // SAFETY: made by `stripline_operation_start`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(pending) });
-    }
+pub extern "C" fn stripline_pending_free(pending: Handle<Pending>) {
+    drop_quietly(pending.into_box());
 }
 
 /// Returns the bytes of a reply; NULL for NULL.
@@ -118,9 +104,8 @@ pub unsafe extern "C" fn stripline_pending_free(pending: *mut Pending) {
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_reply_data(reply: *const Reply) -> *const c_void {
-    // SAFETY: the program follows the header's rule for handles.
-    unsafe { reply.as_ref() }.map_or(null(), |Reply(bytes)| bytes.as_ptr().cast())
+pub extern "C" fn stripline_reply_data(reply: Ref<Reply>) -> *const c_void {
+    reply.as_ref().map_or(null(), |Reply(bytes)| bytes.as_ptr().cast())
 }
 
 /// Returns the number of bytes of a reply; 0 for NULL.
@@ -129,9 +114,8 @@ pub unsafe extern "C" fn stripline_reply_data(reply: *const Reply) -> *const c_v
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_reply_length(reply: *const Reply) -> usize {
-    // SAFETY: the program follows the header's rule for handles.
-    unsafe { reply.as_ref() }.map_or(0, |Reply(bytes)| bytes.len())
+pub extern "C" fn stripline_reply_length(reply: Ref<Reply>) -> usize {
+    reply.as_ref().map_or(0, |Reply(bytes)| bytes.len())
 }
 
 /// Frees a reply; NULL is allowed.
@@ -140,9 +124,6 @@ pub unsafe extern "C" fn stripline_reply_length(reply: *const Reply) -> usize {
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_reply_free(reply: *mut Reply) {
-    if !reply.is_null() {
-        // SAFETY: made by `Reply::give`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(reply) });
-    }
+pub extern "C" fn stripline_reply_free(reply: Handle<Reply>) {
+    drop_quietly(reply.into_box());
 }

@@ -1,24 +1,19 @@
 //! The answer to one call, given at once or later.
 
-use std::ffi::{c_char, c_void};
-use std::sync::{Mutex, PoisonError};
+use std::ffi::c_void;
 
 use stripline::call::{Refusal, Responder as RustResponder};
+use stripline_bindings::Answer;
 
-use crate::error::{Error, Failure};
-use crate::handle::{drop_quietly, guard};
+use crate::border::{Data, ErrorOut, Handle, Ref, Str};
+use crate::error::Failure;
+use crate::handle::drop_quietly;
 use crate::status::Status;
-use crate::text;
-
-use super::slice;
 
 /// The right and the duty to answer one call, on any thread and at any time, even after the handler
 /// has returned. An answer never blocks. It has no effect if the client has left, or the server was
 /// freed.
-pub struct Responder {
-    /// `None` once the call is answered.
-    answer: Mutex<Option<RustResponder>>,
-}
+pub struct Responder(pub(super) Answer);
 
 /// A handler of calls: gets the context, the bytes of the request, and the responder for the
 /// answer.
@@ -34,29 +29,12 @@ pub type CallHandler = unsafe extern "C" fn(
     responder: *mut Responder,
 );
 
-impl Responder {
-    pub(super) fn new(answer: RustResponder) -> *mut Self {
-        Box::into_raw(Box::new(Self { answer: Mutex::new(Some(answer)) }))
-    }
-
+impl Handle<Responder> {
     /// Sends the one answer of the call.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
-    unsafe fn answer(
-        responder: *const Self,
-        error: *mut *mut Error,
-        give: impl FnOnce(RustResponder) -> Result<(), Failure>,
-    ) -> Status {
-        let answer = || {
-            // SAFETY: the caller makes the same promise.
-            let found = unsafe { responder.as_ref() }.ok_or_else(|| Failure::null("responder"))?;
-            let answer = found.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-            give(answer.ok_or_else(|| Failure::new(Status::Port, "the call was answered before"))?)?;
-            Ok(Status::Ok)
-        };
-        // SAFETY: the caller makes the same promise.
-        unsafe { guard(error, answer) }
+    fn answer(&self, answer: impl FnOnce(RustResponder)) -> Result<Status, Failure> {
+        let found = self.get("responder")?.0.take();
+        answer(found.ok_or_else(|| Failure::new(Status::Port, "the call was answered before"))?);
+        Ok(Status::Ok)
     }
 }
 
@@ -68,25 +46,16 @@ impl Responder {
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_responder_reply(
-    responder: *mut Responder,
-    reply: *const c_void,
+pub extern "C" fn stripline_responder_reply(
+    responder: Handle<Responder>,
+    reply: Data,
     bytes: usize,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rule for pointers.
-    let reply = unsafe { slice(reply, bytes, "reply") };
-    let reply = match reply {
-        Ok(reply) => reply,
-        // SAFETY: the program follows the header's rule for `error`.
-        Err(failure) => return unsafe { failure.report(error) },
-    };
-    let give = |answer: RustResponder| {
-        answer.reply(reply);
-        Ok(())
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Responder::answer(responder, error, give) }
+    error.guard(|| {
+        let reply = reply.slice(bytes, "reply")?;
+        responder.answer(|answer| answer.reply(reply))
+    })
 }
 
 /// Sends the operation's own error: `bytes` bytes, which are an error of the operation's type. The
@@ -98,24 +67,16 @@ pub unsafe extern "C" fn stripline_responder_reply(
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_responder_fail(
-    responder: *mut Responder,
-    failed: *const c_void,
+pub extern "C" fn stripline_responder_fail(
+    responder: Handle<Responder>,
+    failed: Data,
     bytes: usize,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rule for pointers.
-    let failed = match unsafe { slice(failed, bytes, "failed") } {
-        Ok(failed) => failed,
-        // SAFETY: the program follows the header's rule for `error`.
-        Err(failure) => return unsafe { failure.report(error) },
-    };
-    let give = |answer: RustResponder| {
-        answer.fail(failed);
-        Ok(())
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Responder::answer(responder, error, give) }
+    error.guard(|| {
+        let failed = failed.slice(bytes, "failed")?;
+        responder.answer(|answer| answer.fail(failed))
+    })
 }
 
 /// Refuses a call, with a reason for people to read. The client gets `STRIPLINE_REPLY_FAILED`.
@@ -126,23 +87,15 @@ pub unsafe extern "C" fn stripline_responder_fail(
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_responder_refuse(
-    responder: *mut Responder,
-    reason: *const c_char,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_responder_refuse(
+    responder: Handle<Responder>,
+    reason: Str,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rule for texts.
-    let reason = match unsafe { text::required(reason, "reason") } {
-        Ok(reason) => reason,
-        // SAFETY: the program follows the header's rule for `error`.
-        Err(failure) => return unsafe { failure.report(error) },
-    };
-    let give = |answer: RustResponder| {
-        answer.refuse(reason);
-        Ok(())
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Responder::answer(responder, error, give) }
+    error.guard(|| {
+        let reason = reason.required("reason")?;
+        responder.answer(|answer| answer.refuse(reason))
+    })
 }
 
 /// Refuses a call, with a kind of refusal and a reason for people to read. The client gets `kind`
@@ -157,25 +110,16 @@ pub unsafe extern "C" fn stripline_responder_refuse(
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_responder_refuse_as(
-    responder: *mut Responder,
+pub extern "C" fn stripline_responder_refuse_as(
+    responder: Handle<Responder>,
     kind: i32,
-    reason: *const c_char,
-    error: *mut *mut Error,
+    reason: Str,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rule for texts.
-    let given = unsafe { text::required(reason, "reason") }.and_then(|reason| Ok((refusal(kind)?, reason)));
-    let (refusal, reason) = match given {
-        Ok(given) => given,
-        // SAFETY: the program follows the header's rule for `error`.
-        Err(failure) => return unsafe { failure.report(error) },
-    };
-    let give = |answer: RustResponder| {
-        answer.refuse_as(refusal, reason);
-        Ok(())
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Responder::answer(responder, error, give) }
+    error.guard(|| {
+        let (reason, refusal) = (reason.required("reason")?, refusal(kind)?);
+        responder.answer(|answer| answer.refuse_as(refusal, reason))
+    })
 }
 
 /// Returns the kind of refusal with the status `kind`.
@@ -191,7 +135,7 @@ fn refusal(kind: i32) -> Result<Refusal, Failure> {
             "`kind` is {kind}, which refuses no call: use STRIPLINE_WRONG_TYPE, STRIPLINE_HANDLER_PANICKED \
              or STRIPLINE_REPLY_FAILED"
         );
-        Failure::new(Status::InvalidArgument, problem)
+        Failure::argument(problem)
     })
 }
 
@@ -202,11 +146,8 @@ fn refusal(kind: i32) -> Result<Refusal, Failure> {
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_responder_deadline_ns(responder: *const Responder) -> u64 {
-    // SAFETY: the program follows the header's rule for handles.
-    let Some(found) = (unsafe { responder.as_ref() }) else { return 0 };
-    let answer = found.answer.lock().unwrap_or_else(PoisonError::into_inner);
-    answer.as_ref().map_or(0, |answer| answer.deadline().as_nanos() as u64)
+pub extern "C" fn stripline_responder_deadline_ns(responder: Ref<Responder>) -> u64 {
+    responder.as_ref().map_or(0, |found| found.0.deadline().as_nanos() as u64)
 }
 
 /// Frees a responder; NULL is allowed. A call without an answer is refused, so that the client does
@@ -216,9 +157,6 @@ pub unsafe extern "C" fn stripline_responder_deadline_ns(responder: *const Respo
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_responder_free(responder: *mut Responder) {
-    if !responder.is_null() {
-        // SAFETY: made for a handler, and freed once.
-        drop_quietly(unsafe { Box::from_raw(responder) });
-    }
+pub extern "C" fn stripline_responder_free(responder: Handle<Responder>) {
+    drop_quietly(responder.into_box());
 }

@@ -1,18 +1,17 @@
 //! Servers of calls.
 
 use std::cell::UnsafeCell;
-use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use stripline::call::{Server as RustServer, ServerOptions as RustOptions};
 use stripline::node::Dispatch;
 
-use crate::error::{Error, Failure};
-use crate::handle::{AtEnd, Head, drop_quietly, guard, panicked};
+use crate::border::{ErrorOut, Handle, Out, Ref, Str};
+use crate::error::Failure;
+use crate::handle::{AtEnd, Head, drop_quietly, panicked};
 use crate::node::Node;
 use crate::sized;
 use crate::status::Status;
-use crate::text;
 use crate::time::timeout;
 use crate::wait_set::MemberSlot;
 use crate::waker::Waker;
@@ -34,9 +33,9 @@ pub struct ServerOptions {
     pub size: usize,
     /// The name of the transport. NULL: the transport that the domain's topics set for the name of
     /// the service.
-    pub transport: *const c_char,
+    pub transport: Str,
     /// The name of the server, 1 to 64 bytes. NULL: a unique name.
-    pub name: *const c_char,
+    pub name: Str,
     /// The size of the buffer for the replies to each client, in bytes; 0: 256 KiB.
     pub buffer: u32,
     /// The number of clients at a time: 1 to 4096; 0: 256.
@@ -48,7 +47,7 @@ pub struct ServerOptions {
 
 sized::sized!(
     ServerOptions, "stripline_server_options",
-    size: usize, transport: *const c_char, name: *const c_char, buffer: u32, clients: u32, waiting: u32,
+    size: usize, transport: Str, name: Str, buffer: u32, clients: u32, waiting: u32,
 );
 
 /// The counters of a server.
@@ -87,21 +86,17 @@ sized::sized!(
 /// - Blocking: until the node's own clients are connected.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_server_new(
-    node: *const Node,
-    service: *const Service,
-    options: *const ServerOptions,
-    server: *mut *mut Server,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_server_new(
+    node: Ref<Node>,
+    service: Ref<Service>,
+    options: Ref<ServerOptions>,
+    server: Out<*mut Server>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        text::check_place(server, "server")?;
-        // SAFETY: the program follows the header's rules for handles, structures and texts.
-        let (node, service, given) =
-            unsafe { (Node::get(node)?, Service::make(service)?, sized::read(options)?) };
-        // SAFETY: the program follows the header's rule for texts.
-        let (transport, name) =
-            unsafe { (text::optional(given.transport, "transport")?, text::optional(given.name, "name")?) };
+    error.guard(|| {
+        server.check("server")?;
+        let (node, service, given) = (node.link()?, service.make()?, options.read()?);
+        let (transport, name) = (given.transport.optional("transport")?, given.name.optional("name")?);
         let (transport, name) = (transport.map(String::from), name.map(String::from));
         let mut options = RustOptions { transport, name, ..RustOptions::default() };
         if given.buffer != 0 {
@@ -111,44 +106,26 @@ pub unsafe extern "C" fn stripline_server_new(
             options.clients = given.clients;
         }
         options.waiting = (given.waiting != 0).then_some(given.waiting);
-        let made = node.service_server(service, options)?;
-        let made =
-            Box::new(Server { head: Head::new(), server: UnsafeCell::new(made), member: MemberSlot::new() });
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(server, "server", Box::into_raw(made)) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+        let made = UnsafeCell::new(node.service_server(service, options)?);
+        server.give("server", Server { head: Head::new(), server: made, member: MemberSlot::new() })
+    })
 }
 
-impl Server {
+impl Handle<Server> {
     /// Runs a call in which handlers of the program may run.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
-    pub(crate) unsafe fn call(
-        server: *mut Self,
-        error: *mut *mut Error,
+    pub(crate) fn call(
+        &self,
         call: impl FnOnce(&mut RustServer<'static>) -> Result<Status, Failure>,
-    ) -> Status {
-        // SAFETY: the caller makes the same promise.
-        let begun = unsafe { server.as_ref() }.ok_or_else(|| Failure::null("server"));
-        let found = match begun.and_then(|found| found.head.begin().map(|()| found)) {
-            Ok(found) => found,
-            // SAFETY: the caller makes the same promise.
-            Err(failure) => return unsafe { failure.report(error) },
-        };
-        // SAFETY: the call has begun above, so no other call has a reference.
+    ) -> Result<Status, Failure> {
+        let found = self.get("server")?;
+        found.head.begin()?;
+        // SAFETY: the call has begun, so no other call has a reference.
         let outcome = catch_unwind(AssertUnwindSafe(|| call(unsafe { &mut *found.server.get() })));
         if found.head.end(outcome.is_err()) == AtEnd::Free {
-            // SAFETY: made by `stripline_server_new`, and freed by a handler, which does not use it
-            // again.
-            drop_quietly(unsafe { Box::from_raw(server) });
+            // SAFETY: the server was freed by a handler, which does not use it again.
+            drop_quietly(unsafe { Box::from_raw(self.pointer()) });
         }
-        let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
-        // SAFETY: the caller makes the same promise.
-        outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
+        outcome.unwrap_or_else(|panic| Err(panicked(panic)))
     }
 }
 
@@ -162,21 +139,15 @@ impl Server {
 /// - Blocking: until the node is stopped or a waker ends the wait.
 /// - Threads: one at a time. Handlers run on the calling thread, or on threads of the library.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_server_serve(
-    server: *mut Server,
-    threads: usize,
-    error: *mut *mut Error,
-) -> Status {
-    let serve = |server: &mut RustServer<'static>| {
+pub extern "C" fn stripline_server_serve(server: Handle<Server>, threads: usize, error: ErrorOut) -> Status {
+    error.finish(server.call(|server| {
         let dispatch = match threads {
             0 => Dispatch::Queue,
             _ => Dispatch::pool(threads).map_err(|error| Failure::argument(error.to_string()))?,
         };
         server.serve(dispatch)?;
         Err(stripline::Error::Stopped.into())
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Server::call(server, error, serve) }
+    }))
 }
 
 /// Answers one call on this thread.
@@ -188,17 +159,15 @@ pub unsafe extern "C" fn stripline_server_serve(
 ///   negative number) waits without end.
 /// - Threads: one at a time. The handler runs on the calling thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_server_serve_one(
-    server: *mut Server,
+pub extern "C" fn stripline_server_serve_one(
+    server: Handle<Server>,
     timeout_ns: i64,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let serve = |server: &mut RustServer<'static>| {
+    error.finish(server.call(|server| {
         let time = timeout(timeout_ns).unwrap_or(std::time::Duration::MAX);
         Ok(if server.serve_one(time)? { Status::Ok } else { Status::Empty })
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Server::call(server, error, serve) }
+    }))
 }
 
 /// Makes a waker, which ends waits of the server. Handlers that have begun finish first.
@@ -207,13 +176,12 @@ pub unsafe extern "C" fn stripline_server_serve_one(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_server_waker(
-    server: *mut Server,
-    waker: *mut *mut Waker,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_server_waker(
+    server: Handle<Server>,
+    waker: Out<*mut Waker>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    unsafe { Server::call(server, error, |server| Waker::give(waker, || server.waker())) }
+    error.finish(server.call(|server| waker.waker(|| server.waker())))
 }
 
 /// Gets the counters of a server.
@@ -222,12 +190,12 @@ pub unsafe extern "C" fn stripline_server_waker(
 /// - Blocking: only for a lock of the server.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_server_get_counts(
-    server: *mut Server,
-    counts: *mut ServerCounts,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_server_get_counts(
+    server: Handle<Server>,
+    counts: Out<ServerCounts>,
+    error: ErrorOut,
 ) -> Status {
-    let give = |server: &mut RustServer<'static>| {
+    error.finish(server.call(|server| {
         let its = server.counts();
         let value = ServerCounts {
             size: 0,
@@ -238,12 +206,8 @@ pub unsafe extern "C" fn stripline_server_get_counts(
             replies_dropped: its.replies_dropped,
             clients: its.clients,
         };
-        // SAFETY: the program follows the header's rule for structures.
-        unsafe { sized::write(counts, &value) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Server::call(server, error, give) }
+        counts.write(&value)
+    }))
 }
 
 /// Frees a server; NULL is allowed. Clients with an outstanding call get `STRIPLINE_SERVER_GONE`.
@@ -254,12 +218,10 @@ pub unsafe extern "C" fn stripline_server_get_counts(
 /// - Blocking: only for the replies that are being sent.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_server_free(server: *mut Server) {
-    // SAFETY: the program follows the header's rule for handles.
-    let Some(found) = (unsafe { server.as_ref() }) else { return };
+pub extern "C" fn stripline_server_free(server: Handle<Server>) {
+    let Some(found) = server.as_ref() else { return };
     found.member.end();
     if found.head.begin_free() {
-        // SAFETY: made by `stripline_server_new`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(server) });
+        drop_quietly(server.into_box());
     }
 }

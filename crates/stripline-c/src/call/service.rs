@@ -1,14 +1,15 @@
 //! Services: operations that are named at run time, and their handlers.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
 use stripline::call::{Operation as RustOperation, Responder as RustResponder, Service as RustService};
+use stripline_bindings::Answer;
 
-use crate::error::{Error, Failure};
-use crate::handle::{drop_quietly, guard};
+use crate::border::{ErrorOut, Handle, Out, Ref, Str};
+use crate::error::{Failure, missing};
+use crate::handle::drop_quietly;
 use crate::status::Status;
-use crate::text;
 
 use super::{CallHandler, OperationType, Responder};
 
@@ -40,20 +41,16 @@ unsafe impl Sync for HandlerTarget {}
 
 impl HandlerTarget {
     fn run(&self, request: &[u8], responder: RustResponder) {
-        let responder = Responder::new(responder);
+        let responder = Box::into_raw(Box::new(Responder(Answer::new(responder))));
         // SAFETY: the program promises that the handler may be called with this context.
         unsafe { (self.handler)(self.context, request.as_ptr().cast(), request.len(), responder) };
     }
 }
 
-impl Service {
+impl Ref<Service> {
     /// Returns the service for a server.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rule for handles.
-    pub(super) unsafe fn make(service: *const Self) -> Result<RustService<'static>, Failure> {
-        // SAFETY: the caller makes the same promise.
-        let found = unsafe { service.as_ref() }.ok_or_else(|| Failure::null("service"))?;
+    pub(super) fn make(&self) -> Result<RustService<'static>, Failure> {
+        let found = self.get("service")?;
         let mut made = RustService::new(&found.name)?;
         let operations = found.operations.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for HandledOperation { operation, doc, target } in operations {
@@ -71,23 +68,13 @@ impl Service {
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_service_new(
-    name: *const c_char,
-    service: *mut *mut Service,
-    error: *mut *mut Error,
-) -> Status {
-    let make = || {
-        text::check_place(service, "service")?;
-        // SAFETY: the program follows the header's rule for texts.
-        let name = unsafe { text::required(name, "name") }?;
+pub extern "C" fn stripline_service_new(name: Str, service: Out<*mut Service>, error: ErrorOut) -> Status {
+    error.guard(|| {
+        service.check("service")?;
+        let name = name.required("name")?;
         RustService::new(name).map_err(|error| Failure::argument(error.to_string()))?;
-        let made = Box::new(Service { name: name.into(), operations: Mutex::default() });
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(service, "service", Box::into_raw(made)) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+        service.give("service", Service { name: name.into(), operations: Mutex::default() })
+    })
 }
 
 /// Adds an operation and a handler, for servers that are made from the service later. `doc` is a
@@ -102,19 +89,17 @@ pub unsafe extern "C" fn stripline_service_new(
 /// - Threads: any. The handler runs on the threads that serve.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_service_add(
-    service: *mut Service,
-    operation: *const OperationType,
+    service: Handle<Service>,
+    operation: Ref<OperationType>,
     handler: Option<CallHandler>,
     context: *mut c_void,
-    doc: *const c_char,
-    error: *mut *mut Error,
+    doc: Str,
+    error: ErrorOut,
 ) -> Status {
-    let add = || {
-        // SAFETY: the program follows the header's rules for handles, structures and texts.
-        let (found, operation, doc) =
-            unsafe { (service.as_ref(), super::operation(operation)?, text::optional(doc, "doc")?) };
-        let found = found.ok_or_else(|| Failure::null("service"))?;
-        let handler = handler.ok_or_else(|| Failure::null("handler"))?;
+    error.guard(|| {
+        let (found, operation) = (service.get("service")?, operation.operation()?);
+        let doc = doc.optional("doc")?.unwrap_or("").into();
+        let handler = handler.ok_or_else(|| missing("handler"))?;
         let mut operations = found.operations.lock().unwrap_or_else(PoisonError::into_inner);
         if operations.iter().any(|served| served.operation.name == operation.name) {
             let (service, name) = (&found.name, &operation.name);
@@ -124,12 +109,9 @@ pub unsafe extern "C" fn stripline_service_add(
             let most = RustService::OPERATIONS_MAX;
             return Err(Failure::argument(format!("a service has at most {most} operations")));
         }
-        let doc = doc.unwrap_or("").into();
         operations.push(HandledOperation { operation, doc, target: HandlerTarget { handler, context } });
         Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, add) }
+    })
 }
 
 /// Frees a service; NULL is allowed. Servers made from it continue.
@@ -138,9 +120,6 @@ pub unsafe extern "C" fn stripline_service_add(
 /// - Blocking: never.
 /// - Threads: any, once no other thread uses it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_service_free(service: *mut Service) {
-    if !service.is_null() {
-        // SAFETY: made by `stripline_service_new`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(service) });
-    }
+pub extern "C" fn stripline_service_free(service: Handle<Service>) {
+    drop_quietly(service.into_box());
 }

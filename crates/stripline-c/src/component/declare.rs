@@ -1,6 +1,5 @@
 //! Ports, properties and self-tests of a component type.
 
-use std::ffi::c_char;
 use std::fmt::Display;
 
 use stripline::component::{
@@ -8,10 +7,10 @@ use stripline::component::{
 };
 use stripline::payload::TypeName;
 
-use crate::error::{Error, Failure};
+use crate::border::{ErrorOut, Handle, Ref, Str};
+use crate::error::Failure;
 use crate::sized;
 use crate::status::Status;
-use crate::text;
 
 use super::Component;
 
@@ -33,7 +32,7 @@ pub struct Port {
     /// `sizeof(stripline_port)`.
     pub size: usize,
     /// The name of the port: 1 to 64 letters, digits, `-` and `_`.
-    pub name: *const c_char,
+    pub name: Str,
     /// The direction of the packets: a `stripline_port_direction`.
     pub direction: u32,
     /// Not 0: a waveform may leave the port unconnected.
@@ -42,19 +41,19 @@ pub struct Port {
     pub many_writers: u32,
     /// The types that the port takes, with `|` between them: `cf32` or `cf32 | cs16`. Each is a
     /// built-in type, a layout, a name, or a message type such as `message/tune{hz:f64}`.
-    pub types: *const c_char,
+    pub types: Str,
     /// The input of this component that has the same type.
-    pub same_as: *const c_char,
+    pub same_as: Str,
     /// The text or choice property that contains the name of the type.
-    pub type_property: *const c_char,
+    pub type_property: Str,
     /// A line for users; may be NULL.
-    pub summary: *const c_char,
+    pub summary: Str,
 }
 
 sized::sized!(
     Port, "stripline_port",
-    size: usize, name: *const c_char, direction: u32, optional: u32, many_writers: u32,
-    types: *const c_char, same_as: *const c_char, type_property: *const c_char, summary: *const c_char,
+    size: usize, name: Str, direction: u32, optional: u32, many_writers: u32,
+    types: Str, same_as: Str, type_property: Str, summary: Str,
 );
 
 /// The kind of a property's values.
@@ -96,7 +95,7 @@ pub struct Property {
     /// `sizeof(stripline_property)`.
     pub size: usize,
     /// The name of the property: 1 to 64 letters, digits, `-` and `_`.
-    pub name: *const c_char,
+    pub name: Str,
     /// The kind of the values: a `stripline_property_kind`.
     pub kind: u32,
     /// The writer of the property, and the time: a `stripline_property_access`.
@@ -118,21 +117,21 @@ pub struct Property {
     /// The largest integer.
     pub integer_max: i64,
     /// The default of a text or a choice; NULL is the empty text.
-    pub text_default: *const c_char,
+    pub text_default: Str,
     /// The values of a choice, with `|` between them.
-    pub choices: *const c_char,
+    pub choices: Str,
     /// The unit for users, such as `Hz`; may be NULL.
-    pub unit: *const c_char,
+    pub unit: Str,
     /// A line for users; may be NULL.
-    pub summary: *const c_char,
+    pub summary: Str,
 }
 
 sized::sized!(
     Property, "stripline_property",
-    size: usize, name: *const c_char, kind: u32, access: u32, required: u32, has_range: u32,
+    size: usize, name: Str, kind: u32, access: u32, required: u32, has_range: u32,
     float_default: f64, float_min: f64, float_max: f64, integer_default: i64, integer_min: i64,
-    integer_max: i64, text_default: *const c_char, choices: *const c_char, unit: *const c_char,
-    summary: *const c_char,
+    integer_max: i64, text_default: Str, choices: Str, unit: Str,
+    summary: Str,
 );
 
 /// The maximum length of a name, in bytes.
@@ -166,44 +165,31 @@ fn out_of_range(member: &str, value: impl Display, max: u32) -> Failure {
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_component_add_port(
-    component: *mut Component,
-    port: *const Port,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_component_add_port(
+    component: Handle<Component>,
+    port: Ref<Port>,
+    error: ErrorOut,
 ) -> Status {
-    let add = |spec: &mut ComponentSpec| {
-        // SAFETY: the program follows the header's rules for structures and texts.
-        let port = unsafe { read_port(port) }?;
+    component.declare(error, |spec| {
+        let port = read_port(port)?;
         if spec.find_port(&port.name).is_some() {
             return Err(second(spec, "port", &port.name));
         }
         spec.ports.push(port);
         Ok(())
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Component::declare(component, error, add) }
+    })
 }
 
 /// Reads a port that the program has passed.
-///
-/// # Safety
-/// The caller must follow the header's rules for structures and texts.
-unsafe fn read_port(from: *const Port) -> Result<PortSpec, Failure> {
-    if from.is_null() {
-        return Err(Failure::null("port"));
-    }
-    // SAFETY: the caller makes the same promise.
-    let given = unsafe { sized::read(from) }?;
-    // SAFETY: as above, for all texts.
-    let (name, types, same_as, property, summary) = unsafe {
-        (
-            text::required(given.name, "port->name")?,
-            text::optional(given.types, "port->types")?,
-            text::optional(given.same_as, "port->same_as")?,
-            text::optional(given.type_property, "port->type_property")?,
-            text::optional(given.summary, "port->summary")?,
-        )
-    };
+fn read_port(from: Ref<Port>) -> Result<PortSpec, Failure> {
+    let given = from.read_given("port")?;
+    let (name, types, same_as, property, summary) = (
+        given.name.required("port->name")?,
+        given.types.optional("port->types")?,
+        given.same_as.optional("port->same_as")?,
+        given.type_property.optional("port->type_property")?,
+        given.summary.optional("port->summary")?,
+    );
     check_name("port", name)?;
     let types = match (types, same_as, property) {
         (None, None, None) => PortTypes::Any,
@@ -244,44 +230,31 @@ unsafe fn read_port(from: *const Port) -> Result<PortSpec, Failure> {
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_component_add_property(
-    component: *mut Component,
-    property: *const Property,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_component_add_property(
+    component: Handle<Component>,
+    property: Ref<Property>,
+    error: ErrorOut,
 ) -> Status {
-    let add = |spec: &mut ComponentSpec| {
-        // SAFETY: the program follows the header's rules for structures and texts.
-        let property = unsafe { read_property(property) }?;
+    component.declare(error, |spec| {
+        let property = read_property(property)?;
         if spec.find_property(&property.name).is_some() {
             return Err(second(spec, "property", &property.name));
         }
         spec.properties.push(property);
         Ok(())
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Component::declare(component, error, add) }
+    })
 }
 
 /// Reads a property that the program has passed.
-///
-/// # Safety
-/// The caller must follow the header's rules for structures and texts.
-unsafe fn read_property(from: *const Property) -> Result<PropertySpec, Failure> {
-    if from.is_null() {
-        return Err(Failure::null("property"));
-    }
-    // SAFETY: the caller makes the same promise.
-    let given = unsafe { sized::read(from) }?;
-    // SAFETY: as above, for all texts.
-    let (name, text, choices, unit, summary) = unsafe {
-        (
-            text::required(given.name, "property->name")?,
-            text::optional(given.text_default, "property->text_default")?,
-            text::optional(given.choices, "property->choices")?,
-            text::optional(given.unit, "property->unit")?,
-            text::optional(given.summary, "property->summary")?,
-        )
-    };
+fn read_property(from: Ref<Property>) -> Result<PropertySpec, Failure> {
+    let given = from.read_given("property")?;
+    let (name, text, choices, unit, summary) = (
+        given.name.required("property->name")?,
+        given.text_default.optional("property->text_default")?,
+        given.choices.optional("property->choices")?,
+        given.unit.optional("property->unit")?,
+        given.summary.optional("property->summary")?,
+    );
     check_name("property", name)?;
     let summary = summary.unwrap_or("");
     let has_range = given.has_range != 0;
@@ -349,22 +322,19 @@ unsafe fn read_property(from: *const Property) -> Result<PropertySpec, Failure> 
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_component_add_test(
-    component: *mut Component,
-    name: *const c_char,
-    summary: *const c_char,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_component_add_test(
+    component: Handle<Component>,
+    name: Str,
+    summary: Str,
+    error: ErrorOut,
 ) -> Status {
-    let add = |spec: &mut ComponentSpec| {
-        // SAFETY: the program follows the header's rule for texts.
-        let (name, summary) = unsafe { (text::required(name, "name")?, text::optional(summary, "summary")?) };
+    component.declare(error, |spec| {
+        let (name, summary) = (name.required("name")?, summary.optional("summary")?);
         check_name("self-test", name)?;
         if spec.find_test(name).is_some() {
             return Err(second(spec, "self-test", name));
         }
         *spec = spec.clone().test(name, summary.unwrap_or(""));
         Ok(())
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Component::declare(component, error, add) }
+    })
 }

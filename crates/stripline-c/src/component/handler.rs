@@ -7,15 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stripline::component::{Direction, Ports as RustPorts};
 use stripline::node::PacketView;
 use stripline::payload::Dynamic;
+use stripline_bindings::{PortType, Requests, only_port, run_handler};
 
-use crate::error::{Error, Failure};
-use crate::handle::guard;
+use crate::border::{ErrorOut, Handle, Out};
+use crate::error::{Failure, missing};
 use crate::packet::{Content, Packet};
 use crate::status::Status;
-use crate::text;
 
 use super::instance::Instance;
-use super::open;
 use super::{ComponentHandler, Reason};
 
 /// The packet that a handler makes. It is empty at first, and valid until the handler returns.
@@ -62,25 +61,21 @@ impl Made {
 /// - Blocking: never. It allocates if no earlier packet had as many samples.
 /// - Threads: the thread of the handler.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_made_resize(
-    made: *mut Made,
+pub extern "C" fn stripline_made_resize(
+    made: Handle<Made>,
     samples: usize,
-    memory: *mut *mut c_void,
-    error: *mut *mut Error,
+    memory: Out<*mut c_void>,
+    error: ErrorOut,
 ) -> Status {
-    let resize = || {
-        text::check_place(memory, "memory")?;
-        // SAFETY: the program follows the header's rule for handles, on the handler's thread.
-        let found = unsafe { made.as_mut() }.ok_or_else(|| Failure::null("made"))?;
+    error.guard(|| {
+        memory.check("memory")?;
+        // SAFETY: the handle is NULL or valid, and the handler's thread uses it.
+        let found = unsafe { made.pointer().as_mut() }.ok_or_else(|| missing("made"))?;
         let place = found.resize(samples).ok_or_else(|| {
             Failure::new(Status::TooLarge, format!("there is no memory for {samples} samples"))
         })?;
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(memory, "memory", place) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, resize) }
+        memory.put("memory", place)
+    })
 }
 
 /// Runs the handler for each packet, on the threads that the waveform selects.
@@ -88,50 +83,39 @@ pub(super) fn run(
     instance: &Arc<Instance>,
     handle: ComponentHandler,
     mut ports: RustPorts,
+    requests: Option<Arc<Requests<Instance>>>,
 ) -> stripline::Result<()> {
-    let name_of = |direction| {
-        let mut ports = instance.spec.ports.iter().filter(move |port| port.direction == direction);
-        ports.next().map(|port| port.name.clone())
-    };
+    let spec = &instance.class.spec;
     // An earlier check made sure that there is one input.
-    let input = name_of(Direction::Input).unwrap_or_default();
-    let type_of = |ports: &RustPorts, port: &str| {
-        open::resolved(&instance.spec, ports, port, None).map_err(Failure::into_failed)
-    };
-    let requests = instance.takes_requests().then(|| ports.requests());
-    let mut input = type_of(&ports, &input)?.input(&mut ports, &input)?;
-    let mut output = match name_of(Direction::Output) {
-        Some(output) => Some(type_of(&ports, &output)?.output(&mut ports, &output)?),
+    let input = only_port(spec, Direction::Input).unwrap_or_default();
+    let of = PortType::of_port(spec, &ports, input)?;
+    let input = ports.input(of.at(input))?;
+    let mut output = match only_port(spec, Direction::Output) {
+        Some(output) => {
+            let of = PortType::of_port(spec, &ports, output)?;
+            Some(ports.output(of.at(output))?)
+        }
         None => None,
     };
-    if let Some(requests) = requests.clone() {
-        // This function also runs while no packet arrives.
-        let waiting = Arc::clone(instance);
-        input.on_request(move || waiting.serve(&requests));
-    }
     let sample_bytes = output.as_ref().map(|output| output.sample_bytes());
     let spare = Mutex::new(Vec::new());
     let spares = || spare.lock().unwrap_or_else(PoisonError::into_inner);
-    input.serve_then(
-        input.dispatch(),
-        |packet| {
-            requests.iter().for_each(|requests| instance.serve(requests));
-            let mut made = sample_bytes.map(|bytes| spares().pop().unwrap_or_else(|| Made::new(bytes)));
-            handle_one(instance, handle, packet, made.as_mut())?;
-            Ok(made)
-        },
-        |packet, made| {
-            if let (Some(output), Some(mut made)) = (&mut output, made) {
-                let bytes = made.as_bytes();
-                let mut loan = output.loan(bytes.len() / output.sample_bytes().max(1))?;
-                loan.copy_from_slice(bytes);
-                loan.send_like(&packet)?;
-                made.bytes = 0;
-                spares().push(made);
-            }
-            Ok(())
-        },
-    )
+    let handle = |packet: PacketView<'_, Dynamic>| {
+        let mut made = sample_bytes.map(|bytes| spares().pop().unwrap_or_else(|| Made::new(bytes)));
+        handle_one(instance, handle, packet, made.as_mut())?;
+        Ok(made)
+    };
+    run_handler(input, requests, handle, |packet, made| {
+        if let (Some(output), Some(mut made)) = (&mut output, made) {
+            let bytes = made.as_bytes();
+            let mut loan = output.loan(bytes.len() / output.sample_bytes().max(1))?;
+            loan.copy_from_slice(bytes);
+            loan.send_like(&packet)?;
+            made.bytes = 0;
+            spares().push(made);
+        }
+        Ok(())
+    })
 }
 
 fn handle_one(

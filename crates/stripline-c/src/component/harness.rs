@@ -1,24 +1,22 @@
 //! One component in this process, with ports that a test feeds and reads.
 
 use std::cell::UnsafeCell;
-use std::collections::BTreeMap;
-use std::ffi::c_char;
 use std::time::Duration;
 
-use stripline::component::harness::{Harness as RustHarness, HarnessRun};
-use stripline::component::{ComponentSpec, Registry, TestResult, Value};
-use stripline::node::Topics;
+use stripline::component::{Access, ComponentSpec, Registry, Value};
+use stripline::node::PortName;
 use stripline::payload::{Dynamic, TypeName};
+use stripline_bindings::{self as bindings, measured};
 
-use crate::error::{Error, Failure};
-use crate::handle::{Head, drop_quietly, guard};
-use crate::message_type;
+use crate::border::{ErrorOut, Handle, Out, Ref, Str};
+use crate::error::Failure;
+use crate::handle::{Head, Headed, drop_quietly};
 use crate::publisher::Publisher;
-use crate::sample_type::{self, SampleType};
+use crate::sample_type::SampleType;
 use crate::sized;
 use crate::status::Status;
 use crate::subscriber::{Subscriber, SubscriberOptions};
-use crate::text::{self, Text};
+use crate::text::Text;
 use crate::time::timeout;
 
 use super::Component;
@@ -32,19 +30,10 @@ pub struct Harness {
 }
 
 struct Inside {
-    state: State,
-    spec: ComponentSpec,
+    harness: bindings::Harness,
     /// The texts that the last calls returned.
     value: String,
     remark: String,
-}
-
-enum State {
-    /// Boxed, because the other variant is smaller.
-    Prepared(Box<RustHarness>),
-    Running(Box<HarnessRun>),
-    /// Contains the values of the read-only properties.
-    Ended(BTreeMap<String, Value>),
 }
 
 /// The result of a self-test.
@@ -68,55 +57,36 @@ sized::sized!(
     size: usize, passed: u32, has_value: u32, value: f64, text: Text,
 );
 
-impl Harness {
-    /// Runs a call.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
-    unsafe fn call(
-        harness: *mut Self,
-        error: *mut *mut Error,
-        call: impl FnOnce(&mut Inside) -> Result<Status, Failure>,
-    ) -> Status {
-        // SAFETY: the caller makes the same promise.
-        let Some(found) = (unsafe { harness.as_ref() }) else {
-            // SAFETY: the caller makes the same promise.
-            return unsafe { Failure::null("harness").report(error) };
-        };
-        // SAFETY: this call has entered the head, so no other call has a reference.
-        let inside = || call(unsafe { &mut *found.inside.get() });
-        // SAFETY: the caller makes the same promise.
-        unsafe { found.head.enter(error, inside) }
+impl Headed for Harness {
+    const NAME: &'static str = "harness";
+
+    fn head(&self) -> &Head {
+        &self.head
     }
 }
 
-impl Inside {
-    fn prepare(&mut self, change: impl FnOnce(RustHarness) -> RustHarness) -> Result<Status, Failure> {
-        let State::Prepared(harness) = &mut self.state else {
-            return Err(Failure::new(Status::Port, "the component was started before; make another harness"));
-        };
-        let unused = RustHarness::of_type(&Registry::new(), "");
-        **harness = change(std::mem::replace(harness, unused));
-        Ok(Status::Ok)
+impl Handle<Harness> {
+    /// Runs a call.
+    fn call(&self, call: impl FnOnce(&mut Inside) -> Result<Status, Failure>) -> Result<Status, Failure> {
+        // SAFETY: this call has entered the head, so no other call has a reference.
+        self.enter(|found| call(unsafe { &mut *found.inside.get() }))
     }
 
-    fn run(&mut self) -> Result<&mut HarnessRun, Failure> {
-        let problem = match &mut self.state {
-            State::Running(run) => return Ok(run),
-            State::Prepared(_) => "the component was not started: call `stripline_harness_start`",
-            State::Ended(_) => "the component has ended",
-        };
-        Err(Failure::new(Status::Port, problem))
+    /// Runs a call that returns nothing.
+    fn change(
+        &self,
+        error: ErrorOut,
+        change: impl FnOnce(&mut bindings::Harness) -> Result<(), Failure>,
+    ) -> Status {
+        error.finish(self.call(|inside| change(&mut inside.harness).map(|()| Status::Ok)))
     }
+}
 
-    /// Parses the text of a value.
-    fn parse(&self, property: &str, value: &str) -> Result<Value, Failure> {
-        let component = &self.spec.name;
-        let missing =
-            || Failure::argument(format!("component type `{component}` has no property `{property}`"));
-        let known = self.spec.find_property(property).ok_or_else(missing)?;
-        known.parse(value).map_err(Failure::argument)
-    }
+/// Parses the text of a value.
+fn parse(spec: &ComponentSpec, property: &str, value: &str) -> Result<Value, Failure> {
+    let component = &spec.name;
+    let missing = || Failure::argument(format!("component type `{component}` has no property `{property}`"));
+    spec.find_property(property).ok_or_else(missing)?.parse(value).map_err(Failure::argument)
 }
 
 /// Makes a harness of a component type.
@@ -127,27 +97,24 @@ impl Inside {
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_new(
-    component: *const Component,
-    harness: *mut *mut Harness,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_new(
+    component: Ref<Component>,
+    harness: Out<*mut Harness>,
+    error: ErrorOut,
 ) -> Status {
-    let make = || {
-        text::check_place(harness, "harness")?;
-        // SAFETY: the program follows the header's rule for handles.
-        let component = unsafe { component.as_ref() }.ok_or_else(|| Failure::null("component"))?;
+    error.guard(|| {
+        harness.check("harness")?;
+        let component = component.get("component")?;
         let registry = component.add_to(Registry::new())?;
         let spec = registry.specs().values().next().cloned();
         let spec = spec.ok_or_else(|| Failure::new(Status::Failed, "there is no component type"))?;
-        let state = State::Prepared(Box::new(RustHarness::of_type(&registry, &spec.name)));
-        let inside = Inside { state, spec, value: String::new(), remark: String::new() };
-        let made = Box::new(Harness { head: Head::new(), inside: UnsafeCell::new(inside) });
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(harness, "harness", Box::into_raw(made)) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, make) }
+        let inside = Inside {
+            harness: bindings::Harness::new(&registry, spec),
+            value: String::new(),
+            remark: String::new(),
+        };
+        harness.give("harness", Harness { head: Head::new(), inside: UnsafeCell::new(inside) })
+    })
 }
 
 /// Sets a property to the value in a text, in the format of `stripline set`. Before the start, this
@@ -162,25 +129,20 @@ pub unsafe extern "C" fn stripline_harness_new(
 /// - Blocking: until the component has taken or refused the value, ten seconds at most.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_set(
-    harness: *mut Harness,
-    property: *const c_char,
-    value: *const c_char,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_set(
+    harness: Handle<Harness>,
+    property: Str,
+    value: Str,
+    error: ErrorOut,
 ) -> Status {
-    let set = |inside: &mut Inside| {
-        // SAFETY: the program follows the header's rule for texts.
-        let (property, value) =
-            unsafe { (text::required(property, "property")?, text::required(value, "value")?) };
-        let value = inside.parse(property, value)?;
-        if matches!(inside.state, State::Prepared(_)) {
-            return inside.prepare(|harness| harness.property(property, value));
+    harness.change(error, |harness| {
+        let (property, value) = (property.required("property")?, value.required("value")?);
+        let value = parse(harness.spec(), property, value)?;
+        if harness.is_prepared() {
+            return harness.prepare(|harness| harness.property(property, value));
         }
-        inside.run()?.set(property, value)?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, set) }
+        Ok(harness.run()?.set(property, value)?)
+    })
 }
 
 /// Sets the type of a port that takes several. `type` has the format of an item of
@@ -190,20 +152,17 @@ pub unsafe extern "C" fn stripline_harness_set(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_set_type(
-    harness: *mut Harness,
-    port: *const c_char,
-    r#type: *const c_char,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_set_type(
+    harness: Handle<Harness>,
+    port: Str,
+    r#type: Str,
+    error: ErrorOut,
 ) -> Status {
-    let set = |inside: &mut Inside| {
-        // SAFETY: the program follows the header's rule for texts.
-        let (port, name) = unsafe { (text::required(port, "port")?, text::required(r#type, "type")?) };
+    harness.change(error, |harness| {
+        let (port, name) = (port.required("port")?, r#type.required("type")?);
         let name = TypeName::parse(name).map_err(|error| Failure::argument(format!("`type`: {error}")))?;
-        inside.prepare(|harness| harness.payload(port, &name))
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, set) }
+        harness.prepare(|harness| harness.payload(port, &name))
+    })
 }
 
 /// Leaves an optional port unconnected. All other ports are connected. Only before the start.
@@ -212,18 +171,15 @@ pub unsafe extern "C" fn stripline_harness_set_type(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_leave_unconnected(
-    harness: *mut Harness,
-    port: *const c_char,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_leave_unconnected(
+    harness: Handle<Harness>,
+    port: Str,
+    error: ErrorOut,
 ) -> Status {
-    let leave = |inside: &mut Inside| {
-        // SAFETY: the program follows the header's rule for texts.
-        let port = unsafe { text::required(port, "port") }?;
-        inside.prepare(|harness| harness.unconnected(port))
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, leave) }
+    harness.change(error, |harness| {
+        let port = port.required("port")?;
+        harness.prepare(|harness| harness.unconnected(port))
+    })
 }
 
 /// Sets the options of all connections, and the threads of a handler. The text is a topics file
@@ -236,20 +192,12 @@ pub unsafe extern "C" fn stripline_harness_leave_unconnected(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_set_options(
-    harness: *mut Harness,
-    topics: *const c_char,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_set_options(
+    harness: Handle<Harness>,
+    topics: Str,
+    error: ErrorOut,
 ) -> Status {
-    let set = |inside: &mut Inside| {
-        // SAFETY: the program follows the header's rule for texts.
-        let topics = Topics::parse(unsafe { text::required(topics, "topics") }?)?;
-        // The empty name matches no topic, so this returns the defaults.
-        let options = topics.of("");
-        inside.prepare(|harness| harness.options(options.link).dispatch(options.dispatch))
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, set) }
+    harness.change(error, |harness| harness.set_options(topics.required("topics")?))
 }
 
 /// Creates the component, connects the ports, and runs it on another thread.
@@ -262,21 +210,8 @@ pub unsafe extern "C" fn stripline_harness_set_options(
 /// - Blocking: until the component is created.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_start(harness: *mut Harness, error: *mut *mut Error) -> Status {
-    let start = |inside: &mut Inside| {
-        if !matches!(inside.state, State::Prepared(_)) {
-            return inside.prepare(|harness| harness);
-        }
-        // A component that could not start cannot be started later.
-        let State::Prepared(harness) = std::mem::replace(&mut inside.state, State::Ended(BTreeMap::new()))
-        else {
-            unreachable!("checked above")
-        };
-        inside.state = State::Running(Box::new(harness.start()?));
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, start) }
+pub extern "C" fn stripline_harness_start(harness: Handle<Harness>, error: ErrorOut) -> Status {
+    harness.change(error, bindings::Harness::start)
 }
 
 /// Takes the sending end of an input, once. `type` is the type of the samples.
@@ -289,24 +224,17 @@ pub unsafe extern "C" fn stripline_harness_start(harness: *mut Harness, error: *
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_input(
-    harness: *mut Harness,
-    port: *const c_char,
-    r#type: *const SampleType,
-    publisher: *mut *mut Publisher,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_input(
+    harness: Handle<Harness>,
+    port: Str,
+    r#type: Ref<SampleType>,
+    publisher: Out<*mut Publisher>,
+    error: ErrorOut,
 ) -> Status {
-    let take = |inside: &mut Inside| {
-        text::check_place(publisher, "publisher")?;
-        // SAFETY: the program follows the header's rules for structures and texts.
-        let (port, samples) = unsafe { (text::required(port, "port")?, sample_type::read(r#type)?) };
-        let made = Publisher::new(inside.run()?.input::<Dynamic>((port, &samples))?);
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(publisher, "publisher", made) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, take) }
+    error.finish(harness.call(|inside| {
+        let make = |port: PortName<'_, Dynamic>| Ok(inside.harness.run()?.input(port)?);
+        publisher.open((port, "port"), |_| r#type.port_type(), None, make)
+    }))
 }
 
 /// Takes the receiving end of an output, once, as `stripline_harness_input` takes the sending end
@@ -317,23 +245,18 @@ pub unsafe extern "C" fn stripline_harness_input(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_output(
-    harness: *mut Harness,
-    port: *const c_char,
-    r#type: *const SampleType,
-    options: *const SubscriberOptions,
-    subscriber: *mut *mut Subscriber,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_output(
+    harness: Handle<Harness>,
+    port: Str,
+    r#type: Ref<SampleType>,
+    options: Ref<SubscriberOptions>,
+    subscriber: Out<*mut Subscriber>,
+    error: ErrorOut,
 ) -> Status {
-    let take = |inside: &mut Inside| {
-        // SAFETY: the program follows the header's rules for structures and texts.
-        let (port, samples) = unsafe { (text::required(port, "port")?, sample_type::read(r#type)?) };
-        let run = inside.run()?;
-        // SAFETY: as above; the program also follows the header's rule for results.
-        unsafe { Subscriber::give(subscriber, options, None, || run.output::<Dynamic>((port, &samples))) }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, take) }
+    error.finish(harness.call(|inside| {
+        let make = |port: PortName<'_, Dynamic>| Ok(inside.harness.run()?.output(port)?);
+        subscriber.open((port, "port"), |_| r#type.port_type(), &options, None, make)
+    }))
 }
 
 /// Takes the sending end of an input of messages, like `stripline_harness_input`. `type` is the
@@ -343,24 +266,17 @@ pub unsafe extern "C" fn stripline_harness_output(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_message_input(
-    harness: *mut Harness,
-    port: *const c_char,
-    r#type: *const c_char,
-    publisher: *mut *mut Publisher,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_message_input(
+    harness: Handle<Harness>,
+    port: Str,
+    r#type: Str,
+    publisher: Out<*mut Publisher>,
+    error: ErrorOut,
 ) -> Status {
-    let take = |inside: &mut Inside| {
-        text::check_place(publisher, "publisher")?;
-        // SAFETY: the program follows the header's rule for texts.
-        let (port, messages) = unsafe { (text::required(port, "port")?, message_type::read(r#type)?) };
-        let made = Publisher::new(inside.run()?.input::<Dynamic>((port, &messages))?);
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(publisher, "publisher", made) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, take) }
+    error.finish(harness.call(|inside| {
+        let make = |port: PortName<'_, Dynamic>| Ok(inside.harness.run()?.input(port)?);
+        publisher.open((port, "port"), |_| r#type.message_type(), None, make)
+    }))
 }
 
 /// Takes the receiving end of an output of messages, like `stripline_harness_output`. `type` is the
@@ -370,26 +286,18 @@ pub unsafe extern "C" fn stripline_harness_message_input(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_message_output(
-    harness: *mut Harness,
-    port: *const c_char,
-    r#type: *const c_char,
-    options: *const SubscriberOptions,
-    subscriber: *mut *mut Subscriber,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_message_output(
+    harness: Handle<Harness>,
+    port: Str,
+    r#type: Str,
+    options: Ref<SubscriberOptions>,
+    subscriber: Out<*mut Subscriber>,
+    error: ErrorOut,
 ) -> Status {
-    let take = |inside: &mut Inside| {
-        // SAFETY: the program follows the header's rules for structures and texts.
-        let (port, messages) = unsafe {
-            SubscriberOptions::check_for_messages(options)?;
-            (text::required(port, "port")?, message_type::read(r#type)?)
-        };
-        let run = inside.run()?;
-        // SAFETY: as above; the program also follows the header's rule for results.
-        unsafe { Subscriber::give(subscriber, options, None, || run.output::<Dynamic>((port, &messages))) }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, take) }
+    error.finish(harness.call(|inside| {
+        let make = |port: PortName<'_, Dynamic>| Ok(inside.harness.run()?.output(port)?);
+        subscriber.open((port, "port"), |_| r#type.message_type(), &options, None, make)
+    }))
 }
 
 /// Runs a self-test of the component. A failed test is an outcome, not an error.
@@ -401,35 +309,25 @@ pub unsafe extern "C" fn stripline_harness_message_output(
 /// - Blocking: until the test has ended, ten seconds at most.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_test(
-    harness: *mut Harness,
-    test: *const c_char,
-    outcome: *mut TestOutcome,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_test(
+    harness: Handle<Harness>,
+    test: Str,
+    outcome: Out<TestOutcome>,
+    error: ErrorOut,
 ) -> Status {
-    let run = |inside: &mut Inside| {
-        text::check_place(outcome, "outcome")?;
-        // SAFETY: the program follows the header's rule for texts.
-        let test = unsafe { text::required(test, "test") }?;
-        let TestResult { passed, value, text } = inside.run()?.test(test)?;
-        inside.remark = text;
-        let value = match value {
-            Some(Value::Float(value)) => Some(value),
-            _ => None,
-        };
-        let given = TestOutcome {
+    error.finish(harness.call(|inside| {
+        outcome.check("outcome")?;
+        let result = inside.harness.run()?.test(test.required("test")?)?;
+        let value = measured(&result);
+        inside.remark = result.text;
+        outcome.write(&TestOutcome {
             size: 0,
-            passed: passed.into(),
+            passed: result.passed.into(),
             has_value: value.is_some().into(),
             value: value.unwrap_or(0.0),
             text: Text::of(&inside.remark),
-        };
-        // SAFETY: the program follows the header's rule for structures.
-        unsafe { sized::write(outcome, &given) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, run) }
+        })
+    }))
 }
 
 /// Gets the current value of a read-only property as a text, in the format of `stripline get`.
@@ -443,35 +341,25 @@ pub unsafe extern "C" fn stripline_harness_test(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_get(
-    harness: *mut Harness,
-    property: *const c_char,
-    value: *mut Text,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_harness_get(
+    harness: Handle<Harness>,
+    property: Str,
+    value: Out<Text>,
+    error: ErrorOut,
 ) -> Status {
-    let get = |inside: &mut Inside| {
-        text::check_place(value, "value")?;
-        // SAFETY: the program follows the header's rule for texts.
-        let property = unsafe { text::required(property, "property") }?;
-        let known = inside.spec.find_property(property);
-        if known.is_none_or(|known| known.access != stripline::component::Access::ReadOnly) {
-            let component = &inside.spec.name;
+    error.finish(harness.call(|inside| {
+        value.check("value")?;
+        let (property, spec) = (property.required("property")?, inside.harness.spec());
+        if spec.find_property(property).is_none_or(|known| known.access != Access::ReadOnly) {
+            let component = &spec.name;
             return Err(Failure::argument(format!(
                 "component type `{component}` has no read-only property `{property}`"
             )));
         }
-        let values = match &inside.state {
-            State::Ended(values) => values.clone(),
-            _ => inside.run()?.values(),
-        };
         let unknown = || Failure::new(Status::Failed, format!("the value of `{property}` is unknown"));
-        inside.value = values.get(property).ok_or_else(unknown)?.to_string();
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(value, "value", Text::of(&inside.value)) }?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, get) }
+        inside.value = inside.harness.values()?.get(property).ok_or_else(unknown)?.to_string();
+        value.put("value", Text::of(&inside.value))
+    }))
 }
 
 /// Stops the component: from now on the ports return `STRIPLINE_STOPPED`.
@@ -480,13 +368,11 @@ pub unsafe extern "C" fn stripline_harness_get(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_stop(harness: *mut Harness, error: *mut *mut Error) -> Status {
-    let stop = |inside: &mut Inside| {
-        inside.run()?.stop();
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, stop) }
+pub extern "C" fn stripline_harness_stop(harness: Handle<Harness>, error: ErrorOut) -> Status {
+    harness.change(error, |harness| {
+        harness.run()?.stop();
+        Ok(())
+    })
 }
 
 /// Ends the ports that were not taken, and waits for the end of the component. The program must
@@ -499,25 +385,13 @@ pub unsafe extern "C" fn stripline_harness_stop(harness: *mut Harness, error: *m
 /// - Blocking: up to `timeout_ns`; 0 (or any negative number) waits up to a minute.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_finish(
-    harness: *mut Harness,
+pub extern "C" fn stripline_harness_finish(
+    harness: Handle<Harness>,
     timeout_ns: i64,
-    error: *mut *mut Error,
+    error: ErrorOut,
 ) -> Status {
-    let finish = |inside: &mut Inside| {
-        inside.run()?;
-        let State::Running(run) = std::mem::replace(&mut inside.state, State::Ended(BTreeMap::new())) else {
-            unreachable!("checked above")
-        };
-        let values = match timeout(timeout_ns).filter(|time| *time > Duration::ZERO) {
-            Some(time) => run.finish_within(time)?,
-            None => run.finish()?,
-        };
-        inside.state = State::Ended(values);
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Harness::call(harness, error, finish) }
+    let limit = timeout(timeout_ns).filter(|time| *time > Duration::ZERO);
+    harness.change(error, |harness| harness.finish(limit))
 }
 
 /// Frees a harness; NULL is allowed. A running component is stopped, and ends later.
@@ -526,11 +400,9 @@ pub unsafe extern "C" fn stripline_harness_finish(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_harness_free(harness: *mut Harness) {
-    // SAFETY: the program follows the header's rule for handles.
-    let Some(found) = (unsafe { harness.as_ref() }) else { return };
+pub extern "C" fn stripline_harness_free(harness: Handle<Harness>) {
+    let Some(found) = harness.as_ref() else { return };
     if found.head.begin_free() {
-        // SAFETY: made by `stripline_harness_new`, and freed once.
-        drop_quietly(unsafe { Box::from_raw(harness) });
+        drop_quietly(harness.into_box());
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use stripline::Error as LinkError;
 use stripline::component::{
-    Change, ComponentSpec, ControlRequests, Ports as RustPorts, Properties as RustProperties, Request, Test,
-    TestResult,
+    Change, ComponentSpec, Ports as RustPorts, Properties as RustProperties, Test, TestResult,
 };
+use stripline_bindings::{self as bindings, Class, Requests};
 
 use super::handler;
-use super::{ComponentFunctions, Ports, Properties, Reason};
+use super::{ComponentDestroy, ComponentFunctions, Ports, Properties, Reason};
 
 /// The functions of a component type.
 #[derive(Clone, Copy)]
@@ -22,23 +22,46 @@ unsafe impl Send for Functions {}
 // SAFETY: as above, with the same arguments, on several threads at once where the header states it.
 unsafe impl Sync for Functions {}
 
-impl Functions {
-    /// Checks a set of properties by the program's function.
-    pub fn validate(&self, spec: &ComponentSpec, values: &RustProperties) -> stripline::Result<()> {
-        let Some(validate) = self.0.validate else { return Ok(()) };
-        let values = Properties::new(spec, values, Vec::new());
+/// A component type: the functions, and the specification.
+pub(super) struct ComponentType {
+    pub functions: Functions,
+    pub spec: ComponentSpec,
+}
+
+impl Class for ComponentType {
+    type Instance = Instance;
+
+    fn validate(&self, values: &RustProperties) -> stripline::Result<()> {
+        let functions = self.functions.0;
+        let Some(validate) = functions.validate else { return Ok(()) };
+        let values = Properties::new(&self.spec, values, Vec::new());
         let mut reason = Reason::new();
         // SAFETY: the program promises that the function may be called with this context.
-        let returned = unsafe { validate(self.0.context, &raw const values, &raw mut reason) };
+        let returned = unsafe { validate(functions.context, &raw const values, &raw mut reason) };
         reason.outcome(returned)
+    }
+
+    fn create(class: &Arc<Self>, values: &RustProperties) -> stripline::Result<Instance> {
+        let ComponentFunctions { context, create, destroy, .. } = class.functions.0;
+        let class = Arc::clone(class);
+        let Some(create) = create else {
+            // The context is the instance here, and the component must not destroy it.
+            return Ok(Instance { class, pointer: context, destroy: None });
+        };
+        let values = Properties::new(&class.spec, values, Vec::new());
+        let (mut reason, mut pointer) = (Reason::new(), null_mut());
+        // SAFETY: the program promises that the function may be called with this context.
+        let returned = unsafe { create(context, &raw const values, &raw mut pointer, &raw mut reason) };
+        reason.outcome(returned)?;
+        Ok(Instance { class, pointer, destroy })
     }
 }
 
 /// A component. The program's function destroys it when the instance is dropped.
 pub(super) struct Instance {
-    pub functions: Functions,
-    pub spec: Arc<ComponentSpec>,
+    pub class: Arc<ComponentType>,
     pub pointer: *mut c_void,
+    destroy: Option<ComponentDestroy>,
 }
 
 // SAFETY: only the functions use the pointer, and the program promises that they may run on other
@@ -47,37 +70,24 @@ unsafe impl Send for Instance {}
 // SAFETY: as above.
 unsafe impl Sync for Instance {}
 
-impl Instance {
-    /// Creates a component of these properties.
-    pub fn create(
-        functions: Functions,
-        spec: Arc<ComponentSpec>,
-        values: &RustProperties,
-    ) -> stripline::Result<Self> {
-        let context = functions.0.context;
-        let Some(create) = functions.0.create else {
-            // The context is the instance here, and the component must not destroy it.
-            let functions = Functions(ComponentFunctions { destroy: None, ..functions.0 });
-            return Ok(Self { functions, spec, pointer: context });
-        };
-        let values = Properties::new(&spec, values, Vec::new());
-        let (mut reason, mut pointer) = (Reason::new(), null_mut());
-        // SAFETY: the program promises that the function may be called with this context.
-        let returned = unsafe { create(context, &raw const values, &raw mut pointer, &raw mut reason) };
-        reason.outcome(returned)?;
-        Ok(Self { functions, spec, pointer })
+impl bindings::Instance for Instance {
+    fn takes_requests(&self) -> bool {
+        let functions = self.class.functions.0;
+        functions.change.is_some() || functions.test.is_some()
     }
 
-    /// Runs the component to its end.
-    pub fn run(self, ports: RustPorts) -> stripline::Result<()> {
-        let instance = Arc::new(self);
-        let of = instance.functions.0;
-        if let Some(handle) = of.handle {
-            return handler::run(&instance, handle, ports);
+    fn run(
+        self: Arc<Self>,
+        ports: RustPorts,
+        requests: Option<Arc<Requests<Self>>>,
+    ) -> stripline::Result<()> {
+        let functions = self.class.functions.0;
+        if let Some(handle) = functions.handle {
+            return handler::run(&self, handle, ports, requests);
         }
-        let run = of.run.ok_or_else(|| LinkError::failed("the component has no function `run`"))?;
-        let pointer = instance.pointer;
-        let (mut ports, mut reason) = (Ports::new(ports, instance), Reason::new());
+        let run = functions.run.ok_or_else(|| LinkError::failed("the component has no function `run`"))?;
+        let pointer = self.pointer;
+        let (mut ports, mut reason) = (Ports::new(ports, self, requests), Reason::new());
         // SAFETY: the program promises that the function may be called with this instance.
         let returned = unsafe { run(pointer, from_mut(&mut ports), &raw mut reason) };
         // SAFETY: the function has returned, and the header forbids the use of the ports after
@@ -86,27 +96,12 @@ impl Instance {
         reason.outcome(returned)
     }
 
-    /// Returns whether the component has a function for requests.
-    pub fn takes_requests(&self) -> bool {
-        self.functions.0.change.is_some() || self.functions.0.test.is_some()
-    }
-
-    /// Runs the program's functions for the requests that wait.
-    pub fn serve(&self, requests: &ControlRequests) {
-        while let Some(request) = requests.request() {
-            match request {
-                Request::Change(change) => self.change(change),
-                Request::Test(test) => self.test(test),
-            }
-        }
-    }
-
     fn change(&self, change: Change) {
-        let Some(function) = self.functions.0.change else {
+        let Some(function) = self.class.functions.0.change else {
             return change.refuse("it takes no new values while it runs");
         };
         let names = change.names().map(String::from).collect();
-        let values = Properties::new(&self.spec, change.properties(), names);
+        let values = Properties::new(&self.class.spec, change.properties(), names);
         let mut reason = Reason::new();
         // SAFETY: the program promises that the function may be called with this instance.
         match unsafe { function(self.pointer, &raw const values, &raw mut reason) } {
@@ -116,7 +111,7 @@ impl Instance {
     }
 
     fn test(&self, test: Test) {
-        let Some(function) = self.functions.0.test else {
+        let Some(function) = self.class.functions.0.test else {
             return test.fail("it has no function for self-tests");
         };
         // The program passed the names as C strings, so they contain no NUL.
@@ -134,7 +129,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        if let Some(destroy) = self.functions.0.destroy {
+        if let Some(destroy) = self.destroy {
             // SAFETY: created by the program's function, and destroyed once.
             unsafe { destroy(self.pointer) };
         }

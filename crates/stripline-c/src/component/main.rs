@@ -3,20 +3,16 @@
 use std::ffi::{CStr, OsStr, OsString, c_char};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitCode;
 
-use stripline::component::{Registry, main_with_args};
+use stripline::component::Registry;
 
-use crate::error::Failure;
-use crate::handle::panicked;
+use crate::error::{Failure, missing};
+use crate::handle::caught;
 
 use super::Component;
 
 /// The maximum number of component types in a program.
 const TYPES_MAX: usize = 4096;
-/// The exit code of a program that was called with wrong arguments.
-const USAGE: u8 = 2;
 
 /// Runs `count` component types as the `main` of a program that a waveform file names by `exec`. It
 /// follows a launcher, prints the specifications (`--describe`), checks properties (`--check`), or
@@ -41,17 +37,14 @@ pub unsafe extern "C" fn stripline_main(
 ) -> i32 {
     let run = || {
         // SAFETY: the program follows the header's rules for handles and texts.
-        let (args, registry) = unsafe { (arguments(argc, argv)?, registry(components, count)?) };
-        Ok(main_with_args(&registry, args))
+        let (arguments, registry) = unsafe { (arguments(argc, argv)?, registry(components, count)?) };
+        Ok(stripline_bindings::main(&registry, arguments))
     };
-    let outcome = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(panicked(panic)));
-    match outcome {
-        Ok(code) if code == ExitCode::SUCCESS => 0,
-        Ok(code) if code == ExitCode::from(USAGE) => USAGE.into(),
-        Ok(_) => 1,
+    match caught(run) {
+        Ok(code) => code.into(),
         Err(failure) => {
             // Without standard error, only the exit code reports the failure.
-            let _ = writeln!(std::io::stderr(), "error: {}", failure.message());
+            let _ = writeln!(std::io::stderr(), "error: {}", failure.message);
             1
         }
     }
@@ -64,13 +57,13 @@ pub unsafe extern "C" fn stripline_main(
 unsafe fn arguments(argc: i32, argv: *const *mut c_char) -> Result<Vec<OsString>, Failure> {
     let count = usize::try_from(argc).unwrap_or(0);
     if count > 0 && argv.is_null() {
-        return Err(Failure::null("argv"));
+        return Err(missing("argv"));
     }
     let argument = |index| {
         // SAFETY: the index is within the array; the caller makes the same promise.
         let place = unsafe { *argv.add(index) };
         if place.is_null() {
-            return Err(Failure::null("argv"));
+            return Err(missing("argv"));
         }
         // SAFETY: the pointer is not NULL, and points to a text.
         let bytes = unsafe { CStr::from_ptr(place) }.to_bytes();
@@ -88,7 +81,7 @@ unsafe fn registry(components: *const *mut Component, count: usize) -> Result<Re
         return Err(Failure::argument(format!("`count` is {count}; it must be from 1 to {TYPES_MAX}")));
     }
     if components.is_null() {
-        return Err(Failure::null("components"));
+        return Err(missing("components"));
     }
     stripline_middleware::register();
     let mut registry = Registry::new();
@@ -96,7 +89,7 @@ unsafe fn registry(components: *const *mut Component, count: usize) -> Result<Re
         // SAFETY: the index is within the array; the caller makes the same promise.
         let component = unsafe { (*components.add(index)).as_ref() };
         let types = registry.specs().len();
-        registry = component.ok_or_else(|| Failure::null("components[...]"))?.add_to(registry)?;
+        registry = component.ok_or_else(|| missing("components[...]"))?.add_to(registry)?;
         if registry.specs().len() == types {
             return Err(Failure::argument("two of `components` have the same name"));
         }

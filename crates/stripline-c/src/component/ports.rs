@@ -1,27 +1,26 @@
 //! The ports of a running component.
 
 use std::cell::UnsafeCell;
-use std::ffi::c_char;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use stripline::Received;
-use stripline::component::{ControlRequests, Ports as RustPorts, StopSignal};
-use stripline::payload::TypeName;
+use stripline::component::{Ports as RustPorts, StopSignal};
+use stripline::node::PortName;
+use stripline::payload::{Dynamic, TypeName};
+use stripline_bindings::{self as bindings, PortType, Requests};
 
-use crate::error::{Error, Failure};
-use crate::handle::{AtEnd, guard, panicked};
-use crate::message_type;
+use crate::border::{ErrorOut, Handle, Out, Ref, Str};
+use crate::error::Failure;
 use crate::packet::Packet;
 use crate::publisher::Publisher;
-use crate::sample_type::{self, SampleType};
+use crate::sample_type::SampleType;
+use crate::serve;
 use crate::status::Status;
 use crate::subscriber::{Source, Subscriber, SubscriberOptions};
-use crate::text::{self, Text};
+use crate::text::Text;
 
 use super::instance::Instance;
-use super::open;
 use super::{Given, Readout};
 
 /// The ports of a component, already connected, and other facts about the waveform. They are valid
@@ -33,7 +32,7 @@ pub struct Ports {
     ports: UnsafeCell<RustPorts>,
     instance: Arc<Instance>,
     /// `None` for a component without a function for requests.
-    requests: Option<ControlRequests>,
+    requests: Option<Arc<Requests<Instance>>>,
     stop: StopSignal,
     given: Arc<Given>,
     // Boxed, so that a readout does not move when another is added.
@@ -42,8 +41,11 @@ pub struct Ports {
 }
 
 impl Ports {
-    pub(super) fn new(ports: RustPorts, instance: Arc<Instance>) -> Self {
-        let requests = instance.takes_requests().then(|| ports.requests());
+    pub(super) fn new(
+        ports: RustPorts,
+        instance: Arc<Instance>,
+        requests: Option<Arc<Requests<Instance>>>,
+    ) -> Self {
         Self {
             stop: ports.stop_signal(),
             ports: UnsafeCell::new(ports),
@@ -64,15 +66,6 @@ impl Ports {
         self.ports.into_inner()
     }
 
-    /// Returns the ports behind a handle.
-    ///
-    /// # Safety
-    /// `ports` must be NULL, or valid for `'a`.
-    unsafe fn get<'a>(ports: *const Self) -> Result<&'a Self, Failure> {
-        // SAFETY: the caller makes the same promise.
-        unsafe { ports.as_ref() }.ok_or_else(|| Failure::null("ports"))
-    }
-
     /// Returns the ports of the library.
     ///
     /// # Safety
@@ -84,98 +77,59 @@ impl Ports {
     }
 
     fn serve_requests(&self) {
-        if let Some(requests) = &self.requests {
-            self.instance.serve(requests);
-        }
+        self.requests.iter().for_each(|requests| requests.serve());
+    }
+}
+
+impl Handle<Ports> {
+    /// Takes the named input. Without a type, it has the type of the waveform or the component.
+    fn take_input(
+        &self,
+        port: Str,
+        options: &Ref<SubscriberOptions>,
+        subscriber: &Out<*mut Subscriber>,
+        of: Option<Result<PortType, Failure>>,
+    ) -> Result<Status, Failure> {
+        let found = self.get("ports")?;
+        // SAFETY: the program calls on the thread of the ports, as the header requires.
+        let link = unsafe { found.link() };
+        let spec = &found.instance.class.spec;
+        let of = |port: &str| of.unwrap_or_else(|| PortType::of_port(spec, link, port));
+        // SAFETY: as above; the other reference is used only before this one.
+        let make = |port: PortName<'_, Dynamic>| Ok(unsafe { found.link() }.input(port)?);
+        subscriber.open((port, "port"), of, options, Some(&found.given), make)
     }
 
-    /// Takes the named input.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles, texts, structures, results and
-    /// `error`.
-    unsafe fn take_input(
-        ports: *mut Self,
-        port: *const c_char,
-        options: *const SubscriberOptions,
-        subscriber: *mut *mut Subscriber,
-        error: *mut *mut Error,
-        of: impl FnOnce() -> Result<Option<open::PortType>, Failure>,
-    ) -> Status {
-        let take = || {
-            // SAFETY: the caller makes the same promise.
-            let (found, port, of) = unsafe { (Self::get(ports)?, text::required(port, "port")?, of()?) };
-            // SAFETY: the program calls on the thread of the ports, as the header requires.
-            let link = unsafe { found.link() };
-            let of = open::resolved(&found.instance.spec, link, port, of)?;
-            // SAFETY: the caller makes the same promise.
-            unsafe {
-                of.check_options(options)?;
-                Subscriber::give(subscriber, options, Some(&found.given), || of.input(link, port))
-            }
-        };
-        // SAFETY: the caller makes the same promise.
-        unsafe { guard(error, take) }
-    }
-
-    /// Takes the named output.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles, texts, results and `error`.
-    unsafe fn take_output(
-        ports: *mut Self,
-        port: *const c_char,
-        publisher: *mut *mut Publisher,
-        error: *mut *mut Error,
-        of: impl FnOnce() -> Result<Option<open::PortType>, Failure>,
-    ) -> Status {
-        let take = || {
-            text::check_place(publisher, "publisher")?;
-            // SAFETY: the caller makes the same promise.
-            let (found, port, of) = unsafe { (Self::get(ports)?, text::required(port, "port")?, of()?) };
-            // SAFETY: the program calls on the thread of the ports, as the header requires.
-            let link = unsafe { found.link() };
-            let of = open::resolved(&found.instance.spec, link, port, of)?;
-            let made = Publisher::given(of.output(link, port)?, Some(&found.given));
-            // SAFETY: the caller makes the same promise.
-            unsafe { text::put(publisher, "publisher", made) }?;
-            Ok(Status::Ok)
-        };
-        // SAFETY: the caller makes the same promise.
-        unsafe { guard(error, take) }
+    /// Takes the named output. Without a type, it has the type of the waveform or the component.
+    fn take_output(
+        &self,
+        port: Str,
+        publisher: &Out<*mut Publisher>,
+        of: Option<Result<PortType, Failure>>,
+    ) -> Result<Status, Failure> {
+        let found = self.get("ports")?;
+        // SAFETY: the program calls on the thread of the ports, as the header requires.
+        let link = unsafe { found.link() };
+        let spec = &found.instance.class.spec;
+        let of = |port: &str| of.unwrap_or_else(|| PortType::of_port(spec, link, port));
+        // SAFETY: as above; the other reference is used only before this one.
+        let make = |port: PortName<'_, Dynamic>| Ok(unsafe { found.link() }.output(port)?);
+        publisher.open((port, "port"), of, Some(&found.given), make)
     }
 
     /// Runs a call of a subscriber in which functions for requests may run.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
-    unsafe fn receive(
-        ports: *mut Self,
-        subscriber: *mut Subscriber,
-        error: *mut *mut Error,
-        receive: impl FnOnce(&Self, &Subscriber) -> Result<Status, Failure>,
-    ) -> Status {
-        let begin = || {
-            // SAFETY: the caller makes the same promise.
-            let (ports, found) = unsafe { (Self::get(ports)?, Subscriber::get(subscriber)?) };
-            found.head().begin()?;
-            Ok((ports, found))
-        };
-        let (ports, found) = match begin() {
-            Ok(both) => both,
-            // SAFETY: the caller makes the same promise.
-            Err(failure) => return unsafe { Failure::report(failure, error) },
-        };
-        let inside = || if found.is_lent() { Err(found.still_lent()) } else { receive(ports, found) };
-        let outcome = catch_unwind(AssertUnwindSafe(inside));
-        if found.head().end(outcome.is_err()) == AtEnd::Free {
-            // SAFETY: a function for requests has freed the subscriber, and the program does not
-            // use it again.
-            unsafe { Subscriber::free_after_call(subscriber) };
-        }
-        let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic)));
-        // SAFETY: the caller makes the same promise.
-        outcome.unwrap_or_else(|failure| unsafe { failure.report(error) })
+    fn receive(
+        &self,
+        subscriber: &Handle<Subscriber>,
+        receive: impl FnOnce(&Ports, &Subscriber, &mut Source) -> Result<Status, Failure>,
+    ) -> Result<Status, Failure> {
+        let (ports, place) = (self.get("ports")?, subscriber.pointer());
+        serve::during(std::iter::once(place), || {
+            // SAFETY: the call has begun, so the subscriber is valid, and no other call uses it.
+            let subscriber = unsafe { &*place };
+            // SAFETY: as above.
+            receive(ports, subscriber, unsafe { subscriber.source() })
+        })
     }
 }
 
@@ -185,9 +139,9 @@ impl Ports {
 /// - Blocking: never.
 /// - Threads: the thread of the ports.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_component(ports: *const Ports) -> Text {
-    // SAFETY: the program follows the header's rule for handles, on the thread of the ports.
-    unsafe { ports.as_ref().map_or(Text::of(""), |found| Text::of(found.link().component())) }
+pub extern "C" fn stripline_ports_component(ports: Ref<Ports>) -> Text {
+    // SAFETY: the program calls on the thread of the ports, as the header requires.
+    ports.as_ref().map_or(Text::of(""), |found| Text::of(unsafe { found.link() }.component()))
 }
 
 /// Returns 1 if the user wants only warnings and errors (`stripline run --quiet`), and otherwise 0.
@@ -197,9 +151,9 @@ pub unsafe extern "C" fn stripline_ports_component(ports: *const Ports) -> Text 
 /// - Blocking: never.
 /// - Threads: the thread of the ports.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_is_quiet(ports: *const Ports) -> i32 {
-    // SAFETY: the program follows the header's rule for handles, on the thread of the ports.
-    unsafe { ports.as_ref().is_some_and(|found| found.link().is_quiet()).into() }
+pub extern "C" fn stripline_ports_is_quiet(ports: Ref<Ports>) -> i32 {
+    // SAFETY: the program calls on the thread of the ports, as the header requires.
+    ports.as_ref().is_some_and(|found| unsafe { found.link() }.is_quiet()).into()
 }
 
 /// Gets the type of a port in this waveform, with the layout or schema. It is empty for a port that
@@ -209,22 +163,18 @@ pub unsafe extern "C" fn stripline_ports_is_quiet(ports: *const Ports) -> i32 {
 /// - Blocking: never.
 /// - Threads: the thread of the ports.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_type(
-    ports: *const Ports,
-    port: *const c_char,
-    r#type: *mut Text,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_ports_type(
+    ports: Ref<Ports>,
+    port: Str,
+    r#type: Out<Text>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, texts and results, on the thread
-    // of the ports.
-    let give = || unsafe {
-        let (found, port) = (Ports::get(ports)?, text::required(port, "port")?);
-        let name = found.link().payload(port).map_or("", TypeName::full_text);
-        text::put(r#type, "type", Text::of(name))?;
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, give) }
+    error.guard(|| {
+        let (found, port) = (ports.get("ports")?, port.required("port")?);
+        // SAFETY: the program calls on the thread of the ports, as the header requires.
+        let name = unsafe { found.link() }.payload(port).map_or("", TypeName::full_text);
+        r#type.put("type", Text::of(name))
+    })
 }
 
 /// Takes an input. `type` is the type of the samples. NULL selects the type that the waveform gives
@@ -240,21 +190,15 @@ pub unsafe extern "C" fn stripline_ports_type(
 /// - Blocking: never.
 /// - Threads: the thread of the ports.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_input(
-    ports: *mut Ports,
-    port: *const c_char,
-    r#type: *const SampleType,
-    options: *const SubscriberOptions,
-    subscriber: *mut *mut Subscriber,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_ports_input(
+    ports: Handle<Ports>,
+    port: Str,
+    r#type: Ref<SampleType>,
+    options: Ref<SubscriberOptions>,
+    subscriber: Out<*mut Subscriber>,
+    error: ErrorOut,
 ) -> Status {
-    let of = || {
-        // SAFETY: the program follows the header's rules for structures and texts.
-        let given = (!r#type.is_null()).then(|| unsafe { sample_type::read(r#type) });
-        Ok(given.transpose()?.map(open::PortType::Samples))
-    };
-    // SAFETY: the program follows the header's rules.
-    unsafe { Ports::take_input(ports, port, options, subscriber, error, of) }
+    error.guard(|| ports.take_input(port, &options, &subscriber, r#type.given_type()))
 }
 
 /// Takes an output, as `stripline_ports_input` takes an input. Packets sent to an output that is
@@ -267,20 +211,14 @@ pub unsafe extern "C" fn stripline_ports_input(
 /// - Blocking: never.
 /// - Threads: the thread of the ports.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_output(
-    ports: *mut Ports,
-    port: *const c_char,
-    r#type: *const SampleType,
-    publisher: *mut *mut Publisher,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_ports_output(
+    ports: Handle<Ports>,
+    port: Str,
+    r#type: Ref<SampleType>,
+    publisher: Out<*mut Publisher>,
+    error: ErrorOut,
 ) -> Status {
-    let of = || {
-        // SAFETY: the program follows the header's rules for structures and texts.
-        let given = (!r#type.is_null()).then(|| unsafe { sample_type::read(r#type) });
-        Ok(given.transpose()?.map(open::PortType::Samples))
-    };
-    // SAFETY: the program follows the header's rules.
-    unsafe { Ports::take_output(ports, port, publisher, error, of) }
+    error.guard(|| ports.take_output(port, &publisher, r#type.given_type()))
 }
 
 /// Takes an input of messages, as bytes of CBOR. `type` is the same as for
@@ -293,18 +231,15 @@ pub unsafe extern "C" fn stripline_ports_output(
 /// - Blocking: never.
 /// - Threads: the thread of the ports.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_message_input(
-    ports: *mut Ports,
-    port: *const c_char,
-    r#type: *const c_char,
-    options: *const SubscriberOptions,
-    subscriber: *mut *mut Subscriber,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_ports_message_input(
+    ports: Handle<Ports>,
+    port: Str,
+    r#type: Str,
+    options: Ref<SubscriberOptions>,
+    subscriber: Out<*mut Subscriber>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rule for texts.
-    let of = || Ok(Some(open::PortType::Messages(unsafe { message_type::read(r#type) }?)));
-    // SAFETY: the program follows the header's rules.
-    unsafe { Ports::take_input(ports, port, options, subscriber, error, of) }
+    error.guard(|| ports.take_input(port, &options, &subscriber, Some(r#type.message_type())))
 }
 
 /// Takes an output of messages, as bytes of CBOR. `type` is the same as for
@@ -314,17 +249,14 @@ pub unsafe extern "C" fn stripline_ports_message_input(
 /// - Blocking: never.
 /// - Threads: the thread of the ports.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_message_output(
-    ports: *mut Ports,
-    port: *const c_char,
-    r#type: *const c_char,
-    publisher: *mut *mut Publisher,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_ports_message_output(
+    ports: Handle<Ports>,
+    port: Str,
+    r#type: Str,
+    publisher: Out<*mut Publisher>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rule for texts.
-    let of = || Ok(Some(open::PortType::Messages(unsafe { message_type::read(r#type) }?)));
-    // SAFETY: the program follows the header's rules.
-    unsafe { Ports::take_output(ports, port, publisher, error, of) }
+    error.guard(|| ports.take_output(port, &publisher, Some(r#type.message_type())))
 }
 
 /// Gets a read-only property of the component, to set the value. Two readouts of the same property
@@ -336,26 +268,22 @@ pub unsafe extern "C" fn stripline_ports_message_output(
 /// - Blocking: never.
 /// - Threads: the thread of the ports.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_readout(
-    ports: *mut Ports,
-    property: *const c_char,
-    readout: *mut *const Readout,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_ports_readout(
+    ports: Handle<Ports>,
+    property: Str,
+    readout: Out<*const Readout>,
+    error: ErrorOut,
 ) -> Status {
-    let give = || {
-        // SAFETY: the program follows the header's rules for handles and texts.
-        let (found, property) = unsafe { (Ports::get(ports)?, text::required(property, "property")?) };
-        text::check_place(readout, "readout")?;
+    error.guard(|| {
+        let (found, property) = (ports.get("ports")?, property.required("property")?);
+        readout.check("readout")?;
         // SAFETY: the program calls on the thread of the ports, as the header requires.
         let (link, readouts) = unsafe { (found.link(), &mut *found.readouts.get()) };
-        let made = Box::new(Readout::new(link, &found.instance.spec, property)?);
-        // SAFETY: the program follows the header's rule for results.
-        unsafe { text::put(readout, "readout", std::ptr::from_ref(&*made)) }?;
+        let made = Box::new(Readout(bindings::Readout::new(link, property)?));
+        readout.put("readout", std::ptr::from_ref(&*made))?;
         readouts.push(made);
         Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, give) }
+    })
 }
 
 /// Receives the next packet of an input, as `stripline_subscriber_receive` does without a timeout.
@@ -366,31 +294,27 @@ pub unsafe extern "C" fn stripline_ports_readout(
 /// - Blocking: until a packet or the end of the stream.
 /// - Threads: the thread of the ports. The functions run on it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_receive(
-    ports: *mut Ports,
-    subscriber: *mut Subscriber,
-    packet: *mut *mut Packet,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_ports_receive(
+    ports: Handle<Ports>,
+    subscriber: Handle<Subscriber>,
+    packet: Out<*mut Packet>,
+    error: ErrorOut,
 ) -> Status {
-    let receive = |ports: &Ports, subscriber: &Subscriber| {
-        text::check_place(packet, "packet")?;
-        // SAFETY: this call has entered the head, and no packet is lent.
-        match unsafe { subscriber.source() } {
+    error.finish(ports.receive(&subscriber, |ports, subscriber, source| {
+        packet.check("packet")?;
+        match source {
             Source::One(source) => {
                 let found = source.receive_with(|| ports.serve_requests())?;
-                // SAFETY: as above; the program follows the header's rule for results.
-                unsafe { subscriber.lend_packet(found.map_or(Received::Ended, Received::Packet), packet) }
+                // SAFETY: the call has begun, and no packet is lent.
+                unsafe { subscriber.lend_packet(found.map_or(Received::Ended, Received::Packet), &packet) }
             }
             Source::Holding(source) => {
                 let found = source.receive_with(|| ports.serve_requests())?;
-                // SAFETY: as above.
-                unsafe { subscriber.lend_held(found.map_or(Received::Ended, Received::Packet), packet) }
+                subscriber.lend_held(found.map_or(Received::Ended, Received::Packet), &packet)
             }
             Source::Windowed(_) => Err(Subscriber::is_windowed()),
         }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Ports::receive(ports, subscriber, error, receive) }
+    }))
 }
 
 /// Receives the next window of a windowed input, as `stripline_subscriber_window` does without a
@@ -400,28 +324,23 @@ pub unsafe extern "C" fn stripline_ports_receive(
 /// - Blocking: until the samples, a gap or the end of the stream.
 /// - Threads: the thread of the ports. The functions run on it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_window(
-    ports: *mut Ports,
-    subscriber: *mut Subscriber,
+pub extern "C" fn stripline_ports_window(
+    ports: Handle<Ports>,
+    subscriber: Handle<Subscriber>,
     samples: usize,
-    window: *mut *mut Packet,
-    error: *mut *mut Error,
+    window: Out<*mut Packet>,
+    error: ErrorOut,
 ) -> Status {
-    let receive = |ports: &Ports, subscriber: &Subscriber| {
-        text::check_place(window, "window")?;
-        // SAFETY: this call has entered the head, and no packet is lent.
-        let Source::Windowed(source) = (unsafe { subscriber.source() }) else {
-            return Err(Subscriber::is_not_windowed());
-        };
+    error.finish(ports.receive(&subscriber, |ports, subscriber, source| {
+        window.check("window")?;
+        let Source::Windowed(source) = source else { return Err(Subscriber::is_not_windowed()) };
         let found = source.window_with(|| {
             ports.serve_requests();
             samples
         })?;
-        // SAFETY: as above; the program follows the header's rule for results.
-        unsafe { subscriber.lend_window(found.map_or(Received::Ended, Received::Packet), window) }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Ports::receive(ports, subscriber, error, receive) }
+        // SAFETY: the call has begun, and no packet is lent.
+        unsafe { subscriber.lend_window(found.map_or(Received::Ended, Received::Packet), &window) }
+    }))
 }
 
 /// Runs the component's functions for the requests that wait. Components that do not wait in
@@ -433,15 +352,12 @@ pub unsafe extern "C" fn stripline_ports_window(
 /// - Blocking: until the functions return.
 /// - Threads: the thread of the ports. The functions run on it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_poll(ports: *mut Ports, error: *mut *mut Error) -> Status {
-    let poll = || {
-        // SAFETY: the program follows the header's rule for handles.
-        let found = unsafe { Ports::get(ports) }?;
+pub extern "C" fn stripline_ports_poll(ports: Handle<Ports>, error: ErrorOut) -> Status {
+    error.guard(|| {
+        let found = ports.get("ports")?;
         found.serve_requests();
         if found.stop.is_stopped() { Err(stripline::Error::Stopped.into()) } else { Ok(Status::Ok) }
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, poll) }
+    })
 }
 
 /// Sleeps. Fails at once with `STRIPLINE_STOPPED` when the component must stop. Requests wait until
@@ -451,17 +367,10 @@ pub unsafe extern "C" fn stripline_ports_poll(ports: *mut Ports, error: *mut *mu
 /// - Blocking: for `time_ns`; `STRIPLINE_FOREVER` (or any negative number) sleeps without end.
 /// - Threads: any, until the component's function returns.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_ports_sleep(
-    ports: *const Ports,
-    time_ns: i64,
-    error: *mut *mut Error,
-) -> Status {
-    let sleep = || {
-        // SAFETY: the program follows the header's rule for handles.
-        let found = unsafe { Ports::get(ports) }?;
+pub extern "C" fn stripline_ports_sleep(ports: Ref<Ports>, time_ns: i64, error: ErrorOut) -> Status {
+    error.guard(|| {
+        let found = ports.get("ports")?;
         found.stop.sleep(crate::time::timeout(time_ns).unwrap_or(Duration::MAX))?;
         Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, sleep) }
+    })
 }

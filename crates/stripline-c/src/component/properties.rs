@@ -1,13 +1,11 @@
 //! The values of a component's properties.
 
-use std::ffi::c_char;
-
 use stripline::component::{ComponentSpec, Properties as RustProperties, Value};
 
-use crate::error::{Error, Failure};
-use crate::handle::guard;
+use crate::border::{ErrorOut, Out, Ref, Str};
+use crate::error::Failure;
 use crate::status::Status;
-use crate::text::{self, Text};
+use crate::text::Text;
 
 /// The values of all properties of a component. They conform to the specification. They are valid
 /// until the function that got them returns.
@@ -28,23 +26,20 @@ impl Properties {
         let texts = texts.collect();
         Self { component: spec.name.clone(), values: values.clone(), texts, changed }
     }
+}
 
+impl Ref<Properties> {
     /// Writes the value that `read` finds in the named property.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles, texts, results and `error`.
-    unsafe fn give<T>(
-        properties: *const Self,
-        name: *const c_char,
-        place: *mut T,
+    fn give<T>(
+        &self,
+        name: Str,
+        place: Out<T>,
         kind: &str,
-        error: *mut *mut Error,
-        read: impl FnOnce(&Self, &str, &Value) -> Option<T>,
+        error: ErrorOut,
+        read: impl FnOnce(&Properties, &str, &Value) -> Option<T>,
     ) -> Status {
-        let give = || {
-            // SAFETY: the caller makes the same promise.
-            let (found, name) = unsafe { (properties.as_ref(), text::required(name, "name")?) };
-            let found = found.ok_or_else(|| Failure::null("properties"))?;
+        error.guard(|| {
+            let (name, found) = (name.required("name")?, self.get("properties")?);
             let value = found.values.value(name).ok_or_else(|| {
                 let component = &found.component;
                 Failure::argument(format!("component type `{component}` declares no property `{name}`"))
@@ -53,12 +48,8 @@ impl Properties {
                 let noun = value.noun();
                 Failure::argument(format!("property `{name}` is {noun}; it was declared as no {kind}"))
             })?;
-            // SAFETY: the caller makes the same promise.
-            unsafe { text::put(place, "value", read) }?;
-            Ok(Status::Ok)
-        };
-        // SAFETY: the caller makes the same promise.
-        unsafe { guard(error, give) }
+            place.put("value", read)
+        })
     }
 }
 
@@ -71,18 +62,16 @@ impl Properties {
 /// - Blocking: never.
 /// - Threads: the thread of the function that got the properties.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_properties_float(
-    properties: *const Properties,
-    name: *const c_char,
-    value: *mut f64,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_properties_float(
+    properties: Ref<Properties>,
+    name: Str,
+    value: Out<f64>,
+    error: ErrorOut,
 ) -> Status {
-    let read = |_: &Properties, _: &str, value: &Value| match value {
+    properties.give(name, value, "float", error, |_, _, value| match value {
         Value::Float(number) => Some(*number),
         _ => None,
-    };
-    // SAFETY: the program follows the header's rules.
-    unsafe { Properties::give(properties, name, value, "float", error, read) }
+    })
 }
 
 /// Gets the value of a whole number, like `stripline_properties_float`.
@@ -91,18 +80,16 @@ pub unsafe extern "C" fn stripline_properties_float(
 /// - Blocking: never.
 /// - Threads: the thread of the function that got the properties.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_properties_integer(
-    properties: *const Properties,
-    name: *const c_char,
-    value: *mut i64,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_properties_integer(
+    properties: Ref<Properties>,
+    name: Str,
+    value: Out<i64>,
+    error: ErrorOut,
 ) -> Status {
-    let read = |_: &Properties, _: &str, value: &Value| match value {
+    properties.give(name, value, "integer", error, |_, _, value| match value {
         Value::Integer(number) => Some(*number),
         _ => None,
-    };
-    // SAFETY: the program follows the header's rules.
-    unsafe { Properties::give(properties, name, value, "integer", error, read) }
+    })
 }
 
 /// Gets the value of a boolean, 0 or 1, like `stripline_properties_float`.
@@ -111,18 +98,16 @@ pub unsafe extern "C" fn stripline_properties_integer(
 /// - Blocking: never.
 /// - Threads: the thread of the function that got the properties.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_properties_boolean(
-    properties: *const Properties,
-    name: *const c_char,
-    value: *mut i32,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_properties_boolean(
+    properties: Ref<Properties>,
+    name: Str,
+    value: Out<i32>,
+    error: ErrorOut,
 ) -> Status {
-    let read = |_: &Properties, _: &str, value: &Value| match value {
+    properties.give(name, value, "boolean", error, |_, _, value| match value {
         Value::Boolean(is_set) => Some(i32::from(*is_set)),
         _ => None,
-    };
-    // SAFETY: the program follows the header's rules.
-    unsafe { Properties::give(properties, name, value, "boolean", error, read) }
+    })
 }
 
 /// Gets the value of a text, a choice or a path, like `stripline_properties_float`. It has a NUL
@@ -132,18 +117,16 @@ pub unsafe extern "C" fn stripline_properties_boolean(
 /// - Blocking: never.
 /// - Threads: the thread of the function that got the properties.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_properties_text(
-    properties: *const Properties,
-    name: *const c_char,
-    value: *mut Text,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_properties_text(
+    properties: Ref<Properties>,
+    name: Str,
+    value: Out<Text>,
+    error: ErrorOut,
 ) -> Status {
-    let read = |found: &Properties, name: &str, _: &Value| {
+    properties.give(name, value, "text", error, |found, name, _| {
         let (_, text) = found.texts.iter().find(|(known, _)| known == name)?;
         Some(Text::of(&text[..text.len() - 1]))
-    };
-    // SAFETY: the program follows the header's rules.
-    unsafe { Properties::give(properties, name, value, "text", error, read) }
+    })
 }
 
 /// Gets 1 if a change at run time names the property, even with the old value, and otherwise 0.
@@ -154,15 +137,13 @@ pub unsafe extern "C" fn stripline_properties_text(
 /// - Blocking: never.
 /// - Threads: the thread of the function that got the properties.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_properties_is_changed(
-    properties: *const Properties,
-    name: *const c_char,
-    is_changed: *mut i32,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_properties_is_changed(
+    properties: Ref<Properties>,
+    name: Str,
+    is_changed: Out<i32>,
+    error: ErrorOut,
 ) -> Status {
-    let read = |found: &Properties, name: &str, _: &Value| {
+    properties.give(name, is_changed, "property", error, |found, name, _| {
         Some(i32::from(found.changed.iter().any(|changed| changed == name)))
-    };
-    // SAFETY: the program follows the header's rules.
-    unsafe { Properties::give(properties, name, is_changed, "property", error, read) }
+    })
 }

@@ -1,11 +1,11 @@
 //! The reason why a component's function failed.
 
 use std::cell::RefCell;
-use std::ffi::{CStr, c_char};
 
 use stripline::Error as LinkError;
 
-use crate::error::{Error, stripline_error_free, stripline_error_message, stripline_error_status};
+use crate::border::{Handle, Str};
+use crate::error::Error;
 use crate::status::Status;
 
 /// The place for the reason, in words for the user, why a component's function fails. It is valid
@@ -55,11 +55,8 @@ impl Reason {
 /// - Blocking: never.
 /// - Threads: the thread of the component's function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_reason_set(reason: *mut Reason, text: *const c_char) -> Status {
-    // SAFETY: the program follows the header's rules for handles and texts.
-    if let (Some(reason), false) = (unsafe { reason.as_ref() }, text.is_null()) {
-        // SAFETY: the text is not NULL; the program follows the header's rule for texts.
-        let text = unsafe { CStr::from_ptr(text) };
+pub extern "C" fn stripline_reason_set(reason: Handle<Reason>, text: Str) -> Status {
+    if let (Some(reason), Some(text)) = (reason.as_ref(), text.bytes()) {
         reason.0.replace(text.to_string_lossy().into_owned());
     }
     Status::Failed
@@ -74,15 +71,10 @@ pub unsafe extern "C" fn stripline_reason_set(reason: *mut Reason, text: *const 
 /// - Blocking: never.
 /// - Threads: the thread of the component's function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_reason_take(reason: *mut Reason, error: *mut Error) -> Status {
-    // SAFETY: the program follows the header's rules for handles; the error is freed after the last
-    // use.
-    unsafe {
-        let status = stripline_error_status(error);
-        if !error.is_null() {
-            stripline_reason_set(reason, stripline_error_message(error));
-            stripline_error_free(error);
-        }
-        status
+pub extern "C" fn stripline_reason_take(reason: Handle<Reason>, error: Handle<Error>) -> Status {
+    let Some(error) = error.into_box() else { return Status::Ok };
+    if let Some(reason) = reason.as_ref() {
+        reason.0.replace(error.message().to_string_lossy().into_owned());
     }
+    error.status()
 }

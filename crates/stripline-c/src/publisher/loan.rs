@@ -8,13 +8,13 @@ use stripline::internal::inlined;
 use stripline::node::Loan as RustLoan;
 use stripline::payload::Dynamic;
 
-use crate::error::{Error, Failure};
-use crate::handle::{drop_quietly, guard};
+use crate::border::{ErrorOut, Handle, Out, Ref};
+use crate::error::{Failure, missing};
+use crate::handle::drop_quietly;
 use crate::packet::{Content, Packet};
 use crate::status::Status;
-use crate::text;
 
-use super::{Publisher, SendOptions};
+use super::{Publisher, SendOptions, send_options};
 
 /// Room for the samples of one packet, to be written in place. It belongs to the thread of its
 /// publisher. A publisher has one loan at a time.
@@ -35,39 +35,33 @@ pub struct Loan {
 /// - Blocking: while a receiver has no room.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_loan(
-    publisher: *mut Publisher,
+pub extern "C" fn stripline_publisher_loan(
+    publisher: Handle<Publisher>,
     samples: usize,
-    memory: *mut *mut c_void,
-    loan: *mut *mut Loan,
-    error: *mut *mut Error,
+    memory: Out<*mut c_void>,
+    loan: Out<*mut Loan>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    unsafe {
-        let fast = |link: &mut _, handle: &_| {
-            // The places are checked before the loan is made.
-            let has_places = !memory.is_null() && !loan.is_null();
-            has_places && inlined::loan(link, samples).is_some_and(|l| lend(l, handle, memory, loan).is_ok())
-        };
-        match Publisher::call_fast(publisher, error, fast) {
-            Some(status) => status,
-            None => lend_slow(publisher, samples, memory, loan, error),
-        }
+    let fast = |link: &mut _, handle: &_| {
+        // The places are checked before the loan is made.
+        let has_places = memory.check("memory").is_ok() && loan.check("loan").is_ok();
+        has_places && inlined::loan(link, samples).is_some_and(|l| lend(l, handle, &memory, &loan).is_ok())
+    };
+    match publisher.call_fast(error, fast) {
+        Some(status) => status,
+        None => lend_slow(publisher, samples, memory, loan, error),
     }
 }
 
 #[inline(never)]
-unsafe fn lend_slow(
-    publisher: *mut Publisher,
+fn lend_slow(
+    publisher: Handle<Publisher>,
     samples: usize,
-    memory: *mut *mut c_void,
-    loan: *mut *mut Loan,
-    error: *mut *mut Error,
+    memory: Out<*mut c_void>,
+    loan: Out<*mut Loan>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    unsafe {
-        Publisher::call(publisher, error, |link, handle| lend(link.loan(samples)?, handle, memory, loan))
-    }
+    error.finish(publisher.call(|link, handle| lend(link.loan(samples)?, handle, &memory, &loan)))
 }
 
 /// Lends room as `stripline_publisher_loan` does, without waiting.
@@ -80,17 +74,14 @@ unsafe fn lend_slow(
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_try_loan(
-    publisher: *mut Publisher,
+pub extern "C" fn stripline_publisher_try_loan(
+    publisher: Handle<Publisher>,
     samples: usize,
-    memory: *mut *mut c_void,
-    loan: *mut *mut Loan,
-    error: *mut *mut Error,
+    memory: Out<*mut c_void>,
+    loan: Out<*mut Loan>,
+    error: ErrorOut,
 ) -> Status {
-    // SAFETY: the program follows the header's rules for handles, results and `error`.
-    unsafe {
-        Publisher::call(publisher, error, |link, handle| lend(link.try_loan(samples)?, handle, memory, loan))
-    }
+    error.finish(publisher.call(|link, handle| lend(link.try_loan(samples)?, handle, &memory, &loan)))
 }
 
 /// Stores a loan in the publisher's handle for it.
@@ -98,22 +89,19 @@ pub unsafe extern "C" fn stripline_publisher_try_loan(
 fn lend(
     mut lent: RustLoan<'_, Dynamic>,
     handle: &Loan,
-    memory: *mut *mut c_void,
-    loan: *mut *mut Loan,
+    memory: &Out<*mut c_void>,
+    loan: &Out<*mut Loan>,
 ) -> Result<Status, Failure> {
     // This check comes first: if there is no place, the loan is cancelled.
-    text::check_place(loan, "loan")?;
+    loan.check("loan")?;
     let place = lent.as_mut_ptr().cast();
-    // SAFETY: the program follows the header's rule for results.
-    unsafe { text::put(memory, "memory", place) }?;
+    memory.put("memory", place)?;
     // SAFETY: the loan refers to the publisher, which neither moves nor is freed before the loan is
     // closed. Until then, an open loan blocks other calls.
     let lent = unsafe { std::mem::transmute::<RustLoan<'_, Dynamic>, RustLoan<'static, Dynamic>>(lent) };
     // SAFETY: this is the publisher's thread. No loan is open, so there is nothing to drop.
     unsafe { ptr::write(handle.content.get(), Some(lent)) };
-    // SAFETY: the place is not NULL, and the program follows the header's rule for results.
-    unsafe { text::put(loan, "loan", ptr::from_ref(handle).cast_mut()) }?;
-    Ok(Status::Ok)
+    loan.put("loan", ptr::from_ref(handle).cast_mut())
 }
 
 impl Loan {
@@ -123,17 +111,24 @@ impl Loan {
         unsafe { &*self.owner }
     }
 
+    #[cold]
+    fn closed() -> Failure {
+        Failure::new(Status::Port, "the loan is closed: it was committed or cancelled before")
+    }
+
+    #[cold]
+    fn without_publisher() -> Failure {
+        Failure::new(Status::Port, "the publisher was freed before its loan was committed: nothing was sent")
+    }
+}
+
+impl Handle<Loan> {
     /// Sends the loan, if it is the next packet of a steady stream. Returns `None` if nothing was
     /// done.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
     #[inline(always)]
-    unsafe fn send_fast(loan: *mut Self, error: *mut *mut Error) -> Option<Status> {
-        // SAFETY: the caller makes the same promise.
-        let found = unsafe { loan.as_ref() }?;
-        // SAFETY: the loan's handle is part of the publisher.
-        let owner = unsafe { &*found.owner };
+    fn send_fast(&self, error: ErrorOut) -> Option<Status> {
+        let found = self.as_ref()?;
+        let owner = found.owner();
         if owner.is_freed.get() {
             return None;
         }
@@ -146,49 +141,38 @@ impl Loan {
             }
             is_sent
         };
-        // SAFETY: the caller makes the same promise.
-        unsafe { owner.head.enter_fast(error, send) }
+        owner.head.enter_fast(error, send)
+    }
+
+    /// Sends the loan, and closes it.
+    fn send(
+        &self,
+        error: ErrorOut,
+        send: impl FnOnce(RustLoan<'static, Dynamic>) -> Result<(), Failure>,
+    ) -> Status {
+        self.close(error, |lent, is_freed| if is_freed { Err(Loan::without_publisher()) } else { send(lent) })
     }
 
     /// Takes the loan out of the handle, for a call that closes it.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rules for handles and `error`.
     #[inline(always)]
-    unsafe fn close(
-        loan: *mut Self,
-        error: *mut *mut Error,
-        close: impl FnOnce(RustLoan<'static, Dynamic>, bool) -> Result<Status, Failure>,
+    fn close(
+        &self,
+        error: ErrorOut,
+        close: impl FnOnce(RustLoan<'static, Dynamic>, bool) -> Result<(), Failure>,
     ) -> Status {
-        // SAFETY: the caller makes the same promise.
-        let Some(found) = (unsafe { loan.as_ref() }) else {
-            // SAFETY: the caller makes the same promise.
-            return unsafe { Failure::null("loan").report(error) };
-        };
-        // SAFETY: the loan's handle is part of the publisher.
-        let owner = unsafe { &*found.owner };
-        let inside = || {
+        let Some(found) = self.as_ref() else { return error.report(missing("loan")) };
+        let (owner, place) = (found.owner(), found.owner);
+        let closed = owner.head.enter(|| {
             // SAFETY: the program calls on the publisher's thread, as the header requires.
             let lent = unsafe { &mut *found.content.get() }.take();
-            close(lent.ok_or_else(Self::closed)?, owner.is_freed.get())
-        };
-        // SAFETY: the caller makes the same promise.
-        let status = unsafe { owner.head.enter(error, inside) };
+            close(lent.ok_or_else(Loan::closed)?, owner.is_freed.get())?;
+            Ok(Status::Ok)
+        });
         if owner.is_freed.get() && (!owner.is_loan_open() || owner.head.is_poisoned()) {
-            // SAFETY: made by `stripline_publisher_new`, and freed once: here.
-            drop_quietly(unsafe { Box::from_raw(found.owner.cast_mut()) });
+            // SAFETY: made by `Publisher::new`, and freed once: here.
+            drop_quietly(unsafe { Box::from_raw(place.cast_mut()) });
         }
-        status
-    }
-
-    #[cold]
-    fn closed() -> Failure {
-        Failure::new(Status::Port, "the loan is closed: it was committed or cancelled before")
-    }
-
-    #[cold]
-    fn without_publisher() -> Failure {
-        Failure::new(Status::Port, "the publisher was freed before its loan was committed: nothing was sent")
+        error.finish(closed)
     }
 }
 
@@ -204,38 +188,22 @@ impl Loan {
 /// - Blocking: as described above.
 /// - Threads: the thread of the publisher.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_loan_commit(
-    loan: *mut Loan,
-    options: *const SendOptions,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_loan_commit(
+    loan: Handle<Loan>,
+    options: Ref<SendOptions>,
+    error: ErrorOut,
 ) -> Status {
-    if options.is_null() {
-        // SAFETY: the program follows the header's rules for handles and `error`.
-        if let Some(status) = unsafe { Loan::send_fast(loan, error) } {
-            return status;
-        }
+    if options.pointer().is_null()
+        && let Some(status) = loan.send_fast(error)
+    {
+        return status;
     }
-    // SAFETY: the program follows the header's rules for handles, structures and `error`.
-    unsafe { commit_slow(loan, options, error) }
+    commit_slow(loan, options, error)
 }
 
 #[inline(never)]
-unsafe fn commit_slow(loan: *mut Loan, options: *const SendOptions, error: *mut *mut Error) -> Status {
-    let commit = |lent: RustLoan<'static, Dynamic>, is_freed| {
-        if is_freed {
-            return Err(Loan::without_publisher());
-        }
-        if options.is_null() {
-            lent.send()?;
-        } else {
-            // SAFETY: the program follows the header's rule for structures.
-            let options = unsafe { SendOptions::read(options) }?;
-            options.apply(lent).send()?;
-        }
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Loan::close(loan, error, commit) }
+fn commit_slow(loan: Handle<Loan>, options: Ref<SendOptions>, error: ErrorOut) -> Status {
+    loan.send(error, |lent| send_options::send(lent, options.stamps()?))
 }
 
 /// Sends the samples of a loan as `stripline_loan_commit` does, with the stream, sample index, time
@@ -248,27 +216,21 @@ unsafe fn commit_slow(loan: *mut Loan, options: *const SendOptions, error: *mut 
 /// - Blocking: as for `stripline_loan_commit`.
 /// - Threads: the thread of the publisher, which must also own the packet.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_loan_commit_like(
-    loan: *mut Loan,
-    packet: *const Packet,
-    error: *mut *mut Error,
+pub extern "C" fn stripline_loan_commit_like(
+    loan: Handle<Loan>,
+    packet: Ref<Packet>,
+    error: ErrorOut,
 ) -> Status {
-    let commit = |lent: RustLoan<'static, Dynamic>, is_freed| {
-        if is_freed {
-            return Err(Loan::without_publisher());
-        }
-        // SAFETY: the program follows the header's rule for handles.
-        match unsafe { Packet::get(packet) }? {
+    loan.send(error, |lent| {
+        match packet.get("packet")?.content()? {
             Content::Free => return Err(Packet::released()),
             Content::Lent(packet) => lent.send_like(packet)?,
             Content::Held(packet, _) => lent.send_like(packet)?,
             Content::View(packet) => lent.send_like(packet)?,
             Content::Window(packet) => lent.send_like(packet)?,
         }
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Loan::close(loan, error, commit) }
+        Ok(())
+    })
 }
 
 /// Keeps only the first `samples` samples of a loan. A number above the length of the loan changes
@@ -280,21 +242,14 @@ pub unsafe extern "C" fn stripline_loan_commit_like(
 /// - Blocking: never.
 /// - Threads: the thread of the publisher.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_loan_truncate(
-    loan: *mut Loan,
-    samples: usize,
-    error: *mut *mut Error,
-) -> Status {
-    let truncate = || {
-        // SAFETY: the program follows the header's rule for handles.
-        let found = unsafe { loan.as_ref() }.ok_or_else(|| Failure::null("loan"))?;
+pub extern "C" fn stripline_loan_truncate(loan: Handle<Loan>, samples: usize, error: ErrorOut) -> Status {
+    error.guard(|| {
+        let found = loan.get("loan")?;
         // SAFETY: the program calls on the publisher's thread, as the header requires.
         let lent = unsafe { &mut *found.content.get() }.as_mut().ok_or_else(Loan::closed)?;
         lent.truncate(samples);
         Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rule for `error`.
-    unsafe { guard(error, truncate) }
+    })
 }
 
 /// Closes a loan without sending anything; NULL is allowed.
@@ -304,14 +259,12 @@ pub unsafe extern "C" fn stripline_loan_truncate(
 ///   `stripline_publisher_free` does.
 /// - Threads: the thread of the publisher.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_loan_cancel(loan: *mut Loan, error: *mut *mut Error) -> Status {
-    if loan.is_null() {
+pub extern "C" fn stripline_loan_cancel(loan: Handle<Loan>, error: ErrorOut) -> Status {
+    if loan.pointer().is_null() {
         return Status::Ok;
     }
-    let cancel = |lent, _| {
+    loan.close(error, |lent, _| {
         drop(lent);
-        Ok(Status::Ok)
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Loan::close(loan, error, cancel) }
+        Ok(())
+    })
 }

@@ -1,14 +1,13 @@
 //! Packets that are copied and sent by one call.
 
-use std::ffi::c_void;
-
-use stripline::node::{Loan as RustLoan, Publisher as RustPublisher};
+use stripline::node::Loan as RustLoan;
 use stripline::payload::Dynamic;
 
-use crate::error::{Error, Failure};
+use crate::border::{Data, ErrorOut, Handle, Ref};
+use crate::error::{Failure, missing};
 use crate::status::Status;
 
-use super::{Loan, Publisher, SendOptions};
+use super::{Publisher, SendOptions, send_options};
 
 /// Sends a copy of `count` samples as a packet.
 ///
@@ -18,19 +17,14 @@ use super::{Loan, Publisher, SendOptions};
 /// - Blocking: while a receiver with policy `block` has no room, and until the scope is reached.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_send(
-    publisher: *mut Publisher,
-    samples: *const c_void,
+pub extern "C" fn stripline_publisher_send(
+    publisher: Handle<Publisher>,
+    samples: Data,
     count: usize,
-    options: *const SendOptions,
-    error: *mut *mut Error,
+    options: Ref<SendOptions>,
+    error: ErrorOut,
 ) -> Status {
-    let send = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        // SAFETY: the program follows the header's rules for structures and pointers.
-        unsafe { fill_and_send(|| link.loan(count), samples, count, options) }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, send) }
+    error.finish(publisher.call(|link, _| fill_and_send(|| link.loan(count), samples, count, options)))
 }
 
 /// Sends like `stripline_publisher_send`, but does not wait for room: either all receivers get the
@@ -42,43 +36,33 @@ pub unsafe extern "C" fn stripline_publisher_send(
 /// - Blocking: only until the scope is reached, for the scopes `server` and `target`.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn stripline_publisher_try_send(
-    publisher: *mut Publisher,
-    samples: *const c_void,
+pub extern "C" fn stripline_publisher_try_send(
+    publisher: Handle<Publisher>,
+    samples: Data,
     count: usize,
-    options: *const SendOptions,
-    error: *mut *mut Error,
+    options: Ref<SendOptions>,
+    error: ErrorOut,
 ) -> Status {
-    let send = |link: &mut RustPublisher<Dynamic>, _: &Loan| {
-        // SAFETY: the program follows the header's rules for structures and pointers.
-        unsafe { fill_and_send(|| link.try_loan(count), samples, count, options) }
-    };
-    // SAFETY: the program follows the header's rules for handles and `error`.
-    unsafe { Publisher::call(publisher, error, send) }
+    error.finish(publisher.call(|link, _| fill_and_send(|| link.try_loan(count), samples, count, options)))
 }
 
 /// Copies the samples into a loan, and sends it.
-///
-/// # Safety
-/// `samples` must be NULL, or have as many samples as the loan. The caller must follow the header's
-/// rule for structures.
-unsafe fn fill_and_send<'a>(
+fn fill_and_send<'a>(
     loan: impl FnOnce() -> stripline::Result<RustLoan<'a, Dynamic>>,
-    samples: *const c_void,
+    samples: Data,
     count: usize,
-    options: *const SendOptions,
+    options: Ref<SendOptions>,
 ) -> Result<Status, Failure> {
-    // SAFETY: the caller makes the same promise.
-    let options = unsafe { SendOptions::read(options) }?;
-    if samples.is_null() && count != 0 {
-        return Err(Failure::null("samples"));
+    let (samples, options) = (samples.first(), options.stamps()?);
+    if samples.is_none() && count != 0 {
+        return Err(missing("samples"));
     }
     let mut loan = loan()?;
-    if !samples.is_null() {
-        // SAFETY: `samples` has as many bytes as the loan, and only this function uses the loan's
-        // memory.
-        unsafe { loan.as_mut_ptr().copy_from_nonoverlapping(samples.cast(), loan.len()) };
+    if let Some(samples) = samples {
+        // SAFETY: the program passes as many samples as the loan has, and only this function uses
+        // the loan's memory.
+        unsafe { loan.as_mut_ptr().copy_from_nonoverlapping(samples, loan.len()) };
     }
-    options.apply(loan).send()?;
+    send_options::send(loan, options)?;
     Ok(Status::Ok)
 }

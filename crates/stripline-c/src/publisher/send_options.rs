@@ -5,7 +5,9 @@ use std::time::Duration;
 use stripline::node::Loan as RustLoan;
 use stripline::payload::Dynamic;
 use stripline::terms::Scope;
+use stripline_bindings::Stamps;
 
+use crate::border::Ref;
 use crate::error::Failure;
 use crate::sized;
 
@@ -52,51 +54,45 @@ sized::sized!(
     size: usize, set: u64, sample_index: u64, time_ns: i64, intended_ns: u64, scope: u32, deadline_ns: u64,
 );
 
-impl SendOptions {
-    const ALL: u64 = 31;
+/// All members that can be set.
+const ALL: u64 = 31;
 
-    fn has(&self, member: SendSet) -> bool {
-        self.set & member as u64 != 0
-    }
-
-    /// Reads the structure that the program has passed, and checks it.
-    ///
-    /// # Safety
-    /// The caller must follow the header's rule for structures.
-    pub(crate) unsafe fn read(from: *const Self) -> Result<Self, Failure> {
-        // SAFETY: the caller makes the same promise.
-        let options = unsafe { sized::read(from) }?;
-        if options.set & !Self::ALL != 0 {
+impl Ref<SendOptions> {
+    /// Returns the options that the program has passed; `None` for NULL.
+    pub(super) fn stamps(&self) -> Result<Option<Stamps>, Failure> {
+        if self.pointer().is_null() {
+            return Ok(None);
+        }
+        let given = self.read()?;
+        if given.set & !ALL != 0 {
             return Err(Failure::argument(format!(
                 "`options->set` has the bits {:#x}, which this library does not have; update the library",
-                options.set & !Self::ALL
+                given.set & !ALL
             )));
         }
-        if options.has(SendSet::Scope) && options.scope as usize >= Scope::ALL.len() {
+        let has = |member: SendSet| given.set & member as u64 != 0;
+        let scope = Scope::ALL.get(given.scope as usize).copied();
+        if has(SendSet::Scope) && scope.is_none() {
+            let scope = given.scope;
             return Err(Failure::argument(format!(
-                "`options->scope` is {}; it must be from 0 (`none`) to 3 (`target`)",
-                options.scope
+                "`options->scope` is {scope}; it must be from 0 (`none`) to 3 (`target`)"
             )));
         }
-        Ok(options)
+        Ok(Some(Stamps {
+            sample_index: has(SendSet::SampleIndex).then_some(given.sample_index),
+            time_ns: has(SendSet::Time).then_some(given.time_ns),
+            intended_ns: has(SendSet::Intended).then_some(given.intended_ns),
+            scope: scope.filter(|_| has(SendSet::Scope)),
+            deadline: has(SendSet::Deadline).then(|| Duration::from_nanos(given.deadline_ns)),
+        }))
     }
+}
 
-    pub(crate) fn apply<'a>(&self, mut loan: RustLoan<'a, Dynamic>) -> RustLoan<'a, Dynamic> {
-        if self.has(SendSet::SampleIndex) {
-            loan = loan.at_sample(self.sample_index);
-        }
-        if self.has(SendSet::Time) {
-            loan = loan.at_time_ns(self.time_ns);
-        }
-        if self.has(SendSet::Intended) {
-            loan = loan.intended_ns(self.intended_ns);
-        }
-        if self.has(SendSet::Scope) {
-            loan = loan.scope(Scope::ALL[self.scope as usize]);
-        }
-        if self.has(SendSet::Deadline) {
-            loan = loan.deadline(Duration::from_nanos(self.deadline_ns));
-        }
-        loan
-    }
+/// Sends a loan with the options of the packet.
+pub(super) fn send(loan: RustLoan<'_, Dynamic>, stamps: Option<Stamps>) -> Result<(), Failure> {
+    let sent = match stamps {
+        None => loan.send(),
+        Some(stamps) => stamps.apply(loan).send(),
+    };
+    Ok(sent?)
 }

@@ -236,17 +236,7 @@ fn returned(output: &ReturnType) -> String {
 /// Returns a Rust type in C syntax.
 fn c_type(of: &Type) -> String {
     match of {
-        Type::Ptr(pointer) => {
-            let target = c_type(&pointer.elem);
-            let star = if target.ends_with('*') { "*" } else { " *" };
-            let is_const = matches!(pointer.mutability, syn::PointerMutability::Const(_));
-            match (is_const, target.ends_with('*')) {
-                (false, _) => format!("{target}{star}"),
-                (true, false) => format!("const {target}{star}"),
-                // A pointer to a constant pointer.
-                (true, true) => format!("{target}const *"),
-            }
-        }
+        Type::Ptr(of) => pointer(matches!(of.mutability, syn::PointerMutability::Const(_)), &of.elem),
         Type::Path(path) => {
             let last = path.path.segments.last().expect("a path has a name");
             match last.ident.to_string().as_str() {
@@ -259,21 +249,38 @@ fn c_type(of: &Type) -> String {
                 "f64" => "double".into(),
                 "c_char" => "char".into(),
                 "c_void" => "void".into(),
+                "Str" => "const char *".into(),
+                "Data" => "const void *".into(),
+                "ErrorOut" => "stripline_error **".into(),
                 // A function pointer that may be NULL.
-                "Option" => {
-                    let syn::PathArguments::AngleBracketed(inner) = &last.arguments else {
-                        panic!("of what?")
-                    };
-                    let Some(syn::GenericArgument::Type(inner)) = inner.args.first() else {
-                        panic!("of what?")
-                    };
-                    c_type(inner)
-                }
+                "Option" => c_type(inner(last)),
+                // The pointers of `src/border.rs`.
+                "Ref" => pointer(true, inner(last)),
+                "Handle" | "Out" => pointer(false, inner(last)),
                 name => format!("stripline_{}", snake(name)),
             }
         }
         _ => panic!("a type that C does not have"),
     }
+}
+
+/// Returns a pointer to a Rust type in C syntax.
+fn pointer(is_const: bool, target: &Type) -> String {
+    let target = c_type(target);
+    match (is_const, target.ends_with('*')) {
+        (false, true) => format!("{target}*"),
+        (false, false) => format!("{target} *"),
+        (true, false) => format!("const {target} *"),
+        // A pointer to a constant pointer.
+        (true, true) => format!("{target}const *"),
+    }
+}
+
+/// Returns the parameter of a generic type.
+fn inner(of: &syn::PathSegment) -> &Type {
+    let syn::PathArguments::AngleBracketed(inner) = &of.arguments else { panic!("of what?") };
+    let Some(syn::GenericArgument::Type(inner)) = inner.args.first() else { panic!("of what?") };
+    inner
 }
 
 /// Returns a name in lower case, with underscores between words.
