@@ -12,7 +12,7 @@ use stripline::Error;
 use stripline::call::{
     CallError, CallOptions, Client, ClientOptions, Operation, OwnedPending, RawBytes, Refusal, ServiceClient,
 };
-use stripline::node::{ReadyDescriptor, Waker};
+use stripline::node::Waker;
 use stripline::payload::TypeName;
 
 use crate::error;
@@ -37,7 +37,6 @@ pub struct ClientCore {
 struct Link {
     client: ServiceClient,
     waker: Waker,
-    descriptor: Mutex<Option<ReadyDescriptor>>,
     operations: Mutex<HashMap<String, Arc<KnownOperation>>>,
     /// New servers are found while the node exists.
     _node: Arc<NodeHandle>,
@@ -150,24 +149,16 @@ impl KnownOperation {
         match outcome {
             Ok(RawBytes(bytes)) => self.reply.decode(py, &bytes)?.map_err(|reason| {
                 let failed: CallError<RawBytes> = CallError::Decode { call: self.what.clone(), reason };
-                raised(failed)
+                error::raised(failed)
             }),
             Err(CallError::User(RawBytes(bytes))) => match self.error.decode(py, &bytes)? {
                 Ok(value) => Err(own_error(&self.what, &value)),
-                Err(reason) => Err(raised(CallError::<RawBytes>::Decode { call: self.what.clone(), reason })),
+                Err(reason) => {
+                    Err(error::raised(CallError::<RawBytes>::Decode { call: self.what.clone(), reason }))
+                }
             },
-            Err(failed) => Err(raised(failed)),
+            Err(failed) => Err(error::raised(failed)),
         }
-    }
-}
-
-/// Returns the exception of a failed call, except for the operation's own error.
-#[cold]
-fn raised(failed: CallError<RawBytes>) -> PyErr {
-    let code = failed.code();
-    match failed {
-        CallError::Link(error) => error::raised(error),
-        failed => error::of_code(code, failed.to_string()),
     }
 }
 
@@ -227,8 +218,7 @@ impl ClientCore {
         let made = waits::quietly(py, || node.node().service_client(&service, options));
         let client = made.map_err(error::raised)?;
         let waker = client.waker().map_err(error::raised)?;
-        let (descriptor, operations) = Default::default();
-        let link = Arc::new(Link { client, waker, descriptor, operations, _node: node });
+        let link = Arc::new(Link { client, waker, operations: Mutex::default(), _node: node });
         Ok(Self { owner: Owner::current(), service, deadline, link: Mutex::new(Some(link)) })
     }
 
@@ -271,11 +261,11 @@ impl ClientCore {
                 Ok(outcome) => return known.read(py, outcome),
                 Err(failed) if !is_again && has_other_types(&failed) => {
                     if !link.has_changed(py, &self.service, &known)? {
-                        return Err(raised(failed));
+                        return Err(error::raised(failed));
                     }
                     is_again = true;
                 }
-                Err(failed) => return Err(raised(failed)),
+                Err(failed) => return Err(error::raised(failed)),
             }
         }
     }
@@ -308,7 +298,7 @@ impl ClientCore {
     ) -> PyResult<Pending> {
         let this = slf.get();
         if this.link()?.operation(slf.py(), &this.service, operation)?.is_none() {
-            return Err(raised(this.no_server(Duration::ZERO)));
+            return Err(error::raised(this.no_server(Duration::ZERO)));
         }
         Self::begin(slf, operation, request, key, deadline, |known, options, bytes| {
             let start = || known.handle.with(options).try_start(bytes).map(|made| made.into_owned());
@@ -324,7 +314,7 @@ impl ClientCore {
 
     /// Returns the exception for a call without a server, after `waited` seconds.
     fn no_server_error(&self, py: Python<'_>, waited: f64) -> PyResult<Py<PyAny>> {
-        Ok(raised(self.no_server(waits::duration(waited)?)).into_value(py).into_any())
+        Ok(error::raised(self.no_server(waits::duration(waited)?)).into_value(py).into_any())
     }
 
     /// Waits until `count` servers are connected. Raises `TimeoutError` if they are not connected
@@ -362,13 +352,7 @@ impl ClientCore {
     }
 
     fn fileno(&self) -> PyResult<i32> {
-        let link = self.link()?;
-        let mut descriptor = link.descriptor.lock().unwrap_or_else(PoisonError::into_inner);
-        let descriptor = match &mut *descriptor {
-            Some(descriptor) => &*descriptor,
-            place => &*place.insert(link.client.ready_descriptor().map_err(error::raised)?),
-        };
-        Ok(descriptor.as_raw_fd())
+        Ok(self.link()?.client.ready_descriptor().map_err(error::raised)?.as_raw_fd())
     }
 
     fn arm(&self, py: Python<'_>) -> PyResult<bool> {
@@ -422,7 +406,7 @@ impl ClientCore {
                 return Ok((known, options));
             }
             if !link.wait_for_servers(py, 1, Some(until))? {
-                return Err(raised(self.no_server(time)));
+                return Err(error::raised(self.no_server(time)));
             }
             options.deadline = Some(waits::time_left(Some(until)));
         }
@@ -460,7 +444,7 @@ impl ClientCore {
                 {
                     is_again = true;
                 }
-                Err(failed) => return Err(raised(failed)),
+                Err(failed) => return Err(error::raised(failed)),
             }
         }
     }
@@ -562,7 +546,7 @@ impl Pending {
             match call {
                 Call::Done(Ok(value)) => Ok(value.bind(py).clone()),
                 Call::Done(Err(raised)) => Err(raised.clone_ref(py)),
-                Call::Open(_) | Call::Taken => Err(raised(CallError::Cancelled)),
+                Call::Open(_) | Call::Taken => Err(error::raised(CallError::Cancelled)),
             }
         })
     }
@@ -579,7 +563,7 @@ impl Pending {
             match before {
                 Call::Done(done) => *call = Call::Done(done),
                 Call::Open(_) | Call::Taken => {
-                    *call = Call::Done(Err(raised(CallError::Cancelled)));
+                    *call = Call::Done(Err(error::raised(CallError::Cancelled)));
                     waits::detached(py, || drop(before));
                 }
             }

@@ -6,22 +6,18 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stripline::Error;
 use stripline::component::{
-    Access, ComponentSpec, Ports as RustPorts, Properties, Registry, Value, main_with_args,
+    Access, Change, ComponentSpec, Ports as RustPorts, Properties, Registry, Test, TestResult, Value,
 };
+use stripline_bindings::{self as bindings, Class, add_class};
 
 use crate::component_ports::Ports;
-use crate::component_requests::Requests;
 use crate::{component_handler, error, library_log, waits};
-
-/// The exit code of a program that was called with wrong arguments.
-const USAGE: u8 = 2;
 
 /// Returns a function of the package's module of components.
 macro_rules! function {
@@ -32,6 +28,9 @@ macro_rules! function {
 }
 
 pub(crate) use function;
+
+/// The requests to a component, and the functions of the class that handle them.
+pub type Requests = bindings::Requests<Instance>;
 
 /// A component class of a program.
 pub struct ComponentClass {
@@ -57,29 +56,7 @@ impl ComponentClass {
 
     /// Adds the class to a registry.
     pub fn add_to(self: Arc<Self>, registry: Registry) -> Registry {
-        let mut spec = self.spec.clone();
-        if spec.validates {
-            let of = Arc::clone(&self);
-            spec = spec.validated(move |values| of.validate(values));
-        }
-        registry.with_value(spec, move |values: &Properties| {
-            let instance = Instance::create(Arc::clone(&self), values)?;
-            Ok(move |ports| Arc::new(instance).run(ports))
-        })
-    }
-
-    fn validate(&self, values: &Properties) -> Result<(), Error> {
-        Python::attach(|py| {
-            let check = || -> PyResult<Option<String>> {
-                let values = self.values(py, values)?;
-                waits::call(function!(py, "_validate")?, (&self.class, values))?.extract()
-            };
-            match check() {
-                Ok(None) => Ok(()),
-                Ok(Some(words)) => Err(Error::failed(words)),
-                Err(error) => Err(Error::failed(error)),
-            }
-        })
+        add_class(registry, self.spec.clone(), self)
     }
 
     /// Returns the values of the properties that a waveform sets, by name.
@@ -104,11 +81,39 @@ impl ComponentClass {
             Err(error) => Error::failed(error),
         }
     }
+}
 
-    /// Returns whether the class has functions for requests.
-    fn takes_requests(&self) -> bool {
-        let is_changeable = self.spec.properties.iter().any(|it| it.access == Access::Changeable);
-        is_changeable || !self.spec.tests.is_empty()
+impl Class for ComponentClass {
+    type Instance = Instance;
+
+    fn validate(&self, values: &Properties) -> Result<(), Error> {
+        Python::attach(|py| {
+            let check = || -> PyResult<Option<String>> {
+                let values = self.values(py, values)?;
+                waits::call(function!(py, "_validate")?, (&self.class, values))?.extract()
+            };
+            match check() {
+                Ok(None) => Ok(()),
+                Ok(Some(words)) => Err(Error::failed(words)),
+                Err(error) => Err(Error::failed(error)),
+            }
+        })
+    }
+
+    fn create(class: &Arc<Self>, values: &Properties) -> Result<Instance, Error> {
+        Python::attach(|py| {
+            let create = || {
+                let values = class.values(py, values)?;
+                waits::call(function!(py, "_create")?, (&class.class, values))
+            };
+            match create() {
+                Ok(object) => Ok(Instance { class: Arc::clone(class), object: object.unbind() }),
+                Err(raised) => match class.failed(py, raised) {
+                    Error::Stopped => Err(Error::failed("`__init__` has called `sys.exit`")),
+                    failed => Err(failed),
+                },
+            }
+        })
     }
 }
 
@@ -156,29 +161,13 @@ pub struct Instance {
     pub object: Py<PyAny>,
 }
 
-impl Instance {
-    fn create(class: Arc<ComponentClass>, values: &Properties) -> Result<Self, Error> {
-        Python::attach(|py| {
-            let create = || {
-                let values = class.values(py, values)?;
-                waits::call(function!(py, "_create")?, (&class.class, values))
-            };
-            match create() {
-                Ok(object) => {
-                    let object = object.unbind();
-                    Ok(Self { class, object })
-                }
-                Err(raised) => match class.failed(py, raised) {
-                    Error::Stopped => Err(Error::failed("`__init__` has called `sys.exit`")),
-                    failed => Err(failed),
-                },
-            }
-        })
+impl bindings::Instance for Instance {
+    fn takes_requests(&self) -> bool {
+        let spec = &self.class.spec;
+        !spec.tests.is_empty() || spec.properties.iter().any(|it| it.access == Access::Changeable)
     }
 
-    fn run(self: Arc<Self>, ports: RustPorts) -> Result<(), Error> {
-        let requests = self.class.takes_requests().then(|| ports.requests());
-        let requests = requests.map(|requests| Arc::new(Requests::new(requests, Arc::clone(&self))));
+    fn run(self: Arc<Self>, ports: RustPorts, requests: Option<Arc<Requests>>) -> Result<(), Error> {
         if self.class.spec.any_dispatch {
             return component_handler::run(&self, ports, requests);
         }
@@ -195,6 +184,38 @@ impl Instance {
         let without = || Error::failed("the component's thread has ended without an outcome");
         ended.recv().unwrap_or_else(|_| Err(without()))
     }
+
+    fn change(&self, change: Change) {
+        // This thread may have the interpreter's lock. Dropping the request refuses it.
+        if waits::is_ending() {
+            return;
+        }
+        let apply = |py: Python<'_>| -> PyResult<Option<String>> {
+            let names: Vec<&str> = change.names().collect();
+            let values = self.class.values(py, change.properties())?;
+            waits::call(function!(py, "_change")?, (&self.object, values, names))?.extract()
+        };
+        match Python::attach(apply) {
+            Ok(None) => change.accept(),
+            Ok(Some(words)) => change.refuse(words),
+            Err(error) => change.refuse(error),
+        }
+    }
+
+    fn test(&self, test: Test) {
+        if waits::is_ending() {
+            return;
+        }
+        let run = |py: Python<'_>| -> PyResult<(bool, String, Option<f64>)> {
+            waits::call(function!(py, "_test")?, (&self.object, test.name()))?.extract()
+        };
+        let result = match Python::attach(run) {
+            Ok((true, text, value)) => TestResult::pass(text).value(value.unwrap_or(f64::NAN)),
+            Ok((false, text, value)) => TestResult::fail(text).value(value.unwrap_or(f64::NAN)),
+            Err(error) => TestResult::fail(error),
+        };
+        test.answer(result);
+    }
 }
 
 /// Runs classes as the `main` of a script, and returns the exit code.
@@ -206,10 +227,5 @@ pub fn main(py: Python<'_>, classes: Vec<(Py<PyAny>, String)>, arguments: Vec<Os
         registry = class.add_to(registry);
     }
     library_log::start();
-    let code = py.detach(|| main_with_args(&registry, arguments));
-    Ok(match code {
-        code if code == ExitCode::SUCCESS => 0,
-        code if code == ExitCode::from(USAGE) => USAGE,
-        _ => 1,
-    })
+    Ok(py.detach(|| bindings::main(&registry, arguments)))
 }

@@ -7,11 +7,11 @@ use stripline::Error;
 use stripline::component::{Direction, Ports as RustPorts};
 use stripline::node::PacketView;
 use stripline::payload::Dynamic;
+use stripline_bindings::{only_port, run_handler};
 
 use crate::array::{ArrayType, Bytes};
-use crate::component::{Instance, function};
+use crate::component::{Instance, Requests, function};
 use crate::component_ports::Ports;
-use crate::component_requests::Requests;
 use crate::error;
 use crate::forks::Owner;
 use crate::packet::{Packet, Shared};
@@ -33,57 +33,44 @@ struct Output {
 
 /// Runs the handler for each packet, on the threads that the waveform selects.
 pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requests>>) -> Result<(), Error> {
-    let name_of = |direction| {
-        let mut ports = instance.class.spec.ports.iter().filter(move |port| port.direction == direction);
-        ports.next().map(|port| port.name.clone())
-    };
     // The package has checked that there is one input.
-    let input = name_of(Direction::Input).unwrap_or_default();
+    let spec = &instance.class.spec;
+    let input = only_port(spec, Direction::Input).unwrap_or_default();
     let opened = Python::attach(|py| {
         let open = || -> PyResult<_> {
             let given = Bound::new(py, Ports::of_handler(ports, requests.clone()))?;
             let types = waits::call(function!(py, "_open_handler")?, (&instance.object, &given))?;
             let (of_input, of_output): (Bound<'_, PyAny>, Option<Bound<'_, PyAny>>) = types.extract()?;
             let of_input = ArrayType::resolve(&of_input)?;
-            let output = match (name_of(Direction::Output), of_output) {
-                (Some(port), Some(of)) => Some(Output { port, array: ArrayType::resolve(&of)? }),
+            let output = match (only_port(spec, Direction::Output), of_output) {
+                (Some(port), Some(of)) => Some(Output { port: port.into(), array: ArrayType::resolve(&of)? }),
                 _ => None,
             };
-            let ports = given.get().take().ok_or_else(|| error::closed("the ports of", &input))?;
+            let ports = given.get().take().ok_or_else(|| error::closed("the ports of", input))?;
             Ok((ports, of_input, output))
         };
         open().map_err(|raised| instance.class.failed(py, raised))
     });
     let (mut ports, array, made) = opened?;
-    let mut source = ports.input::<Dynamic>((&input, &array.samples))?;
+    let source = ports.input::<Dynamic>((input, &array.samples))?;
     let mut output = match &made {
         Some(made) => Some(ports.output::<Dynamic>((&made.port, &made.array.samples))?),
         None => None,
     };
-    let shared = Arc::new(Shared { topic: input, array, streams: Default::default() });
-    if let Some(requests) = requests.clone() {
-        // This function also runs while no packet arrives.
-        source.on_request(move || requests.serve());
-    }
-    source.serve_then(
-        source.dispatch(),
-        |packet| {
-            requests.iter().for_each(|requests| requests.serve());
-            handle(instance, &shared, &packet, made.as_ref())
-        },
-        |packet, made| {
-            if let Some(output) = &mut output {
-                let samples = made.as_ref().map_or(0, |made| made.bytes.samples);
-                let mut loan = output.loan(samples)?;
-                if let Some(made) = &made {
-                    // SAFETY: `made` keeps the array alive, and a loan does not overlap it.
-                    unsafe { made.bytes.copy_to(&mut loan) };
-                }
-                loan.send_like(&packet)?;
+    let shared = Arc::new(Shared { topic: input.into(), array, streams: Default::default() });
+    let handle = |packet: PacketView<'_, Dynamic>| handle(instance, &shared, &packet, made.as_ref());
+    run_handler(source, requests, handle, |packet, made| {
+        if let Some(output) = &mut output {
+            let samples = made.as_ref().map_or(0, |made| made.bytes.samples);
+            let mut loan = output.loan(samples)?;
+            if let Some(made) = &made {
+                // SAFETY: `made` keeps the array alive, and a loan does not overlap it.
+                unsafe { made.bytes.copy_to(&mut loan) };
             }
-            Ok(())
-        },
-    )
+            loan.send_like(&packet)?;
+        }
+        Ok(())
+    })
 }
 
 /// Returns the array that the handler makes from a packet; `None`: an empty packet.

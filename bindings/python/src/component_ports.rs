@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use stripline::Error;
-use stripline::component::{Ports as RustPorts, Status, StopSignal, Value};
+use stripline::component::{Ports as RustPorts, StopSignal, Value};
 use stripline::payload::Dynamic;
+use stripline_bindings as bindings;
 
 use crate::array::ArrayType;
-use crate::component::value_of;
-use crate::component_requests::Requests;
+use crate::component::{Requests, value_of};
 use crate::error;
 use crate::forks::Owner;
 use crate::messages::{MessagePublisher, MessageSubscriber, message_type};
@@ -37,41 +37,14 @@ pub struct Ports {
 struct Inside {
     ports: Option<RustPorts>,
     /// The ends taken from the ports. They end with the ports.
-    inputs: Vec<Input>,
-    outputs: Vec<Output>,
+    inputs: Vec<End>,
+    outputs: Vec<End>,
     /// The channel for the outcome of `run`.
     outcome: Option<Sender<Result<(), Error>>>,
 }
 
-enum Input {
-    Samples(Py<Subscriber>),
-    Windows(Py<WindowedSubscriber>),
-    Messages(Py<MessageSubscriber>),
-}
-
-impl Input {
-    fn end(&self) -> PyResult<()> {
-        match self {
-            Self::Samples(port) => port.get().give_back(),
-            Self::Windows(port) => port.get().give_back(),
-            Self::Messages(port) => port.get().give_back(),
-        }
-    }
-}
-
-enum Output {
-    Samples(Py<Publisher>),
-    Messages(Py<MessagePublisher>),
-}
-
-impl Output {
-    fn end(&self) -> PyResult<()> {
-        match self {
-            Self::Samples(port) => port.get().give_back(),
-            Self::Messages(port) => port.get().give_back(),
-        }
-    }
-}
+/// A function that ends a port which was taken from the ports.
+type End = Box<dyn Fn() -> PyResult<()> + Send + Sync>;
 
 impl Ports {
     pub fn new(
@@ -168,7 +141,8 @@ impl Ports {
         let holding = self.with(|ports| ports.input::<Dynamic>((port, &array.samples))?.holding(hold))?;
         let shared = Shared { topic: port.into(), array, streams: Default::default() };
         let made = Py::new(py, Subscriber::of_component(holding, shared, self.requests.clone(), copy))?;
-        self.lock()?.inputs.push(Input::Samples(made.clone_ref(py)));
+        let taken = made.clone_ref(py);
+        self.lock()?.inputs.push(Box::new(move || taken.get().give_back()));
         Ok(made)
     }
 
@@ -184,7 +158,8 @@ impl Ports {
         let holding = self.with(|ports| ports.input::<Dynamic>((port, &array.samples))?.holding(hold))?;
         let made = WindowedSubscriber::of_component(holding, port.into(), array, self.requests.clone());
         let made = Py::new(py, made)?;
-        self.lock()?.inputs.push(Input::Windows(made.clone_ref(py)));
+        let taken = made.clone_ref(py);
+        self.lock()?.inputs.push(Box::new(move || taken.get().give_back()));
         Ok(made)
     }
 
@@ -194,7 +169,8 @@ impl Ports {
         let holding = self.with(|ports| ports.input::<Dynamic>((port, &messages))?.holding(1))?;
         let made = MessageSubscriber::of_component(py, holding, port, self.requests.clone())?;
         let made = Py::new(py, made)?;
-        self.lock()?.inputs.push(Input::Messages(made.clone_ref(py)));
+        let taken = made.clone_ref(py);
+        self.lock()?.inputs.push(Box::new(move || taken.get().give_back()));
         Ok(made)
     }
 
@@ -203,7 +179,8 @@ impl Ports {
         let messages = message_type(messages)?;
         let publisher = self.with(|ports| ports.output::<Dynamic>((port, &messages)))?;
         let made = Py::new(py, MessagePublisher::of_component(py, publisher, port)?)?;
-        self.lock()?.outputs.push(Output::Messages(made.clone_ref(py)));
+        let taken = made.clone_ref(py);
+        self.lock()?.outputs.push(Box::new(move || taken.get().give_back()));
         Ok(made)
     }
 
@@ -212,21 +189,14 @@ impl Ports {
         let array = ArrayType::resolve(samples)?;
         let publisher = self.with(|ports| ports.output::<Dynamic>((port, &array.samples)))?;
         let made = Py::new(py, Publisher::of_component(publisher, port.into(), array))?;
-        self.lock()?.outputs.push(Output::Samples(made.clone_ref(py)));
+        let taken = made.clone_ref(py);
+        self.lock()?.outputs.push(Box::new(move || taken.get().give_back()));
         Ok(made)
     }
 
     #[pyo3(name = "_readout")]
-    fn readout(&self, property: &str, kind: &str) -> PyResult<Readout> {
-        let place = self.with(|ports| {
-            Ok(match kind {
-                "boolean" => Place::Boolean(ports.status(property)?),
-                "integer" => Place::Integer(ports.status(property)?),
-                "float" => Place::Float(ports.status(property)?),
-                _ => Place::Text(ports.status(property)?),
-            })
-        })?;
-        Ok(Readout { property: property.into(), place })
+    fn readout(&self, property: &str) -> PyResult<Readout> {
+        self.with(|ports| bindings::Readout::new(ports, property).map(Readout))
     }
 
     /// Ends everything that was taken from the ports, and reports the outcome of `run`: the message
@@ -240,8 +210,8 @@ impl Ports {
             (ports.take(), taken.0, taken.1, outcome.take())
         };
         // Inputs end first, so that no sender waits for a receiver.
-        let of_inputs = inputs.iter().filter_map(|input| input.end().err());
-        let of_outputs = outputs.iter().filter_map(|output| output.end().err());
+        let of_inputs = inputs.iter().filter_map(|end| end().err());
+        let of_outputs = outputs.iter().filter_map(|end| end().err());
         let in_use = of_inputs.chain(of_outputs).last();
         drop(ports);
         let Some(outcome) = outcome else { return Ok(()) };
@@ -263,34 +233,21 @@ impl Ports {
 
 /// A read-only property of a component, which the component sets.
 #[pyclass(frozen, module = "stripline._stripline", name = "_Readout")]
-pub struct Readout {
-    property: String,
-    place: Place,
-}
-
-enum Place {
-    Boolean(Status<bool>),
-    Integer(Status<i64>),
-    Float(Status<f64>),
-    Text(Status<String>),
-}
+pub struct Readout(bindings::Readout);
 
 #[pymethods]
 impl Readout {
+    /// Sets the value. A whole number is accepted for a float.
     fn set(&self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        match (&self.place, value_of(value)?) {
-            (Place::Boolean(status), Value::Boolean(value)) => status.set(value),
-            (Place::Integer(status), Value::Integer(value)) => status.set(value),
-            (Place::Float(status), Value::Float(value)) => status.set(value),
-            (Place::Float(status), Value::Integer(value)) => status.set(value as f64),
-            (Place::Text(status), Value::Text(value)) => status.set(value),
-            (_, value) => {
-                let (name, noun) = (&self.property, value.noun());
-                return Err(error::argument(format!(
-                    "property `{name}` was declared with another type than {noun}"
-                )));
-            }
+        let Self(readout) = self;
+        let value = match value_of(value)? {
+            Value::Integer(number) if readout.is_float() => Value::Float(number as f64),
+            value => value,
+        };
+        let (name, noun) = (readout.name(), value.noun());
+        if readout.set(value) {
+            return Ok(());
         }
-        Ok(())
+        Err(error::argument(format!("property `{name}` was declared with another type than {noun}")))
     }
 }

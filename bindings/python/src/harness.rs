@@ -10,8 +10,8 @@ use pyo3::types::PyDict;
 use stripline::Error;
 use stripline::component::Registry;
 use stripline::component::harness::{Harness as RustHarness, HarnessRun};
-use stripline::node::Topics;
 use stripline::payload::Dynamic;
+use stripline_bindings::{self as bindings, measured};
 
 use crate::array::ArrayType;
 use crate::component::{ComponentClass, value_of, values_object};
@@ -31,20 +31,13 @@ const SIGNALS_TIME: Duration = Duration::from_millis(20);
 pub struct Harness {
     owner: Owner,
     name: String,
-    state: Mutex<State>,
+    state: Mutex<bindings::Harness>,
     /// Set by a thread that stops the component while another thread waits for the end.
     is_stopping: AtomicBool,
 }
 
-enum State {
-    /// Boxed, because the other variant is smaller.
-    Prepared(Box<RustHarness>),
-    Running(Box<HarnessRun>),
-    Ended,
-}
-
 impl Harness {
-    fn lock(&self) -> PyResult<MutexGuard<'_, State>> {
+    fn lock(&self) -> PyResult<MutexGuard<'_, bindings::Harness>> {
         self.owner.check(|| format!("the harness of `{}`", self.name))?;
         match self.state.try_lock() {
             Ok(state) => Ok(state),
@@ -54,26 +47,11 @@ impl Harness {
     }
 
     fn prepare(&self, change: impl FnOnce(RustHarness) -> RustHarness) -> PyResult<()> {
-        let mut state = self.lock()?;
-        let State::Prepared(harness) = &mut *state else {
-            let name = &self.name;
-            return Err(error::argument(format!(
-                "component `{name}` was started before; make another harness"
-            )));
-        };
-        let unused = RustHarness::of_type(&Registry::new(), "");
-        **harness = change(std::mem::replace(harness, unused));
-        Ok(())
+        self.lock()?.prepare(change).map_err(error::raised)
     }
 
-    fn run<R>(&self, use_it: impl FnOnce(&mut HarnessRun) -> PyResult<R>) -> PyResult<R> {
-        match &mut *self.lock()? {
-            State::Running(run) => use_it(run),
-            State::Prepared(_) => {
-                Err(error::argument(format!("component `{}` was not started yet", self.name)))
-            }
-            State::Ended => Err(error::closed("the harness of", &self.name)),
-        }
+    fn run<R>(&self, use_it: impl FnOnce(&mut HarnessRun) -> Result<R, Error>) -> PyResult<R> {
+        use_it(self.lock()?.run().map_err(error::raised)?).map_err(error::raised)
     }
 
     /// Makes a request to the component. A signal handler that raises ends the wait for the answer.
@@ -85,22 +63,22 @@ impl Harness {
         + Send,
     ) -> PyResult<R> {
         let time = waits::time_left(waits::deadline(timeout)?);
-        self.run(|run| {
-            let mut raised = None;
-            let mut goes_on = || {
-                // Signal handlers run on the main thread. Other threads must not enter an
-                // interpreter that is ending.
-                if waits::is_main_thread() {
-                    raised = Python::attach(|py| py.check_signals()).err();
-                }
-                raised.is_none() && !waits::is_ending()
-            };
-            let outcome = waits::detached(py, || request(run, time, &mut goes_on));
-            match raised {
-                Some(raised) => Err(raised),
-                None => outcome.map_err(error::raised),
+        let mut state = self.lock()?;
+        let run = state.run().map_err(error::raised)?;
+        let mut raised = None;
+        let mut goes_on = || {
+            // Signal handlers run on the main thread. Other threads must not enter an interpreter
+            // that is ending.
+            if waits::is_main_thread() {
+                raised = Python::attach(|py| py.check_signals()).err();
             }
-        })
+            raised.is_none() && !waits::is_ending()
+        };
+        let outcome = waits::detached(py, || request(run, time, &mut goes_on));
+        match raised {
+            Some(raised) => Err(raised),
+            None => outcome.map_err(error::raised),
+        }
     }
 }
 
@@ -110,11 +88,10 @@ impl Harness {
     fn new(class_: Py<PyAny>, spec: &str, record: Py<PyAny>) -> PyResult<Self> {
         library_log::start();
         let class = ComponentClass::new(class_, spec, record)?;
-        let name = class.spec.name.clone();
+        let (name, spec) = (class.spec.name.clone(), class.spec.clone());
         let registry = class.add_to(Registry::new());
-        let state = State::Prepared(Box::new(RustHarness::of_type(&registry, &name)));
-        let is_stopping = AtomicBool::new(false);
-        Ok(Self { owner: Owner::current(), name, state: Mutex::new(state), is_stopping })
+        let state = Mutex::new(bindings::Harness::new(&registry, spec));
+        Ok(Self { owner: Owner::current(), name, state, is_stopping: AtomicBool::new(false) })
     }
 
     /// Sets a property: before the start, or while the component runs.
@@ -126,7 +103,7 @@ impl Harness {
         timeout: Option<f64>,
     ) -> PyResult<()> {
         let value = value_of(value)?;
-        if matches!(&*self.lock()?, State::Prepared(_)) {
+        if self.lock()?.is_prepared() {
             return self.prepare(|harness| harness.property(property, value));
         }
         self.ask(py, timeout, |run, time, goes_on| run.set_while(property, value, time, goes_on))
@@ -143,27 +120,18 @@ impl Harness {
 
     /// Sets the options of all connections, from the text of a topics file.
     fn set_options(&self, topics: &str) -> PyResult<()> {
-        let topics = Topics::parse(topics).map_err(error::raised)?;
-        // The empty name matches no topic, so this returns the defaults.
-        let options = topics.of("");
-        self.prepare(|harness| harness.options(options.link).dispatch(options.dispatch))
+        self.lock()?.set_options(topics).map_err(error::raised)
     }
 
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        self.prepare(|harness| harness)?;
         let mut state = self.lock()?;
-        // A component that could not start cannot be started later.
-        if let State::Prepared(harness) = std::mem::replace(&mut *state, State::Ended) {
-            let started = py.detach(|| harness.start()).map_err(error::raised)?;
-            *state = State::Running(Box::new(started));
-        }
-        Ok(())
+        let harness = &mut *state;
+        py.detach(|| harness.start()).map_err(error::raised)
     }
 
     fn input(&self, port: &str, samples: &Bound<'_, PyAny>) -> PyResult<Publisher> {
         let array = ArrayType::resolve(samples)?;
-        let publisher =
-            self.run(|run| run.input::<Dynamic>((port, &array.samples)).map_err(error::raised))?;
+        let publisher = self.run(|run| run.input::<Dynamic>((port, &array.samples)))?;
         Ok(Publisher::of_harness(publisher, port.into(), array))
     }
 
@@ -175,26 +143,20 @@ impl Harness {
         copy: bool,
     ) -> PyResult<Subscriber> {
         let array = ArrayType::resolve(samples)?;
-        let found = self.run(|run| {
-            run.output::<Dynamic>((port, &array.samples))
-                .and_then(|made| made.holding(hold))
-                .map_err(error::raised)
-        })?;
+        let found = self.run(|run| run.output::<Dynamic>((port, &array.samples))?.holding(hold))?;
         let shared = Shared { topic: port.into(), array, streams: Default::default() };
         Ok(Subscriber::of_component(found, shared, None, copy))
     }
 
     fn message_input(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<MessagePublisher> {
         let messages = message_type(messages)?;
-        let made = self.run(|run| run.input::<Dynamic>((port, &messages)).map_err(error::raised))?;
+        let made = self.run(|run| run.input::<Dynamic>((port, &messages)))?;
         MessagePublisher::of_harness(py, made, port)
     }
 
     fn message_output(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<MessageSubscriber> {
         let messages = message_type(messages)?;
-        let found = self.run(|run| {
-            run.output::<Dynamic>((port, &messages)).and_then(|made| made.holding(1)).map_err(error::raised)
-        })?;
+        let found = self.run(|run| run.output::<Dynamic>((port, &messages))?.holding(1))?;
         MessageSubscriber::of_component(py, found, port, None)
     }
 
@@ -206,16 +168,13 @@ impl Harness {
         timeout: Option<f64>,
     ) -> PyResult<(bool, String, Option<f64>)> {
         let result = self.ask(py, timeout, |run, time, goes_on| run.test_while(name, time, goes_on))?;
-        let value = match result.value {
-            Some(stripline::component::Value::Float(value)) => Some(value),
-            _ => None,
-        };
+        let value = measured(&result);
         Ok((result.passed, result.text, value))
     }
 
     /// Returns the read-only properties that the component has set.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let values = self.run(|run| Ok(run.values()))?;
+        let values = self.lock()?.values().map_err(error::raised)?;
         values_object(py, &values)
     }
 
@@ -223,8 +182,8 @@ impl Harness {
     fn stop(&self) -> PyResult<()> {
         self.owner.check(|| format!("the harness of `{}`", self.name))?;
         self.is_stopping.store(true, Ordering::SeqCst);
-        if let Ok(state) = self.state.try_lock()
-            && let State::Running(run) = &*state
+        if let Ok(mut state) = self.state.try_lock()
+            && let Ok(run) = state.run()
         {
             run.stop();
         }
@@ -236,34 +195,25 @@ impl Harness {
     fn finish<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let deadline = waits::deadline(timeout)?;
         let mut state = self.lock()?;
+        let harness = &mut *state;
         loop {
-            let State::Running(run) = &mut *state else {
-                return Err(error::closed("the harness of", &self.name));
-            };
             if self.is_stopping.load(Ordering::SeqCst) {
-                run.stop();
+                harness.run().map_err(error::raised)?.stop();
             }
             let pause = waits::time_left(deadline).min(SIGNALS_TIME);
-            let found = py.detach(|| run.wait_for_end(pause));
+            let found = py.detach(|| harness.wait_for_end(pause));
             let is_late = deadline.is_some_and(|deadline| deadline <= Instant::now());
-            match found {
-                Ok(None) if !is_late => py.check_signals()?,
-                Ok(None) => {
-                    *state = State::Ended;
+            match found.map_err(error::raised)? {
+                None if !is_late => py.check_signals()?,
+                None => {
+                    harness.end();
                     return Err(PyTimeoutError::new_err(format!(
                         "component `{}` has not ended within {} s: end its inputs, and take the packets of its outputs",
                         self.name,
                         timeout.unwrap_or(f64::INFINITY)
                     )));
                 }
-                Ok(Some(values)) => {
-                    *state = State::Ended;
-                    return values_object(py, &values);
-                }
-                Err(error) => {
-                    *state = State::Ended;
-                    return Err(error::raised(error));
-                }
+                Some(values) => return values_object(py, &values),
             }
         }
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pyo3::prelude::*;
-use stripline::node::{HeldPacket, Holding, ReadyDescriptor, Waitable, Waker};
+use stripline::node::{HeldPacket, Holding, Waitable, Waker};
 use stripline::payload::Dynamic;
 use stripline::terms::WaitStrategy;
 use stripline::{Error, Received};
 
-use crate::component_requests::Requests;
+use crate::component::Requests;
 use crate::error;
 use crate::waits::{self, Polls};
 
@@ -18,7 +18,6 @@ use crate::waits::{self, Polls};
 pub struct Input {
     pub holding: Holding<Dynamic>,
     waker: Option<Waker>,
-    descriptor: Option<ReadyDescriptor>,
     /// The requests to the component that owns the port.
     requests: Option<Arc<Requests>>,
     polls: Polls,
@@ -26,7 +25,7 @@ pub struct Input {
 
 impl Input {
     pub fn new(holding: Holding<Dynamic>, requests: Option<Arc<Requests>>) -> Self {
-        Self { holding, waker: None, descriptor: None, requests, polls: Polls::new() }
+        Self { holding, waker: None, requests, polls: Polls::new() }
     }
 
     /// Handles the requests to the component.
@@ -69,14 +68,9 @@ impl Input {
         found.map_err(error::raised)
     }
 
-    /// Returns the descriptor.
+    /// Returns the descriptor, which the port keeps.
     pub fn fileno(&mut self) -> PyResult<i32> {
-        let Self { holding, descriptor, .. } = self;
-        let descriptor = match descriptor {
-            Some(descriptor) => &*descriptor,
-            None => &*descriptor.insert(holding.ready_descriptor().map_err(error::raised)?),
-        };
-        Ok(descriptor.as_raw_fd())
+        Ok(self.holding.ready_descriptor().map_err(error::raised)?.as_raw_fd())
     }
 
     /// Makes the descriptor readable once there may be a packet. Returns false if there may be one

@@ -10,7 +10,6 @@ mod calls;
 mod component;
 mod component_handler;
 mod component_ports;
-mod component_requests;
 mod error;
 mod forks;
 mod form;

@@ -10,7 +10,7 @@ use stripline::payload::{Dynamic, TypeName};
 use stripline::{Error, Received};
 
 use crate::array::{ArrayType, Bytes};
-use crate::component_requests::Requests;
+use crate::component::Requests;
 use crate::error;
 use crate::node::NodeHandle;
 use crate::packet::{Packet, Shared};
@@ -22,13 +22,7 @@ use crate::waits;
 
 /// Reads a message type.
 pub fn message_type(text: &str) -> PyResult<TypeName> {
-    let found = TypeName::parse(text).map_err(|problem| error::argument(problem.to_string()))?;
-    if !found.is_message() {
-        return Err(error::argument(format!(
-            "`{text}` is no type of messages; use one as `message/cbor` or `message/tune{{hz:f64}}`"
-        )));
-    }
-    Ok(found)
+    stripline_bindings::message_type(text).map_err(error::raised)
 }
 
 /// Returns the array type for the bytes of messages.

@@ -70,17 +70,10 @@ impl Node {
     #[new]
     #[pyo3(signature = (domain=None, *, topics=None))]
     fn new(py: Python<'_>, domain: Option<String>, topics: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let variable = |name| std::env::var_os(name);
-        let topics = match (topics, variable("STRIPLINE_TOPICS")) {
-            (Some(topics), _) => read_topics(topics)?,
-            // With a domain of its own, the program also sets the topics.
-            (None, Some(path)) if domain.is_none() => Topics::load(path.as_ref()).map_err(error::raised)?,
-            (None, _) => Topics::default(),
-        };
-        let environment = variable("STRIPLINE_DOMAIN").map(|value| value.to_string_lossy().into_owned());
-        let domain = domain.or(environment).unwrap_or_else(|| "default".into());
-        let joined = waits::quietly(py, || RustNode::join(&domain, topics.clone()));
-        Ok(Self::made(joined.map_err(error::raised)?, topics))
+        let topics = topics.map(read_topics).transpose()?;
+        let joined = waits::quietly(py, || stripline_bindings::join(domain.as_deref(), topics));
+        let (node, topics) = joined.map_err(error::raised)?;
+        Ok(Self::made(node, topics))
     }
 
     /// Returns a node in a domain of its own: nothing outside the node is connected. For tests.

@@ -66,16 +66,16 @@ enum State {
     Released,
 }
 
-/// The numbers that a copied packet keeps beside the samples.
-struct Info {
-    sequence: u64,
-    sample_index: u64,
-    time_ns: i64,
-    intended_ns: Option<u64>,
-    gap: Option<Gap>,
-    stream: Arc<StreamInfo>,
-    connection: String,
-    length: usize,
+/// The numbers of a packet that outlive the packet.
+pub struct Info {
+    pub sequence: u64,
+    pub sample_index: u64,
+    pub time_ns: i64,
+    pub intended_ns: Option<u64>,
+    pub gap: Option<Gap>,
+    pub stream: Arc<StreamInfo>,
+    pub connection: String,
+    pub length: usize,
 }
 
 /// Reads one member of a packet, in place or copied.
@@ -92,18 +92,19 @@ macro_rules! read {
 /// Returns the numbers of a packet.
 macro_rules! info {
     ($packet:expr) => {
-        Box::new(Info {
+        $crate::packet::Info {
             sequence: $packet.sequence(),
             sample_index: $packet.sample_index(),
             time_ns: $packet.time_ns(),
             intended_ns: $packet.intended_ns(),
             gap: $packet.gap().cloned(),
-            stream: Arc::clone($packet.stream()),
+            stream: ::std::sync::Arc::clone($packet.stream()),
             connection: $packet.connection().into(),
             length: $packet.samples(),
-        })
+        }
     };
 }
+pub(crate) use info;
 
 impl Packet {
     pub fn held(shared: Arc<Shared>, owner: Owner, held: HeldPacket<Dynamic>) -> Self {
@@ -131,13 +132,7 @@ impl Packet {
         Self::copy(py, shared, owner, view, info!(view))
     }
 
-    fn copy(
-        py: Python<'_>,
-        shared: Arc<Shared>,
-        owner: Owner,
-        bytes: &[u8],
-        info: Box<Info>,
-    ) -> PyResult<Self> {
+    fn copy(py: Python<'_>, shared: Arc<Shared>, owner: Owner, bytes: &[u8], info: Info) -> PyResult<Self> {
         let samples = shared.array.empty(py, info.length)?;
         let place = array::place_of(&samples);
         // SAFETY: the array is new, and has room for the samples.
@@ -145,7 +140,7 @@ impl Packet {
         Ok(Self {
             shared,
             owner,
-            state: Mutex::new(State::Copied { info, samples: samples.into_any().unbind() }),
+            state: Mutex::new(State::Copied { info: Box::new(info), samples: samples.into_any().unbind() }),
         })
     }
 

@@ -1,7 +1,7 @@
 //! Publishers.
 
 use std::sync::{Arc, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyResourceWarning, PyTimeoutError};
@@ -11,6 +11,7 @@ use stripline::Error;
 use stripline::node::{self, HeldPacket, Waker};
 use stripline::payload::Dynamic;
 use stripline::terms::Scope;
+use stripline_bindings as bindings;
 
 use crate::array::{self, ArrayType, Bytes};
 use crate::error;
@@ -55,12 +56,8 @@ struct Port {
 /// The numbers of a packet that the sender sets.
 #[derive(Clone, Default)]
 pub struct Stamps {
-    time_ns: Option<i64>,
-    sample_index: Option<u64>,
-    intended_ns: Option<u64>,
+    own: bindings::Stamps,
     like: Option<Arc<HeldPacket<Dynamic>>>,
-    scope: Option<Scope>,
-    deadline: Option<Duration>,
 }
 
 impl Stamps {
@@ -74,36 +71,23 @@ impl Stamps {
             return Err(error::argument("`like` sets time and index; leave out either it or them".into()));
         }
         let like = like.map(Packet::held_packet).transpose()?;
-        Ok(Self { time_ns, sample_index, intended_ns, like, ..Self::default() })
+        let own = bindings::Stamps { time_ns, sample_index, intended_ns, ..Default::default() };
+        Ok(Self { own, like })
     }
 
     /// Returns the same stamps with a scope and a deadline, in seconds, for this packet.
     pub fn acknowledged(mut self, scope: Option<&str>, deadline: Option<f64>) -> PyResult<Self> {
-        self.scope = scope.map(str::parse).transpose().map_err(error::argument)?;
-        self.deadline = deadline.map(waits::duration).transpose()?;
+        self.own.scope = scope.map(str::parse).transpose().map_err(error::argument)?;
+        self.own.deadline = deadline.map(waits::duration).transpose()?;
         Ok(self)
     }
 
     fn is_acknowledged(&self) -> bool {
-        self.scope.is_some_and(|scope| scope > Scope::Transport)
+        self.own.scope.is_some_and(|scope| scope > Scope::Transport)
     }
 
-    fn send(&self, mut loan: node::Loan<'_, Dynamic>) -> Result<(), Error> {
-        if let Some(time_ns) = self.time_ns {
-            loan = loan.at_time_ns(time_ns);
-        }
-        if let Some(index) = self.sample_index {
-            loan = loan.at_sample(index);
-        }
-        if let Some(intended_ns) = self.intended_ns {
-            loan = loan.intended_ns(intended_ns);
-        }
-        if let Some(scope) = self.scope {
-            loan = loan.scope(scope);
-        }
-        if let Some(deadline) = self.deadline {
-            loan = loan.deadline(deadline);
-        }
+    fn send(&self, loan: node::Loan<'_, Dynamic>) -> Result<(), Error> {
+        let loan = self.own.apply(loan);
         match &self.like {
             None => loan.send(),
             Some(packet) => loan.send_like(&**packet),

@@ -9,7 +9,8 @@ use stripline::Error;
 use stripline::call::{
     Operation, Refusal, Responder as RustResponder, Server, ServerCounts, ServerOptions, Service,
 };
-use stripline::node::{Dispatch, ReadyDescriptor, Waker};
+use stripline::node::{Dispatch, Waker};
+use stripline_bindings::Answer;
 
 use crate::calls::{OperationParts, operation_parts};
 use crate::error;
@@ -70,7 +71,6 @@ struct State {
 
 struct Port {
     server: Server<'static>,
-    descriptor: Option<ReadyDescriptor>,
     /// New clients find the server while the node exists.
     _node: Arc<NodeHandle>,
 }
@@ -109,7 +109,7 @@ impl Handler {
             };
             let answers = Arc::clone(&self.answers);
             let owner = Owner::current();
-            let responder = Responder { owner, answers, responder: Mutex::new(Some(responder)) };
+            let responder = Responder { owner, answers, answer: Answer::new(responder) };
             // The handler answers all exceptions, except those that end the server.
             if let Err(raised) = waits::call(self.handler.bind(py), (request, responder)) {
                 self.ending.raise(raised);
@@ -214,11 +214,11 @@ impl ServerCore {
         let opened = waits::quietly(py, || {
             let mut server = node.node().service_server(made, options)?;
             let waker = server.waker()?;
-            Ok((server, waker))
+            Ok::<_, Error>((server, waker))
         });
         let (server, waker) = opened.map_err(error::raised)?;
         let (address, operations) = (server.address(), operation_parts(server.operations()));
-        let port = Box::new(Port { server, descriptor: None, _node: node });
+        let port = Box::new(Port { server, _node: node });
         let counter = Box::new(port.server.counter());
         let state = Mutex::new(State { server: Some(port), waker, is_serving: false, is_closing: false });
         Ok(Self { owner: Owner::current(), service, address, operations, counter, ending, state })
@@ -289,14 +289,7 @@ impl ServerCore {
     }
 
     fn fileno(&self) -> PyResult<i32> {
-        self.with(|port, _| {
-            let Port { server, descriptor, .. } = port;
-            let descriptor = match descriptor {
-                Some(descriptor) => &*descriptor,
-                None => &*descriptor.insert(server.ready_descriptor().map_err(error::raised)?),
-            };
-            Ok(descriptor.as_raw_fd())
-        })
+        self.with(|port, _| Ok(port.server.ready_descriptor().map_err(error::raised)?.as_raw_fd()))
     }
 
     fn arm(&self) -> PyResult<bool> {
@@ -403,13 +396,13 @@ impl Drop for ServerCore {
 pub struct Responder {
     owner: Owner,
     answers: Arc<Answers>,
-    responder: Mutex<Option<RustResponder>>,
+    answer: Answer,
 }
 
 impl Responder {
     fn take(&self) -> PyResult<Option<RustResponder>> {
         self.owner.check(|| format!("a call of {}", self.answers.what))?;
-        Ok(self.responder.lock().unwrap_or_else(PoisonError::into_inner).take())
+        Ok(self.answer.take())
     }
 }
 
@@ -418,15 +411,13 @@ impl Responder {
     /// Returns the name of the client's connection.
     #[getter]
     fn client(&self) -> String {
-        let responder = self.responder.lock().unwrap_or_else(PoisonError::into_inner);
-        responder.as_ref().map_or_else(String::new, |responder| responder.client().into())
+        self.answer.client()
     }
 
     /// Returns the number of seconds that the client waits, from the start of the call.
     #[getter]
     fn deadline(&self) -> f64 {
-        let responder = self.responder.lock().unwrap_or_else(PoisonError::into_inner);
-        responder.as_ref().map_or(0.0, |responder| responder.deadline().as_secs_f64())
+        self.answer.deadline().as_secs_f64()
     }
 
     /// Sends the reply. A value that cannot be sent raises an exception, and does not answer the

@@ -10,7 +10,7 @@ use stripline::node::{HeldPacket, Holding};
 use stripline::payload::Dynamic;
 use stripline::{Error, Received};
 
-use crate::component_requests::Requests;
+use crate::component::Requests;
 use crate::error;
 use crate::input::Input;
 use crate::node::NodeHandle;

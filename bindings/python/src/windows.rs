@@ -10,15 +10,15 @@ use pyo3::sync::PyOnceLock;
 use stripline::node::{HeldPacket, Holding};
 use stripline::payload::Dynamic;
 use stripline::terms::LinkOptions;
-use stripline::{Gap, Received, StreamInfo};
+use stripline::{Gap, Received};
 
 use crate::array::{self, ArrayType};
-use crate::component_requests::Requests;
+use crate::component::Requests;
 use crate::error;
 use crate::input::Input;
 use crate::node::NodeHandle;
 use crate::one_user::OneUser;
-use crate::packet::{self, Shared};
+use crate::packet::{self, Info, Shared};
 use crate::stream;
 use crate::waits;
 
@@ -70,25 +70,10 @@ enum Samples {
     Copied { bytes: Vec<u8>, first: usize },
 }
 
-/// The numbers of a packet.
-struct Info {
-    sequence: u64,
-    sample_index: u64,
-    time_ns: i64,
-    stream: Arc<StreamInfo>,
-    connection: String,
-}
-
 impl Part {
     fn new(held: HeldPacket<Dynamic>) -> Self {
-        let info = Arc::new(Info {
-            sequence: held.sequence(),
-            sample_index: held.sample_index(),
-            time_ns: held.time_ns(),
-            stream: Arc::clone(held.stream()),
-            connection: held.connection().into(),
-        });
-        let (length, gap) = (held.samples(), held.gap().copied());
+        let info = packet::info!(held);
+        let (length, gap, info) = (info.length, info.gap, Arc::new(info));
         Self { samples: Samples::Held(Arc::new(held)), used: 0, length, info, gap }
     }
 

@@ -297,8 +297,7 @@ def _open(instance: Component, link: _stripline.Ports) -> _State:
     state: _State = instance.__dict__[_STATE]
     for it in _properties(type(instance)).values():
         if it.access == "read-only":
-            kind = it.kind if isinstance(it.kind, str) else next(iter(it.kind))
-            state.readouts[it.name] = link._readout(it.name, kind)
+            state.readouts[it.name] = link._readout(it.name)
             # `__init__` may have set the value.
             setattr(instance, it._attribute, state.values[it.name])
     state.link = link
