@@ -76,6 +76,13 @@ impl Ports {
         unsafe { &mut *self.ports.get() }
     }
 
+    /// Returns the type of a port that the waveform or the component gives it.
+    fn type_of(&self, port: &str) -> Result<PortType, Failure> {
+        // SAFETY: the program calls on the thread of the ports, as the header requires.
+        let of = PortType::of_port(&self.instance.class.spec, unsafe { self.link() }, port);
+        of.map_err(|failure| failure.within("`type` is NULL"))
+    }
+
     fn serve_requests(&self) {
         self.requests.iter().for_each(|requests| requests.serve());
     }
@@ -91,11 +98,8 @@ impl Handle<Ports> {
         of: Option<Result<PortType, Failure>>,
     ) -> Result<Status, Failure> {
         let found = self.get("ports")?;
+        let of = |port: &str| of.unwrap_or_else(|| found.type_of(port));
         // SAFETY: the program calls on the thread of the ports, as the header requires.
-        let link = unsafe { found.link() };
-        let spec = &found.instance.class.spec;
-        let of = |port: &str| of.unwrap_or_else(|| PortType::of_port(spec, link, port));
-        // SAFETY: as above; the other reference is used only before this one.
         let make = |port: PortName<'_, Dynamic>| Ok(unsafe { found.link() }.input(port)?);
         subscriber.open((port, "port"), of, options, Some(&found.given), make)
     }
@@ -108,11 +112,8 @@ impl Handle<Ports> {
         of: Option<Result<PortType, Failure>>,
     ) -> Result<Status, Failure> {
         let found = self.get("ports")?;
+        let of = |port: &str| of.unwrap_or_else(|| found.type_of(port));
         // SAFETY: the program calls on the thread of the ports, as the header requires.
-        let link = unsafe { found.link() };
-        let spec = &found.instance.class.spec;
-        let of = |port: &str| of.unwrap_or_else(|| PortType::of_port(spec, link, port));
-        // SAFETY: as above; the other reference is used only before this one.
         let make = |port: PortName<'_, Dynamic>| Ok(unsafe { found.link() }.output(port)?);
         publisher.open((port, "port"), of, Some(&found.given), make)
     }
