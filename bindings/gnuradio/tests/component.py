@@ -207,7 +207,7 @@ class Components(unittest.TestCase):
     def process_of_gain(self):
         """The process and the restarts of the gain."""
         listed = subprocess.run(
-            [COMMAND, "ls", self.name, "--json"], stdout=subprocess.PIPE, timeout=PATIENCE_S, check=True)
+            [COMMAND, "waveforms", self.name, "--json"], stdout=subprocess.PIPE, timeout=PATIENCE_S, check=True)
         (found,) = json.loads(listed.stdout)["waveforms"]
         (gain,) = [it for it in found["components"] if it["name"] == "gain"]
         return gain

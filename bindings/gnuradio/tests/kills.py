@@ -178,7 +178,8 @@ class Kills(unittest.TestCase):
         return [(*map(int, line[:3]), line[3]) for line in lines]
 
     def process_of(self, component):
-        done = subprocess.run([COMMAND, "ls", self.name, "--json"], capture_output=True, text=True, timeout=PATIENCE_S)
+        command = [COMMAND, "waveforms", self.name, "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         if done.returncode != 0:
             return None
         # None if the launcher does not answer in time.

@@ -80,7 +80,7 @@ class Languages(unittest.TestCase):
         self.addCleanup(self.launcher.kill)
         for component in OWN:
             self.wait_until(component, lambda: self.value_there(f"{component}.{OWN[component]}") >= 0 or self.launcher.poll() is not None)
-        listed = self.stripline("ls")
+        listed = self.stripline("waveforms")
         for component in ("source", *OWN):
             self.assertIn(component, listed)
         self.wait_until("the first detection", lambda: self.value_there("detector.detections") > 0)

@@ -91,7 +91,7 @@ class Waveform:
 
     def pid(self) -> int | None:
         """Returns the process number of the gain; None while it does not run."""
-        command = [COMMAND, "ls", self.name, "--json"]
+        command = [COMMAND, "waveforms", self.name, "--json"]
         found: list[dict[str, Any]] = []
         # The waveform is not listed if its launcher does not answer in time.
         while not found:
@@ -178,7 +178,7 @@ def test_the_samples(waveform: Callable[..., Waveform], tmp_path: Path, transpor
 def test_it_is_read_changed_tested_and_killed_while_it_runs(waveform: Callable[..., Waveform]) -> None:
     it = waveform(keys='restart = "on-failure"')
     it.start()
-    assert "gain" in stripline("ls", it.name)
+    assert "gain" in stripline("waveforms", it.name)
     assert stripline("set", it.name, "gain.factor=3") == "gain.factor = 3 (was 1)\n"
     assert stripline("get", it.name, "gain.factor") == "3\n"
     assert "`factor` is -1; it must be from 0 to 1000000" in stripline("set", it.name, "gain.factor=-1", code=2)
@@ -416,7 +416,7 @@ scope = "{scope}"
     text = it.path.read_text().replace('from = "gain.out"', 'from = "second.out"')
     it.path.write_text(text + more)
     json_file = it.path.with_suffix(".json")
-    stripline("run", str(it.path), "--quiet", "--placement", placement, "--json", str(json_file))
+    stripline("run", str(it.path), "--quiet", "--placement", placement, "--output", str(json_file))
     connections = json.loads(json_file.read_text())["connections"]
     assert len({connection["packets"] for connection in connections}) == 1
     transports = {connection["to"]: connection["transport"] for connection in connections}

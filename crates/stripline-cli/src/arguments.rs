@@ -76,8 +76,7 @@ pub(crate) enum Command {
     Transports(TransportsArguments),
     /// List this user's live ports with their readers, how far these are behind, and the chains of
     /// waiting ports
-    #[command(name = "links", visible_alias = "ps")]
-    Links(PsArguments),
+    Links(LinksArguments),
     /// Show a running waveform live in the terminal, and change its properties
     Top(TopArguments),
     /// List the servers of calls in a domain, with their operations
@@ -85,8 +84,7 @@ pub(crate) enum Command {
     /// Call an operation of a service, with JSON
     Call(CallArguments),
     /// List the running waveforms of this user, or show one with its components
-    #[command(name = "waveforms", visible_alias = "ls")]
-    Waveforms(LsArguments),
+    Waveforms(WaveformsArguments),
     /// Show the current properties of a running waveform
     Get(GetArguments),
     /// Change properties of a running waveform
@@ -190,8 +188,7 @@ pub(crate) struct OverrideArguments {
     everything at once (exit code 1), whereas further SIGTERM and SIGHUP change nothing.")]
 pub(crate) struct RunArguments {
     /// The waveform file (TOML), or a waveform that is built in: adsb, fm, radio, spectrum
-    #[arg(required_unless_present = "json")]
-    pub file: Option<PathBuf>,
+    pub file: PathBuf,
 
     #[command(flatten)]
     pub overrides: OverrideArguments,
@@ -284,7 +281,7 @@ pub(crate) struct BenchArguments {
 #[derive(Args, Debug)]
 pub(crate) struct ExperimentArguments {
     /// The experiment file (TOML)
-    #[arg(required_unless_present = "json")]
+    #[arg(required = true)]
     pub file: Option<PathBuf>,
 
     /// Use fewer packets and runs: as many as the file sets for quick runs, or a tenth, once
@@ -397,7 +394,7 @@ pub(crate) struct LadderArguments {
     named in a warning, and the others are listed. A rule of a topics file that no running process with the file has \
     used so far is named in a warning, too; with --json, `unused_rules` has {file, topic, nearest} of each.\n\n\
     Exit codes: 0 listed (also an empty list), 1 the kernel's list of sockets cannot be read.")]
-pub(crate) struct PsArguments {
+pub(crate) struct LinksArguments {
     /// Show only ports and connections with this in their names, or of this waveform, process,
     /// launcher or command
     pub name: Option<String>,
@@ -507,10 +504,9 @@ pub(crate) struct TopArguments {
 /// The destination of a result as JSON.
 #[derive(Args, Debug)]
 pub(crate) struct JsonArguments {
-    /// Print the result as JSON instead of the tables. `--json FILE` is an older form of
-    /// `--json --output FILE`
-    #[arg(long, value_name = "FILE", num_args = 0..=1)]
-    pub json: Option<Option<PathBuf>>,
+    /// Print the result as JSON instead of the tables
+    #[arg(long)]
+    pub json: bool,
 
     /// Write the JSON to this file, and print the tables as usual, with or without `--json` (`-`:
     /// standard output, instead of the tables). A file that exists is replaced
@@ -519,29 +515,9 @@ pub(crate) struct JsonArguments {
 }
 
 impl JsonArguments {
-    /// Returns the destination of the JSON for a command that takes no file. A value of `--json` is
-    /// the file of the older form.
-    pub(crate) fn resolve_alone(&self) -> Result<Option<PathBuf>, String> {
-        self.resolve(Some(Path::new(""))).map(|(_, json)| json)
-    }
-
-    /// Returns the command's file and, if JSON is wanted, the destination of the JSON; `-` is
-    /// standard output. In `run --json x.toml`, the parser takes the command's file as the value of
-    /// `--json`.
-    pub(crate) fn resolve(&self, file: Option<&Path>) -> Result<(Option<PathBuf>, Option<PathBuf>), String> {
-        let output = || Some(self.output.clone().unwrap_or_else(|| "-".into()));
-        match (&self.json, file) {
-            (None, file) => Ok((file.map(Into::into), self.output.clone())),
-            (Some(None), file) => Ok((file.map(Into::into), output())),
-            (Some(Some(value)), None) => Ok((Some(value.clone()), output())),
-            (Some(Some(value)), Some(file)) if self.output.is_none() => {
-                Ok((Some(file.into()), Some(value.clone())))
-            }
-            (Some(Some(value)), Some(_)) => Err(format!(
-                "`--json {}` and `--output` are two files for one result; leave the first one out",
-                value.display()
-            )),
-        }
+    /// Returns the destination of the JSON, if JSON is wanted; `-` is standard output.
+    pub(crate) fn destination(&self) -> Option<&Path> {
+        self.output.as_deref().or_else(|| self.json.then_some(Path::new("-")))
     }
 }
 
@@ -552,7 +528,7 @@ impl JsonArguments {
     stripline waveforms --pid 4711      the one of this launcher, if several have the same name\n  \
     stripline waveforms --json          the same for a script\n\n\
     Exit codes: 0 listed (also an empty list), 1 a launcher does not reply, 2 no waveform of that name.")]
-pub(crate) struct LsArguments {
+pub(crate) struct WaveformsArguments {
     /// Show only the waveform of this name, with its components
     pub waveform: Option<String>,
 

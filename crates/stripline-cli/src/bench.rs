@@ -39,14 +39,7 @@ pub(crate) fn ladder(arguments: &LadderArguments) -> Exit {
         complain!("error: {error}");
         return Exit::Usage;
     }
-    let json = match arguments.json.resolve_alone() {
-        Ok(json) => json,
-        Err(problem) => {
-            complain!("error: {problem}");
-            return Exit::Usage;
-        }
-    };
-    let results = Results { json: json.as_deref(), drawing: arguments.svg.as_deref() };
+    let results = Results { json: arguments.json.destination(), drawing: arguments.svg.as_deref() };
     let run = |screen: &mut BenchScreen| ladder::run(&settings, &mut |progress| screen.show(progress));
     let (report, exit) = match results.of(run, tables, ladder::plot) {
         Ok(both) => both,

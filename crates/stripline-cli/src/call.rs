@@ -11,9 +11,9 @@ use stripline::call::{CallError, ClientOptions, Refusal};
 use stripline::terms::WaitStrategy;
 use stripline_waveform::internal::suggestion;
 
-use crate::Exit;
 use crate::arguments::CallArguments;
 use crate::control::print_json;
+use crate::failure::{Failure, Outcome};
 use crate::format::printable;
 use crate::services::{discovered, domain, join};
 
@@ -24,39 +24,25 @@ const TEXT_MAX: usize = 2000;
 /// The largest request that is read from standard input, in bytes.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 
-pub(crate) fn call(arguments: &CallArguments) -> Exit {
-    let request = match request(&arguments.request) {
-        Ok(request) => request,
-        Err(problem) => return wrong(&problem),
-    };
+pub(crate) fn call(arguments: &CallArguments) -> Outcome {
+    let request = request(&arguments.request).map_err(Failure::usage)?;
     let timeout = Duration::from_secs_f64(arguments.timeout);
     if timeout > ClientOptions::DEADLINE_MAX {
-        return wrong("--timeout is an hour at most");
+        return Err(Failure::usage("--timeout is an hour at most"));
     }
-    let joined = domain(arguments.domain.as_deref()).and_then(|domain| Ok((join(&domain)?, domain)));
-    let (node, domain) = match joined {
-        Ok(joined) => joined,
-        Err(exit) => return exit,
-    };
+    let domain = domain(arguments.domain.as_deref())?;
+    let node = join(&domain)?;
     let service = arguments.service.as_str();
-    let known: Vec<String> = match discovered(&node) {
-        Ok(offers) => offers.into_iter().map(|offer| offer.service).collect(),
-        Err(error) => return failed(&error.to_string()),
-    };
+    let known: Vec<String> = discovered(&node)?.into_iter().map(|offer| offer.service).collect();
     if !known.iter().any(|name| name == service) {
-        return wrong(&no_such_service(service, &domain, &known));
+        return Err(Failure::usage(no_such_service(service, &domain, &known)));
     }
     let options = ClientOptions { deadline: timeout, wait: WaitStrategy::Block, ..ClientOptions::default() };
     let client = node.service_client(service, options);
     let operation = client.and_then(|client| client.operation::<Value, Reply, Reply>(&arguments.operation));
-    let operation = match operation {
-        Ok(operation) => operation,
-        Err(error) => return wrong(&error.to_string()),
-    };
-    match operation.call(&request) {
-        Ok(reply) => print_json(&reply),
-        Err(error) => report(&error, service, &arguments.operation, &request),
-    }
+    let called = operation.map_err(Failure::usage)?.call(&request);
+    let reply = called.map_err(|error| failure(&error, service, &arguments.operation, &request))?;
+    Ok(print_json(&reply))
 }
 
 /// Reads the request: the argument, or standard input.
@@ -90,10 +76,10 @@ fn no_such_service(service: &str, domain: &str, known: &[String]) -> String {
     format!("there is no server of `{service}` in domain `{domain}`; {remedy}")
 }
 
-/// Prints the reason that there is no reply, in the words of the server.
-fn report(error: &CallError<Reply>, service: &str, operation: &str, request: &Value) -> Exit {
+/// Returns the reason that there is no reply, in the words of the server.
+fn failure(error: &CallError<Reply>, service: &str, operation: &str, request: &Value) -> Failure {
     match error {
-        CallError::User(error) => failed(&format!("`{service}.{operation}`: {error}")),
+        CallError::User(error) => Failure::new(format!("`{service}.{operation}`: {error}")),
         CallError::Refused { refusal: Refusal::WrongType, .. } => {
             let remedy = if has_whole_number(request) {
                 "; a number with a fraction is written with a point, as 2.0"
@@ -102,10 +88,10 @@ fn report(error: &CallError<Reply>, service: &str, operation: &str, request: &Va
             } else {
                 "; `stripline services` shows what the operation takes"
             };
-            wrong(&format!("{error}{remedy}"))
+            Failure::usage(format!("{error}{remedy}"))
         }
-        CallError::Refused { refusal: Refusal::UnknownOperation, .. } => wrong(&error.to_string()),
-        error => failed(&error.to_string()),
+        CallError::Refused { refusal: Refusal::UnknownOperation, .. } => Failure::usage(error),
+        error => Failure::new(error),
     }
 }
 
@@ -116,16 +102,6 @@ fn has_whole_number(value: &Value) -> bool {
         Value::Object(values) => values.values().any(has_whole_number),
         _ => false,
     }
-}
-
-fn failed(problem: &str) -> Exit {
-    problem.lines().for_each(|line| complain!("error: {}", printable(line, TEXT_MAX)));
-    Exit::Failure
-}
-
-fn wrong(problem: &str) -> Exit {
-    failed(problem);
-    Exit::Usage
 }
 
 /// A reply of any shape, as JSON. Values that JSON does not have are converted: bytes become an

@@ -12,12 +12,13 @@ use stripline::component::{Access, Value};
 use stripline::internal::process;
 use stripline_waveform::RunReport;
 use stripline_waveform::control::{
-    self, ChangeState, ComponentChange, ControlClient, ControlError, NewValue, PropertyReading,
+    self, ChangeState, ComponentChange, ControlClient, ControlError, NewValue, PropertyReading, Running,
     RunningComponent, RunningWaveform, Setting, Stopped, TestRun,
 };
 
 use crate::Exit;
-use crate::arguments::{GetArguments, LsArguments, SetArguments, StopArguments, TestArguments, Which};
+use crate::arguments::{GetArguments, SetArguments, StopArguments, TestArguments, WaveformsArguments, Which};
+use crate::failure::{Failure, Outcome};
 use crate::format::{cell_max, counted, grouped, packets, printable, time};
 use crate::run::{summary, worse};
 use crate::show::print;
@@ -28,37 +29,27 @@ const TEXT_MAX: usize = 300;
 /// The longest name or value in a line of standard error.
 const WORD_MAX: usize = 60;
 
-pub(crate) fn ls(arguments: &LsArguments) -> Exit {
-    let mut found = match control::running() {
-        Ok(found) => found,
-        Err(error) => return report_error(&error.into()),
-    };
-    for (_, problem) in &found.problems {
-        complain!("warning: {}", printable(problem, TEXT_MAX));
-    }
+pub(crate) fn waveforms(arguments: &WaveformsArguments) -> Outcome {
+    let mut found = listed()?;
     if let Some(pid) = arguments.pid {
         found.waveforms.retain(|waveform| waveform.pid == pid);
         if found.waveforms.is_empty() && arguments.waveform.is_none() {
-            complain!("error: {}", no_such_process(pid));
-            return Exit::Usage;
+            return Err(Failure::usage(no_such_process(pid)));
         }
     }
     if let Some(name) = &arguments.waveform {
         found.waveforms.retain(|waveform| waveform.name == *name);
         if found.waveforms.is_empty() {
-            return match ControlClient::find(name, arguments.pid) {
-                Err(error) => report_error(&error),
-                Ok(_) => Exit::Failure,
-            };
+            return ControlClient::find(name, arguments.pid).map(|_| Exit::Failure).map_err(Failure::from);
         }
     }
     if arguments.json {
-        return print_json(&found);
+        return Ok(print_json(&found));
     }
     if found.waveforms.is_empty() {
-        return print("No waveform of this user is running.\n");
+        return Ok(print("No waveform of this user is running.\n"));
     }
-    let mut text = waveforms(&found.waveforms);
+    let mut text = waveform_table(&found.waveforms);
     if arguments.waveform.is_some() || arguments.pid.is_some() {
         let several = found.waveforms.len() > 1;
         for waveform in &found.waveforms {
@@ -66,7 +57,7 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
             if several {
                 text += &format!("\n{} in process {}", printable(&waveform.name, cell_max()), waveform.pid);
             }
-            text += &components(waveform);
+            text += &component_table(waveform);
         }
     }
     let exit = print(&text);
@@ -78,27 +69,27 @@ pub(crate) fn ls(arguments: &LsArguments) -> Exit {
             complain!("warning: {name}: process {pid} is suspended; `kill -CONT {pid}` lets it go on");
         }
     }
-    exit
+    Ok(exit)
 }
 
-pub(crate) fn get(arguments: &GetArguments) -> Exit {
-    let (client, first) = match find(&arguments.which) {
-        Ok(found) => found,
-        Err(exit) => return exit,
-    };
-    let what = match taken(first, arguments.what.as_deref().into_iter().collect(), 1) {
-        Ok(what) => what.first().copied(),
-        Err(exit) => return exit,
-    };
+/// Returns the running waveforms, and prints a warning for each launcher that does not answer.
+pub(crate) fn listed() -> Result<Running, Failure> {
+    let found = control::running()?;
+    for (_, problem) in &found.problems {
+        complain!("warning: {}", printable(problem, TEXT_MAX));
+    }
+    Ok(found)
+}
+
+pub(crate) fn get(arguments: &GetArguments) -> Outcome {
+    let (client, first) = find(&arguments.which)?;
+    let what = taken(first, arguments.what.as_deref().into_iter().collect(), 1)?.first().copied();
     let (component, property) = match what.map(|what| (what, what.split_once('.'))) {
         None => (None, None),
         Some((component, None)) => (Some(component), None),
         Some((_, Some((component, property)))) => (Some(component), Some(property)),
     };
-    let readings = match client.get(component, property) {
-        Ok(readings) => readings,
-        Err(error) => return report_error(&error),
-    };
+    let readings = client.get(component, property)?;
     let exit = if arguments.json {
         print_json(&readings)
     } else if let (Some(_), [reading]) = (property, &readings[..]) {
@@ -127,33 +118,26 @@ pub(crate) fn get(arguments: &GetArguments) -> Exit {
             }
         }
     }
-    worse(exit, if unknown.is_empty() { Exit::Clean } else { Exit::Failure })
+    Ok(worse(exit, if unknown.is_empty() { Exit::Clean } else { Exit::Failure }))
 }
 
-pub(crate) fn set(arguments: &SetArguments) -> Exit {
-    let (client, first) = match find(&arguments.which) {
-        Ok(found) => found,
-        Err(exit) => return exit,
-    };
+pub(crate) fn set(arguments: &SetArguments) -> Outcome {
+    let (client, first) = find(&arguments.which)?;
     let mut settings = arguments.settings.clone();
     match first.map(|first| (first, first.parse::<Setting>())) {
         None => {}
         Some((_, Ok(setting))) => settings.insert(0, setting),
         Some((first, Err(problem))) => {
-            let first = printable(first, WORD_MAX);
-            complain!("error: `{first}` is neither the waveform {} nor a setting: {problem}", client.name());
-            return Exit::Usage;
+            let (first, name) = (printable(first, WORD_MAX), client.name());
+            return Err(Failure::usage(format!(
+                "`{first}` is neither the waveform {name} nor a setting: {problem}"
+            )));
         }
     }
     if settings.is_empty() {
-        complain!("error: name the properties to set, as in filter.high=6e3");
-        return Exit::Usage;
+        return Err(Failure::usage("name the properties to set, as in filter.high=6e3"));
     }
-    let changes = match set_or_interrupted(client, arguments, &settings) {
-        Some(Ok(changes)) => changes,
-        Some(Err(error)) => return report_error(&error),
-        None => return Exit::Failure,
-    };
+    let changes = set_or_interrupted(client, arguments, &settings).ok_or(Exit::Failure)??;
     let mut exit = Exit::Clean;
     if arguments.json {
         exit = print_json(&changes);
@@ -169,7 +153,7 @@ pub(crate) fn set(arguments: &SetArguments) -> Exit {
             exit = Exit::Failure;
         }
     }
-    exit
+    Ok(exit)
 }
 
 /// Sets the properties and returns the outcome. `None`: Ctrl-C came first, and the message is
@@ -222,26 +206,17 @@ fn complain_of_interrupted(client: &ControlClient, pid: &str, setting: &Setting)
     }
 }
 
-pub(crate) fn test(arguments: &TestArguments) -> Exit {
+pub(crate) fn test(arguments: &TestArguments) -> Outcome {
     let timeout = Duration::from_secs_f64(arguments.timeout);
-    let (client, first) = match find(&arguments.which) {
-        Ok(found) => found,
-        Err(exit) => return exit,
-    };
+    let (client, first) = find(&arguments.which)?;
     let named = arguments.component.iter().chain(&arguments.tests).map(String::as_str).collect();
-    let named = match taken(first, named, usize::MAX) {
-        Ok(named) => named,
-        Err(exit) => return exit,
-    };
+    let named = taken(first, named, usize::MAX)?;
     let Some((component, tests)) = named.split_first() else {
-        complain!("error: name a component; `stripline waveforms {}` lists them", client.name());
-        return Exit::Usage;
+        let name = client.name();
+        return Err(Failure::usage(format!("name a component; `stripline waveforms {name}` lists them")));
     };
     let tests: Vec<String> = tests.iter().map(ToString::to_string).collect();
-    let runs = match client.test(component, &tests, timeout) {
-        Ok(runs) => runs,
-        Err(error) => return report_error(&error),
-    };
+    let runs = client.test(component, &tests, timeout)?;
     let exit = if arguments.json { print_json(&runs) } else { print(&results(&runs)) };
     for run in &runs {
         if let Some(problem) = &run.problem {
@@ -249,21 +224,14 @@ pub(crate) fn test(arguments: &TestArguments) -> Exit {
         }
     }
     let passed = |run: &TestRun| run.result.as_ref().is_some_and(|result| result.passed);
-    worse(exit, if runs.iter().all(passed) { Exit::Clean } else { Exit::Failure })
+    Ok(worse(exit, if runs.iter().all(passed) { Exit::Clean } else { Exit::Failure }))
 }
 
-pub(crate) fn stop(arguments: &StopArguments) -> Exit {
-    let (client, first) = match find(&arguments.which) {
-        Ok(found) => found,
-        Err(exit) => return exit,
-    };
-    let component = match taken(first, arguments.component.as_deref().into_iter().collect(), 1) {
-        Ok(named) => named.first().copied(),
-        Err(exit) => return exit,
-    };
+pub(crate) fn stop(arguments: &StopArguments) -> Outcome {
+    let (client, first) = find(&arguments.which)?;
+    let component = taken(first, arguments.component.as_deref().into_iter().collect(), 1)?.first().copied();
     if component.is_some() && arguments.now {
-        complain!("error: --now is for a whole waveform; a component is stopped in order");
-        return Exit::Usage;
+        return Err(Failure::usage("--now is for a whole waveform; a component is stopped in order"));
     }
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(8));
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
@@ -279,10 +247,7 @@ pub(crate) fn stop(arguments: &StopArguments) -> Exit {
         bar.tick();
     });
     bar.finish_and_clear();
-    let stopped = match stopped {
-        Ok(stopped) => stopped,
-        Err(error) => return report_error(&error),
-    };
+    let stopped = stopped?;
     let exit = match &stopped {
         _ if arguments.json => print_json(&stopped),
         Stopped::Waveform(report) if report.duration_s > 0.0 => print(&summary(report)),
@@ -299,16 +264,14 @@ pub(crate) fn stop(arguments: &StopArguments) -> Exit {
         // The user asked for this end, so it is not a failure.
         Some(failure) if arguments.now && failure == RunReport::ENDED_NOW => {
             complain!("{failure}");
-            exit
+            Ok(exit)
         }
         Some(failure) => {
-            complain!(
-                "error: {}",
-                failure.lines().map(|l| printable(l, TEXT_MAX)).collect::<Vec<_>>().join("\n")
-            );
-            Exit::Failure
+            let lines: Vec<String> = failure.lines().map(|line| printable(line, TEXT_MAX)).collect();
+            complain!("error: {}", lines.join("\n"));
+            Ok(Exit::Failure)
         }
-        None => exit,
+        None => Ok(exit),
     }
 }
 
@@ -322,12 +285,12 @@ pub(crate) fn new_value(name: &str, new: &NewValue) -> String {
 
 /// Finds the waveform. With `--pid`, the waveform's name may be left out. Then the first argument
 /// belongs to the command, and is returned.
-pub(crate) fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Exit> {
+pub(crate) fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Failure> {
     let first = which.waveform.as_deref();
     let (name, rest) = match (which.pid, first) {
         (None, first) => (first.unwrap_or_default().to_string(), None),
         (Some(pid), first) => {
-            let running = control::running().map_err(|error| report_error(&error.into()))?;
+            let running = control::running()?;
             let mut names = running.waveforms.into_iter().filter(|waveform| waveform.pid == pid);
             match (names.next(), first) {
                 (Some(found), Some(first)) if found.name != first => (found.name, Some(first)),
@@ -336,17 +299,15 @@ pub(crate) fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Exit>
                 (None, Some(first)) => (first.to_string(), None),
                 (None, None) => {
                     let silent = running.problems.iter().find(|(its, _)| *its == pid);
-                    let problem = silent.map_or_else(|| no_such_process(pid), |(_, why)| why.clone());
-                    complain!("error: {}", printable(&problem, TEXT_MAX));
-                    return Err(if silent.is_some() { Exit::Failure } else { Exit::Usage });
+                    return Err(match silent {
+                        Some((_, why)) => Failure::new(why),
+                        None => Failure::usage(no_such_process(pid)),
+                    });
                 }
             }
         }
     };
-    match ControlClient::find(&name, which.pid) {
-        Ok(client) => Ok((client, rest)),
-        Err(error) => Err(report_error(&error)),
-    }
+    Ok((ControlClient::find(&name, which.pid)?, rest))
 }
 
 /// Returns the arguments of the command, with the first argument if it was not a waveform's name.
@@ -354,30 +315,19 @@ pub(crate) fn taken<'a>(
     first: Option<&'a str>,
     others: Vec<&'a str>,
     max: usize,
-) -> Result<Vec<&'a str>, Exit> {
+) -> Result<Vec<&'a str>, Failure> {
     let all: Vec<&str> = first.into_iter().chain(others).collect();
     match (all.get(max), first) {
-        (Some(_), Some(first)) => {
-            let first = printable(first, WORD_MAX);
-            complain!(
-                "error: the waveform of that process is not `{first}`; leave the name out, or correct it"
-            );
-            Err(Exit::Usage)
-        }
+        (Some(_), Some(first)) => Err(Failure::usage(format!(
+            "the waveform of that process is not `{}`; leave the name out, or correct it",
+            printable(first, WORD_MAX)
+        ))),
         _ => Ok(all),
     }
 }
 
 fn no_such_process(pid: u32) -> String {
     format!("no waveform of this user runs in process {pid}; `stripline waveforms` lists them")
-}
-
-pub(crate) fn report_error(error: &ControlError) -> Exit {
-    for line in error.to_string().lines() {
-        complain!("error: {}", printable(line, 1000));
-    }
-    let is_name = matches!(error, ControlError::NoSuchWaveform { .. } | ControlError::Several { .. });
-    if is_name || error.is_wrong() { Exit::Usage } else { Exit::Failure }
 }
 
 pub(crate) fn print_json(value: &impl Serialize) -> Exit {
@@ -423,7 +373,7 @@ fn progress(what: &str, waveform: &RunningWaveform) -> String {
     )
 }
 
-fn waveforms(list: &[RunningWaveform]) -> String {
+fn waveform_table(list: &[RunningWaveform]) -> String {
     let mut table = Table::new(&["NAME", "PID", "STATE", "TIME", "COMPONENTS", "PACKETS", "LOST", "FILE"])
         .numbers(&["PID", "TIME", "COMPONENTS", "PACKETS", "LOST"])
         .droppable(&["LOST", "FILE", "TIME", "COMPONENTS", "PACKETS"]);
@@ -443,7 +393,7 @@ fn waveforms(list: &[RunningWaveform]) -> String {
     table.render()
 }
 
-fn components(waveform: &RunningWaveform) -> String {
+fn component_table(waveform: &RunningWaveform) -> String {
     let mut table = Table::new(&["COMPONENT", "TYPE", "PLACEMENT", "PID", "STATE", "RESTARTS", "SELF-TESTS"])
         .numbers(&["PID", "RESTARTS"])
         .droppable(&["PLACEMENT", "SELF-TESTS", "RESTARTS", "TYPE"]);

@@ -9,7 +9,7 @@ use crate::Exit;
 use crate::arguments::ExperimentArguments;
 use crate::bench::{BenchScreen, Results, judge, new, require};
 use crate::format::{grouped, time};
-use crate::run::{destination, worse};
+use crate::run::worse;
 use crate::table::Table;
 use crate::terminal;
 
@@ -17,12 +17,9 @@ use crate::terminal;
 const REASON_MAX: usize = 100;
 
 pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
-    let example = "experiments/e1-messaging.toml";
-    let (file, json) = match destination(&arguments.json, arguments.file.as_deref(), example) {
-        Ok(both) => both,
-        Err(exit) => return exit,
-    };
-    let mut experiment = match Experiment::load(&file) {
+    // The parser requires the file, unless there is a further command.
+    let Some(file) = &arguments.file else { return Exit::Usage };
+    let mut experiment = match Experiment::load(file) {
         Ok(experiment) => experiment,
         Err(problems) => {
             complain!("{}", problems.render(terminal::is_stderr_coloured()).trim_end());
@@ -45,7 +42,7 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
         return Exit::Usage;
     }
     let settings = ExperimentSettings { quick: arguments.quick, repeats: arguments.runs, program: None };
-    let results = Results { json: json.as_deref(), drawing: arguments.html.as_deref() };
+    let results = Results { json: arguments.json.destination(), drawing: arguments.html.as_deref() };
     let run = |screen: &mut BenchScreen| {
         experiment::run(&experiment, &settings, &mut |progress| screen.show(progress))
     };

@@ -14,6 +14,7 @@ use crate::arguments::{
     Arguments, CompletionsArguments, ManArguments, SchemaArguments, SchemaKind, ShellArgument,
 };
 use crate::control::print_json;
+use crate::failure::{Failure, Outcome};
 use crate::show::print;
 
 pub(crate) fn schema(arguments: &SchemaArguments) -> Exit {
@@ -36,15 +37,10 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Exit {
     print(&String::from_utf8_lossy(&script))
 }
 
-pub(crate) fn man(arguments: &ManArguments) -> Exit {
+pub(crate) fn man(arguments: &ManArguments) -> Outcome {
     let folder = &arguments.output;
-    let fail = |path: &Path, error: std::io::Error| {
-        complain!("error: cannot write {}: {error}", path.display());
-        Exit::Usage
-    };
-    if let Err(error) = std::fs::create_dir_all(folder) {
-        return fail(folder, error);
-    }
+    let fail = |path: &Path, error| Failure::usage(format!("cannot write {}: {error}", path.display()));
+    std::fs::create_dir_all(folder).map_err(|error: std::io::Error| fail(folder, error))?;
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
     let mut commands = vec![command];
@@ -54,9 +50,7 @@ pub(crate) fn man(arguments: &ManArguments) -> Exit {
         let path = folder.join(format!("{name}.1"));
         let mut page = Vec::new();
         let rendered = Man::new(command).render(&mut page);
-        if let Err(error) = rendered.and_then(|()| std::fs::write(&path, page)) {
-            return fail(&path, error);
-        }
+        rendered.and_then(|()| std::fs::write(&path, page)).map_err(|error| fail(&path, error))?;
     }
-    Exit::Clean
+    Ok(Exit::Clean)
 }

@@ -18,14 +18,17 @@ mod check;
 mod control;
 mod data;
 mod experiment;
+mod failure;
 mod format;
 mod generate;
 mod line_file;
+mod links;
 mod log;
 mod new;
-mod ps;
+mod poll;
 mod result_file;
 mod run;
+mod running;
 mod services;
 mod show;
 mod standard_streams;
@@ -40,6 +43,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use arguments::{Arguments, BenchArguments, BenchCommand, Command};
+use failure::Failure;
 
 /// The exit code of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,28 +87,30 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::parse();
     terminal::set_colour(arguments.color);
-    let exit = match arguments.command {
+    let outcome = match arguments.command {
         Command::Run(arguments) => run::run(&arguments, &registry),
-        Command::Check(arguments) => check::check(&arguments, &registry),
+        Command::Check(arguments) => Ok(check::check(&arguments, &registry)),
         Command::Bench(BenchArguments { command: Some(BenchCommand::Ladder(arguments)), .. }) => {
-            bench::ladder(&arguments)
+            Ok(bench::ladder(&arguments))
         }
         Command::Bench(BenchArguments { command: Some(BenchCommand::Instructions(arguments)), .. }) => {
-            bench::instructions(&arguments)
+            Ok(bench::instructions(&arguments))
         }
         Command::Bench(BenchArguments { command: Some(BenchCommand::Bindings(arguments)), .. }) => {
-            bench_bindings::bindings(&arguments)
+            Ok(bench_bindings::bindings(&arguments))
         }
-        Command::Bench(BenchArguments { experiment: arguments, .. }) => experiment::experiment(&arguments),
-        Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
+        Command::Bench(BenchArguments { experiment: arguments, .. }) => {
+            Ok(experiment::experiment(&arguments))
+        }
+        Command::Calibrate(arguments) => Ok(calibrate::calibrate(&arguments)),
         Command::New(arguments) => new::new(&arguments),
         Command::Components(arguments) => show::components(&arguments, &registry),
-        Command::Transports(arguments) => show::transports(&arguments),
-        Command::Links(arguments) => ps::ps(&arguments),
+        Command::Transports(arguments) => Ok(show::transports(&arguments)),
+        Command::Links(arguments) => links::print_links(&arguments),
         Command::Top(arguments) => top::top(&arguments),
         Command::Call(arguments) => call::call(&arguments),
         Command::Services(arguments) => services::services(&arguments),
-        Command::Waveforms(arguments) => control::ls(&arguments),
+        Command::Waveforms(arguments) => control::waveforms(&arguments),
         Command::Get(arguments) => control::get(&arguments),
         Command::Set(arguments) => control::set(&arguments),
         Command::Test(arguments) => control::test(&arguments),
@@ -114,9 +120,9 @@ fn main() -> ExitCode {
         Command::Record(arguments) => data::record(&arguments),
         Command::Replay(arguments) => data::replay(&arguments),
         Command::Web(arguments) => web::web(&arguments),
-        Command::Schema(arguments) => generate::schema(&arguments),
-        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Schema(arguments) => Ok(generate::schema(&arguments)),
+        Command::Completions(arguments) => Ok(generate::completions(&arguments)),
         Command::Man(arguments) => generate::man(&arguments),
     };
-    exit.into()
+    outcome.unwrap_or_else(|failure: Failure| failure.report()).into()
 }

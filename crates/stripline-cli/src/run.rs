@@ -15,15 +15,15 @@ use stripline_components::wire_formats;
 use stripline_waveform::control::NewValue;
 use stripline_waveform::internal::wrapped;
 use stripline_waveform::{
-    Catalog, ChosenBy, ComponentOutput, ComponentPlan, ComponentResult, ConnectionPlan, Observer, Overrides,
-    PaceResult, Placement, Progress, RunOptions, RunReport, Step, Waveform, load, parse_bytes,
+    Catalog, ChosenBy, ComponentOutput, ComponentPlan, ComponentResult, ConnectionPlan, Diagnostics,
+    Observer, Overrides, PaceResult, Placement, Progress, RunOptions, RunReport, Step, Waveform, load,
+    parse_bytes,
 };
 
 use crate::Exit;
-use crate::arguments::{
-    JsonArguments, LogArguments, OutputForm, OverrideArguments, PlacementArgument, RunArguments,
-};
+use crate::arguments::{LogArguments, OutputForm, OverrideArguments, PlacementArgument, RunArguments};
 use crate::builtin;
+use crate::failure::{Failure, Outcome};
 use crate::format::{counted, grouped, packets, printable, quantity, time};
 use crate::log::{LAUNCHER, RunLog};
 use crate::result_file::{Form, check_writable, end_at_signals, may_wait, write_json};
@@ -34,47 +34,27 @@ use crate::terminal;
 /// The longest reason of a restart below the table, in characters.
 const REASON_MAX: usize = 300;
 
-pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
-    let (file, json) = match destination(&arguments.json, arguments.file.as_deref(), "waveforms/adsb.toml") {
-        Ok(both) => both,
-        Err(exit) => return exit,
-    };
-    let overrides =
-        Overrides { writes: writes(arguments, json.as_deref()), ..overrides_of(&arguments.overrides) };
-    let waveform = match checked(&file, &overrides, registry) {
-        Ok(waveform) => waveform,
-        Err(exit) => return exit,
-    };
-    let host = match std::env::current_exe() {
-        Ok(path) => path,
-        Err(error) => {
-            complain!("error: cannot find the path of this program: {error}");
-            return Exit::Failure;
-        }
-    };
+pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Outcome {
+    let json = arguments.json.destination();
+    let overrides = Overrides { writes: writes(arguments, json), ..overrides_of(&arguments.overrides) };
+    let waveform = checked(&arguments.file, &overrides, registry)?;
+    let host = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find the path of this program: {error}")))?;
     let writer = stdout_writer(&waveform);
-    let is_json_printed = json.as_deref().is_some_and(|path| path == Path::new("-"));
-    if let Some(name) = writer.filter(|_| is_json_printed) {
-        complain!("error: `{name}` writes to standard output: give `--json` a file for the result");
-        return Exit::Usage;
-    }
-    if let Some(name) = writer.filter(|_| arguments.log.stdout == OutputForm::Lines) {
-        complain!("error: `{name}` writes samples to standard output: leave `--stdout lines` out");
-        return Exit::Usage;
+    let is_json_printed = json.is_some_and(|path| path == Path::new("-"));
+    if let Some(name) = writer {
+        let unfit = match arguments.log.stdout {
+            _ if is_json_printed => "to standard output: give `--output` a file for the result",
+            OutputForm::Lines => "samples to standard output: leave `--stdout lines` out",
+            OutputForm::Raw => "",
+        };
+        if !unfit.is_empty() {
+            return Err(Failure::usage(format!("`{name}` writes {unfit}")));
+        }
     }
     // Checked before anything runs: a result that cannot be written should not cost a run.
-    if let Some(path) = &json
-        && let Err(exit) = check_writable(path, Form::Json)
-    {
-        return exit;
-    }
-    let mut screen = match Screen::new(&waveform, arguments) {
-        Ok(screen) => screen,
-        Err(problem) => {
-            complain!("error: {problem}");
-            return Exit::Usage;
-        }
-    };
+    json.map_or(Ok(()), |path| check_writable(path, Form::Json))?;
+    let mut screen = Screen::new(&waveform, arguments).map_err(Failure::usage)?;
     screen.log.install();
     let options = RunOptions {
         host,
@@ -88,9 +68,9 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Exit {
     };
     let outcome = stripline_waveform::run(&waveform, &options, &mut screen);
     screen.clear();
-    let exit = end(outcome, arguments, json.as_deref(), writer.is_some(), &screen.log);
+    let exit = end(outcome, arguments, json, writer.is_some(), &screen.log);
     screen.log.finish();
-    exit
+    Ok(exit)
 }
 
 /// Returns the files that the command writes, each with its option.
@@ -161,25 +141,8 @@ fn end(
     exit
 }
 
-/// Returns the command's own file, and the destination of the result as JSON.
-pub(crate) fn destination(
-    json: &JsonArguments,
-    file: Option<&Path>,
-    example: &str,
-) -> Result<(PathBuf, Option<PathBuf>), Exit> {
-    let wrong = |problem: String| {
-        complain!("error: {problem}");
-        Err(Exit::Usage)
-    };
-    match json.resolve(file) {
-        Ok((Some(file), json)) => Ok((file, json)),
-        Ok((None, _)) => wrong(format!("name a file, such as {example}; nothing was started")),
-        Err(problem) => wrong(problem),
-    }
-}
-
 /// Loads and checks the file. Prints the problems.
-fn checked(file: &Path, overrides: &Overrides, registry: &Registry) -> Result<Waveform, Exit> {
+fn checked(file: &Path, overrides: &Overrides, registry: &Registry) -> Result<Waveform, Failure> {
     let is_coloured = terminal::is_stderr_coloured();
     let names = transport_names();
     let catalog = catalog(registry, &names);
@@ -187,19 +150,21 @@ fn checked(file: &Path, overrides: &Overrides, registry: &Registry) -> Result<Wa
         Some(text) => parse_bytes(text.as_bytes(), file, overrides, &catalog),
         None => load(file, overrides, &catalog),
     };
-    match found {
-        Ok((waveform, warnings)) => {
-            warnings.iter().for_each(|warning| complain!("{}", warning.render(is_coloured)));
-            Ok(waveform)
+    let (waveform, warnings) = found.map_err(|diagnostics| {
+        let failure = refused(&diagnostics);
+        if !file.exists() {
+            complain!("built into the command: {}", builtin::names());
         }
-        Err(diagnostics) => {
-            complain!("{}", diagnostics.render(is_coloured).trim_end());
-            if !file.exists() {
-                complain!("built into the command: {}", builtin::names());
-            }
-            Err(Exit::Usage)
-        }
-    }
+        failure
+    })?;
+    warnings.iter().for_each(|warning| complain!("{}", warning.render(is_coloured)));
+    Ok(waveform)
+}
+
+/// Prints the problems of a file, and returns the failure.
+pub(crate) fn refused(found: &Diagnostics) -> Failure {
+    complain!("{}", found.render(terminal::is_stderr_coloured()).trim_end());
+    Exit::Usage.into()
 }
 
 /// Returns everything that a waveform file may name: the stock components, the components that a

@@ -11,11 +11,12 @@ use stripline::internal::domain_of_environment;
 use stripline::node::{Node, Topics};
 use stripline_waveform::internal::{at_once, check_topics, read_bytes};
 
-use crate::Exit;
 use crate::arguments::ServicesArguments;
+use crate::control::print_json;
+use crate::failure::{Failure, Outcome};
 use crate::format::printable;
+use crate::run::refused;
 use crate::show::print;
-use crate::terminal;
 
 /// The longest wait for servers.
 const DISCOVERY_MAX: Duration = Duration::from_secs(1);
@@ -48,71 +49,47 @@ struct Server {
     problem: Option<String>,
 }
 
-pub(crate) fn services(arguments: &ServicesArguments) -> Exit {
-    let domain = match domain(arguments.domain.as_deref()) {
-        Ok(domain) => domain,
-        Err(exit) => return exit,
-    };
-    let found = join(&domain)
-        .and_then(|node| discovered(&node).map(|offers| described(&node, &offers)).map_err(of_domain));
-    let services = match found {
-        Ok(services) => services,
-        Err(exit) => return exit,
-    };
+pub(crate) fn services(arguments: &ServicesArguments) -> Outcome {
+    let domain = domain(arguments.domain.as_deref())?;
+    let node = join(&domain)?;
+    let services = described(&node, &discovered(&node).map_err(of_domain)?);
     if arguments.json {
-        return match serde_json::to_string_pretty(&services) {
-            Ok(text) => print(&(text + "\n")),
-            Err(error) => {
-                complain!("error: the result does not serialise: {error}");
-                Exit::Failure
-            }
-        };
+        return Ok(print_json(&services));
     }
     if services.is_empty() {
-        return print(&format!(
+        return Ok(print(&format!(
             "There is no server in domain `{domain}`. Start one, or name its domain: the value of STRIPLINE_DOMAIN \
              that it was started with (`default` if there was none).\n"
-        ));
+        )));
     }
     let texts: Vec<String> = services.iter().map(render).collect();
-    print(&texts.join("\n"))
+    Ok(print(&texts.join("\n")))
 }
 
 /// Returns the given domain, or the domain of the environment. The default is the same as in
 /// `Node::new`.
-pub(crate) fn domain(named: Option<&str>) -> Result<String, Exit> {
-    match named {
-        Some(name) => Ok(name.into()),
-        None => domain_of_environment().map_err(|error| report_error(&error, Exit::Usage)),
-    }
+pub(crate) fn domain(named: Option<&str>) -> Result<String, Failure> {
+    named.map_or_else(domain_of_environment, |name| Ok(name.into())).map_err(Failure::usage)
 }
 
 /// Joins a domain, with the topics file of the environment.
-pub(crate) fn join(domain: &str) -> Result<Node, Exit> {
+pub(crate) fn join(domain: &str) -> Result<Node, Failure> {
     let topics = std::env::var_os("STRIPLINE_TOPICS").map(|path| topics_of(path.as_ref()));
     Node::join(domain, topics.transpose()?.unwrap_or_default()).map_err(of_domain)
 }
 
 /// Reads and checks the topics file that the environment names.
-fn topics_of(path: &Path) -> Result<Topics, Exit> {
+fn topics_of(path: &Path) -> Result<Topics, Failure> {
     read_bytes(path).and_then(|bytes| check_topics(&bytes, path)).map_err(|found| {
-        complain!("{}", found.render(terminal::is_stderr_coloured()).trim_end());
+        let failure = refused(&found);
         complain!("note: STRIPLINE_TOPICS names this topics file");
-        Exit::Usage
+        failure
     })
 }
 
-/// Reports an error of joining a domain: a failure of the system, or a wrong name.
-fn of_domain(error: Error) -> Exit {
-    let exit = if matches!(error, Error::System { .. }) { Exit::Failure } else { Exit::Usage };
-    report_error(&error, exit)
-}
-
-fn report_error(error: &Error, exit: Exit) -> Exit {
-    for line in error.to_string().lines() {
-        complain!("error: {}", printable(line, TEXT_MAX));
-    }
-    exit
+/// Returns the failure to join a domain, because of the system or of a wrong name.
+fn of_domain(error: Error) -> Failure {
+    if matches!(error, Error::System { .. }) { Failure::new(error) } else { Failure::usage(error) }
 }
 
 /// Returns the discovered servers, once no more of them appear.

@@ -14,15 +14,16 @@ use stripline_waveform::{Overrides, load};
 use crate::Exit;
 use crate::arguments::{ComponentsArguments, TransportsArguments};
 use crate::control::print_json;
+use crate::failure::{Failure, Outcome};
 use crate::format::printable;
-use crate::run::{absent_components, catalog, transport_names};
+use crate::run::{absent_components, catalog, refused, transport_names};
 use crate::table::Table;
 use crate::terminal;
 
-pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -> Exit {
+pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -> Outcome {
     let name = match &arguments.name {
-        None if arguments.json => return print_json(&registry.specs().values().collect::<Vec<_>>()),
-        None => return print(&render_component_list(registry.specs().values(), terminal::width())),
+        None if arguments.json => return Ok(print_json(&registry.specs().values().collect::<Vec<_>>())),
+        None => return Ok(print(&render_component_list(registry.specs().values(), terminal::width()))),
         Some(name) => name,
     };
     if name.ends_with(".toml") {
@@ -45,40 +46,29 @@ pub(crate) fn components(arguments: &ComponentsArguments, registry: &Registry) -
             format!("there is no stock component `{}`; {remedy}", printable(name, 60))
         })
     };
-    match specs.as_deref() {
+    Ok(match &specs.map_err(Failure::usage)?[..] {
         // An executable with several types is printed as a list.
-        Ok([spec]) if arguments.json => print_json(spec),
-        Ok(specs) if arguments.json => print_json(&specs),
-        Ok(specs) => {
-            let texts: Vec<String> =
-                specs.iter().map(|spec| render_component(spec, terminal::width())).collect();
-            print(&texts.join("\n"))
-        }
-        Err(error) => {
-            complain!("error: {error}");
-            Exit::Usage
-        }
+        [spec] if arguments.json => print_json(spec),
+        specs => print_specs(&specs.iter().collect::<Vec<_>>(), arguments.json),
+    })
+}
+
+fn print_specs(specs: &[&ComponentSpec], is_json: bool) -> Exit {
+    if is_json {
+        return print_json(&specs);
     }
+    let texts: Vec<String> = specs.iter().map(|spec| render_component(spec, terminal::width())).collect();
+    print(&texts.join("\n"))
 }
 
 /// Shows the components that a waveform file uses, each type once.
-fn components_of(file: &Path, is_json: bool, registry: &Registry) -> Exit {
+fn components_of(file: &Path, is_json: bool, registry: &Registry) -> Outcome {
     let names = transport_names();
     let catalog = catalog(registry, &names);
-    let waveform = match load(file, &Overrides::default(), &catalog) {
-        Ok((waveform, _)) => waveform,
-        Err(found) => {
-            complain!("{}", found.render(terminal::is_stderr_coloured()).trim_end());
-            return Exit::Usage;
-        }
-    };
+    let (waveform, _) = load(file, &Overrides::default(), &catalog).map_err(|found| refused(&found))?;
     let specs: BTreeMap<&str, &ComponentSpec> =
         waveform.components.iter().map(|component| (&*component.spec.name, &component.spec)).collect();
-    if is_json {
-        return print_json(&specs.values().collect::<Vec<_>>());
-    }
-    let texts: Vec<String> = specs.values().map(|spec| render_component(spec, terminal::width())).collect();
-    print(&texts.join("\n"))
+    Ok(print_specs(&specs.into_values().collect::<Vec<_>>(), is_json))
 }
 
 pub(crate) fn transports(arguments: &TransportsArguments) -> Exit {

@@ -136,12 +136,7 @@ impl Table {
         }
         let mut text = String::new();
         for row in std::iter::once(&self.header()).chain(&self.rows) {
-            let mut line = String::new();
-            for column in &shown {
-                let (text, tone) = self.padded(row, *column, widths[*column]);
-                line += &tone.paint_word(&text, is_coloured);
-            }
-            text += line.trim_end();
+            text += self.line(row, &shown, &widths, usize::MAX, is_coloured).0.trim_end();
             text.push('\n');
         }
         if !left_out.is_empty() {
@@ -160,16 +155,31 @@ impl Table {
         let widths = self.column_widths();
         let (shown, _) = self.selection(&widths, Some(width), &self.droppable);
         let line = |row: &Vec<Cell>| {
-            let (mut line, mut rest) = (String::new(), width);
-            for column in &shown {
-                let (text, tone) = self.padded(row, *column, widths[*column]);
-                let text = cut(&text, rest);
-                rest = rest.saturating_sub(text.width());
-                line += &tone.paint_word(&text, is_coloured);
-            }
+            let (line, rest) = self.line(row, &shown, &widths, width, is_coloured);
             line + &" ".repeat(rest)
         };
         std::iter::once(&self.header()).chain(&self.rows).map(line).collect()
+    }
+
+    /// Formats a row of at most that width. Returns the line, and the width that is left.
+    fn line(
+        &self,
+        row: &[Cell],
+        shown: &[usize],
+        widths: &[usize],
+        mut width: usize,
+        is_coloured: bool,
+    ) -> (String, usize) {
+        let mut line = String::new();
+        for column in shown {
+            let (cell, is_number) = (&row[*column], self.numbers.contains(&self.titles[*column]));
+            let space = " ".repeat(widths[*column] - cell.width());
+            let (left, right) = if is_number { (&*space, "") } else { ("", &*space) };
+            let text = cut(&format!(" {left}{}{right} ", cell.text), width);
+            width = width.saturating_sub(text.width());
+            line += &cell.tone.paint_word(&text, is_coloured);
+        }
+        (line, width)
     }
 
     fn header(&self) -> Vec<Cell> {
@@ -193,16 +203,6 @@ impl Table {
             left_out.push(*title);
         }
         (shown, left_out)
-    }
-
-    /// Returns a cell with the spaces around it.
-    fn padded(&self, row: &[Cell], column: usize, width: usize) -> (String, Tone) {
-        let cell = &row[column];
-        let space = " ".repeat(width - cell.width());
-        let is_number = self.numbers.contains(&self.titles[column]);
-        let text =
-            if is_number { format!(" {space}{} ", cell.text) } else { format!(" {}{space} ", cell.text) };
-        (text, cell.tone)
     }
 
     /// Returns the columns that may be left out. Columns with the same value in all rows come

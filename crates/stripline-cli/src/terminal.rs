@@ -4,26 +4,20 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::Errno;
 use signal_hook::low_level;
 use stripline::SystemLimit;
 use stripline::internal::process;
 pub(crate) use stripline_components::internal::width;
 
 use crate::arguments::ColorArgument;
+use crate::poll::{PollFlags, wait};
 
 /// Waits for `time`, or for ever. Returns false at once when standard output is a pipe without a
 /// reader.
 pub(crate) fn wait_while_read(time: Option<Duration>) -> bool {
-    let stdout = io::stdout();
-    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
-    // A time that does not fit the system's type means for ever.
-    let time = time.and_then(|time| Timespec::try_from(time).ok());
-    match rustix::event::poll(&mut polled, time.as_ref()) {
-        Ok(_) => !polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP),
-        // The signal has no handler that ends the process. The wait is only shorter.
-        Err(Errno::INTR) => true,
+    // A signal only makes the wait shorter, as no handler here ends the process.
+    match wait(io::stdout(), PollFlags::empty(), time) {
+        Ok(found) => !found.intersects(PollFlags::ERR | PollFlags::HUP),
         // Without the poll, the pause remains. The next write reports a closed pipe.
         Err(_) => {
             time.iter().for_each(|_| std::thread::sleep(Duration::from_secs(1)));

@@ -7,8 +7,8 @@
 //! cargo run -p stripline --example embedded -- bench   in this one
 //! ```
 //!
-//! Other programs use the name of the domain to join it: `STRIPLINE_DOMAIN=embedded stripline ps`
-//! shows the links.
+//! Other programs use the name of the domain to join it. `STRIPLINE_DOMAIN=embedded stripline
+//! links` shows the links.
 
 use std::time::Duration;
 

@@ -42,26 +42,22 @@ fn a_help_text_has_no_line_break_within_a_paragraph() {
 }
 
 #[test]
-fn json_is_a_switch_and_its_older_form_has_a_file() {
-    let resolved = |words: &str| {
+fn json_is_a_switch_and_its_file_is_an_option() {
+    let destination = |words: &str| {
         let arguments = Arguments::try_parse_from(words.split(' ')).expect("it is right");
         let Command::Run(run) = arguments.command else { panic!("another command") };
-        let paths = run.json.resolve(run.file.as_deref());
-        let text = |path: Option<PathBuf>| path.map(|path| path.display().to_string());
-        paths.map(|(file, json)| (text(file).unwrap_or_default(), text(json).unwrap_or_default()))
+        assert_eq!(run.file, Path::new("x.toml"), "{words}");
+        run.json.destination().map_or(String::new(), |path| path.display().to_string())
     };
-    let is = |file: &str, json: &str| Ok((file.into(), json.into()));
-    assert_eq!(resolved("stripline run x.toml"), is("x.toml", ""));
+    assert_eq!(destination("stripline run x.toml"), "");
     for words in ["stripline run x.toml --json", "stripline run --json x.toml"] {
-        assert_eq!(resolved(words), is("x.toml", "-"), "{words}");
-        assert_eq!(resolved(&format!("{words} --output r.json")), is("x.toml", "r.json"), "{words}");
+        assert_eq!(destination(words), "-", "{words}");
+        assert_eq!(destination(&format!("{words} --output r.json")), "r.json", "{words}");
     }
-    for words in ["stripline run x.toml --json r.json", "stripline run --json r.json x.toml"] {
-        assert_eq!(resolved(words), is("x.toml", "r.json"), "{words}");
-        assert!(resolved(&format!("{words} --output s.json")).is_err(), "{words}");
+    assert_eq!(destination("stripline run x.toml --output r.json"), "r.json");
+    for words in ["stripline run --json", "stripline run x.toml --json r.json", "stripline bench --json"] {
+        assert!(Arguments::try_parse_from(words.split(' ')).is_err(), "{words}");
     }
-    assert_eq!(resolved("stripline run x.toml --output r.json"), is("x.toml", "r.json"));
-    assert_eq!(resolved("stripline run --json"), is("", "-"));
 }
 
 #[test]

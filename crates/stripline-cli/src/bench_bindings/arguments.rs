@@ -11,7 +11,7 @@ use crate::arguments::JsonArguments;
     stripline bench bindings --quick                             what can be measured here, in about a minute\n  \
     stripline bench bindings --only c_ --prefix ~/.local         C, against the library below a folder\n  \
     stripline bench bindings --only python --python v/bin/python with the packages of an environment\n  \
-    stripline bench bindings --json figures.json                 all, and a file for a script\n  \
+    stripline bench bindings --output figures.json               all, and a file for a script\n  \
     stripline bench bindings --only c_ --require-targets         exit code 3 unless the aims for C are met\n\n\
     What it needs: for C and C++, a compiler and `packaging/cpp-install DIR`; for Python, an environment with the \
     wheel of bindings/python and `pip install iceoryx2 pyzmq`; for GNU Radio, its package and \

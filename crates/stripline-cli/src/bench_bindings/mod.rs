@@ -24,14 +24,7 @@ pub(crate) fn bindings(arguments: &BindingsArguments) -> Exit {
         complain!("error: {problem}");
         return Exit::Usage;
     }
-    let json = match arguments.json.resolve_alone() {
-        Ok(json) => json,
-        Err(problem) => {
-            complain!("error: {problem}");
-            return Exit::Usage;
-        }
-    };
-    let results = Results { json: json.as_deref(), drawing: None };
+    let results = Results { json: arguments.json.destination(), drawing: None };
     let run = |screen: &mut BenchScreen| bindings::run(&settings, &mut |progress| screen.show(progress));
     let (report, exit) = match results.of(run, table, |_| Ok(String::new())) {
         Ok(both) => both,

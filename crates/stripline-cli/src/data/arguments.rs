@@ -12,7 +12,7 @@ const DEPTH_DEFAULT: &str = "256";
 /// A port of a running waveform, or a topic.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SourceArguments {
-    /// The running waveform, as `stripline ls` lists it
+    /// The running waveform, as `stripline waveforms` lists it
     #[arg(required_unless_present = "topic", conflicts_with = "topic")]
     pub waveform: Option<String>,
 
@@ -102,7 +102,7 @@ pub(crate) struct HzArguments {
     pub source: SourceArguments,
 
     /// End after this time
-    #[arg(long, alias = "count", value_name = "SECONDS", value_parser = crate::arguments::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::arguments::seconds)]
     pub duration: Option<f64>,
 
     /// Print a line of JSON a second
@@ -132,7 +132,7 @@ pub(crate) struct HzArguments {
     Exit codes: 0 recorded, also with packets missing, 1 a file cannot be written, or the waveform does not answer, 2 \
     there is no such waveform or port.")]
 pub(crate) struct RecordArguments {
-    /// The running waveform, as `stripline ls` lists it
+    /// The running waveform, as `stripline waveforms` lists it
     #[arg(required_unless_present = "topic")]
     pub waveform: Option<String>,
 

@@ -4,23 +4,17 @@ use stripline_components::components::PacketLines;
 
 use super::arguments::EchoArguments;
 use super::source::{POLL_TIME, Poll, Source};
-use super::{Interrupt, failed, write_out};
+use super::{Interrupt, write_out};
 use crate::Exit;
+use crate::failure::{Failure, Outcome};
 use crate::format::printable;
 
 /// Samples of a packet in a line of text, by default.
 const SAMPLES_DEFAULT: usize = 8;
 
-pub(crate) fn echo(arguments: &EchoArguments) -> Exit {
-    let interrupt = match Interrupt::catch() {
-        Ok(interrupt) => interrupt,
-        Err(error) => return failed(&error, Exit::Failure),
-    };
-    let mut source = match Source::open(&arguments.source, &interrupt) {
-        Ok(Some(source)) => source,
-        Ok(None) => return Exit::Clean,
-        Err(exit) => return exit,
-    };
+pub(crate) fn echo(arguments: &EchoArguments) -> Outcome {
+    let interrupt = Interrupt::catch()?;
+    let Some(mut source) = Source::open(&arguments.source, &interrupt)? else { return Ok(Exit::Clean) };
     let default = if arguments.json { usize::MAX } else { SAMPLES_DEFAULT };
     let payload = source.payload.clone();
     let mut lines = PacketLines::new(payload, arguments.json, arguments.samples.unwrap_or(default));
@@ -45,7 +39,7 @@ pub(crate) fn echo(arguments: &EchoArguments) -> Exit {
                 true
             }
             Err(error) => {
-                exit = failed(&error, Exit::Failure);
+                exit = Failure::new(error).report();
                 true
             }
         };
@@ -53,5 +47,5 @@ pub(crate) fn echo(arguments: &EchoArguments) -> Exit {
             break;
         }
     }
-    exit
+    Ok(exit)
 }

@@ -7,23 +7,17 @@ use serde_json::{Value, json};
 
 use super::arguments::HzArguments;
 use super::source::{POLL_TIME, Poll, Source};
-use super::{Interrupt, failed, write_out};
+use super::{Interrupt, write_out};
 use crate::Exit;
+use crate::failure::{Failure, Outcome};
 use crate::format::{counted, printable, quantity, time};
 
 /// The interval between two lines.
 const LINE_TIME: Duration = Duration::from_secs(1);
 
-pub(crate) fn hz(arguments: &HzArguments) -> Exit {
-    let interrupt = match Interrupt::catch() {
-        Ok(interrupt) => interrupt,
-        Err(error) => return failed(&error, Exit::Failure),
-    };
-    let mut source = match Source::open(&arguments.source, &interrupt) {
-        Ok(Some(source)) => source,
-        Ok(None) => return Exit::Clean,
-        Err(exit) => return exit,
-    };
+pub(crate) fn hz(arguments: &HzArguments) -> Outcome {
+    let interrupt = Interrupt::catch()?;
+    let Some(mut source) = Source::open(&arguments.source, &interrupt)? else { return Ok(Exit::Clean) };
     complain!("{}: {}; Ctrl-C ends it", printable(&source.name, super::TEXT_MAX), source.payload);
     let in_place = !arguments.json && std::io::stdout().is_terminal();
     let (sample, mut exit) = (source.sample_bytes(), Exit::Clean);
@@ -49,7 +43,7 @@ pub(crate) fn hz(arguments: &HzArguments) -> Exit {
                 (is_over, has_ended) = (true, true);
             }
             Err(error) => {
-                exit = failed(&error, Exit::Failure);
+                exit = Failure::new(error).report();
                 is_over = true;
             }
         }
@@ -76,7 +70,7 @@ pub(crate) fn hz(arguments: &HzArguments) -> Exit {
     if has_ended && exit == Exit::Clean {
         complain!("the sender has ended");
     }
-    exit
+    Ok(exit)
 }
 
 /// Counts since the start.

@@ -18,15 +18,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stripline::internal::process;
 
 use crate::Exit;
-use crate::format::{counted, printable};
+use crate::failure::Failure;
+use crate::format::counted;
+use crate::poll::{PollFlags, wait};
 
 /// The longest error or name in a line of standard error.
 const TEXT_MAX: usize = 300;
@@ -41,7 +43,11 @@ pub(crate) struct Interrupt {
 
 impl Interrupt {
     /// Installs handlers for the signals that are not ignored.
-    pub(crate) fn catch() -> io::Result<Self> {
+    pub(crate) fn catch() -> Result<Self, Failure> {
+        Self::install().map_err(Failure::new)
+    }
+
+    fn install() -> io::Result<Self> {
         let this = Self::default();
         for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
             // Ctrl-C after another signal ends the process at once. SIGTERM and SIGHUP do not,
@@ -86,7 +92,7 @@ struct InterruptibleInput {
 }
 
 /// The longest time between two checks for an interrupt while a pipe is silent or full.
-const SILENCE_STEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+const SILENCE_STEP: Duration = Duration::from_millis(50);
 
 /// The number of bytes that a pipe with room takes without a wait: the smallest page of Linux.
 const PIECE_MAX: usize = 4096;
@@ -110,14 +116,11 @@ impl Read for InterruptibleInput {
             if self.interrupt.is_set() {
                 return Err(io::Error::other("interrupted"));
             }
-            let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
-            match poll(&mut polled, Some(&SILENCE_STEP)) {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => match self.file.read(out) {
+            if !wait(&self.file, PollFlags::IN, Some(SILENCE_STEP))?.is_empty() {
+                match self.file.read(out) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     read => return read,
-                },
-                Err(error) => return Err(error.into()),
+                }
             }
         }
     }
@@ -132,25 +135,17 @@ fn on_threads<I: Send, R: Send>(
     items: Vec<I>,
     interrupt: &Interrupt,
     work: impl Fn(I) -> R + Sync,
-) -> Result<Vec<R>, String> {
+) -> Result<Vec<R>, Failure> {
     std::thread::scope(|scope| {
         let work = &work;
         let start = |item| std::thread::Builder::new().spawn_scoped(scope, move || work(item));
         let threads: io::Result<Vec<_>> = items.into_iter().map(start).collect();
         let threads = threads.map_err(|error| {
             interrupt.set();
-            format!("cannot start a thread: {error}")
+            Failure::new(format!("cannot start a thread: {error}"))
         })?;
         Ok(threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
     })
-}
-
-/// Prints an error, and returns the exit code for it.
-fn failed(error: &impl std::fmt::Display, exit: Exit) -> Exit {
-    for line in error.to_string().lines() {
-        complain!("error: {}", printable(line, TEXT_MAX));
-    }
-    exit
 }
 
 /// Writes to standard output, and waits for the reader until the command is interrupted. Returns
@@ -163,21 +158,20 @@ fn write_out(text: &str, interrupt: &Interrupt, exit: &mut Exit) -> bool {
         }
         // After an interrupt, only the room that is left gets a part of the text.
         let is_interrupted = interrupt.is_set();
-        let time = if is_interrupted { Timespec::default() } else { SILENCE_STEP };
-        let mut polled = [PollFd::new(&out, PollFlags::OUT)];
-        let written = match poll(&mut polled, Some(&time)) {
-            Ok(0) if is_interrupted => {
+        let time = if is_interrupted { Duration::ZERO } else { SILENCE_STEP };
+        match wait(&out, PollFlags::OUT, Some(time)) {
+            Ok(found) if found.is_empty() && is_interrupted => {
                 break format!("its reader does not take the last {}", counted(rest.len() as u64, "byte"));
             }
-            Ok(0) => continue,
-            Ok(_) => rustix::io::write(&out, &rest[..rest.len().min(PIECE_MAX)]),
-            Err(error) => Err(error),
-        };
-        match written {
+            Ok(found) if found.is_empty() => continue,
+            Ok(_) => {}
+            Err(error) => break error.to_string(),
+        }
+        match rustix::io::write(&out, &rest[..rest.len().min(PIECE_MAX)]) {
             Ok(count) => rest = &rest[count..],
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(Errno::PIPE) => return false,
-            Err(error) => break std::io::Error::from(error).to_string(),
+            Err(error) => break io::Error::from(error).to_string(),
         }
     };
     complain!("error: cannot write to standard output: {error}");

@@ -19,9 +19,10 @@ use stripline_waveform::control::ControlClient;
 
 use super::arguments::{RecordArguments, ReplayArguments};
 use super::port_file::PortFile;
-use super::source::{POLL_TIME, Poll, Source, control_failed};
-use super::{Interrupt, InterruptibleInput, failed, on_threads, write_out};
+use super::source::{POLL_TIME, Poll, Source};
+use super::{Interrupt, InterruptibleInput, on_threads, write_out};
 use crate::Exit;
+use crate::failure::{Failure, Outcome};
 use crate::format::{counted, packets, printable, quantity};
 use crate::services::{domain, join};
 
@@ -32,46 +33,35 @@ const REPORT_TIME: Duration = Duration::from_secs(1);
 /// The time for subscribers to take the last packets and the end of the stream.
 const END_TIME: Duration = Duration::from_secs(10);
 
-pub(crate) fn record(arguments: &RecordArguments) -> Exit {
-    let interrupt = match Interrupt::catch() {
-        Ok(interrupt) => interrupt,
-        Err(error) => return failed(&error, Exit::Failure),
-    };
+pub(crate) fn record(arguments: &RecordArguments) -> Outcome {
+    let interrupt = Interrupt::catch()?;
     let mut exit = Exit::Clean;
     // The command writes nothing until all ports are found.
-    let sources = match sources(arguments, &interrupt) {
-        Ok(Some(sources)) => sources,
-        Ok(None) => {
-            complain!("ended by {}; nothing was recorded", interrupt.reason());
-            write_out(if arguments.json { "[]\n" } else { "" }, &interrupt, &mut exit);
-            return exit;
-        }
-        Err(exit) => return exit,
+    let Some(sources) = sources(arguments, &interrupt)? else {
+        complain!("ended by {}; nothing was recorded", interrupt.reason());
+        write_out(if arguments.json { "[]\n" } else { "" }, &interrupt, &mut exit);
+        return Ok(exit);
     };
     let is_named_twice = |(number, source): &(usize, &Source)| {
         sources[..*number].iter().any(|other| other.name == source.name)
     };
     if let Some((_, source)) = sources.iter().enumerate().find(is_named_twice) {
         let name = printable(&source.name, super::TEXT_MAX);
-        complain!("error: two of the ports are `{name}`: name it once; nothing was recorded");
-        return Exit::Usage;
+        return Err(Failure::usage(format!(
+            "two of the ports are `{name}`: name it once; nothing was recorded"
+        )));
     }
-    if let Err(error) = std::fs::create_dir_all(&arguments.to) {
-        complain!("error: cannot make the folder {}: {error}", arguments.to.display());
-        return Exit::Failure;
-    }
+    std::fs::create_dir_all(&arguments.to).map_err(|error| {
+        Failure::new(format!("cannot make the folder {}: {error}", arguments.to.display()))
+    })?;
     // The command writes no file until all files are found to be writable.
     let infos: Vec<RecordingInfo> = sources.iter().map(|source| info(source, arguments)).collect();
-    if let Err(error) = PortFile::check(&arguments.to, &infos, arguments.sigmf, arguments.existing) {
-        return failed(&not_written(&error), Exit::Failure);
-    }
-    let mut recordings = Vec::new();
-    for (source, info) in sources.into_iter().zip(infos) {
-        match Recording::create(source, &info, arguments) {
-            Ok(recording) => recordings.push(recording),
-            Err(error) => return failed(&not_written(&error), Exit::Failure),
-        }
-    }
+    let not_written = |error: FormatError| Failure::new(not_written(&error));
+    PortFile::check(&arguments.to, &infos, arguments.sigmf, arguments.existing).map_err(not_written)?;
+    let create = |(source, info)| Recording::create(source, &info, arguments);
+    let recordings: Result<Vec<Recording>, FormatError> =
+        sources.into_iter().zip(infos).map(create).collect();
+    let recordings = recordings.map_err(not_written)?;
     let names: Vec<String> =
         recordings.iter().map(|one| printable(&one.source.name, super::TEXT_MAX)).collect();
     complain!("recording {} to {}; Ctrl-C ends it", names.join(", "), arguments.to.display());
@@ -84,10 +74,7 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
     }
     let end = arguments.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let run = |recording: Recording| recording.run(&interrupt, end, arguments.count);
-    let results: Vec<Summary> = match on_threads(recordings, &interrupt, run) {
-        Ok(results) => results,
-        Err(problem) => return failed(&problem, Exit::Failure),
-    };
+    let results: Vec<Summary> = on_threads(recordings, &interrupt, run)?;
     let text = if arguments.json {
         let all: Vec<Value> = results.iter().map(Summary::json).collect();
         format!("{}\n", Value::Array(all))
@@ -96,7 +83,7 @@ pub(crate) fn record(arguments: &RecordArguments) -> Exit {
     };
     write_out(&text, &interrupt, &mut exit);
     let has_failed = results.iter().any(|one| one.problem.is_some());
-    if has_failed { Exit::Failure } else { exit }
+    Ok(if has_failed { Exit::Failure } else { exit })
 }
 
 /// Returns an error about a file. It names the command's option in place of a component's property.
@@ -122,10 +109,10 @@ fn info(source: &Source, arguments: &RecordArguments) -> RecordingInfo {
 }
 
 /// Attaches to all ports and topics. Returns `None` after Ctrl-C.
-fn sources(arguments: &RecordArguments, interrupt: &Interrupt) -> Result<Option<Vec<Source>>, Exit> {
+fn sources(arguments: &RecordArguments, interrupt: &Interrupt) -> Result<Option<Vec<Source>>, Failure> {
     let mut sources = Vec::new();
     if let Some(waveform) = &arguments.waveform {
-        let client = ControlClient::find(waveform, arguments.pid).map_err(|e| control_failed(&e))?;
+        let client = ControlClient::find(waveform, arguments.pid)?;
         for (component, port) in &arguments.ports {
             sources.push(Source::of_port(client.clone(), component, port, arguments.depth)?);
         }
@@ -196,7 +183,7 @@ impl Recording {
         }
         let path = self.file.path().to_owned();
         // Other recordings may go on for hours.
-        outcome.as_ref().err().map(|problem| failed(problem, Exit::Failure));
+        outcome.as_ref().err().map(|problem| Failure::new(problem).report());
         self.summary.problem = outcome.err();
         self.summary.counts = self.file.kept();
         self.summary.path = path;
@@ -300,44 +287,33 @@ impl Summary {
     }
 }
 
-pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
-    let interrupt = match Interrupt::catch() {
-        Ok(interrupt) => interrupt,
-        Err(error) => return failed(&error, Exit::Failure),
-    };
-    let files = match files_of(&arguments.path) {
-        Ok(files) => files,
-        Err(problem) => return failed(&problem, Exit::Usage),
-    };
+pub(crate) fn replay(arguments: &ReplayArguments) -> Outcome {
+    let interrupt = Interrupt::catch()?;
+    let files = files_of(&arguments.path).map_err(Failure::usage)?;
     let mut readers: Vec<RecordingReader> = Vec::new();
     for (index, path) in files.iter().enumerate() {
         let reader = match open(path, &interrupt) {
             Ok(reader) => reader,
             Err(_) if interrupt.is_set() => {
                 complain!("{}: ended by {}", path.display(), interrupt.reason());
-                return Exit::Clean;
+                return Ok(Exit::Clean);
             }
-            Err(error) => return failed(&error, Exit::Usage),
+            Err(error) => return Err(Failure::usage(error)),
         };
         // Two recordings of one port would be mixed on one topic.
         let port = &reader.info().port;
         if let Some(other) = readers.iter().position(|other| other.info().port == *port) {
             let (one, other) = (files[other].display(), files[index].display());
-            let problem = format!("{one} and {other} are both of `{port}`: play one after the other");
-            return failed(&problem, Exit::Usage);
+            return Err(Failure::usage(format!(
+                "{one} and {other} are both of `{port}`: play one after the other"
+            )));
         }
         readers.push(reader);
     }
-    let node = match domain(None).and_then(|domain| join(&domain)) {
-        Ok(node) => node,
-        Err(exit) => return exit,
-    };
+    let node = domain(None).and_then(|domain| join(&domain))?;
     let play =
         |reader: RecordingReader| (reader.info().port.clone(), publish(reader, &node, arguments, &interrupt));
-    let results: Vec<(String, Result<Replayed, Error>)> = match on_threads(readers, &interrupt, play) {
-        Ok(results) => results,
-        Err(problem) => return failed(&problem, Exit::Failure),
-    };
+    let results: Vec<(String, Result<Replayed, Error>)> = on_threads(readers, &interrupt, play)?;
     let mut exit = Exit::Clean;
     for (topic, result) in results {
         let topic = printable(&topic, super::TEXT_MAX);
@@ -349,15 +325,15 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Exit {
                 let line = format!("{topic}: {count}, {size}, {gaps}{end}\n");
                 write_out(&line, &interrupt, &mut exit);
                 if let Some(truncation) = truncation {
-                    exit = failed(&format!("{topic}: {truncation}"), Exit::Failure);
+                    exit = Failure::new(format!("{topic}: {truncation}")).report();
                 }
             }
             // The end was reported.
             Err(Error::Stopped) => {}
-            Err(error) => exit = failed(&format!("{topic}: {error}"), Exit::Failure),
+            Err(error) => exit = Failure::new(format!("{topic}: {error}")).report(),
         }
     }
-    exit
+    Ok(exit)
 }
 
 /// Opens a recording. An interrupt of the command ends the reads of a pipe or a device.

@@ -7,12 +7,13 @@ use stripline::node::{Node, Subscriber};
 use stripline::payload::TypeName;
 use stripline::terms::Overflow;
 use stripline::{Error, Gap, Packet, Received};
-use stripline_waveform::control::{ControlClient, ControlError, Tapped};
+use stripline_waveform::control::{ControlClient, Tapped};
 use stripline_waveform::internal::suggestion;
 
+use super::Interrupt;
 use super::arguments::SourceArguments;
-use super::{Interrupt, failed};
 use crate::Exit;
+use crate::failure::Failure;
 use crate::format::printable;
 use crate::services::{domain, join};
 
@@ -57,15 +58,15 @@ impl Source {
     ///
     /// # Errors
     /// The exit code, after the error was printed.
-    pub(super) fn open(arguments: &SourceArguments, interrupt: &Interrupt) -> Result<Option<Self>, Exit> {
+    pub(super) fn open(arguments: &SourceArguments, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
         match (&arguments.topic, &arguments.waveform, &arguments.port) {
             (Some(topic), ..) => Self::of_topic(topic, arguments.depth, arguments.overflow(), interrupt),
             (None, Some(waveform), Some((component, port))) => {
-                let client = ControlClient::find(waveform, arguments.pid).map_err(|e| control_failed(&e))?;
+                let client = ControlClient::find(waveform, arguments.pid)?;
                 Self::of_port(client, component, port, arguments.depth).map(Some)
             }
             // Not reached: the parser requires a topic, or a waveform and a port.
-            _ => Err(Exit::Usage),
+            _ => Err(Exit::Usage.into()),
         }
     }
 
@@ -75,19 +76,18 @@ impl Source {
         component: &str,
         port: &str,
         depth: u32,
-    ) -> Result<Self, Exit> {
-        match client.tap(component, port, depth) {
-            Ok(Tapped::Open(tap)) => {
+    ) -> Result<Self, Failure> {
+        match client.tap(component, port, depth)? {
+            Tapped::Open(tap) => {
                 let (name, payload) = (tap.port().to_string(), tap.payload().clone());
                 let (component, port) = (component.into(), port.into());
                 let origin = Origin::Port { client, component, port, depth };
                 Ok(Self { name, payload, subscriber: tap.into_subscriber(), origin })
             }
-            Ok(Tapped::Ended { port }) => {
-                complain!("error: `{}` sends nothing more: its stream has ended", printable(&port, NAME_MAX));
-                Err(Exit::Failure)
+            Tapped::Ended { port } => {
+                let port = printable(&port, NAME_MAX);
+                Err(Failure::new(format!("`{port}` sends nothing more: its stream has ended")))
             }
-            Err(error) => Err(control_failed(&error)),
         }
     }
 
@@ -97,7 +97,7 @@ impl Source {
         depth: u32,
         overflow: Overflow,
         interrupt: &Interrupt,
-    ) -> Result<Option<Self>, Exit> {
+    ) -> Result<Option<Self>, Failure> {
         let node = domain(None).and_then(|domain| join(&domain))?;
         let report_at = Instant::now() + DISCOVERY_TIME;
         let mut is_reported = false;
@@ -117,15 +117,13 @@ impl Source {
         };
         let [payload] = &types[..] else {
             let names: Vec<&str> = types.iter().map(TypeName::as_str).collect();
-            complain!(
-                "error: topic `{}` has publishers of several types, {}; stop those of one type",
+            return Err(Failure::new(format!(
+                "topic `{}` has publishers of several types, {}; stop those of one type",
                 printable(topic, NAME_MAX),
                 names.join(", ")
-            );
-            return Err(Exit::Failure);
+            )));
         };
-        let subscriber = tap::topic(&node, topic, payload, depth, overflow)
-            .map_err(|error| failed(&error, Exit::Failure))?;
+        let subscriber = tap::topic(&node, topic, payload, depth, overflow)?;
         let origin = Origin::Topic { _node: node };
         Ok(Some(Self { name: topic.into(), payload: payload.clone(), subscriber, origin }))
     }
@@ -181,10 +179,4 @@ fn report_missing(node: &Node, topic: &str) {
     };
     let (topic, remedy) = (printable(topic, NAME_MAX), printable(&remedy, super::TEXT_MAX));
     complain!("waiting for a publisher of topic `{topic}`; {remedy}");
-}
-
-/// Prints the error of a request, and returns the exit code for it.
-pub(super) fn control_failed(error: &ControlError) -> Exit {
-    let is_usage = error.is_wrong() || matches!(error, ControlError::NoSuchWaveform { .. });
-    failed(error, if is_usage { Exit::Usage } else { Exit::Failure })
 }

@@ -8,9 +8,9 @@ mod templates;
 use std::path::Path;
 
 use arguments::{ComponentKind, NewArguments, NewCommand, PlaceArguments};
-use place::{Failure, Place};
+use place::Place;
 
-use crate::Exit;
+use crate::failure::{Failure, Outcome};
 use crate::show::print;
 
 /// A module of the new crate.
@@ -33,20 +33,15 @@ const DETECTOR: Module =
     Module { name: "detector", component: "Detector", text: include_str!("templates/detector.rs") };
 const SINK: Module = Module { name: "sink", component: "Sink", text: include_str!("templates/sink.rs") };
 
-pub(crate) fn new(arguments: &NewArguments) -> Exit {
+pub(crate) fn new(arguments: &NewArguments) -> Outcome {
     let (place, files) = match &arguments.command {
         NewCommand::Component(arguments) => {
             (&arguments.place, component(&arguments.place.name, arguments.kind))
         }
         NewCommand::Waveform(arguments) => (&arguments.place, waveform(&arguments.place.name)),
     };
-    match make(place, files) {
-        Ok(folder) => print(&next_steps(&place.name, &folder)),
-        Err(failure) => {
-            complain!("error: {}", failure.text);
-            failure.exit
-        }
-    }
+    let folder = make(place, files)?;
+    Ok(print(&next_steps(&place.name, &folder)))
 }
 
 /// A path within the folder, and the text of the file.

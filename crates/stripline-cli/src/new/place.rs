@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::Exit;
+use crate::failure::Failure;
 use crate::format::printable;
 
 /// The longest name of a component, in bytes.
@@ -18,16 +18,6 @@ const RESERVED: &str = "abstract alloc as async await become box break build con
     std stripline stripline-macros stripline-ring struct super test trait true try type typeof \
     union unsafe unsized use virtual where while yield";
 
-/// The reason that nothing was made, or only a part.
-pub(super) struct Failure {
-    pub text: String,
-    pub exit: Exit,
-}
-
-fn usage(text: String) -> Failure {
-    Failure { text, exit: Exit::Usage }
-}
-
 /// Checks the name of a component, which is also the name of the crate.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let shown = printable(name, NAME_BYTES_MAX);
@@ -38,11 +28,11 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     if !is_valid {
         let rule =
             format!("1 to {NAME_BYTES_MAX} lower-case letters, digits, `-` and `_`, with a letter first");
-        return Err(usage(format!("`{shown}` is no name for a crate: use {rule}")));
+        return Err(Failure::usage(format!("`{shown}` is no name for a crate: use {rule}")));
     }
     if RESERVED.split(' ').any(|word| word == name) {
         let remedy = format!("choose another one, as in `my-{name}`");
-        return Err(usage(format!(
+        return Err(Failure::usage(format!(
             "`{name}` is a name of the language, of Cargo or of a dependency: {remedy}"
         )));
     }
@@ -63,10 +53,10 @@ pub(super) fn dependency(source_tree: Option<&Path>) -> Result<String, Failure> 
     let library =
         library_in(&tree.join("crates/stripline")).or_else(|| library_in(tree)).ok_or_else(|| {
             let remedy = "give the folder with `crates/stripline` in it";
-            usage(format!("{shown} is no source tree of Stripline: {remedy}"))
+            Failure::usage(format!("{shown} is no source tree of Stripline: {remedy}"))
         })?;
     let path = toml_text(&library).ok_or_else(|| {
-        usage(format!("{shown}: Cargo takes only paths that are text; move the source tree"))
+        Failure::usage(format!("{shown}: Cargo takes only paths that are text; move the source tree"))
     })?;
     Ok(format!("{{ path = {path} }}"))
 }
@@ -99,14 +89,14 @@ impl Place {
         let shown = shown(folder);
         let fail = |error: std::io::Error| match error.kind() {
             ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-                usage(format!("{shown} is no folder, or is below a file: choose another `--path`"))
+                Failure::usage(format!("{shown} is no folder, or is below a file: choose another `--path`"))
             }
-            _ => Failure { text: format!("cannot make the folder {shown}: {error}"), exit: Exit::Failure },
+            _ => Failure::new(format!("cannot make the folder {shown}: {error}")),
         };
         std::fs::create_dir_all(folder).map_err(fail)?;
         if std::fs::read_dir(folder).map_err(fail)?.next().is_some() {
             let remedy = "nothing was changed; choose another name or `--path`";
-            return Err(usage(format!("{shown} has files in it: {remedy}")));
+            return Err(Failure::usage(format!("{shown} has files in it: {remedy}")));
         }
         Ok(Self(folder.into()))
     }
@@ -119,8 +109,7 @@ impl Place {
             .and_then(|()| OpenOptions::new().write(true).create_new(true).open(&path))
             .and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|error| {
-            let text = format!("cannot write {}: {error}; the crate is incomplete", shown(&path));
-            Failure { text, exit: Exit::Failure }
+            Failure::new(format!("cannot write {}: {error}; the crate is incomplete", shown(&path)))
         })
     }
 
@@ -132,6 +121,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Exit;
 
     #[test]
     fn names_are_those_of_crates() {

@@ -7,18 +7,17 @@ mod snapshot;
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use stripline::internal::{LogFilter, log_to, process};
-use stripline_waveform::control::{self, ChangeState, ControlClient, ControlError, Setting};
+use stripline::internal::{LogFilter, log_to};
+use stripline_waveform::control::{ChangeState, ControlClient, ControlError, Setting};
 
 use crate::Exit;
 use crate::arguments::{TopArguments, Which};
+use crate::data::Interrupt;
+use crate::failure::{Failure, Outcome};
 use crate::format::printable;
 use crate::show::print;
 use crate::terminal;
@@ -53,23 +52,15 @@ enum End {
     Panic,
 }
 
-pub(crate) fn top(arguments: &TopArguments) -> Exit {
+pub(crate) fn top(arguments: &TopArguments) -> Outcome {
     if !terminal::is_terminal() || !io::stdin().is_terminal() {
-        complain!(
-            "error: `stripline top` needs a terminal for its input and output; `stripline links --watch --json` \
-             prints the figures for a pipe or a file"
-        );
-        return Exit::Usage;
+        return Err(Failure::usage(
+            "`stripline top` needs a terminal for its input and output; `stripline links --watch --json` prints the \
+             figures for a pipe or a file",
+        ));
     }
-    let client = match find(arguments) {
-        Ok(client) => client,
-        Err(exit) => return exit,
-    };
-    let ended = Arc::new(AtomicBool::new(false));
-    if let Err(error) = handle_signals(&ended) {
-        complain!("error: cannot handle signals: {error}");
-        return Exit::Failure;
-    }
+    let client = find(arguments)?;
+    let interrupt = Interrupt::catch()?;
     let (news, received) = mpsc::channel();
     let (settings, requests) = mpsc::channel();
     show_records(&news);
@@ -81,34 +72,15 @@ pub(crate) fn top(arguments: &TopArguments) -> Exit {
     let threads = start(Box::new(move || read_until_end(&asked, every, &news))).and_then(|reader| {
         Ok([reader, start(Box::new(move || set_until_end(&client, &requests, &outcomes)))?])
     });
-    let threads = match threads {
-        Ok(threads) => threads,
-        Err(error) => {
-            complain!("error: cannot start a thread: {error}");
-            return Exit::Failure;
-        }
-    };
+    let threads = threads.map_err(|error| Failure::new(format!("cannot start a thread: {error}")))?;
     let has_failed = || threads.iter().any(JoinHandle::is_finished);
     let shown = RawTerminal::open()
-        .and_then(|mut raw| show(&mut raw, model, (&received, &settings), &ended, &has_failed));
-    match shown {
-        Ok(End::Quit) => Exit::Clean,
-        Ok(End::Waveform) => print(&format!("{name} has ended\n")),
-        Ok(End::Panic) => Exit::Failure,
-        Err(error) => {
-            complain!("error: the terminal does not work: {error}");
-            Exit::Failure
-        }
+        .and_then(|mut raw| show(&mut raw, model, (&received, &settings), &interrupt, &has_failed));
+    match shown.map_err(|error| Failure::new(format!("the terminal does not work: {error}")))? {
+        End::Quit => Ok(Exit::Clean),
+        End::Waveform => Ok(print(&format!("{name} has ended\n"))),
+        End::Panic => Ok(Exit::Failure),
     }
-}
-
-/// Sets the flag at a signal that is not ignored. A second signal ends this process at once.
-fn handle_signals(ended: &Arc<AtomicBool>) -> io::Result<()> {
-    for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(ended))?;
-        signal_hook::flag::register(signal, Arc::clone(ended))?;
-    }
-    Ok(())
 }
 
 /// Passes log records on to the view.
@@ -125,35 +97,22 @@ fn show_records(news: &Sender<News>) {
     log_to(max, Box::new(sink));
 }
 
-fn find(arguments: &TopArguments) -> Result<ControlClient, Exit> {
+fn find(arguments: &TopArguments) -> Result<ControlClient, Failure> {
     let TopArguments { waveform, pid, .. } = arguments;
     if waveform.is_some() || pid.is_some() {
         let which = Which { waveform: waveform.clone(), pid: *pid };
         let (client, rest) = crate::control::find(&which)?;
         return crate::control::taken(rest, Vec::new(), 0).map(|_| client);
     }
-    let found = control::running().map_err(|error| crate::control::report_error(&error.into()))?;
-    for (_, problem) in &found.problems {
-        complain!("warning: {}", printable(problem, 300));
-    }
-    match &found.waveforms[..] {
-        [] => {
-            complain!("error: no waveform of this user is running; `stripline run FILE` starts one");
-            Err(Exit::Usage)
-        }
-        [one] => ControlClient::find(&one.name, Some(one.pid))
-            .map_err(|error| crate::control::report_error(&error)),
-        [first, ..] => {
-            let all = found
-                .waveforms
-                .iter()
-                .map(|one| format!("{} (process {})", printable(&one.name, 60), one.pid));
-            let all = all.collect::<Vec<_>>().join(", ");
-            let name = printable(&first.name, 60);
-            complain!(
-                "error: several waveforms are running: {all}; choose one, as in `stripline top {name}`"
-            );
-            Err(Exit::Usage)
+    match &crate::control::listed()?.waveforms[..] {
+        [] => Err(Failure::usage("no waveform of this user is running; `stripline run FILE` starts one")),
+        [one] => Ok(ControlClient::find(&one.name, Some(one.pid))?),
+        all @ [first, ..] => {
+            let named = all.iter().map(|one| format!("{} (process {})", printable(&one.name, 60), one.pid));
+            let (all, name) = (named.collect::<Vec<_>>().join(", "), printable(&first.name, 60));
+            Err(Failure::usage(format!(
+                "several waveforms are running: {all}; choose one, as in `stripline top {name}`"
+            )))
         }
     }
 }
@@ -163,7 +122,7 @@ fn show(
     raw: &mut RawTerminal,
     mut model: Model,
     (news, settings): (&Receiver<News>, &Sender<Setting>),
-    ended: &AtomicBool,
+    interrupt: &Interrupt,
     has_failed: &dyn Fn() -> bool,
 ) -> io::Result<End> {
     let is_coloured = terminal::is_stdout_coloured();
@@ -182,8 +141,7 @@ fn show(
         if failed {
             return Ok(End::Panic);
         }
-        // Relaxed: the flag carries no other data.
-        if ended.load(Ordering::Relaxed) {
+        if interrupt.is_set() {
             return Ok(End::Quit);
         }
         // A terminal that has hung up takes no output. The input reports the end.

@@ -1,19 +1,17 @@
 //! The content of the view and the effect of keys, independent of a terminal.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
 
 use stripline::component::{Access, Value};
 use stripline_waveform::control::{PropertyReading, RunningWaveform, Setting};
 
 use super::keys::Key;
-use super::snapshot::{Counters, Snapshot};
+use super::snapshot::Snapshot;
 use crate::control::{restarts, state_of};
 use crate::format::{grouped, packets, printable, quantity, time};
+use crate::running::{Busy, Connection, Course, Window};
 use crate::table::{Cell, Table, Tone, cut};
 
-/// The time over which rates, loads and latencies are measured.
-const WINDOW: Duration = Duration::from_secs(1);
 /// The number of latencies in a sparkline.
 const HISTORY_MAX: usize = 12;
 /// The most characters of a name or value.
@@ -27,8 +25,12 @@ const HELP_TYPING: &str = "Enter set  Esc discard  Ctrl-C quit";
 pub(super) struct Model {
     /// The waveform's name.
     name: String,
-    /// Snapshots of about the last second, the newest last.
-    past: VecDeque<Snapshot>,
+    /// The newest snapshot.
+    now: Option<Snapshot>,
+    course: Course,
+    busy: BTreeMap<String, Window<Busy>>,
+    /// The load of one processor by each component, in percent.
+    loads: BTreeMap<String, f64>,
     /// Mean latencies between two snapshots, by connection. `None`: no packet was measured.
     history: BTreeMap<String, VecDeque<Option<f64>>>,
     /// The index of the selected property.
@@ -63,7 +65,10 @@ impl Model {
     pub fn new(name: &str) -> Self {
         Self {
             name: cell(name),
-            past: VecDeque::new(),
+            now: None,
+            course: Course::default(),
+            busy: BTreeMap::new(),
+            loads: BTreeMap::new(),
             history: BTreeMap::new(),
             selected: 0,
             typed: None,
@@ -77,28 +82,30 @@ impl Model {
         }
     }
 
-    pub fn add(&mut self, snapshot: Snapshot) {
+    pub fn add(&mut self, mut snapshot: Snapshot) {
         self.trouble = None;
         if self.outstanding == 0 {
             self.requested.clear();
         }
-        for name in snapshot.connections.keys() {
-            self.history.entry(name.clone()).or_default();
+        self.course.add(&mut snapshot.connections, snapshot.time);
+        self.loads.clear();
+        for (name, busy) in &snapshot.busy {
+            // The counter of a restarted process begins at zero.
+            let window = self.busy.entry(name.clone()).or_default();
+            if let Some((oldest, seconds)) = window.add(snapshot.time, *busy, |last| last.pid == busy.pid) {
+                let load = (busy.seconds - oldest.seconds).max(0.0) / seconds * 100.0;
+                self.loads.insert(name.clone(), load);
+            }
+        }
+        for name in snapshot.connections.iter().map(Connection::name) {
+            self.history.entry(name).or_default();
         }
         for (name, latencies) in &mut self.history {
-            let before = self.past.back().and_then(|past| past.connections.get(name));
-            let latency =
-                snapshot.connections.get(name).zip(before).and_then(|(now, before)| latency_ns(now, before));
-            latencies.push_back(latency);
+            let connection = snapshot.connections.iter().find(|connection| connection.name() == *name);
+            latencies.push_back(connection.and_then(|connection| connection.rates.latest_latency_ns));
             latencies.drain(..latencies.len().saturating_sub(HISTORY_MAX));
         }
-        self.past.push_back(snapshot);
-        let since = |past: &VecDeque<Snapshot>, index: usize| {
-            past.back().zip(past.get(index)).map(|(now, before)| now.time.duration_since(before.time))
-        };
-        while self.past.len() > 2 && since(&self.past, 1) >= Some(WINDOW) {
-            self.past.pop_front();
-        }
+        self.now = Some(snapshot);
         self.selected = self.selected.min(self.changeable().len().saturating_sub(1));
     }
 
@@ -197,7 +204,7 @@ impl Model {
     }
 
     fn changeable(&self) -> Vec<&PropertyReading> {
-        let all = self.past.back().into_iter().flat_map(|now| &now.properties);
+        let all = self.now.iter().flat_map(|now| &now.properties);
         all.filter(|reading| reading.access == Access::Changeable).collect()
     }
 
@@ -243,7 +250,7 @@ impl Model {
 
     /// Returns all lines above the status, and the index of the selected line.
     fn body(&self, width: usize, is_coloured: bool) -> (Vec<String>, Option<usize>) {
-        let Some(now) = self.past.back() else {
+        let Some(now) = &self.now else {
             return (vec![padded(&format!("{}: waiting for its launcher", self.name), width)], None);
         };
         let waveform = &now.waveform;
@@ -291,21 +298,11 @@ impl Model {
                 cell(&component.type_name).into(),
                 state_of(component),
                 component.pid.map_or(String::new(), |pid| pid.to_string()).into(),
-                self.load(now, &component.name).map_or(String::new(), |load| format!("{load:.0} %")).into(),
+                self.loads.get(&component.name).map_or(String::new(), |load| format!("{load:.0} %")).into(),
                 restarts(component).into(),
             ]);
         }
         table
-    }
-
-    /// Returns the load of one processor by a component, in percent.
-    fn load(&self, now: &Snapshot, component: &str) -> Option<f64> {
-        let busy = now.busy_s.get(component)?;
-        // The counter of a restarted process begins at zero.
-        let its = |past: &Snapshot| past.busy_s.get(component).copied().filter(|past| past.pid == busy.pid);
-        let (time, before) = self.past.iter().find_map(|past| Some((past.time, its(past)?)))?;
-        let seconds = seconds_between(time, now.time)?;
-        Some((busy.seconds - before.seconds).max(0.0) / seconds * 100.0)
     }
 
     fn connections(&self, now: &Snapshot) -> Table {
@@ -321,30 +318,23 @@ impl Model {
         let mut names: Vec<&String> = self.history.keys().collect();
         names.sort_by_key(|name| (sender(name), *name));
         for name in names {
-            let Some(counters) = now.connections.get(name) else {
+            let Some(it) = now.connections.iter().find(|it| it.name() == *name) else {
                 table.add([printable(name, 2 * CELL_MAX)]);
                 continue;
             };
-            let before = self.past.iter().find_map(|past| Some((past.time, past.connections.get(name)?)));
-            let before = before.and_then(|(time, before)| Some((seconds_between(time, now.time)?, before)));
-            let rate = |now: u64, before: u64, seconds: f64| since(now, before) as f64 / seconds;
-            let (mut packets, mut bytes, mut latency) = (String::new(), String::new(), None);
-            let mut tone = Tone::of_losses(counters.lost);
-            if let Some((seconds, before)) = before {
-                packets = quantity(rate(counters.packets, before.packets, seconds), "").trim_end().into();
-                bytes = quantity(rate(counters.bytes, before.bytes, seconds), "B/s");
-                latency = latency_ns(counters, before);
-                if since(counters.lost, before.lost) > 0 {
-                    tone = Tone::Bad;
-                }
+            let (mut packets, mut bytes) = (String::new(), String::new());
+            if it.rates.is_measured {
+                packets = quantity(it.rates.packets_per_s, "").trim_end().into();
+                bytes = quantity(it.rates.bytes_per_s, "B/s");
             }
+            let tone = if it.rates.is_losing { Tone::Bad } else { Tone::of_losses(it.counts.lost) };
             table.add::<Cell>([
                 printable(name, 2 * CELL_MAX).into(),
                 packets.into(),
                 bytes.into(),
-                Cell::toned(grouped(counters.lost), tone),
-                lag(counters).into(),
-                time(latency.map(|ns| ns as u64)).into(),
+                Cell::toned(grouped(it.counts.lost), tone),
+                lag(it).into(),
+                time(it.rates.latency_ns.map(|ns| ns as u64)).into(),
                 self.history.get(name).map_or(String::new(), sparkline).into(),
             ]);
         }
@@ -390,30 +380,11 @@ fn padded(text: &str, width: usize) -> String {
     text + &" ".repeat(width.saturating_sub(used))
 }
 
-/// Returns the time between two snapshots in seconds. `None`: both are the same snapshot.
-fn seconds_between(before: Instant, now: Instant) -> Option<f64> {
-    let seconds = now.duration_since(before).as_secs_f64();
-    (seconds > 0.0).then_some(seconds)
-}
-
-/// Returns the growth of a counter. A counter that has fallen was reset to zero in between.
-fn since(now: u64, before: u64) -> u64 {
-    if now < before { now } else { now - before }
-}
-
-/// Returns the mean latency between two snapshots. `None`: no packet was measured.
-fn latency_ns(now: &Counters, before: &Counters) -> Option<f64> {
-    let is_anew = now.latency_samples < before.latency_samples;
-    let (measured, sum_ns) = if is_anew { (0, 0) } else { (before.latency_samples, before.latency_sum_ns) };
-    let count = now.latency_samples - measured;
-    (count > 0).then(|| now.latency_sum_ns.saturating_sub(sum_ns) as f64 / count as f64)
-}
-
 /// Returns the number of waiting packets and the limit. On sockets, returns the bytes in the
 /// kernel.
-fn lag(counters: &Counters) -> String {
-    match (counters.waiting, counters.kernel_bytes) {
-        (Some(packets), _) => format!("{}/{}", grouped(packets), grouped(counters.depth.into())),
+fn lag(it: &Connection) -> String {
+    match (it.waiting, it.kernel_bytes) {
+        (Some(packets), _) => format!("{}/{}", grouped(packets), grouped(it.depth.into())),
         (None, Some(bytes)) => quantity(bytes as f64, "B"),
         (None, None) => String::new(),
     }
@@ -466,7 +437,8 @@ fn stepped(now: &str, kind: &Value, allowed: &str, is_up: bool) -> Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::snapshot::Busy;
+    use crate::running::Counts;
+    use std::time::{Duration, Instant};
     use unicode_width::UnicodeWidthStr;
 
     fn reading(property: &str, value: Value, allowed: &str) -> PropertyReading {
@@ -485,7 +457,7 @@ mod tests {
     }
 
     /// Returns a snapshot `ms` after the start. The filter has a load of 25 %.
-    fn snapshot(start: Instant, ms: u64, counters: Option<Counters>) -> Snapshot {
+    fn snapshot(start: Instant, ms: u64, connection: Option<Connection>) -> Snapshot {
         let text = r#"{ "name": "radio", "pid": 9, "file": "", "phase": "running", "elapsed_s": 3.0,
             "packets": 1234, "lost": 7, "components": [
             { "name": "tone", "type": "signal-generator", "placement": "process", "pid": 10,
@@ -493,12 +465,11 @@ mod tests {
             { "name": "filter", "type": "fir-filter", "placement": "process", "pid": 11,
               "state": "suspended", "restarts": 2, "tests": [] }] }"#;
         let waveform: RunningWaveform = serde_json::from_str(text).unwrap();
-        let connections = counters.map(|counters| ("tone.out -> filter.in".to_string(), counters));
         let fixed = PropertyReading { access: Access::Fixed, ..reading("taps", Value::Integer(3), "") };
         Snapshot {
             time: start + Duration::from_millis(ms),
             waveform,
-            connections: connections.into_iter().collect(),
+            connections: connection.into_iter().collect(),
             properties: vec![
                 fixed,
                 reading("high", Value::Float(4000.0), "0 or more"),
@@ -507,28 +478,28 @@ mod tests {
                 reading("name", Value::Text(String::new()), ""),
                 reading("on", Value::Boolean(true), ""),
             ],
-            busy_s: [("filter".into(), Busy { pid: 11, seconds: ms as f64 / 4000.0 })].into(),
+            busy: [("filter".into(), Busy { pid: 11, seconds: ms as f64 / 4000.0 })].into(),
         }
     }
 
-    fn counters(packets: u64, latency_sum_ns: u64) -> Counters {
-        Counters {
-            packets,
-            bytes: packets * 1000,
-            lost: 7,
+    fn connection(packets: u64, latency_sum_ns: u64) -> Connection {
+        let (bytes, latency_samples) = (packets * 1000, packets);
+        Connection {
+            from: "tone.out".into(),
+            to: "filter.in".into(),
             depth: 64,
             waiting: Some(3),
-            kernel_bytes: None,
-            latency_samples: packets,
-            latency_sum_ns,
+            has_receiver: true,
+            counts: Counts { packets, bytes, lost: 7, latency_samples, latency_sum_ns, ..Counts::default() },
+            ..Connection::default()
         }
     }
 
     fn model() -> Model {
         let (mut model, start) = (Model::new("radio"), Instant::now());
-        model.add(snapshot(start, 0, Some(counters(100, 100_000))));
-        model.add(snapshot(start, 500, Some(counters(150, 150_000))));
-        model.add(snapshot(start, 1000, Some(counters(200, 400_000))));
+        model.add(snapshot(start, 0, Some(connection(100, 100_000))));
+        model.add(snapshot(start, 500, Some(connection(150, 150_000))));
+        model.add(snapshot(start, 1000, Some(connection(200, 400_000))));
         model
     }
 
@@ -566,12 +537,9 @@ mod tests {
         model.add(snapshot(start, 0, None));
         assert!(text(&mut model).contains("tone.out -> filter.in          -"), "{}", text(&mut model));
         // The counters of the restarted connection begin at zero.
-        model.add(snapshot(start, 2000, Some(counters(10, 10_000))));
-        model.add(snapshot(start, 4000, Some(counters(20, 20_000))));
+        model.add(snapshot(start, 2000, Some(connection(10, 10_000))));
+        model.add(snapshot(start, 4000, Some(connection(20, 20_000))));
         assert!(text(&mut model).contains("1.00 µs         ▂█  ▂"), "{}", text(&mut model));
-        let empty = Counters::default();
-        assert_eq!(latency_ns(&counters(5, 500), &counters(9, 900)), Some(100.0));
-        assert_eq!((latency_ns(&empty, &empty), since(3, 9)), (None, 3));
     }
 
     #[test]

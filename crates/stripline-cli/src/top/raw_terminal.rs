@@ -8,12 +8,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios};
 
 use super::keys::{Key, KeyParser};
+use crate::poll::{PollFlags, wait};
 
 /// Opens the second page of the terminal, hides the cursor, and turns line wrapping off.
 const OPEN: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
@@ -122,21 +122,16 @@ impl RawTerminal {
     /// # Errors
     /// The system cannot wait.
     pub fn input(&mut self, time: Duration) -> io::Result<Input> {
-        let stdin = io::stdin();
-        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-        let time = Timespec::try_from(time).ok();
-        match rustix::event::poll(&mut polled, time.as_ref()) {
-            Ok(0) => return Ok(Input::Keys(self.parser.after_pause().into_iter().collect())),
-            Ok(_) => {}
-            Err(Errno::INTR) => return Ok(Input::Keys(Vec::new())),
-            Err(error) => return Err(error.into()),
+        let found = wait(io::stdin(), PollFlags::IN, Some(time))?;
+        if found.is_empty() {
+            return Ok(Input::Keys(self.parser.after_pause().into_iter().collect()));
         }
         // A terminal that has hung up is always ready to read.
-        if polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        if found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
             return Ok(Input::End);
         }
         let mut bytes = [0; 256];
-        Ok(match rustix::io::read(&stdin, &mut bytes) {
+        Ok(match rustix::io::read(io::stdin(), &mut bytes) {
             Ok(0) => Input::End,
             Ok(count) => Input::Keys(self.parser.keys(&bytes[..count])),
             Err(Errno::INTR | Errno::AGAIN) => Input::Keys(Vec::new()),
@@ -172,9 +167,7 @@ fn restore() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let left = deadline.saturating_duration_since(Instant::now());
-                let mut polled = [PollFd::new(&output, PollFlags::OUT)];
-                let time = Timespec::try_from(left).ok();
-                if left.is_zero() || rustix::event::poll(&mut polled, time.as_ref()) == Ok(0) {
+                if left.is_zero() || wait(&output, PollFlags::OUT, Some(left)).is_err() {
                     break;
                 }
             }

@@ -7,11 +7,12 @@ use serde::Serialize;
 use stripline_waveform::control::{ControlError, RunningWaveform};
 
 use super::clients::{Client, ClientKind};
-use super::model::{ConnectionState, PageState, Selection};
+use super::model::{PageState, Selection};
 use super::request::Request;
 use super::response::{Response, start_events};
 use super::routes::{Site, selection};
 use super::spectrum::{Spectrum, SpectrumView};
+use crate::running::Connection;
 
 /// The shortest time between two events.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -27,7 +28,7 @@ struct Event<'a> {
     only: Option<&'a str>,
     waveforms: &'a [RunningWaveform],
     /// The connections of the waveform that the page shows.
-    connections: Vec<&'a ConnectionState>,
+    connections: Vec<&'a Connection>,
     problems: &'a [String],
     /// The spectrum, if it is new.
     spectrum: Option<&'a Spectrum>,
@@ -84,12 +85,12 @@ fn open(site: &Site, which: &Selection, port: &str) -> Result<SpectrumView, Stri
 
 /// Returns the connections of the chosen waveform. Of several waveforms with the name, the first
 /// one is used.
-fn connections_of<'s>(snapshot: &'s PageState, which: Option<&Selection>) -> Vec<&'s ConnectionState> {
+fn connections_of<'s>(snapshot: &'s PageState, which: Option<&Selection>) -> Vec<&'s Connection> {
     let Some(which) = which else { return Vec::new() };
     let is_chosen =
         |it: &&RunningWaveform| it.name == which.name && which.pid.is_none_or(|pid| pid == it.pid);
     let chosen = snapshot.waveforms.iter().find(is_chosen).map(|waveform| waveform.pid);
-    snapshot.connections.iter().filter(|it| Some(it.launcher) == chosen).collect()
+    snapshot.connections.iter().filter(|it| chosen.is_some() && it.launcher == chosen).collect()
 }
 
 #[cfg(test)]

@@ -2,22 +2,23 @@
 
 use std::fmt::Write;
 
-use super::model::{ConnectionState, PageState};
+use super::model::PageState;
+use crate::running::Connection;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The buckets of latencies end at these powers of two, in nanoseconds: 1 µs to 17 s.
 const LATENCY_BITS: std::ops::RangeInclusive<u32> = 10..=34;
 
 /// A count or gauge of each connection: name, type, help and value.
-type Metric = (&'static str, &'static str, &'static str, fn(&ConnectionState) -> Option<u64>);
+type Metric = (&'static str, &'static str, &'static str, fn(&Connection) -> Option<u64>);
 
 const OF_CONNECTIONS: [Metric; 7] = [
-    ("packets_total", "counter", "Packets received.", |it| Some(it.packets)),
-    ("bytes_total", "counter", "Payload received, in bytes.", |it| Some(it.bytes)),
-    ("lost_packets_total", "counter", "Packets lost.", |it| Some(it.lost)),
-    ("gaps_total", "counter", "Gaps reported in band.", |it| Some(it.gaps)),
+    ("packets_total", "counter", "Packets received.", |it| Some(it.counts.packets)),
+    ("bytes_total", "counter", "Payload received, in bytes.", |it| Some(it.counts.bytes)),
+    ("lost_packets_total", "counter", "Packets lost.", |it| Some(it.counts.lost)),
+    ("gaps_total", "counter", "Gaps reported in band.", |it| Some(it.counts.gaps)),
     ("reordered_packets_total", "counter", "Packets that arrived after a later one.", |it| {
-        Some(it.reordered)
+        Some(it.counts.reordered)
     }),
     ("waiting_packets", "gauge", "Packets sent that wait for the receiver; not there if unknown.", |it| {
         it.waiting
@@ -48,7 +49,7 @@ pub(super) fn text(snapshot: &PageState) -> String {
             [("waveform", &*waveform.name), ("pid", &pid), ("component", &it.name), ("state", &it.state)];
         text.line("stripline_component_state", &labels(&known), 1);
     }
-    let connections: Vec<(String, &ConnectionState)> =
+    let connections: Vec<(String, &Connection)> =
         snapshot.connections.iter().map(|it| (connection_labels(snapshot, it), it)).collect();
     for (name, kind, help, value) in OF_CONNECTIONS {
         let name = format!("stripline_connection_{name}");
@@ -110,11 +111,11 @@ impl Text {
     }
 }
 
-fn connection_labels(snapshot: &PageState, it: &ConnectionState) -> String {
-    let waveform = snapshot.waveforms.iter().find(|waveform| waveform.pid == it.launcher);
+fn connection_labels(snapshot: &PageState, it: &Connection) -> String {
+    let waveform = snapshot.waveforms.iter().find(|waveform| Some(waveform.pid) == it.launcher);
     labels(&[
         ("waveform", waveform.map_or("", |waveform| &waveform.name)),
-        ("pid", &it.launcher.to_string()),
+        ("pid", &it.launcher.map_or(String::new(), |pid| pid.to_string())),
         ("from", &it.from),
         ("to", &it.to),
         ("transport", &it.transport),

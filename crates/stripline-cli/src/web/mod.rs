@@ -16,51 +16,33 @@ mod stream;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 
-use stripline_waveform::control::{ControlClient, ControlError};
+use stripline_waveform::control::ControlClient;
 
 use crate::Exit;
 use crate::data::Interrupt;
-use crate::format::printable;
+use crate::failure::{Failure, Outcome};
 use crate::show::{Printed, print_while_read};
 use access::Access;
 use arguments::WebArguments;
 use model::{PageModel, Selection};
 use routes::Site;
 
-/// The longest error in a line.
-const TEXT_MAX: usize = 1000;
-
-pub(crate) fn web(arguments: &WebArguments) -> Exit {
-    match start(arguments) {
-        Ok(exit) => exit,
-        Err((exit, problem)) => {
-            for line in problem.lines() {
-                complain!("error: {}", printable(line, TEXT_MAX));
-            }
-            exit
-        }
-    }
-}
-
-fn start(arguments: &WebArguments) -> Result<Exit, (Exit, String)> {
+pub(crate) fn web(arguments: &WebArguments) -> Outcome {
     let WebArguments { waveform, pid, port } = arguments;
     let only = match (waveform, pid) {
         (Some(name), pid) => Some(Selection { name: name.clone(), pid: *pid }),
         (None, Some(_)) => {
-            return Err((
-                Exit::Usage,
-                "--pid chooses among waveforms of one name; give the name, too".into(),
-            ));
+            return Err(Failure::usage("--pid chooses among waveforms of one name; give the name, too"));
         }
         (None, None) => None,
     };
     if let Some(Selection { name, pid }) = &only {
-        ControlClient::find(name, *pid).map_err(|error| (exit_of(&error), error.to_string()))?;
+        ControlClient::find(name, *pid)?;
     }
-    let interrupt = Interrupt::catch().map_err(|error| (Exit::Failure, error.to_string()))?;
-    let listener = listen(*port).map_err(|problem| (Exit::Failure, problem))?;
-    let port = listener.local_addr().map_err(|error| (Exit::Failure, error.to_string()))?.port();
-    let access = Access::new(port).map_err(|problem| (Exit::Usage, problem))?;
+    let interrupt = Interrupt::catch()?;
+    let listener = listen(*port).map_err(Failure::new)?;
+    let port = listener.local_addr().map_err(Failure::new)?.port();
+    let access = Access::new(port).map_err(Failure::usage)?;
     let url = access.url();
     let site = Arc::new(Site::new(access, PageModel::new(only)));
     if print_while_read(&format!("{url}\n")) == Printed::Failed {
@@ -80,9 +62,4 @@ fn listen(port: u16) -> Result<TcpListener, String> {
     })?;
     listener.set_nonblocking(true).map_err(|error| error.to_string())?;
     Ok(listener)
-}
-
-fn exit_of(error: &ControlError) -> Exit {
-    let is_name = matches!(error, ControlError::NoSuchWaveform { .. } | ControlError::Several { .. });
-    if is_name || error.is_wrong() { Exit::Usage } else { Exit::Failure }
 }

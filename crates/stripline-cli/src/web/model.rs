@@ -1,17 +1,17 @@
 //! The state of the running waveforms and their connections, with rates.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use stripline::inspect::{self, Overview, ReceiverEnd, SenderEnd};
+use stripline::inspect;
 use stripline_waveform::control::{self, ControlClient, ControlError, RunningWaveform};
+
+use crate::running::{Connection, Course, connections_within};
 
 /// The interval between two lists of the waveforms.
 const LIST_TIME: Duration = Duration::from_secs(1);
-/// The time over which rates are measured.
-const RATE_TIME: Duration = Duration::from_secs(1);
 /// The most problems shown.
 const PROBLEMS_MAX: usize = 20;
 
@@ -33,44 +33,10 @@ pub(super) struct Selection {
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct PageState {
     pub waveforms: Vec<RunningWaveform>,
-    pub connections: Vec<ConnectionState>,
+    pub connections: Vec<Connection>,
     /// Failures to get a part of the state.
     pub problems: Vec<String>,
 }
-
-/// One connection of a waveform. A value that only one side has is missing if that side does not
-/// answer.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(super) struct ConnectionState {
-    /// The process of the launcher.
-    pub launcher: u32,
-    /// The sending port, as `component.port`.
-    pub from: String,
-    pub to: String,
-    pub transport: String,
-    pub payload: String,
-    pub overflow: String,
-    /// Packets that may wait before the policy acts.
-    pub depth: u32,
-    /// Packets that wait. The number is unknown on sockets without a queue.
-    pub waiting: Option<u64>,
-    /// The reason of a wait: `full`, `answer`, `empty` or nothing.
-    pub waits: &'static str,
-    pub packets: u64,
-    pub bytes: u64,
-    pub lost: u64,
-    pub gaps: u64,
-    pub reordered: u64,
-    pub packets_per_s: f64,
-    pub bytes_per_s: f64,
-    /// The lower end of each bucket in nanoseconds, and the packets in the bucket.
-    pub latency: Vec<(u64, u64)>,
-}
-
-/// The counts of a connection at one moment.
-type Counts = (Instant, u64, u64);
-/// Launcher, sending port and receiving port.
-type ConnectionKey = (u32, String, String);
 
 #[derive(Default)]
 struct Sampler {
@@ -79,7 +45,7 @@ struct Sampler {
     listed_at: Option<Instant>,
     waveforms: Vec<RunningWaveform>,
     list_problems: Vec<String>,
-    history: HashMap<ConnectionKey, VecDeque<Counts>>,
+    course: Course,
 }
 
 impl PageModel {
@@ -141,17 +107,18 @@ impl Sampler {
             self.listed_at = Some(Instant::now());
         }
         let mut problems = self.list_problems.clone();
+        let launchers: Vec<u32> = self.waveforms.iter().map(|waveform| waveform.pid).collect();
         let mut connections = match inspect::processes() {
             Ok(overview) => {
                 problems.extend(overview.problems.iter().map(ToString::to_string));
-                connections_of(&overview, &self.waveforms)
+                connections_within(&overview, &launchers)
             }
             Err(error) => {
                 problems.push(error.to_string());
                 Vec::new()
             }
         };
-        self.add_rates(&mut connections, Instant::now());
+        self.course.add(&mut connections, Instant::now());
         problems.truncate(PROBLEMS_MAX);
         self.snapshot = Arc::new(PageState { waveforms: self.waveforms.clone(), connections, problems });
         self.sampled_at = Some(Instant::now());
@@ -172,90 +139,6 @@ impl Sampler {
             Err(error) => self.list_problems = vec![error.to_string()],
         }
     }
-
-    /// Fills in the rates over about [`RATE_TIME`].
-    fn add_rates(&mut self, connections: &mut [ConnectionState], now: Instant) {
-        let mut before = std::mem::take(&mut self.history);
-        for connection in connections {
-            let key = (connection.launcher, connection.from.clone(), connection.to.clone());
-            let mut counts = before.remove(&key).unwrap_or_default();
-            // A restarted receiver counts from 0 again.
-            if counts.back().is_some_and(|last| last.1 > connection.packets) {
-                counts.clear();
-            }
-            while counts.get(1).is_some_and(|second| now.duration_since(second.0) >= RATE_TIME) {
-                counts.pop_front();
-            }
-            if let Some((at, packets, bytes)) = counts.front() {
-                let seconds = now.duration_since(*at).as_secs_f64().max(1e-3);
-                connection.packets_per_s = (connection.packets - packets) as f64 / seconds;
-                connection.bytes_per_s = connection.bytes.saturating_sub(*bytes) as f64 / seconds;
-            }
-            counts.push_back((now, connection.packets, connection.bytes));
-            self.history.insert(key, counts);
-        }
-    }
-}
-
-/// Returns the connections of these waveforms, without the connections to a tap.
-fn connections_of(overview: &Overview, waveforms: &[RunningWaveform]) -> Vec<ConnectionState> {
-    let launchers: Vec<u32> = waveforms.iter().map(|waveform| waveform.pid).collect();
-    let ends = overview.connections().into_iter();
-    let mut connections: Vec<ConnectionState> =
-        ends.filter_map(|(from, to)| connection(from, to, &launchers)).collect();
-    connections.sort_by(|a, b| (&a.from, &a.to).cmp(&(&b.from, &b.to)));
-    connections
-}
-
-fn connection(
-    from: Option<SenderEnd<'_>>,
-    to: Option<ReceiverEnd<'_>>,
-    launchers: &[u32],
-) -> Option<ConnectionState> {
-    let launcher = |parent: Option<u32>| parent.filter(|parent| launchers.contains(parent));
-    let sender = from.map(|(process, ..)| launcher(process.parent));
-    let receiver = to.map(|(process, ..)| launcher(process.parent));
-    // A receiver in a process outside of the waveform, or in this process, is a tap.
-    let launcher = sender.unwrap_or(receiver.flatten())?;
-    if receiver.is_some_and(|its| its != Some(launcher)) {
-        return None;
-    }
-    if from.is_some_and(|(.., reader)| reader.pid == Some(std::process::id())) {
-        return None;
-    }
-    let name = from.map(|f| f.2.connection.as_str()).or(to.map(|t| t.2.connection.as_str()))?;
-    let (left, right) = name.split_once(" -> ")?;
-    let mut state = ConnectionState { launcher, from: left.into(), to: right.into(), ..Default::default() };
-    if let Some((_, port, reader)) = from {
-        state.from.clone_from(&port.name);
-        state.transport.clone_from(&port.transport);
-        state.payload = port.payload.split('{').next().unwrap_or_default().into();
-        state.overflow.clone_from(&reader.overflow);
-        state.depth = reader.high_watermark.unwrap_or(reader.depth);
-        state.waiting = reader.lag_packets;
-        state.waits = match () {
-            () if reader.waited_for => "full",
-            () if reader.answer_awaited => "answer",
-            () => "",
-        };
-    }
-    if let Some((_, port, its)) = to {
-        state.to.clone_from(&port.name);
-        if from.is_none() {
-            (state.overflow, state.depth) = (its.overflow.clone(), its.depth);
-        }
-        state.waiting = match (state.waiting, its.queued) {
-            (Some(lag), Some(queued)) => Some(lag.saturating_add(queued)),
-            (lag, queued) => lag.or(queued),
-        };
-        if state.waits.is_empty() && port.sleeps && its.open {
-            state.waits = "empty";
-        }
-        (state.packets, state.bytes, state.lost) = (its.packets, its.bytes, its.lost);
-        (state.gaps, state.reordered) = (its.gaps, its.reordered);
-        state.latency.clone_from(&its.latency);
-    }
-    Some(state)
 }
 
 #[cfg(test)]
@@ -270,60 +153,17 @@ pub(super) fn example() -> PageState {
             "open": true, "packets": 100, "bytes": 800, "lost": 2, "gaps": 1, "latency": [[1024, 60], [1280, 40]] }] }] },
         { "pid": 12, "parent": 1, "receiving": [{ "name": "tap", "connections": [{ "connection": "a.out -> tap" }] }] },
         { "pid": 13, "parent": 5, "sending": [{ "name": "x.out", "readers": [{ "connection": "x.out -> y.in" }] }] }] }"#;
-    let overview: Overview = serde_json::from_str(text).unwrap();
+    let connections = connections_within(&serde_json::from_str(text).unwrap(), &[9]);
     let waveform = r#"{ "name": "radio \"1\"", "pid": 9, "file": "/r.toml", "phase": "running", "elapsed_s": 2.5,
         "packets": 100, "lost": 2, "components": [{ "name": "a", "type": "source", "placement": "process", "pid": 10,
             "state": "running", "restarts": 3, "tests": [] }] }"#;
     let waveforms = vec![serde_json::from_str(waveform).unwrap()];
-    PageState { connections: connections_of(&overview, &waveforms), waveforms, problems: Vec::new() }
+    PageState { connections, waveforms, problems: Vec::new() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_connection_has_both_sides_and_taps_are_left_out() {
-        let connections = example().connections;
-        let expected = ConnectionState {
-            launcher: 9,
-            from: "a.out".into(),
-            to: "b.in".into(),
-            transport: "shm".into(),
-            payload: "det".into(),
-            overflow: "block".into(),
-            depth: 48,
-            waiting: Some(48),
-            waits: "full",
-            packets: 100,
-            bytes: 800,
-            lost: 2,
-            gaps: 1,
-            latency: vec![(1024, 60), (1280, 40)],
-            ..ConnectionState::default()
-        };
-        assert_eq!(connections, [expected]);
-    }
-
-    #[test]
-    fn rates_are_those_of_about_a_second_and_begin_anew_after_a_restart() {
-        let start = Instant::now();
-        let mut sampler = Sampler::default();
-        let mut rate = |ms: u64, packets: u64| {
-            let mut one = [ConnectionState { packets, bytes: 8 * packets, ..ConnectionState::default() }];
-            sampler.add_rates(&mut one, start + Duration::from_millis(ms));
-            (one[0].packets_per_s, one[0].bytes_per_s)
-        };
-        assert_eq!(rate(0, 100), (0.0, 0.0));
-        assert_eq!(rate(500, 150), (100.0, 800.0));
-        assert_eq!(rate(1_000, 300), (200.0, 1_600.0));
-        // The rates are no longer measured from the beginning.
-        assert_eq!(rate(1_500, 300), (150.0, 1_200.0));
-        assert_eq!(rate(2_000, 10), (0.0, 0.0));
-        assert_eq!(rate(2_100, 20), (100.0, 800.0));
-        sampler.add_rates(&mut [], start + Duration::from_secs(3));
-        assert!(sampler.history.is_empty());
-    }
 
     #[test]
     fn a_page_of_one_waveform_asks_no_other() {

@@ -4,14 +4,13 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec};
-
 use super::access::Admission;
 use super::clients::{Client, ClientKind, ClientTable};
 use super::request::RequestError;
 use super::response::Response;
 use super::routes::{Site, is_file};
 use super::stream::ClientStream;
+use crate::poll::{PollFlags, wait};
 
 /// The interval between two checks for Ctrl-C.
 const POLL_TIME: Duration = Duration::from_millis(100);
@@ -43,10 +42,8 @@ pub(super) fn serve(listener: &TcpListener, site: &Arc<Site>, is_over: impl Fn()
 /// Returns the next client. Returns `None` when the server ends.
 fn accept(listener: &TcpListener, is_over: &impl Fn() -> bool) -> Option<ClientStream> {
     while !is_over() {
-        let mut polled = [PollFd::new(listener, PollFlags::IN)];
-        let time = Timespec::try_from(POLL_TIME).ok();
-        // The poll fails because of a signal, which may end the server.
-        if rustix::event::poll(&mut polled, time.as_ref()).is_ok_and(|ready| ready > 0) {
+        // A signal ends the wait, and may end the server.
+        if wait(listener, PollFlags::IN, Some(POLL_TIME)).is_ok_and(|found| !found.is_empty()) {
             match listener.accept() {
                 Ok((stream, _)) => {
                     if let Ok(stream) = ClientStream::new(stream) {

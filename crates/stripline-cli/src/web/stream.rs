@@ -6,10 +6,10 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
 
 use super::request::{Request, RequestError};
+use crate::poll::{PollFlags, wait};
 
 /// The most bytes that the kernel keeps for a client that does not read.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
@@ -146,11 +146,8 @@ impl ClientStream {
             if rest.is_zero() {
                 return Err(ErrorKind::TimedOut.into());
             }
-            // An error of the poll is a signal. The next turn reports the outcome of the step.
-            let _ = rustix::event::poll(
-                &mut [PollFd::new(&self.stream, ready)],
-                Timespec::try_from(rest).ok().as_ref(),
-            );
+            // The next turn reports the outcome of the step.
+            let _ = wait(&self.stream, ready, Some(rest));
         }
     }
 

@@ -39,7 +39,7 @@ fn receive(folder: &Path, way: (&str, &str), source: &[String]) -> (String, serd
     let waveform = repository("waveforms/adsb.toml");
     let sink = format!("sink.path={}", avr.display());
     let mut arguments = vec!["run", waveform.to_str().unwrap(), "--transport", way.0, "--placement", way.1];
-    arguments.extend(["--json", json.to_str().unwrap(), "--quiet", "--set", &sink]);
+    arguments.extend(["--output", json.to_str().unwrap(), "--quiet", "--set", &sink]);
     for set in source {
         arguments.extend(["--set", set]);
     }

@@ -51,7 +51,7 @@ fn the_report_and_the_log_have_each_choice_with_its_reason() {
     let folder = tempfile::tempdir().unwrap();
     let file = waveform(folder.path(), "allow = [\"mqueue\", \"tcp\"]\n");
     let (report, log) = (folder.path().join("report.json"), folder.path().join("run.log"));
-    let arguments = ["run", &file, "--json", report.to_str().unwrap(), "--log-file", log.to_str().unwrap()];
+    let arguments = ["run", &file, "--output", report.to_str().unwrap(), "--log-file", log.to_str().unwrap()];
     let finished = run(&arguments);
     finished.says(0, &[]);
     // The notes below the table are wrapped.

@@ -99,5 +99,5 @@ fn wrong_arguments_are_named() {
     let bindings = |more: &[&str]| run(&[&["bench", "bindings"], more].concat());
     bindings(&["--only", "pascal"]).says(2, &["pascal", "c_64_over_rust", "gnuradio"]);
     bindings(&["--runs", "0"]).says(2, &["runs", "0"]);
-    bindings(&["--json", "/no/such/folder/x.json"]).says(2, &["/no/such/folder/x.json"]);
+    bindings(&["--output", "/no/such/folder/x.json"]).says(2, &["/no/such/folder/x.json"]);
 }

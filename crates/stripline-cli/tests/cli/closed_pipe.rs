@@ -42,10 +42,10 @@ fn code_at_end(mut child: Child) -> Option<i32> {
 fn a_watch_ends_with_its_reader() {
     // The second command would write the next list only in an hour.
     for arguments in [
-        &["ps", "--watch=0.01"][..],
-        &["ps", "--watch=3600"],
-        &["ps", "--watch=0.01", "--json"],
-        &["ps", "--watch=3600", "--json"],
+        &["links", "--watch=0.01"][..],
+        &["links", "--watch=3600"],
+        &["links", "--watch=0.01", "--json"],
+        &["links", "--watch=3600", "--json"],
     ] {
         let (child, line) = after_one_line(stripline().args(arguments));
         assert!(!line.is_empty(), "{arguments:?}");
@@ -56,8 +56,8 @@ fn a_watch_ends_with_its_reader() {
 #[test]
 fn commands_that_print_once_end() {
     for arguments in [
-        &["ps"][..],
-        &["ls", "--json"],
+        &["links"][..],
+        &["waveforms", "--json"],
         &["services", "closed-pipe-test", "--json"],
         &["components"],
         &["transports"],
@@ -74,7 +74,12 @@ fn a_run_stops_in_order_when_its_output_has_no_reader() {
         let path = waveform.path("file.toml");
         let result = waveform.path("result.json");
         let child = without_reader(
-            stripline().args(["run", "--json"]).arg(&result).arg(&path).args(form).env("RUST_BACKTRACE", "0"),
+            stripline()
+                .args(["run", "--output"])
+                .arg(&result)
+                .arg(&path)
+                .args(form)
+                .env("RUST_BACKTRACE", "0"),
         );
         assert_eq!(code_at_end(child), Some(0));
         let result: serde_json::Value = serde_json::from_slice(&std::fs::read(result).unwrap()).unwrap();

@@ -99,7 +99,7 @@ fn is_controlled(program: &Path) {
         program.display()
     ));
     let running = file.start(&[], 3);
-    assert!(run(&["ls", &file.name]).stdout.contains("gain"));
+    assert!(run(&["waveforms", &file.name]).stdout.contains("gain"));
     file.ask("set", &["gain.factor=3"]).prints("gain.factor = 3 (was 1)\n");
     file.ask("get", &["gain.factor"]).prints("3\n");
     file.ask("set", &["gain.factor=-1"]).says(2, &["`factor` is -1; it must be from 0 to 1000000"]);

@@ -124,13 +124,13 @@ fn properties_are_shown_as_they_are_now() {
     file.ask("get", &["fliter"]).says(2, &["no component `fliter`", "did you mean `filter`?"]);
     file.ask("get", &["filter.hgih"]).says(2, &["no property `hgih`", "did you mean `high`?"]);
     // The list of running waveforms has the component, too.
-    let listed = run(&["ls", &file.name]);
+    let listed = run(&["waveforms", &file.name]);
     listed.says(0, &[]);
     for words in [&file.name, "running", "fir-filter", "passband, stopband"] {
         assert!(listed.stdout.contains(words), "{words}: {}", listed.stdout);
     }
-    assert!(run(&["ls"]).stdout.contains(&file.name));
-    let json: Value = serde_json::from_str(&run(&["ls", "--json"]).stdout).unwrap();
+    assert!(run(&["waveforms"]).stdout.contains(&file.name));
+    let json: Value = serde_json::from_str(&run(&["waveforms", "--json"]).stdout).unwrap();
     let mut mine = json["waveforms"].as_array().unwrap().iter().filter(|w| w["name"] == *file.name);
     assert_eq!(mine.next().unwrap()["pid"], running.pid());
 }
@@ -358,7 +358,7 @@ fn what_was_set_survives_a_restart() {
     send(filter, Signal::KILL);
     running.wait_for_line("with high = 2000 as it was set");
     wait_until("it runs again", || {
-        let listed: Value = serde_json::from_str(&run(&["ls", &file.name, "--json"]).stdout).unwrap();
+        let listed: Value = serde_json::from_str(&run(&["waveforms", &file.name, "--json"]).stdout).unwrap();
         let filter = &listed["waveforms"][0]["components"][1];
         filter["restarts"] == 1 && filter["state"] == "running"
     });
@@ -392,7 +392,7 @@ fn a_component_that_has_ended_takes_nothing() {
     let file = File::new(text);
     let _running = file.start(&[], 4);
     let ended = || {
-        let listed: Value = serde_json::from_str(&run(&["ls", &file.name, "--json"]).stdout).unwrap();
+        let listed: Value = serde_json::from_str(&run(&["waveforms", &file.name, "--json"]).stdout).unwrap();
         listed["waveforms"][0]["components"][0]["state"] == "ended"
     };
     wait_until("it has ended", ended);

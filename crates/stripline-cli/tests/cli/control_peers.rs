@@ -40,18 +40,18 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
         file.ask(command, arguments).says(2, &["2 waveforms", &pids[0], &pids[1], "--pid"]);
     }
     // Each of the two waveforms has a heading, and can be selected alone.
-    let listed = run(&["ls", &file.name]).stdout;
+    let listed = run(&["waveforms", &file.name]).stdout;
     for pid in &pids {
         assert!(listed.contains(&format!("\n{} in process {pid}\n", file.name)), "{listed}");
     }
-    let listed = run(&["ls", "--pid", &pids[0]]).stdout;
+    let listed = run(&["waveforms", "--pid", &pids[0]]).stdout;
     assert!(listed.contains(&pids[0]) && !listed.contains(&pids[1]), "{listed}");
     assert!(listed.contains("fir-filter"), "{listed}");
-    run(&["ls", "--pid", "1"]).says(2, &["no waveform of this user runs in process 1"]);
+    run(&["waveforms", "--pid", "1"]).says(2, &["no waveform of this user runs in process 1"]);
     // The ports of each waveform can be selected, too.
     //
     // A process that is late with its figures is left out of a list.
-    let ports = |filter: &str| run(&["ps", filter]).stdout.matches("tone.out").count();
+    let ports = |filter: &str| run(&["links", filter]).stdout.matches("tone.out").count();
     wait_until("both are shown", || ports(&file.name) >= 2);
     wait_until("one is shown", || (1..ports(&file.name)).contains(&ports(&pids[0])));
     file.ask("set", &["--pid", &pids[0], "tone.amplitude=2"]).says(0, &[]);
@@ -146,7 +146,7 @@ fn forged_launchers_are_told_apart() {
     // A launcher of another version has another name.
     let other = format!("stripline-{}-run-3-{:016x}-{me}-{:016x}", rustix::process::geteuid().as_raw(), 0, 4);
     let _other = UnixListener::bind_addr(&SocketAddr::from_abstract_name(other).unwrap()).unwrap();
-    let listed = run(&["ls"]);
+    let listed = run(&["waveforms"]);
     listed.says(0, &[&format!("process {me}) does not answer"), "uses version 3 of this protocol, not 2"]);
     assert!(!listed.stderr.contains('\u{1b}'), "{:?}", listed.stderr);
     assert!(listed.stdout.contains(&file.name));
@@ -163,7 +163,7 @@ fn forged_names_with_full_queues_hold_nobody_up() {
     let me = std::process::id();
     let list = || {
         let start = Instant::now();
-        (run(&["ls"]), start.elapsed())
+        (run(&["waveforms"]), start.elapsed())
     };
     let (_, without) = list();
     let forged: Vec<_> = (0..NAMES)
@@ -230,5 +230,5 @@ fn a_waveform_is_not_waited_for_when_it_is_not_there() {
     let _running = file.start(&[], 3);
     let near = format!("{}x", file.name);
     run(&["stop", &near]).says(2, &["no waveform", &format!("did you mean `{}`?", file.name)]);
-    run(&["ls", "no-such-waveform-anywhere"]).says(2, &["no waveform"]);
+    run(&["waveforms", "no-such-waveform-anywhere"]).says(2, &["no waveform"]);
 }

@@ -62,7 +62,7 @@ fn a_waveform_that_is_still_starting_can_be_asked_and_stopped() {
     run.args(["run", file.path("file.toml").to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let run = run.spawn().unwrap();
     let state = |component: usize| {
-        let listed: Value = serde_json::from_str(&common::run(&["ls", "--json"]).stdout).unwrap();
+        let listed: Value = serde_json::from_str(&common::run(&["waveforms", "--json"]).stdout).unwrap();
         let mut waveforms = listed["waveforms"].as_array().unwrap().iter();
         let mine = waveforms.find(|waveform| waveform["name"] == *file.name)?.clone();
         Some((mine["phase"].clone(), mine["components"][component]["state"].clone()))
@@ -119,12 +119,12 @@ fn who_only_waits_for_one_that_does_not_stop_is_not_blamed() {
     let running = file.start(&[], 3);
     let filter = running.component("filter");
     send(filter, Signal::STOP);
-    let listed = run(&["ls", &file.name]);
+    let listed = run(&["waveforms", &file.name]);
     listed.says(0, &[&format!("process {filter} is suspended; `kill -CONT {filter}` lets it go on")]);
     assert!(listed.stdout.contains("suspended"), "{}", listed.stdout);
     // The wait is long enough for the tone to have packets that it cannot send.
     wait_until("the tone waits", || {
-        run(&["ps", &file.name]).stdout.contains("tone.out waits for filter.in (full)")
+        run(&["links", &file.name]).stdout.contains("tone.out waits for filter.in (full)")
     });
     let stop = file.ask("stop", &[]);
     let suspended = format!("process {filter} of filter was suspended (SIGSTOP)");
@@ -146,7 +146,7 @@ fn a_launcher_that_dies_or_is_stopped_is_no_silent_hang() {
     let other = File::radio();
     let _other = other.start(&[], 3);
     other.ask("get", &[]).says(0, &[]);
-    assert!(run(&["ls"]).stderr.contains(&format!("process {pid}")));
+    assert!(run(&["waveforms"]).stderr.contains(&format!("process {pid}")));
     send(running.pid(), Signal::CONT);
     // The launcher is killed during a set request and during a stop.
     for arguments in [&["set", "source.amplitude=2", "--timeout", "600"][..], &["stop", "filter"]] {

@@ -84,7 +84,7 @@ fn packets_of_outputs_and_inputs_are_shown() {
     assert_eq!(number(&lines[2]), number(&lines[1]) + 1);
     assert_eq!(lines[2]["sample_index"], number(&lines[2]) * 480);
 
-    let rates = file.ask("hz", &["tone.out", "--count", "1", "--json"]);
+    let rates = file.ask("hz", &["tone.out", "--duration", "1", "--json"]);
     rates.says(0, &[]);
     let rates: Value = serde_json::from_str(rates.stdout.trim()).unwrap();
     assert_eq!(rates["samples"].as_u64().unwrap(), rates["packets"].as_u64().unwrap() * 480);
@@ -140,7 +140,7 @@ fn neither_a_tap_nor_its_end_changes_the_packets_of_a_waveform() {
         let file = tone();
         let report = file.path("report.json");
         let options =
-            ["--transport", transport, "--placement", placement, "--json", report.to_str().unwrap()];
+            ["--transport", transport, "--placement", placement, "--output", report.to_str().unwrap()];
         let running = file.start(&options, if placement == "threads" { 1 } else { 2 });
         let arguments = ["echo", &file.name, "tone.out", "--json"];
         let [mut killed, mut stopped, mut ended] = std::array::from_fn(|_| Tap::start(&arguments));

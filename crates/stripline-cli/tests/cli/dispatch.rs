@@ -20,7 +20,7 @@ fn through(stage: &str, rules: &str, transport: &str) -> (Vec<u8>, u64) {
     );
     std::fs::write(file("test.toml"), text).unwrap();
     let arguments =
-        ["run", &file("test.toml"), "--quiet", "--transport", transport, "--json", &file("r.json")];
+        ["run", &file("test.toml"), "--quiet", "--transport", transport, "--output", &file("r.json")];
     run(&arguments).says(0, &[]);
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(file("r.json")).unwrap()).unwrap();
     let connections = report["connections"].as_array().unwrap();

@@ -95,7 +95,7 @@ fn a_tiny_experiment_on_every_transport() {
     let path = file(folder.path(), TINY);
     let [json, html] = ["result.json", "result.html"].map(|name| folder.path().join(name));
     let output = stripline()
-        .args(["bench".as_ref(), path.as_os_str(), "--json".as_ref(), json.as_os_str()])
+        .args(["bench".as_ref(), path.as_os_str(), "--output".as_ref(), json.as_os_str()])
         .args(["--html".as_ref(), html.as_os_str()])
         .env("STRIPLINE_TEST_MARKER", folder.path())
         .output()
@@ -198,7 +198,7 @@ fn what_was_skipped_is_missing_and_ends_nothing() {
                 dispatch = 'pool(8)'\norder = 'resequence'\nskip-after-ms = 0\nwork = 'wait'\nwork-ms = 0.2\n\
                 transport = TRANSPORTS\ntarget = { reordered = 0 }\n";
     let path = file(folder.path(), text);
-    let ended = run(&["bench", path.to_str().unwrap(), "--runs", "1", "--json", "-"]);
+    let ended = run(&["bench", path.to_str().unwrap(), "--runs", "1", "--json"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     for case in report["cases"].as_array().unwrap() {
@@ -226,7 +226,7 @@ fn cases_are_chosen_by_name() {
     let path = path.to_str().unwrap();
     run(&["bench", path, "--only", "b", "--only", "d"])
         .says(2, &["--only", "no case `d`", "a, b, c", "nothing was started"]);
-    let ended = run(&["bench", path, "--quick", "--only", "b", "--only", "c", "--json", "-"]);
+    let ended = run(&["bench", path, "--quick", "--only", "b", "--only", "c", "--json"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert!(report["cases"].as_array().unwrap().iter().map(|case| &case["name"]).eq(["b", "c"]), "{report}");
@@ -265,7 +265,7 @@ fn every_scope_can_be_measured() {
                 [[case]]\nname = 'a'\nscope = ['server', 'target']\ndispatch = 'direct'\ntarget = { over-ideal = 1000 }\n\
                 work = 'wait'\nwork-ms = 0.1\n";
     let path = file(folder.path(), text);
-    let ended = run(&["bench", path.to_str().unwrap(), "--quick", "--json", "-"]);
+    let ended = run(&["bench", path.to_str().unwrap(), "--quick", "--json"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(report["quick"], true);
@@ -309,7 +309,7 @@ fn wrong_files_and_arguments_are_named() {
     let e1 = repository("experiments/e1-messaging.toml");
     let e1 = e1.to_str().unwrap();
     bench(&[e1, "--runs", "0"]).says(2, &["runs", "0"]);
-    bench(&[e1, "--json", "/no/such/folder/e1.json"]).says(2, &["/no/such/folder/e1.json"]);
+    bench(&[e1, "--output", "/no/such/folder/e1.json"]).says(2, &["/no/such/folder/e1.json"]);
     for path in ["-", "/no/such/folder/e1"] {
         let one = bench(&[e1, "--html", path, "--output", path]);
         one.says(2, &[&format!("the JSON and the drawing would be one file, {path}: name two")]);

@@ -52,7 +52,7 @@ fn an_interrupted_run_stops_in_order_and_counts_as_clean() {
     for signal in [Signal::INT, Signal::TERM] {
         let folder = tempfile::tempdir().unwrap();
         let json = folder.path().join("result.json");
-        let running = endless(&["--json", json.to_str().unwrap()]);
+        let running = endless(&["--output", json.to_str().unwrap()]);
         running.signal(signal);
         let (code, text) = running.end();
         assert_eq!(code, Some(0), "{text}");
@@ -68,7 +68,7 @@ fn a_run_stops_in_order_after_its_duration() {
     let waveform = repository("waveforms/adsb.toml");
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("result.json");
-    let arguments = ["run", waveform.to_str().unwrap(), "--quiet", "--duration", "0.5", "--json"];
+    let arguments = ["run", waveform.to_str().unwrap(), "--quiet", "--duration", "0.5", "--output"];
     run(&[&arguments[..], &[json.to_str().unwrap(), "--set", "source.duration_s=3600"]].concat())
         .says(0, &[]);
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
@@ -103,7 +103,7 @@ fn a_component_that_may_restart_comes_back_with_a_gap_report() {
     std::fs::write(&waveform, with_restart).unwrap();
     for transport in ["shm", "uds", "tcp", "udp"] {
         let json = folder.path().join("result.json");
-        let arguments = ["run", waveform.to_str().unwrap(), "--transport", transport, "--json"];
+        let arguments = ["run", waveform.to_str().unwrap(), "--transport", transport, "--output"];
         let running = Running::start(
             &[&arguments[..], &[json.to_str().unwrap(), "--set", "source.duration_s=3600"]].concat(),
             4,

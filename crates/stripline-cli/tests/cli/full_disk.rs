@@ -32,7 +32,7 @@ fn limited(file: &File, blocks: u32) -> (Run, Value) {
     // A write beyond the limit fails, as on a full disk. The signal that would kill the process is
     // ignored.
     let script = format!(
-        "trap '' XFSZ; ulimit -f {blocks}; exec {} run {} -q --placement threads --json {}",
+        "trap '' XFSZ; ulimit -f {blocks}; exec {} run {} -q --placement threads --output {}",
         env!("CARGO_BIN_EXE_stripline"),
         file.path("file.toml").display(),
         result.display()

@@ -57,7 +57,6 @@ fn a_run_prints_its_result_as_json_or_writes_it() {
     for arguments in [
         &["run", waveform, "--json", "--output", result][..],
         &["run", "--output", result, "--json", waveform],
-        &["run", waveform, "--json", result],
         &["run", waveform, "--output", result],
     ] {
         let ended = run(&[arguments, &timed].concat());
@@ -67,13 +66,13 @@ fn a_run_prints_its_result_as_json_or_writes_it() {
         assert_eq!(written["waveform"], file.name.as_str(), "{arguments:?}");
         std::fs::remove_file(result).unwrap();
     }
-    run(&["run", waveform, "--json", "a.json", "--output", "b.json"]).says(2, &["a.json", "--output"]);
+    run(&["run", waveform, "--json", "a.json"]).says(2, &["a.json"]);
     let piped = run(&[&["run", waveform, "--output", "-"][..], &timed].concat());
     piped.says(0, &[]);
     assert_eq!(parsed(&piped)["waveform"], file.name.as_str());
     run(&["run", waveform, "--output", "/no/such/result.json"]).says(2, &["/no/such/result.json"]);
-    run(&["run", "--json"]).says(2, &["name a file", "waveforms/adsb.toml"]);
-    run(&["bench", "--json"]).says(2, &["name a file", "experiments/e1-messaging.toml"]);
+    run(&["run", "--json"]).says(2, &["<FILE>"]);
+    run(&["bench", "--json"]).says(2, &["<FILE>"]);
     run(&["run", "--json", "--output", "/no/such/result.json", waveform]).says(2, &["/no/such/result.json"]);
 }
 
@@ -194,17 +193,12 @@ fn a_misspelt_path_gets_its_nearest_neighbour() {
 #[test]
 fn commands_have_the_names_of_what_they_list() {
     let help = run(&["--help"]).stdout;
-    assert!(help.contains("links") && help.contains("[alias: ps]"), "{help}");
-    assert!(help.contains("waveforms") && help.contains("[alias: ls]"), "{help}");
+    assert!(help.contains("links") && help.contains("waveforms"), "{help}");
     let file = File::radio();
     let _running = file.start(&[], 3);
-    for name in ["waveforms", "ls"] {
-        assert!(run(&[name]).stdout.contains(&file.name), "{name}");
-    }
-    for name in ["links", "ps"] {
-        assert!(run(&[name, &file.name]).stdout.contains("tone.out"), "{name}");
-        assert!(parsed(&run(&[name, "--json", &file.name]))["problems"].is_array());
-    }
+    assert!(run(&["waveforms"]).stdout.contains(&file.name));
+    assert!(run(&["links", &file.name]).stdout.contains("tone.out"));
+    assert!(parsed(&run(&["links", "--json", &file.name]))["problems"].is_array());
     run(&["links", "--watch=soon"]).says(2, &["number of seconds"]);
 }
 

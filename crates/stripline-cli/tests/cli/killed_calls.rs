@@ -116,7 +116,7 @@ fn run_again(file: &File, kind: &str, name: &str, existing: &str) -> Value {
     let (head, _) = text.split_once("[component.tone]").unwrap();
     std::fs::write(file.path("next.toml"), format!("{head}{}", tone(kind, name, existing))).unwrap();
     let (next, report) = (file.path("next.toml"), file.path("report.json"));
-    let arguments = ["run", next.to_str().unwrap(), "-q", "--json", report.to_str().unwrap()];
+    let arguments = ["run", next.to_str().unwrap(), "-q", "--output", report.to_str().unwrap()];
     crate::common::run(&arguments).says(0, &[]);
     let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
     report["components"][1]["files"][0].clone()

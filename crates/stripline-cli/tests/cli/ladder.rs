@@ -155,7 +155,7 @@ fn wrong_arguments_are_named() {
     ladder(&["--transports", "shm,pigeon"]).says(2, &["pigeon", "inproc", "tcp"]);
     ladder(&["--runs", "0"]).says(2, &["runs", "0"]);
     // The problem is reported before the run, not after it.
-    ladder(&["--json", "/no/such/folder/ladder.json"]).says(2, &["/no/such/folder/ladder.json"]);
+    ladder(&["--output", "/no/such/folder/ladder.json"]).says(2, &["/no/such/folder/ladder.json"]);
     ladder(&["--svg", "/no/such/folder/ladder.svg"]).says(2, &["/no/such/folder/ladder.svg"]);
     run(&["bench"]).says(2, &["ladder"]);
 }

@@ -239,7 +239,7 @@ fn a_record_of_a_component_keeps_its_level_and_target() {
 
 #[test]
 fn a_wrong_level_is_named_and_the_command_goes_on() {
-    let output = stripline().args(["ls", "--json"]).env("STRIPLINE_LOG", "loud").output().unwrap();
+    let output = stripline().args(["waveforms", "--json"]).env("STRIPLINE_LOG", "loud").output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{text}");
     for words in ["warning: STRIPLINE_LOG=loud", "`loud` is not a level", "warn,stripline::node=debug"] {

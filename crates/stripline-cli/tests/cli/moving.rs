@@ -29,7 +29,8 @@ fn report(file: &File) -> Value {
 }
 
 fn packets(file: &File) -> u64 {
-    let listed: Value = serde_json::from_str(&run(&["ls", &file.name, "--json"]).stdout).unwrap_or_default();
+    let listed: Value =
+        serde_json::from_str(&run(&["waveforms", &file.name, "--json"]).stdout).unwrap_or_default();
     listed["waveforms"][0]["packets"].as_u64().unwrap_or(0)
 }
 

@@ -25,7 +25,7 @@ fn tone(properties: &str, sink: &str) -> File {
 fn report(file: &File) -> (Run, Value) {
     let result = file.path("result.json");
     let path = file.path("file.toml");
-    let done = run(&["run", path.to_str().unwrap(), "-q", "--json", result.to_str().unwrap()]);
+    let done = run(&["run", path.to_str().unwrap(), "-q", "--output", result.to_str().unwrap()]);
     let report = std::fs::read(result).map_or(Value::Null, |text| serde_json::from_slice(&text).unwrap());
     (done, report)
 }
@@ -71,7 +71,7 @@ fn a_sink_that_is_started_again_keeps_what_it_has_written() {
         let endless = "output = \"cf32\", sample_rate = 1e6, rate = 1e6";
         let file = tone(endless, &format!("restart = \"on-failure\"\n{sink}"));
         let result = file.path("result.json");
-        let running = file.start(&["--json", result.to_str().unwrap()], 2);
+        let running = file.start(&["--output", result.to_str().unwrap()], 2);
         let (first, second) = (file.path(name), file.path(second));
         running.wait_until("it has written", || size(&first) > bytes);
         send(running.component("sink"), Signal::KILL);

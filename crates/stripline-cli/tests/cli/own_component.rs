@@ -111,7 +111,7 @@ fn thirty_blocks_of_one_executable_share_a_process() {
     // The sum of 1 to 100 is 5050, and 28 is added to each of the hundred numbers.
     let expected = "the sum is 7850\n";
     let json = folder.path().join("report.json");
-    let done = run(&["run", path, "--quiet", "--json", json.to_str().unwrap()]);
+    let done = run(&["run", path, "--quiet", "--output", json.to_str().unwrap()]);
     done.says(0, &[]);
     assert_eq!(done.stdout, expected);
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();

@@ -38,7 +38,7 @@ fn spawn(file: &File, input: Stdio, output: Stdio, options: &[&str]) -> Child {
 fn runs(file: &File) {
     wait_until("it runs", || {
         let listed: serde_json::Value =
-            serde_json::from_str(&crate::common::run(&["ls", "--json"]).stdout).unwrap();
+            serde_json::from_str(&crate::common::run(&["waveforms", "--json"]).stdout).unwrap();
         let mut waveforms = listed["waveforms"].as_array().unwrap().iter();
         waveforms.any(|waveform| waveform["name"] == *file.name && waveform["phase"] == "running")
     });
@@ -103,8 +103,8 @@ fn samples_on_standard_output_are_alone_there() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 20_000), "{text}");
     assert!(text.contains("source.out -> sink.in"), "the report is on standard error: {text}");
-    let both = spawn(&file, Stdio::null(), Stdio::piped(), &["--json=-"]).wait_with_output().unwrap();
-    Run::of(both).says(2, &["`sink` writes to standard output: give `--json` a file"]);
+    let both = spawn(&file, Stdio::null(), Stdio::piped(), &["--json"]).wait_with_output().unwrap();
+    Run::of(both).says(2, &["`sink` writes to standard output: give `--output` a file"]);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_reader_that_leaves_is_named_in_the_report() {
     for sink in ["file-sink", "print-sink"] {
         let file = waveform(TONE, &format!("type = \"{sink}\"\nproperties = {{ path = \"pipe\" }}"));
         let pipe = make_fifo(&file);
-        let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "20", "--json=-", "-q"]);
+        let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "20", "--json", "-q"]);
         SystemFile::open(pipe).unwrap().read_exact(&mut [0; 100]).unwrap();
         let output = child.wait_with_output().unwrap();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -190,7 +190,7 @@ fn a_reader_that_takes_nothing_leaves_a_count_of_what_it_missed() {
         let tone = TONE.replace("cf32", output);
         let file = waveform(&tone, &format!("type = \"{sink}\"\nproperties = {{ path = \"pipe\" }}"));
         let pipe = make_fifo(&file);
-        let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "0.5", "--json=-", "-q"]);
+        let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "0.5", "--json", "-q"]);
         // The reader opens the pipe, and reads nothing.
         let reader = SystemFile::open(pipe).unwrap();
         let output = child.wait_with_output().unwrap();
@@ -216,7 +216,7 @@ fn a_pipe_that_nothing_reads_leaves_a_count_of_lines() {
             // The reader exists before the run, and reads nothing.
             SystemFile::options().read(true).write(true).open(&pipe).unwrap()
         });
-        let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "0.5", "--json=-", "-q"]);
+        let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "0.5", "--json", "-q"]);
         let output = child.wait_with_output().unwrap();
         drop(reader);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -321,7 +321,7 @@ fn what_a_killed_recorder_has_written_is_played_up_to_there() {
 
     let again = replayed(&path, "f32");
     let report = again.path("report.json");
-    let played = run_file(&again, &["--json", report.to_str().unwrap()]);
+    let played = run_file(&again, &["--output", report.to_str().unwrap()]);
     // All complete packets arrive before the error.
     played.says(1, &["tone.out.slrec", "truncated at byte"]);
     let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();

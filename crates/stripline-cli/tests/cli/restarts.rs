@@ -37,7 +37,7 @@ fn plug_in(recording: &Path) {
 }
 
 fn list(file: &File) -> Value {
-    let listed = run(&["ls", &file.name, "--json"]);
+    let listed = run(&["waveforms", &file.name, "--json"]);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
     listed["waveforms"][0].clone()
 }
@@ -54,7 +54,7 @@ fn packets(report: &Value, connection: usize) -> u64 {
 
 /// Starts the waveform with a report, and kills the source while the recording is missing.
 fn unplugged(file: &File, recording: &Path) -> Running {
-    let running = file.start(&["--json", file.path("report.json").to_str().unwrap()], 4);
+    let running = file.start(&["--output", file.path("report.json").to_str().unwrap()], 4);
     std::fs::remove_file(recording).unwrap();
     send(running.component("source"), Signal::KILL);
     running
@@ -80,7 +80,10 @@ fn hardware_that_is_missing_for_longer_than_five_restarts_comes_back() {
         source["next_restart_ms"].as_u64().is_some() && reason.contains("recording.cf32")
     });
     running.wait_until("the table shows it, too", || {
-        file.ask("ls", &[]).stdout.lines().any(|line| line.contains("source") && line.contains(", next in "))
+        file.ask("waveforms", &[])
+            .stdout
+            .lines()
+            .any(|line| line.contains("source") && line.contains(", next in "))
     });
     assert_eq!(component(&file, "tone")["state"], "running");
     plug_in(&recording);
@@ -158,7 +161,7 @@ fn a_sender_that_is_stopped_holds_up_no_other() {
         connection("healthy", "sink"),
         connection("healthy", "other")
     ));
-    let running = file.start(&["--json", file.path("report.json").to_str().unwrap()], 4);
+    let running = file.start(&["--output", file.path("report.json").to_str().unwrap()], 4);
     let total = || list(&file)["packets"].as_u64();
     running.wait_until("packets", || total() > Some(0));
     let late = running.component("late");
@@ -210,7 +213,7 @@ fn a_source_that_ends_is_started_again_and_its_stream_goes_on() {
         let (file, _) = player(r#"{ when = "always", pause-max-ms = 100 }"#, "rate = 0");
         let json = file.path("report.json");
         // The source may be between two runs.
-        let running = file.start(&["--transport", transport, "--json", json.to_str().unwrap()], 0);
+        let running = file.start(&["--transport", transport, "--output", json.to_str().unwrap()], 0);
         running.wait_until("it was started more often than failures allow", || {
             component(&file, "source")["restarts"].as_u64() > Some(TODAY + 2)
         });

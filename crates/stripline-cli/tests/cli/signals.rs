@@ -68,7 +68,7 @@ fn several_signals_of_one_stop_end_in_order_and_a_second_ctrl_c_at_once() {
          properties = {{ path = \"a.f32\" }}\n[[connection]]\nfrom = \"tone.out\"\nto = \"sink.in\"\n"
     ));
     let (trace, result) = (file.path("trace.json"), file.path("result.json"));
-    let options = ["--trace", trace.to_str().unwrap(), "--json", result.to_str().unwrap()];
+    let options = ["--trace", trace.to_str().unwrap(), "--output", result.to_str().unwrap()];
     let running = file.start(&options, 2);
     running.wait_until("the sink has reported its file", || {
         let text = std::fs::read_to_string(&trace).unwrap();

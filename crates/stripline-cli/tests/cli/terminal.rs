@@ -73,10 +73,10 @@ fn tables_of_a_running_waveform_fit() {
     let _running = waveform.start(&[], 3);
     for width in WIDTHS {
         let tables = [
-            (&["ls"][..], "NAME"),
-            (&["ls", &waveform.name], "COMPONENT"),
+            (&["waveforms"][..], "NAME"),
+            (&["waveforms", &waveform.name], "COMPONENT"),
             (&["get", &waveform.name], "PROPERTY"),
-            (&["ps", &waveform.name], "FROM"),
+            (&["links", &waveform.name], "FROM"),
         ];
         for (arguments, title) in tables {
             // A colour takes characters, but no column.
@@ -87,7 +87,7 @@ fn tables_of_a_running_waveform_fit() {
             assert!(!table.is_empty(), "{text}");
             assert_fits(width, &table);
         }
-        let (_, ps) = on_terminal(width, command(&["ps", &waveform.name]));
+        let (_, ps) = on_terminal(width, command(&["links", &waveform.name]));
         assert!(ps.contains("tone.out") && ps.contains("filter.out"), "{ps}");
         // All rows have the same transport. If the column is left out, the remark names the
         // transport.
@@ -166,8 +166,8 @@ fn findings_are_coloured_on_a_terminal_only_unless_asked() {
 fn states_are_coloured() {
     let waveform = File::radio();
     let _running = waveform.start(&[], 3);
-    let (_, text) = on_terminal(200, command(&["ls", &waveform.name]));
+    let (_, text) = on_terminal(200, command(&["waveforms", &waveform.name]));
     assert!(text.contains("\x1b[32mrunning\x1b[0m"), "{text:?}");
-    let (_, text) = on_terminal(200, command(&["ls", &waveform.name, "--color=never"]));
+    let (_, text) = on_terminal(200, command(&["waveforms", &waveform.name, "--color=never"]));
     assert!(text.contains("running") && !text.contains('\x1b'), "{text:?}");
 }

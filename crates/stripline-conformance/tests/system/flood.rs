@@ -146,7 +146,7 @@ fn offered(domain: &str, count: usize) -> Vec<String> {
     (0..count).map(read).collect()
 }
 
-/// Returns the abstract names that a process listens on for `stripline ps`.
+/// Returns the abstract names that a process listens on for `stripline links`.
 fn inspection(process: &str) -> String {
     let prefix = format!("@stripline-ps-{}-{process}-", geteuid().as_raw());
     let list = std::fs::read_to_string("/proc/net/unix").unwrap();

@@ -1,5 +1,5 @@
-//! A view of the ports of this user's running processes, without a daemon. `stripline ps` prints
-//! it.
+//! A view of the ports of this user's running processes, without a daemon. `stripline links`
+//! prints it.
 //!
 //! Each process with an open port owns one Unix socket, served by one small thread. The name of the
 //! socket contains user and process (`stripline-ps-UID-PID-RANDOM`). A client of the same user gets

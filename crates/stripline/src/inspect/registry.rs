@@ -57,10 +57,10 @@ pub(crate) fn register<P: InspectPort + 'static>(port: &Arc<P>) {
     if state.service.is_none() && !state.failed {
         match InspectService::start() {
             Ok(service) => state.service = Some(service),
-            // A process without the service works as well, but `stripline ps` does not list it.
+            // A process without the service works as well, but `stripline links` does not list it.
             Err(error) => {
                 state.failed = true;
-                log::error!(target: "stripline::inspect", "`stripline ps` will not show this process: {error}");
+                log::error!(target: "stripline::inspect", "`stripline links` will not show this process: {error}");
             }
         }
     }

@@ -91,7 +91,7 @@ impl<T: Content> Subscriber<T> {
 
     /// Returns the senders of the topic that this subscriber cannot connect to, for example because
     /// they have another payload type. A sender is listed for as long as it is offered.
-    /// `stripline ps` shows the same senders. With `refusal-is-error = true` for the topic
+    /// `stripline links` shows the same senders. With `refusal-is-error = true` for the topic
     /// ([`Topics`](super::Topics)), the next receive returns the refusal as an [`Error::Refused`].
     ///
     /// ```

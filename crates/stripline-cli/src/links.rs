@@ -1,19 +1,17 @@
-//! `stripline ps`.
+//! `stripline links`.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::json;
-use stripline::inspect::{
-    self, Chain, Overview, Process, Reader, ReceiverEnd, SenderEnd, SendingPort, TopicsFile,
-};
+use stripline::inspect::{self, Chain, Overview, Process, SendingPort, TopicsFile};
 use stripline_waveform::internal::{suggestion, wrapped};
 
 use crate::Exit;
-use crate::arguments::PsArguments;
+use crate::arguments::LinksArguments;
+use crate::failure::Outcome;
 use crate::format::{cell_max, counted, grouped, printable};
+use crate::running::{Connection, UnusedRule, links, unused_rules};
 use crate::show::{Printed, print_while_read};
 use crate::table::{Cell, Table, Tone};
 use crate::terminal;
@@ -23,15 +21,9 @@ const CHAINS_MAX: usize = 50;
 /// The longest name in a message, in characters.
 const NAME_MAX: usize = 60;
 
-pub(crate) fn ps(arguments: &PsArguments) -> Exit {
+pub(crate) fn print_links(arguments: &LinksArguments) -> Outcome {
     loop {
-        let mut overview = match inspect::processes() {
-            Ok(overview) => overview,
-            Err(error) => {
-                complain!("error: {error}");
-                return Exit::Failure;
-            }
-        };
+        let mut overview = inspect::processes()?;
         let mut rules = unused_rules(&overview);
         leave_out(&mut overview, arguments.name.as_deref());
         let (mut filter, names) = (None, names(&overview));
@@ -40,7 +32,8 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             filter = Some((name.as_str(), suggestion(name, names.iter().map(String::as_str))));
         }
         // With a filter, only the rules in topics files of the remaining processes are shown.
-        rules.retain(|rule| files(&overview).any(|file| file.path == rule.file));
+        let files: Vec<&TopicsFile> = overview.processes.iter().flat_map(|it| &it.topics_files).collect();
+        rules.retain(|rule| files.iter().any(|file| file.path == rule.file));
         let text = if arguments.json {
             json(&overview, &rules, arguments.watch.is_some())
         } else {
@@ -50,33 +43,25 @@ pub(crate) fn ps(arguments: &PsArguments) -> Exit {
             for rule in &rules {
                 complain!("warning: {}", printable(&rule.to_string(), 500));
             }
-            let mut text = render(&overview, filter);
-            // In an older form of the command, the seconds were a separate word.
-            if let (Some(_), Some(name)) = (arguments.watch, &arguments.name)
-                && overview.processes.is_empty()
-                && name.parse::<f64>().is_ok()
-            {
-                text += &format!("To repeat it every {name} seconds: --watch={name}\n");
-            }
-            text
+            render(&overview, filter)
         };
         // A terminal is cleared before each table, as `watch` does. A file or a pipe gets one table
         // after the other.
         let clear = arguments.watch.is_some() && !arguments.json && terminal::is_terminal();
         match print_while_read(&format!("{}{text}", if clear { "\x1b[H\x1b[2J" } else { "" })) {
             Printed::All => {}
-            Printed::Unread => return Exit::Clean,
-            Printed::Failed => return Exit::Failure,
+            Printed::Unread => return Ok(Exit::Clean),
+            Printed::Failed => return Ok(Exit::Failure),
         }
         let pause = arguments.watch.map(Duration::from_secs_f64);
         if pause.is_none_or(|pause| !terminal::wait_while_read(Some(pause))) {
-            return Exit::Clean;
+            return Ok(Exit::Clean);
         }
     }
 }
 
-/// Removes the ports of launchers that serve `stripline ls` and the like, unless the filter names
-/// them.
+/// Removes the ports of launchers that serve `stripline waveforms` and the like, unless the filter
+/// names them.
 fn leave_out(overview: &mut Overview, name: Option<&str>) {
     let service = stripline_waveform::control::SERVICE;
     if name.is_some_and(|name| name.contains(service)) {
@@ -121,57 +106,6 @@ fn names(overview: &Overview) -> BTreeSet<String> {
     names
 }
 
-/// A rule of a topics file that no process with this file has used so far.
-#[derive(Debug, PartialEq, Serialize)]
-struct UnusedRule {
-    file: String,
-    topic: String,
-    /// The topic in use with the nearest name.
-    nearest: Option<String>,
-}
-
-impl fmt::Display for UnusedRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: no topic has used the rule [topic.{}] so far", self.file, self.topic)?;
-        match &self.nearest {
-            Some(nearest) => write!(f, "; did you mean `{nearest}`?"),
-            None => Ok(()),
-        }
-    }
-}
-
-fn files(overview: &Overview) -> impl Iterator<Item = &TopicsFile> {
-    overview.processes.iter().flat_map(|process| &process.topics_files)
-}
-
-/// Returns the rules of all topics files that no process has used. Several programs may share a
-/// file, and each may use only a part of it.
-fn unused_rules(overview: &Overview) -> Vec<UnusedRule> {
-    let mut of_file: BTreeMap<&str, BTreeSet<&String>> = BTreeMap::new();
-    for file in files(overview) {
-        let its: BTreeSet<_> = file.unused.iter().collect();
-        let unused = of_file.entry(&file.path).or_insert_with(|| its.clone());
-        unused.retain(|topic| its.contains(topic));
-    }
-    let mut rules = Vec::new();
-    for (path, topics) in of_file {
-        let with_file = overview
-            .processes
-            .iter()
-            .filter(|process| process.topics_files.iter().any(|file| file.path == path));
-        let ports = with_file.flat_map(|process| {
-            let sending = process.sending.iter().map(|port| port.name.as_str());
-            sending.chain(process.receiving.iter().map(|port| port.name.as_str()))
-        });
-        let ports: BTreeSet<&str> = ports.collect();
-        for topic in topics {
-            let nearest = suggestion(topic, ports.iter().copied()).map(String::from);
-            rules.push(UnusedRule { file: path.into(), topic: topic.clone(), nearest });
-        }
-    }
-    rules
-}
-
 fn json(overview: &Overview, rules: &[UnusedRule], one_line: bool) -> String {
     let circles: Vec<Chain> = overview.chains().into_iter().filter(|chain| chain.circle).collect();
     let document = json!({
@@ -186,51 +120,13 @@ fn json(overview: &Overview, rules: &[UnusedRule], one_line: bool) -> String {
 
 /// A row of the table, in the order of the columns.
 type Row = [String; 14];
-/// The index of the payload types.
-const PAYLOAD: usize = 6;
 /// The index of the last column.
 const STATE: usize = 13;
 
 /// Renders the tables for standard output. `filter` has the name and a suggestion for a misspelt
 /// name.
 fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
-    let mut rows: Vec<Row> = Vec::new();
-    for (from, to) in overview.connections() {
-        rows.push(row(from, to));
-    }
-    let mut refused_addresses = BTreeSet::new();
-    for process in &overview.processes {
-        for port in &process.receiving {
-            let mut row = Row::default();
-            row[0] = waveform(Some(process));
-            (row[3], row[4]) = (name(&port.name), process.pid.to_string());
-            row[STATE] = if port.serves { "no client" } else { "no sender" }.into();
-            if port.refused.is_empty() && port.connections.is_empty() {
-                rows.push(row);
-                continue;
-            }
-            for refused in &port.refused {
-                let mut row = row.clone();
-                if let Some((sender, port)) = refusing_sender(overview, &refused.connection) {
-                    fill_sender(&mut row, sender, port);
-                    refused_addresses.insert(&port.address);
-                }
-                row[STATE] = name(&refused.summary());
-                rows.push(row);
-            }
-        }
-    }
-    for process in &overview.processes {
-        let alone =
-            |port: &&SendingPort| port.readers.is_empty() && !refused_addresses.contains(&port.address);
-        for port in process.sending.iter().filter(alone) {
-            let mut row = Row::default();
-            row[0] = waveform(Some(process));
-            fill_sender(&mut row, process, port);
-            row[STATE] = "no reader".into();
-            rows.push(row);
-        }
-    }
+    let mut rows: Vec<Row> = links(overview).iter().map(row).collect();
     if rows.is_empty() {
         let of = filter
             .map_or(String::new(), |(name, _)| format!(" that matches `{}`", printable(name, NAME_MAX)));
@@ -291,90 +187,30 @@ fn is_to_be_noted(state: &str) -> bool {
         .any(|start| state.starts_with(start))
 }
 
-/// Fills in the cells of a sending port.
-fn fill_sender(row: &mut Row, process: &Process, port: &SendingPort) {
-    (row[1], row[2]) = (name(&port.name), process.pid.to_string());
-    (row[5], row[PAYLOAD], row[9]) = (name(&port.transport), payload(port), count(port.packets));
-}
-
-/// Returns the name of the port's payload type, with a note if the type has no layout.
-fn payload(port: &SendingPort) -> String {
-    let type_name = name(port.payload.split('{').next().unwrap_or_default());
-    if port.no_layout { format!("{type_name} (no layout)") } else { type_name }
-}
-
-/// Returns the sending port of a refused connection. The connection's name has the port's address.
-fn refusing_sender<'o>(overview: &'o Overview, connection: &str) -> Option<(&'o Process, &'o SendingPort)> {
-    let (from, _) = connection.rsplit_once(" -> ")?;
-    let (_, address) = from.rsplit_once('@')?;
-    let ports = overview.processes.iter().flat_map(|p| p.sending.iter().map(move |port| (p, port)));
-    let mut ports = ports.filter(|(_, port)| port.address == address);
-    ports.next()
-}
-
-fn row(from: Option<SenderEnd<'_>>, to: Option<ReceiverEnd<'_>>) -> Row {
-    let connection = from.map(|f| &f.2.connection).or(to.map(|t| &t.2.connection));
-    let (left, right) = connection.and_then(|name| name.split_once(" -> ")).unwrap_or(("", ""));
-    let lag = from.and_then(|(_, _, reader)| reader.lag_packets);
-    let queued = to.and_then(|(_, _, connection)| connection.queued);
-    let either =
-        |mine: Option<&String>, its: Option<&String>| mine.or(its).map_or(String::new(), |s| name(s));
-    let state = match (from, to) {
-        (Some((_, port, reader)), _) if reader.waited_for => waits_for_room(port, reader),
-        (Some((_, _, reader)), _) if reader.answer_awaited => "sender waits (answer)",
-        (Some((_, _, reader)), _) if !reader.attached => "not attached yet",
-        // Nothing waits for room at this moment: the sender is busy, or the policy drops.
-        _ if from.is_some_and(|(_, _, reader)| reader.is_full()) || to.is_some_and(is_queue_full) => "full",
-        (_, Some((_, _, connection))) if connection.other_clock => "another clock",
-        (_, Some((_, port, connection))) if port.sleeps && connection.open => "receiver waits (empty)",
-        (None, Some(_)) => "sender unknown",
-        (Some(_), None) => "receiver unknown",
-        _ => "",
-    };
+fn row(it: &Connection) -> Row {
+    let taken = |number: u64| count(it.has_receiver.then_some(number));
+    let payload = name(&it.payload) + if it.no_layout { " (no layout)" } else { "" };
     // The level at which the sender is blocked, if it is below the depth.
-    let high = from.and_then(|(_, _, reader)| reader.high_watermark);
-    let depth = from.map(|f| f.2.depth).or(to.map(|t| t.2.depth));
-    let depth = depth.map_or(String::new(), |depth| match high {
-        Some(high) => format!("{high} of {depth}"),
-        None => depth.to_string(),
+    let depth = it.capacity.map_or(String::new(), |capacity| match it.depth < capacity {
+        true => format!("{} of {capacity}", it.depth),
+        false => capacity.to_string(),
     });
     [
-        waveform(from.map(|f| f.0).filter(|process| process.waveform.is_some()).or(to.map(|t| t.0))),
-        from.map_or(name(left), |(_, port, _)| name(&port.name)),
-        from.map_or(String::new(), |(process, _, _)| process.pid.to_string()),
-        to.map_or(name(right), |(_, port, _)| name(&port.name)),
-        to.map(|t| t.0.pid).or(from.and_then(|f| f.2.pid)).map_or(String::new(), |pid| pid.to_string()),
-        from.map_or(String::new(), |(_, port, _)| name(&port.transport)),
-        from.map_or(String::new(), |(_, port, _)| payload(port)),
-        either(from.map(|f| &f.2.overflow), to.map(|t| &t.2.overflow)),
+        name(it.waveform.as_deref().unwrap_or_default()),
+        name(&it.from),
+        pid(it.pids.0),
+        name(&it.to),
+        pid(it.pids.1),
+        name(&it.transport),
+        payload,
+        name(&it.overflow),
         depth,
-        from.map_or(String::new(), |(_, port, _)| count(port.packets)),
-        to.map_or(String::new(), |(_, _, connection)| grouped(connection.packets)),
-        // Packets in the transport, and in the receive queue of a policy that drops.
-        match (lag, queued) {
-            (Some(lag), Some(queued)) => grouped(lag.saturating_add(queued)),
-            (lag, queued) => count(lag.or(queued)),
-        },
-        to.map_or(String::new(), |(_, _, connection)| grouped(connection.lost)),
-        state.into(),
+        count(it.sent),
+        taken(it.counts.packets),
+        count(it.waiting),
+        taken(it.counts.lost),
+        name(&it.state),
     ]
-}
-
-/// Returns the reason of a wait for room. Large packets fill a ring before the depth is reached.
-fn waits_for_room(port: &SendingPort, reader: &Reader) -> &'static str {
-    let high = u64::from(reader.high_watermark.unwrap_or(reader.depth));
-    let Some(lag) = reader.lag_packets.filter(|lag| *lag < high) else { return "sender waits (full)" };
-    // A sender that was held up needs a quarter of the ring as well as the low watermark.
-    let is_nearly_full = reader.lag_bytes.is_some_and(|bytes| bytes > port.buffer / 4 * 3);
-    match reader.low_watermark {
-        Some(low) if lag >= u64::from(low) && !is_nearly_full => "sender waits (low watermark)",
-        _ => "sender waits (buffer full)",
-    }
-}
-
-/// Returns whether the receiving port's own queue has no room.
-fn is_queue_full((_, _, connection): ReceiverEnd<'_>) -> bool {
-    connection.depth > 0 && connection.queued.is_some_and(|queued| queued >= u64::from(connection.depth))
 }
 
 fn waits(chains: &[Chain]) -> String {
@@ -398,8 +234,8 @@ fn omitted(processes: &[Process]) -> String {
     text
 }
 
-fn waveform(process: Option<&Process>) -> String {
-    process.and_then(|process| process.waveform.as_deref()).map_or(String::new(), name)
+fn pid(number: Option<u32>) -> String {
+    number.map_or(String::new(), |pid| pid.to_string())
 }
 
 fn count(number: Option<u64>) -> String {
@@ -416,26 +252,6 @@ mod tests {
 
     fn overview(text: &str) -> Overview {
         serde_json::from_str(text).unwrap()
-    }
-
-    #[test]
-    fn rules_that_no_process_with_the_file_has_used_are_shown() {
-        let overview = overview(
-            r#"{ "problems": [], "processes": [
-            { "pid": 1, "sending": [{ "name": "iq" }],
-              "topics_files": [{ "path": "/a.toml", "unused": ["audio", "iqq", "zzzzzz"] }] },
-            { "pid": 2, "receiving": [{ "name": "audio" }],
-              "topics_files": [{ "path": "/a.toml", "unused": ["iq", "iqq", "zzzzzz"] },
-                               { "path": "/b.toml", "unused": [] }] } ] }"#,
-        );
-        let texts: Vec<String> = unused_rules(&overview).iter().map(ToString::to_string).collect();
-        assert_eq!(
-            texts,
-            [
-                "/a.toml: no topic has used the rule [topic.iqq] so far; did you mean `iq`?",
-                "/a.toml: no topic has used the rule [topic.zzzzzz] so far"
-            ]
-        );
     }
 
     const BLOCKED: &str = r#"{ "problems": [], "processes": [

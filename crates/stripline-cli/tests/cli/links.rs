@@ -1,4 +1,4 @@
-//! `stripline ps` and the processes that it lists.
+//! `stripline links` and the processes that it lists.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,18 +21,18 @@ const ANOTHER_USER: u32 = 65_533;
 /// The environment variable that makes a test process act as a process of another user.
 const PLAY: &str = "STRIPLINE_TEST_PLAY_ANOTHER_USER";
 
-fn ps(arguments: &[&str]) -> Value {
-    let run = run(&[&["ps", "--json"], arguments].concat());
+fn links(arguments: &[&str]) -> Value {
+    let run = run(&[&["links", "--json"], arguments].concat());
     run.says(0, &[]);
     serde_json::from_str(&run.stdout).unwrap()
 }
 
 /// Runs the command until the condition holds. A list may lack a process that is not running.
 #[track_caller]
-fn ps_until(what: &str, arguments: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
+fn links_until(what: &str, arguments: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
     let last = RefCell::new(Value::Null);
     wait_until(what, || {
-        *last.borrow_mut() = ps(arguments);
+        *last.borrow_mut() = links(arguments);
         is_so(&last.borrow())
     });
     last.into_inner()
@@ -43,7 +43,7 @@ fn ps_until(what: &str, arguments: &[&str], is_so: impl Fn(&Value) -> bool) -> V
 fn printed_until(arguments: &[&str], words: &str) -> String {
     let last = RefCell::new(String::new());
     wait_until(words, || {
-        *last.borrow_mut() = run(&[&["ps"], arguments].concat()).stdout;
+        *last.borrow_mut() = run(&[&["links"], arguments].concat()).stdout;
         last.borrow().contains(words)
     });
     last.into_inner()
@@ -63,7 +63,7 @@ fn types_that_do_not_fit_are_shown_with_both() {
     let text = printed_until(&[&topic], "refused: sends u16, takes f32");
     let rows = text.lines().filter(|line| line.contains(&topic)).count();
     assert_eq!((rows, text.contains("no reader"), text.contains("no sender")), (1, false, false), "{text}");
-    let found = ps(&[&topic]);
+    let found = links(&[&topic]);
     let mut ports = list(&found["processes"]).flat_map(|process| list(&process["receiving"]));
     let refused = &ports.find(|port| port["name"] == *topic).unwrap()["refused"][0];
     assert_eq!((&refused["sends"], &refused["takes"]), (&"u16".into(), &"f32".into()));
@@ -128,7 +128,7 @@ fn a_sender_that_waits_is_shown_with_whom_it_waits_for() {
                     && waiting["pid"] == me
             })
         };
-        let found = ps_until("the sender waits", &[&topic], waits);
+        let found = links_until("the sender waits", &[&topic], waits);
         let port = sending(&found, &topic, transport).unwrap_or_else(|| panic!("{found:#}"));
         let reader = &port["readers"][0];
         assert_eq!((&port["payload"], &reader["depth"]), (&"u8".into(), &8.into()), "{found:#}");
@@ -166,7 +166,7 @@ fn links_of_topics_are_joined_on_every_transport() {
         let mut both = [start("publisher", &[transport]), start("subscriber", &[])];
         let pids = [both[0].id().to_string(), both[1].id().to_string()];
         let is_row = |line: &str| pids.iter().all(|pid| line.split_whitespace().any(|word| word == pid));
-        wait_until("one row has both ends", || run(&["ps", "iq"]).stdout.lines().any(is_row));
+        wait_until("one row has both ends", || run(&["links", "iq"]).stdout.lines().any(is_row));
         for child in &mut both {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -195,7 +195,7 @@ fn a_sender_that_waits_for_an_answer_is_shown_with_whom_it_waits_for() {
             })
         };
         // Only one of the two subscribers has acknowledged.
-        let found = ps_until("the sender waits for the other", &[&topic], |found| awaited(found) == 1);
+        let found = links_until("the sender waits for the other", &[&topic], |found| awaited(found) == 1);
         assert!(list(&found["waits"]).any(|waiting| {
             (&waiting["port"], &waiting["why"], &waiting["pid"])
                 == (&Value::from(&*topic), &Value::from("answer"), &Value::from(me))
@@ -226,7 +226,7 @@ fn a_receiver_that_waits_is_shown_with_its_losses() {
         ports.find(|port| port["name"] == topic).map(|port| port["connections"][0].clone())
     };
     let receiver = std::thread::spawn(move || while let Ok(Some(_)) = subscriber.receive() {});
-    let found = ps_until("the receiver waits", &[topic], |found| {
+    let found = links_until("the receiver waits", &[topic], |found| {
         let all = connection(found).is_some_and(|connection| {
             connection["packets"].as_u64().unwrap_or(0) + connection["lost"].as_u64().unwrap_or(0) == 20
         });
@@ -252,12 +252,12 @@ fn a_stopped_process_is_named_and_the_others_are_listed() {
     let running = Running::start(&["run", path.to_str().unwrap(), "--transport", "shm"], 2);
     let (source, end) = (running.component("source"), running.component("end"));
     wait_until("both are listed", || {
-        let found = ps(&["source.out"]);
+        let found = links(&["source.out"]);
         let pids: Vec<&Value> = list(&found["processes"]).map(|process| &process["pid"]).collect();
         pids.contains(&&source.into()) && pids.contains(&&end.into())
     });
     assert_eq!((sockets_of(source).len(), sockets_of(end).len()), (1, 1));
-    let found = ps_until("the source is listed", &[&source.to_string()], |found| {
+    let found = links_until("the source is listed", &[&source.to_string()], |found| {
         sending(found, "source.out", "shm").is_some()
     });
     let port = sending(&found, "source.out", "shm").unwrap();
@@ -266,14 +266,14 @@ fn a_stopped_process_is_named_and_the_others_are_listed() {
 
     send(end, Signal::STOP);
     wait_until("the sender waits for it", || {
-        let found = ps(&[&source.to_string()]);
+        let found = links(&[&source.to_string()]);
         problem(&found, end, "is stopped")
             && list(&found["waits"]).any(|waiting| {
                 (&waiting["port"], &waiting["for_port"]) == (&"source.out".into(), &"end.in".into())
                     && (&waiting["for_pid"], &waiting["why"]) == (&end.into(), &"full".into())
             })
     });
-    let printed = run(&["ps"]);
+    let printed = run(&["links"]);
     printed.says(0, &[&format!("process {end}"), "kill -CONT"]);
     printed_until(&[], "source.out");
 
@@ -297,7 +297,7 @@ fn what_forged_processes_say_is_a_warning() {
     // A socket that neither sends nor closes. It is kept until the end of the test.
     forge(3, std::mem::forget);
     wait_until("all of them are named", || {
-        let found = ps(&[]);
+        let found = links(&[]);
         let endless = problem(&found, me, "sends more than") || problem(&found, me, "the end of its answer");
         problem(&found, me, "does not parse")
             && problem(&found, me, "does not answer")
@@ -314,12 +314,12 @@ fn who_asks_and_hangs_harms_nobody() {
     let name = sockets_of(std::process::id()).into_iter().find(|name| !name.contains("-00000000")).unwrap();
     let address = SocketAddr::from_abstract_name(name).unwrap();
     let _hanging: Vec<UnixStream> = (0..8).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
-    wait_until("it is listed", || sending(&ps(&[patient]), patient, "shm").is_some());
+    wait_until("it is listed", || sending(&links(&[patient]), patient, "shm").is_some());
 }
 
 #[test]
 fn nothing_to_show_is_said_kindly() {
-    let run = run(&["ps", "no-such-port-anywhere"]);
+    let run = run(&["links", "no-such-port-anywhere"]);
     run.says(0, &[]);
     assert!(run.stdout.contains("No process of this user has a port open"), "{}", run.stdout);
 }
@@ -338,7 +338,8 @@ fn another_users_processes_are_neither_shown_nor_answered() {
     let _publisher = node.publisher::<u8>("mine").unwrap();
     let mine = sockets_of(me).into_iter().find(|name| !name.contains("-00000000")).unwrap();
     // Another user gets no port of this process.
-    let Ok(output) = stripline().args(["ps", "--json"]).uid(ANOTHER_USER).gid(ANOTHER_USER).output() else {
+    let Ok(output) = stripline().args(["links", "--json"]).uid(ANOTHER_USER).gid(ANOTHER_USER).output()
+    else {
         println!("NOT TESTED: another user cannot start the command where it was built");
         return;
     };
@@ -346,11 +347,11 @@ fn another_users_processes_are_neither_shown_nor_answered() {
     assert!(list(&found["processes"]).all(|process| process["pid"] != me), "{found:#}");
     // Requests of another user get no reply, and forged names are rejected.
     let mut play = Command::new(std::env::current_exe().unwrap());
-    play.args(["--exact", "ps::another_users_processes_are_neither_shown_nor_answered", "--nocapture"]);
+    play.args(["--exact", "links::another_users_processes_are_neither_shown_nor_answered", "--nocapture"]);
     play.env(PLAY, &mine).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut play = play.uid(ANOTHER_USER).gid(ANOTHER_USER).spawn().unwrap();
     let other = play.id();
-    wait_until("the other's is refused", || problem(&ps(&[]), other, "runs as another user"));
+    wait_until("the other's is refused", || problem(&links(&[]), other, "runs as another user"));
     drop(play.stdin.take());
     let output = play.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -388,14 +389,14 @@ fn a_rule_of_a_topics_file_without_a_topic_is_shown() {
     };
     let misspelt = format!("{topic}x");
     let wanted = [misspelt.clone(), other.clone()];
-    let found = ps_until("the rules are shown", &[&topic], |found| unused(found) == wanted);
+    let found = links_until("the rules are shown", &[&topic], |found| unused(found) == wanted);
     let rule = list(&found["unused_rules"]).find(|rule| rule["topic"] == *misspelt).unwrap();
     assert_eq!(rule["nearest"], topic);
     let words = format!("no topic has used the rule [topic.{misspelt}] so far; did you mean `{topic}`?");
-    wait_until("the warning is printed", || run(&["ps", &topic]).stderr.contains(&words));
+    wait_until("the warning is printed", || run(&["links", &topic]).stderr.contains(&words));
     // Another node with the same topics file uses the other rule.
     let second = Node::join(&domain, Topics::load(&path).unwrap()).unwrap();
     let subscriber = second.subscriber::<u8>(&other).unwrap();
-    ps_until("one rule is left", &[&topic], |found| unused(found) == [misspelt.clone()]);
+    links_until("one rule is left", &[&topic], |found| unused(found) == [misspelt.clone()]);
     drop((publisher, client, subscriber));
 }

@@ -1,0 +1,58 @@
+//! The outcome of a command.
+
+use stripline::Error;
+use stripline_waveform::control::ControlError;
+
+use crate::Exit;
+use crate::format::printable;
+
+/// The longest line of an error, in characters. A path has up to 4096.
+const LINE_MAX: usize = 5000;
+
+/// The exit code of a command, or the failure that ended the command.
+pub(crate) type Outcome = Result<Exit, Failure>;
+
+/// The failure that ends a command: the exit code, and the lines for standard error.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub exit: Exit,
+    pub text: String,
+}
+
+impl Failure {
+    /// Creates a failure of the work itself.
+    pub(crate) fn new(text: impl ToString) -> Self {
+        Self { exit: Exit::Failure, text: text.to_string() }
+    }
+
+    /// Creates a failure for which the command line or a file is the reason.
+    pub(crate) fn usage(text: impl ToString) -> Self {
+        Self { exit: Exit::Usage, text: text.to_string() }
+    }
+
+    /// Prints the failure, and returns the exit code.
+    pub(crate) fn report(&self) -> Exit {
+        self.text.lines().for_each(|line| complain!("error: {}", printable(line, LINE_MAX)));
+        self.exit
+    }
+}
+
+/// A failure that was printed before.
+impl From<Exit> for Failure {
+    fn from(exit: Exit) -> Self {
+        Self { exit, text: String::new() }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(error)
+    }
+}
+
+impl From<ControlError> for Failure {
+    fn from(error: ControlError) -> Self {
+        let is_name = matches!(error, ControlError::NoSuchWaveform { .. } | ControlError::Several { .. });
+        if is_name || error.is_wrong() { Self::usage(error) } else { Self::new(error) }
+    }
+}
