@@ -58,7 +58,6 @@
 //! this library, because some records are made while a lock is held.
 
 pub mod call;
-#[doc(hidden)]
 pub mod carrier;
 pub mod component;
 mod error;
@@ -75,7 +74,7 @@ pub mod inspect;
 pub mod internal;
 pub mod link;
 #[cfg(test)]
-#[path = "../../stripline-conformance/tests/common/message_queue_turn.rs"]
+#[path = "../../stripline-conformance/src/message_queue_turn.rs"]
 mod message_queue_turn;
 pub mod node;
 pub mod packet;

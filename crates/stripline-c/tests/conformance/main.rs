@@ -22,7 +22,7 @@ mod languages;
 #[allow(dead_code, reason = "of the tool that kills in one language")]
 #[path = "../../../stripline-torture/src/leftovers.rs"]
 mod leftovers;
-#[path = "../../../stripline-conformance/tests/common/message_queue_turn.rs"]
+#[path = "../../../stripline-conformance/src/message_queue_turn.rs"]
 mod message_queue_turn;
 mod messages;
 mod model;
@@ -33,7 +33,7 @@ mod scopes;
 mod streams;
 mod support;
 #[allow(dead_code, reason = "stops and continues processes, too")]
-#[path = "../../../stripline-conformance/tests/common/test_process.rs"]
+#[path = "../../../stripline-conformance/src/test_process.rs"]
 mod test_process;
 mod waits;
 mod windows;

@@ -12,8 +12,6 @@ mod raw;
 mod ready;
 mod rules;
 mod support;
-#[path = "../common/test_process.rs"]
-mod test_process;
 mod traits;
 mod wakes;
 

@@ -6,8 +6,6 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
-#[path = "../common/message_queue_turn.rs"]
-mod message_queue_turn;
 #[path = "../common/middleware.rs"]
 mod middleware;
 mod tracer;

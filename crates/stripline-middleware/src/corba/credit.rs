@@ -11,10 +11,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use serde::{Deserialize, Serialize};
 
-use stripline::carrier::doorbell::Doorbell;
 use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
-use stripline::carrier::random;
+use stripline::carrier::{Doorbell, random};
 use stripline::carrier::socket::own_address;
 use stripline::carrier::socket_names::unique_suffix;
 use stripline::{Error, Result};

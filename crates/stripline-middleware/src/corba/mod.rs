@@ -23,14 +23,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use stripline::carrier::StreamTransport;
-use stripline::carrier::Watermarks;
-use stripline::carrier::doorbell::Doorbell;
-use stripline::carrier::refusal::PeerRefusal;
 use stripline::carrier::socket_names::{is_suffix, unique_suffix};
-use stripline::carrier::uds;
-use stripline::carrier::{Capabilities, Reach, random, tcp};
-use stripline::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
+use stripline::carrier::{Capabilities, Carrier, Doorbell, PathRequest, PeerRefusal, Reach, Sink, Source, StreamTransport, Ticket, Watermarks, random, tcp, uds};
 use stripline::{Error, Result};
 
 use crate::corba::orb::{CallClient, NAMES, listen_at, message_max, own_socket, version};
@@ -52,21 +46,21 @@ pub(crate) static CORBA: StreamTransport = StreamTransport {
         library: Some(version),
         ..StreamTransport::CAPABILITIES
     },
-    listen: |request| {
+    listen: |name, request| {
         let corba = request.options.transport_options.corba.unwrap_or_default();
         corba.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
         NAMES.remove_dead();
         orb::check()?;
         match corba.bind {
-            Some(address) => tcp::listen("corba", address),
-            None => uds::listen("corba", request),
+            Some(address) => tcp::listen(name, address),
+            None => uds::listen(name, request),
         }
     },
     connect: |endpoint, request| {
         let is_insecure = request.options.transport_options.corba.is_some_and(|corba| corba.insecure);
         tcp::connect_or_unix(endpoint, request, is_insecure)
     },
-    carrier: Some(&CorbaObjects),
+    carrier: Some(Carrier { source, sink }),
 };
 
 /// The prefix of a receiver's object key.
@@ -96,8 +90,6 @@ const LOW_CHARGE: u64 = 32 * 1024;
 fn charge(bytes: usize) -> u64 {
     (bytes + bytes / 4 + 2048) as u64
 }
-
-struct CorbaObjects;
 
 /// The ticket. On one host the page, the sender's doorbell and the file of the socket come with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -158,62 +150,60 @@ fn check_object(object: &str) -> Result<(), String> {
     }
 }
 
-impl Carrier for CorbaObjects {
-    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-        let connection = request.connection;
-        let named = |e: Error| Error::failed(format!("{connection}: {e}"));
-        let frames = request.packets_max.map_or(FRAMES, u64::from).clamp(1, FRAMES_MAX);
-        let unit = u32::try_from(BYTES_OF_CALLS.div_ceil(frames)).ok().and_then(NonZeroU32::new);
-        let own = request.options.corba.unwrap_or_default();
-        let remote = tcp::own_address_for(request, own.insecure)?;
-        let address = remote.map(listen_at).transpose().map_err(named)?;
-        let ticket = CorbaTicket {
-            object: format!("{PREFIX}{}", unique_suffix()?),
-            key: random()?,
-            frames,
-            unit: unit.filter(|_| request.is_of_calls),
-            address,
-            bytes: message_max().map_err(named)?.saturating_sub(GIOP_BYTES).clamp(BYTES_MIN, BYTES_MAX),
-        };
-        let (page, page_fd) = TransitPage::new()?;
-        let [ringing, sleeping] = Doorbell::between()?;
-        let doorbell_fd = sleeping
-            .as_fd()
-            .try_clone_to_owned()
-            .map_err(|e| Error::system(format!("{connection}: cannot copy a descriptor"), e))?;
-        let ends = CallEnds {
-            page,
-            doorbell: ringing,
-            credits: address.map(|_| CreditSender::new(&ticket, own.insecure)),
-            awaits_sent: request.is_of_calls,
-        };
-        let source = CorbaSource::new(&ticket, ends).map_err(named)?;
-        let fds = match address {
-            // No descriptors travel to another host.
-            Some(_) => vec![],
-            None => vec![page_fd, doorbell_fd, own_socket()?],
-        };
-        let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
-        Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
-    }
+fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
+    let connection = request.connection;
+    let named = |e: Error| Error::failed(format!("{connection}: {e}"));
+    let frames = request.packets_max.map_or(FRAMES, u64::from).clamp(1, FRAMES_MAX);
+    let unit = u32::try_from(BYTES_OF_CALLS.div_ceil(frames)).ok().and_then(NonZeroU32::new);
+    let own = request.options.corba.unwrap_or_default();
+    let remote = tcp::own_address_for(request, own.insecure)?;
+    let address = remote.map(listen_at).transpose().map_err(named)?;
+    let ticket = CorbaTicket {
+        object: format!("{PREFIX}{}", unique_suffix()?),
+        key: random()?,
+        frames,
+        unit: unit.filter(|_| request.is_of_calls),
+        address,
+        bytes: message_max().map_err(named)?.saturating_sub(GIOP_BYTES).clamp(BYTES_MIN, BYTES_MAX),
+    };
+    let (page, page_fd) = TransitPage::new()?;
+    let [ringing, sleeping] = Doorbell::between()?;
+    let doorbell_fd = sleeping
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|e| Error::system(format!("{connection}: cannot copy a descriptor"), e))?;
+    let ends = CallEnds {
+        page,
+        doorbell: ringing,
+        credits: address.map(|_| CreditSender::new(&ticket, own.insecure)),
+        awaits_sent: request.is_of_calls,
+    };
+    let source = CorbaSource::new(&ticket, ends).map_err(named)?;
+    let fds = match address {
+        // No descriptors travel to another host.
+        Some(_) => vec![],
+        None => vec![page_fd, doorbell_fd, own_socket()?],
+    };
+    let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+    Ok((source.into(), Ticket::new(address, fds)))
+}
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
-        let parsed = CorbaTicket::parse(&ticket.address)?;
-        if let Some(address) = parsed.address {
-            let own = ticket.options.corba.unwrap_or_default();
-            if !own.insecure && !address.ip().is_loopback() {
-                let remedy = "and the sender does not have `insecure`";
-                return Err(format!("{address} is on another host, {remedy}").into());
-            }
-            let sink = CorbaSink::call_host(&parsed, address)?;
-            return Ok(Arc::new(sink));
+fn sink(ticket: Ticket) -> Result<Sink, PeerRefusal> {
+    let parsed = CorbaTicket::parse(&ticket.address)?;
+    if let Some(address) = parsed.address {
+        let own = ticket.options.corba.unwrap_or_default();
+        if !own.insecure && !address.ip().is_loopback() {
+            let remedy = "and the sender does not have `insecure`";
+            return Err(format!("{address} is on another host, {remedy}").into());
         }
-        let [page, doorbell, socket]: [OwnedFd; 3] =
-            ticket.fds.try_into().map_err(|_| "a path of CORBA takes three descriptors")?;
-        let peer = "the receiver";
-        let page = TransitPage::from_peer(peer, page)?;
-        let doorbell = Doorbell::from_peer(peer, doorbell)?;
-        let client = CallClient::of_file(&parsed.object, socket)?;
-        Ok(Arc::new(CorbaSink::call_process(&parsed, client, page, doorbell)?))
+        let sink = CorbaSink::call_host(&parsed, address)?;
+        return Ok(Sink::new(sink));
     }
+    let [page, doorbell, socket]: [OwnedFd; 3] =
+        ticket.fds.try_into().map_err(|_| "a path of CORBA takes three descriptors")?;
+    let peer = "the receiver";
+    let page = TransitPage::from_peer(peer, page)?;
+    let doorbell = Doorbell::from_peer(peer, doorbell)?;
+    let client = CallClient::of_file(&parsed.object, socket)?;
+    Ok(Sink::new(CorbaSink::call_process(&parsed, client, page, doorbell)?))
 }

@@ -10,13 +10,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use stripline::Result;
-use stripline::carrier::aligned_buffer::AlignedBuffer;
-use stripline::carrier::doorbell::{Doorbell, PollSet};
 use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
 use stripline::carrier::running_limit::RunningLimit;
 use stripline::carrier::scoped_call::CallSlot;
-use stripline::carrier::{PathSource, violation};
+use stripline::carrier::{Doorbell, PathSource, PollSet, ReadRoom, ReadWait, Source, violation};
 
 use super::credit::{CreditPlace, CreditSender};
 use super::{BYTES_MAX, CorbaTicket, END, LOW_CHARGE, PROBE, charge};
@@ -371,66 +369,46 @@ impl CorbaSource {
     }
 }
 
-impl PathSource for CorbaSource {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.check_process()?;
-        while self.rest.is_empty() {
-            self.next_call()?;
-        }
-        let current = lock(&self.current.0);
-        let rest = current.as_ref().map_or(&[][..], |call| &call.as_slice()[self.rest.clone()]);
-        let bytes = rest.len().min(into.len());
-        into[..bytes].copy_from_slice(&rest[..bytes]);
-        self.rest.start += bytes;
-        Ok(bytes)
-    }
-
-    fn is_in_memory(&self) -> bool {
-        true
-    }
-
-    fn read_in_place(&mut self, buffer: &mut AlignedBuffer) -> io::Result<Range<usize>> {
-        self.check_process()?;
-        if !self.rest.is_empty() {
-            // The port has already read a part of this call.
-            buffer.take_back();
-            buffer.grow(AlignedBuffer::FRONT + BYTES_MAX as usize);
-            let first = AlignedBuffer::FRONT;
-            let read = self.read(&mut buffer.bytes_mut()[first..])?;
-            return Ok(first..first + read);
-        }
-        while self.rest.is_empty() {
-            self.next_call()?;
-        }
-        let current = lock(&self.current.0);
-        let call = current.as_ref().ok_or(io::ErrorKind::WouldBlock)?;
-        let (lines, bytes) = (call.lines(), call.as_slice().len());
-        // SAFETY: the memory must stay valid and in place while the buffer uses it. `self.current`
-        // keeps the call until the next call takes its place. This happens only here, or in `read`,
-        // and the buffer was taken back before `read`. An inlet does not write to lent memory.
-        unsafe { buffer.lend(NonNull::from(lines).cast(), lines.len(), &self.current) };
-        self.rest = bytes..bytes;
-        let first = AlignedBuffer::FRONT;
-        Ok(first..first + bytes)
-    }
-
-    fn room_needed(&self) -> usize {
-        BYTES_MAX as usize
-    }
-
-    fn await_end(&mut self) -> bool {
-        if !self.shared.is_current() {
-            return true;
-        }
+impl CorbaSource {
+    /// Waits, after the sender has hung up, until no more calls can come. Returns false if this
+    /// thread cannot wait, because it is a thread of omniORB that brings the calls.
+    fn await_end(&self) -> bool {
         let is_late = match &self.shared.credits {
             Some(credits) => self.shared.await_close(credits),
             None => self.shared.await_sent(lock(&self.shared.queue), END_TIME).1,
         };
         !is_late || !CALLS_BACK.get()
     }
+}
 
-    fn bytes(&self) -> BorrowedFd<'_> {
-        self.shared.arrivals.as_fd()
+impl PathSource for CorbaSource {
+    fn read(&mut self, room: &mut ReadRoom<'_>, wait: ReadWait) -> io::Result<usize> {
+        self.check_process()?;
+        if wait == ReadWait::Rest && !self.await_end() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        // The port may already have read a part of the current call.
+        let is_cut = !self.rest.is_empty();
+        while self.rest.is_empty() {
+            self.next_call()?;
+        }
+        let current = lock(&self.current.0);
+        let call = current.as_ref().ok_or(io::ErrorKind::WouldBlock)?;
+        if room.may_lend() && !is_cut {
+            let (lines, bytes) = (call.lines(), call.as_slice().len());
+            // SAFETY: the memory must stay valid, in place and unchanged until the next read.
+            // `self.current` keeps the call until the next call takes its place, which happens only
+            // here.
+            unsafe { room.lend(NonNull::from(lines).cast(), lines.len(), &self.current) };
+            self.rest = bytes..bytes;
+            return Ok(bytes);
+        }
+        let rest = &call.as_slice()[self.rest.clone()];
+        let into = room.bytes();
+        let bytes = rest.len().min(into.len());
+        into[..bytes].copy_from_slice(&rest[..bytes]);
+        self.rest.start += bytes;
+        Ok(bytes)
     }
 
     fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
@@ -442,12 +420,18 @@ impl PathSource for CorbaSource {
         queue.sleeps = queue.ready.is_empty() && !queue.is_broken;
         queue.sleeps
     }
+}
 
-    fn is_filled_by_threads(&self) -> bool {
-        true
-    }
-
-    fn call_slot(&self) -> Option<&Arc<CallSlot>> {
-        Some(&self.shared.slot)
+impl From<CorbaSource> for Source {
+    fn from(end: CorbaSource) -> Self {
+        let call_slot = Some(Arc::clone(&end.shared.slot));
+        let room_needed = BYTES_MAX as usize;
+        Self {
+            is_in_memory: true,
+            is_filled_by_threads: true,
+            room_needed,
+            call_slot,
+            ..Self::new(end)
+        }
     }
 }

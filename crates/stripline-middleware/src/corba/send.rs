@@ -3,15 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use stripline::carrier::doorbell::{Doorbell, PollSet};
 use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
-use stripline::carrier::{PathProbe, PathSink, violation};
+use stripline::carrier::{Doorbell, Frames, Opening, PathSink, PollSet, violation};
 use stripline::{Error, Result};
 
 use super::credit::CreditTaker;
@@ -314,60 +313,56 @@ fn broken(error: String) -> io::Error {
 }
 
 impl PathSink for CorbaSink {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn write(&self, frames: &mut Frames<'_>, _longest: Duration) -> io::Result<usize> {
         if !self.state.is_current() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let state = &mut *lock(&self.state);
-        let admitted = self.admit(state, bytes)?;
-        self.send(state, &bytes[..admitted.bytes], &admitted)
+        let admitted = self.admit(state, frames)?;
+        self.send(state, &frames[..admitted.bytes], &admitted)
     }
 
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         poll_set.readable(self.doorbell.as_fd());
     }
 
-    fn probe(&self) -> Option<&dyn PathProbe> {
-        Some(self)
-    }
-}
-
-impl PathProbe for CorbaSink {
-    fn try_once(&self) -> Result<bool, String> {
+    fn open(&self) -> Result<Opening<'_>, String> {
         self.doorbell.drain();
         if !self.state.is_current() {
             return Err("the process is a child of the sender".into());
         }
         let is_connected = self.page.is_connected();
-        match &*self.remote {
-            Some(remote) => return Ok(self.has_opened(remote, is_connected)? && is_connected),
-            None if is_connected => {}
-            None => self.send_probe()?,
-        }
-        Ok(is_connected)
+        let is_open = match &*self.remote {
+            Some(remote) => self.has_opened(remote, is_connected)? && is_connected,
+            None => {
+                if !is_connected {
+                    self.send_probe()?;
+                }
+                is_connected
+            }
+        };
+        Ok(if is_open { Opening::Done } else { self.waits() })
     }
+}
 
-    fn answers(&self) -> BorrowedFd<'_> {
-        self.doorbell.as_fd()
-    }
-
-    fn failure(&self, within: Duration) -> String {
-        match &*self.remote {
-            Some(remote) if lock(&remote.opening).is_some() => format!(
-                "the receiver's host has not accepted a connection to {} within {within:?}; let both hosts connect \
-                 to each other",
-                remote.receiver
+impl CorbaSink {
+    /// Returns the state of a path that is not open yet.
+    fn waits(&self) -> Opening<'_> {
+        let (lacks, remedy) = match &*self.remote {
+            Some(remote) if lock(&remote.opening).is_some() => (
+                format!("the receiver's host has not accepted a connection to {}", remote.receiver),
+                "let both hosts connect to each other",
             ),
-            Some(remote) => format!(
-                "the receiver has not called this process at {} within {within:?}; let both hosts connect to \
-                 each other",
-                remote.credits.address()
+            Some(remote) => (
+                format!("the receiver has not called this process at {}", remote.credits.address()),
+                "let both hosts connect to each other",
             ),
-            None => format!(
-                "the receiver's servant has not been called by omniORB within {within:?}; mount /proc in both \
-                 processes"
+            None => (
+                "the receiver's servant has not been called by omniORB".into(),
+                "mount /proc in both processes",
             ),
-        }
+        };
+        Opening::Waits { on: self.doorbell.as_fd(), lacks, remedy }
     }
 }
 

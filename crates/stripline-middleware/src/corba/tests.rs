@@ -6,11 +6,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use stripline::carrier::Endpoint;
-use stripline::carrier::doorbell::PollSet;
 use stripline::carrier::packet::Kind;
-use stripline::carrier::test_path::frame_of;
-use stripline::carrier::violation_in;
+use stripline::carrier::test_path::{ReadBytes, WriteBytes, frame_of};
+use stripline::carrier::{Endpoint, Opening, PollSet, violation_in};
 
 use super::credit::CreditPlace;
 use super::*;
@@ -31,22 +29,22 @@ fn request(packets_max: Option<u32>) -> PathRequest<'static> {
     }
 }
 
-fn ends(packets_max: Option<u32>) -> (Box<dyn PathSource>, Arc<dyn PathSink>) {
-    let (source, ticket) = CorbaObjects.source(&request(packets_max)).unwrap();
-    (source, CorbaObjects.sink(ticket).unwrap())
+fn ends(packets_max: Option<u32>) -> (Source, Sink) {
+    let (source, ticket) = source(&request(packets_max)).unwrap();
+    (source, sink(ticket).unwrap())
 }
 
 /// Reads `wanted` bytes, and waits for them.
-fn read(source: &mut Box<dyn PathSource>, wanted: usize) -> Vec<u8> {
+fn read(source: &mut Source, wanted: usize) -> Vec<u8> {
     let mut bytes = vec![0; wanted];
     let mut read = 0;
     while read < wanted {
-        match source.read(&mut bytes[read..]) {
+        match source.end.read_bytes(&mut bytes[read..]) {
             Ok(count) => read += count,
             Err(error) => {
                 assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
                 let mut poll_set = PollSet::default();
-                if source.poll_bytes(&mut poll_set) {
+                if source.end.poll_bytes(&mut poll_set) {
                     let until = Instant::now() + LONGEST;
                     assert!(poll_set.wait(Some(until)).unwrap(), "nothing comes");
                 }
@@ -57,15 +55,15 @@ fn read(source: &mut Box<dyn PathSource>, wanted: usize) -> Vec<u8> {
 }
 
 /// Writes all bytes, and waits for room. A ring of the doorbell may have an earlier cause.
-fn write_all(sink: &dyn PathSink, bytes: &[u8]) {
+fn write_all(sink: &Sink, bytes: &[u8]) {
     let mut written = 0;
     while written < bytes.len() {
-        match sink.write(&bytes[written..]) {
+        match sink.end.write_bytes(&bytes[written..]) {
             Ok(count) => written += count,
             Err(error) => {
                 assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
                 let mut poll_set = PollSet::default();
-                sink.poll_room(&mut poll_set);
+                sink.end.poll_room(&mut poll_set);
                 assert!(poll_set.wait(Some(Instant::now() + LONGEST)).unwrap(), "there is no room");
             }
         }
@@ -106,9 +104,9 @@ fn a_ticket_from_a_peer_is_checked() {
 #[test]
 fn descriptors_of_a_peer_that_are_something_else_are_refused() {
     let sink = |change: fn(&mut Vec<OwnedFd>)| {
-        let (_source, mut ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
+        let (_source, mut ticket) = source(&request(Some(4))).unwrap();
         change(&mut ticket.fds);
-        CorbaObjects.sink(ticket).err().unwrap().to_string()
+        sink(ticket).err().unwrap().to_string()
     };
     assert!(sink(|fds| fds.truncate(2)).contains("three descriptors"));
     assert!(sink(|fds| fds.swap(0, 1)).contains("not shared memory"));
@@ -126,20 +124,19 @@ fn bytes_arrive_in_order_and_a_full_path_takes_no_more() {
 }
 
 /// Fills a path of three packets, and takes them. The sender ends before most are read.
-fn carry_in_order(mut source: Box<dyn PathSource>, sink: Arc<dyn PathSink>) {
+fn carry_in_order(mut source: Source, sink: Sink) {
     let frames: Vec<_> = (0..3).map(|number| frame_of(number, 100, Kind::Data)).collect();
     for frame in &frames {
-        assert_eq!(sink.write(frame).unwrap(), frame.len());
+        assert_eq!(sink.end.write_bytes(frame).unwrap(), frame.len());
     }
-    assert_eq!(sink.write(&frames[0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(sink.end.write_bytes(&frames[0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     assert_eq!(read(&mut source, frames[0].len()), frames[0]);
-    write_all(&*sink, &frames[0]);
+    write_all(&sink, &frames[0]);
     drop(sink);
     for expected in [&frames[1], &frames[2], &frames[0]] {
         assert_eq!(&read(&mut source, expected.len()), expected);
     }
-    assert!(source.await_end());
-    assert_eq!(source.read(&mut [0; 64]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(source.end.read_rest(&mut [0; 64]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -150,7 +147,7 @@ fn a_frame_that_is_larger_than_a_call_comes_whole() {
         let wanted = large.len();
         move || read(&mut source, wanted)
     });
-    write_all(&*sink, &large);
+    write_all(&sink, &large);
     assert!(reader.join().unwrap() == large);
 }
 
@@ -177,8 +174,8 @@ fn many_peers_connect_at_once() {
 
 #[test]
 fn calls_with_another_key_or_too_many_bytes_are_dropped() {
-    let (source, ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
-    let mut source: Box<dyn PathSource> = source;
+    let (source, ticket) = source(&request(Some(4))).unwrap();
+    let mut source: Source = source;
     let parsed = CorbaTicket::parse(&ticket.address).unwrap();
     // Each stranger has a separate connection, because a dropped call may end the connection.
     let stranger = || {
@@ -187,9 +184,9 @@ fn calls_with_another_key_or_too_many_bytes_are_dropped() {
     };
     stranger().call(parsed.key ^ 1, 0, 1, &frame_of(9, 16, Kind::Data)).unwrap();
     stranger().call(parsed.key, 0, 1, &vec![0; BYTES_MAX as usize + 1]).unwrap();
-    let sink = CorbaObjects.sink(ticket).unwrap();
+    let sink = sink(ticket).unwrap();
     let sent = frame_of(1, 16, Kind::Data);
-    assert_eq!(sink.write(&sent).unwrap(), sent.len());
+    assert_eq!(sink.end.write_bytes(&sent).unwrap(), sent.len());
     assert_eq!(read(&mut source, sent.len()), sent);
 }
 
@@ -246,7 +243,7 @@ fn hostile_messages(ticket: &CorbaTicket) -> Vec<Vec<u8>> {
 
 #[test]
 fn garbage_and_lengths_of_4_gib_on_the_socket_harm_nothing() {
-    let (mut source, ticket) = CorbaObjects.source(&request(Some(4))).unwrap();
+    let (mut source, ticket) = source(&request(Some(4))).unwrap();
     let parsed = CorbaTicket::parse(&ticket.address).unwrap();
     let place = format!("/proc/self/fd/{}", ticket.fds[2].as_raw_fd());
     for message in hostile_messages(&parsed) {
@@ -254,9 +251,9 @@ fn garbage_and_lengths_of_4_gib_on_the_socket_harm_nothing() {
         // The connection may be closed before all is written.
         let _ = stranger.write_all(&message);
     }
-    let sink = CorbaObjects.sink(ticket).unwrap();
+    let sink = sink(ticket).unwrap();
     let sent = frame_of(1, 16, Kind::Data);
-    assert_eq!(sink.write(&sent).unwrap(), sent.len());
+    assert_eq!(sink.end.write_bytes(&sent).unwrap(), sent.len());
     assert_eq!(read(&mut source, sent.len()), sent);
 }
 
@@ -281,7 +278,7 @@ fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
     };
     let fds = vec![page_fd, sleeping.as_fd().try_clone_to_owned().unwrap(), socket];
     let address = serde_json::to_string(&ticket).unwrap();
-    let sink = CorbaObjects.sink(Ticket { address, fds, ..Ticket::default() }).unwrap();
+    let sink = sink(Ticket { address, fds, ..Ticket::default() }).unwrap();
     let frame = frame_of(0, 32 * 1024, Kind::Data);
     let mut sent = 0;
     let error = loop {
@@ -289,7 +286,7 @@ fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
         sent += 1;
         page.set_taken(sent, sent, 0);
         page.set_received(u64::MAX / 2, u64::MAX);
-        match sink.write(&frame) {
+        match sink.end.write_bytes(&frame) {
             Ok(_) => assert!(sent < 10_000, "a call would wait"),
             Err(error) => break error,
         }
@@ -299,23 +296,23 @@ fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
 }
 
 /// Makes the receiving end of a sender that is reached by TCP.
-fn remote_source(packets_max: Option<u32>) -> (Box<dyn PathSource>, Ticket) {
+fn remote_source(packets_max: Option<u32>) -> (Source, Ticket) {
     remote_source_of("127.0.0.1:9", packets_max)
 }
 
-fn remote_source_of(sender: &str, packets_max: Option<u32>) -> (Box<dyn PathSource>, Ticket) {
+fn remote_source_of(sender: &str, packets_max: Option<u32>) -> (Source, Ticket) {
     let endpoint = Endpoint { transport: "corba".into(), address: sender.into(), keys: [1, 2] };
-    CorbaObjects.source(&PathRequest { endpoint: Some(&endpoint), ..request(packets_max) }).unwrap()
+    source(&PathRequest { endpoint: Some(&endpoint), ..request(packets_max) }).unwrap()
 }
 
 /// Opens the sending end, and waits until it is connected.
-fn remote_sink(ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-    let sink = CorbaObjects.sink(ticket).map_err(|refusal| refusal.to_string())?;
+fn remote_sink(ticket: Ticket) -> Result<Sink, String> {
+    let sink = sink(ticket).map_err(|refusal| refusal.to_string())?;
     let until = Instant::now() + LONGEST;
-    while !sink.probe().unwrap().try_once()? {
+    while let Opening::Waits { on, .. } = sink.end.open()? {
         assert!(Instant::now() < until, "it does not connect");
         let mut poll_set = PollSet::default();
-        poll_set.readable(sink.probe().unwrap().answers());
+        poll_set.readable(on);
         poll_set.wait(Some(Instant::now() + Duration::from_millis(10))).unwrap();
     }
     Ok(sink)
@@ -341,9 +338,9 @@ fn over_tcp_each_path_has_its_own_connection_and_what_does_not_fit_waits() {
     let (sink, its_sink) = (remote_sink(ticket).unwrap(), remote_sink(its).unwrap());
     // The receiver takes nothing from this path, but the servant reads everything that comes.
     let large = frame_of(0, 3 * BYTES_MAX as usize + 5, Kind::Data);
-    write_all(&*sink, &large);
+    write_all(&sink, &large);
     let small = frame_of(0, 16, Kind::Data);
-    assert_eq!(its_sink.write(&small).unwrap(), small.len());
+    assert_eq!(its_sink.end.write_bytes(&small).unwrap(), small.len());
     assert_eq!(read(&mut other, small.len()), small);
     assert!(read(&mut source, large.len()) == large);
 }
@@ -359,11 +356,7 @@ fn over_tcp_what_a_sender_that_vanishes_has_sent_arrives() {
     sender.call(parsed.key, 0, 1, &frame).unwrap();
     drop(sender);
     assert_eq!(read(&mut source, frame.len()), frame);
-    let until = Instant::now() + LONGEST;
-    while !source.await_end() {
-        assert!(Instant::now() < until, "the end does not come");
-    }
-    assert_eq!(source.read(&mut [0; 64]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(source.end.read_rest(&mut [0; 64]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -376,7 +369,7 @@ fn over_tcp_garbage_and_lengths_of_4_gib_harm_nothing() {
     }
     let sink = remote_sink(ticket).unwrap();
     let sent = frame_of(1, 16, Kind::Data);
-    assert_eq!(sink.write(&sent).unwrap(), sent.len());
+    assert_eq!(sink.end.write_bytes(&sent).unwrap(), sent.len());
     assert_eq!(read(&mut source, sent.len()), sent);
 }
 
@@ -384,13 +377,13 @@ fn over_tcp_garbage_and_lengths_of_4_gib_harm_nothing() {
 fn over_tcp_a_host_that_leaves_this_one_takes_insecure() {
     let endpoint = Endpoint { transport: "corba".into(), address: "192.0.2.1:9".into(), keys: [1, 2] };
     let request = PathRequest { endpoint: Some(&endpoint), ..request(None) };
-    let error = CorbaObjects.source(&request).err().unwrap().to_string();
+    let error = source(&request).err().unwrap().to_string();
     assert!(error.contains("insecure = true"), "{error}");
     let (_source, ticket) = remote_source(None);
     let mut parsed = CorbaTicket::parse(&ticket.address).unwrap();
     parsed.address = "192.0.2.1:9".parse().ok();
     let address = serde_json::to_string(&parsed).unwrap();
-    let error = CorbaObjects.sink(Ticket { address, ..Ticket::default() }).err().unwrap().to_string();
+    let error = sink(Ticket { address, ..Ticket::default() }).err().unwrap().to_string();
     assert!(error.contains("`insecure`"), "{error}");
 }
 
@@ -402,13 +395,13 @@ fn over_tcp_a_receiver_that_does_not_answer_or_counts_what_it_has_not_read_loses
     let of = |address| {
         let ticket =
             CorbaTicket { object: object.clone(), key: 7, frames, bytes: BYTES_MAX, unit: None, address };
-        Ticket { address: serde_json::to_string(&ticket).unwrap(), ..Ticket::default() }
+        Ticket::new(serde_json::to_string(&ticket).unwrap(), vec![])
     };
-    let sink = CorbaObjects.sink(of(Some(address))).unwrap();
+    let sink = sink(of(Some(address))).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
-    let failure = || {
-        assert_eq!(sink.probe().unwrap().try_once(), Ok(false));
-        sink.probe().unwrap().failure(LONGEST)
+    let failure = || match sink.end.open().unwrap() {
+        Opening::Waits { lacks, .. } => lacks,
+        Opening::Done => panic!("it is open"),
     };
     let until = Instant::now() + LONGEST;
     while failure().contains(&format!("has not accepted a connection to {address}")) {
@@ -429,12 +422,12 @@ fn over_tcp_a_receiver_that_does_not_answer_or_counts_what_it_has_not_read_loses
     credits.call(key ^ 1, 1, 1, &all).unwrap();
     credits.call(key, u64::MAX / 2, u64::MAX / 2, &all).unwrap();
     let until = Instant::now() + LONGEST;
-    while !sink.probe().unwrap().try_once().unwrap() {
+    while !matches!(sink.end.open().unwrap(), Opening::Done) {
         assert!(Instant::now() < until, "it does not connect");
         std::thread::yield_now();
     }
     let frame = frame_of(0, 32 * 1024, Kind::Data);
-    let error = (0..10_000).find_map(|_| sink.write(&frame).err()).expect("a call would wait");
+    let error = (0..10_000).find_map(|_| sink.end.write_bytes(&frame).err()).expect("a call would wait");
     assert!(error.to_string().contains("has not read"), "{error}");
     // No process listens at this address, which no other test can get while the socket is bound.
     let bound = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None);

@@ -2,16 +2,13 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use stripline::Result;
-use stripline::carrier::doorbell::{Doorbell, PollSet};
 use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
-use stripline::carrier::packet::LastSent;
-use stripline::carrier::{CallbackFeed, CallbackSource, PathRequest, PathSource};
+use stripline::carrier::{CallbackFeed, CallbackSource, Doorbell, LastSentReader, PathRequest, PathSource, PollSet, ReadRoom, ReadWait, Source};
 use stripline::fail_point;
 
 use super::{DdsTicket, MESSAGE_COST, PROBE};
@@ -47,7 +44,7 @@ pub(super) struct DdsSource {
 /// The taking of samples as they come, on the thread that brings them.
 struct Arrivals {
     feed: CallbackFeed<ArrivedFrames>,
-    page: TransitPage,
+    page: Arc<TransitPage>,
     /// The sender's doorbell.
     doorbell: Doorbell,
     key: u64,
@@ -143,6 +140,7 @@ impl DdsSource {
         let (feed, messages) = CallbackSource::unbounded()?;
         let state = Mutex::default();
         let (key, bytes_low) = (ticket.bound.key, MessageLimits::low(ticket.window));
+        let page = Arc::new(page);
         let arrivals = Arc::new(Arrivals { feed, page, doorbell, key, bytes_low, state });
         let reader = ReaderEnd::new(&ticket.topic, Arc::clone(&arrivals))?;
         fail_point!("dds-reader");
@@ -161,26 +159,22 @@ impl DdsSource {
 }
 
 impl PathSource for DdsSource {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.read_within(into, Duration::ZERO)
-    }
-
-    fn can_wait(&self) -> bool {
-        true
-    }
-
-    fn read_within(&mut self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
+    fn read(&mut self, room: &mut ReadRoom<'_>, wait: ReadWait) -> io::Result<usize> {
+        let into = room.bytes();
         if !self.messages.is_current() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let mut outcome = self.messages.read(into, longest);
+        // Messages that the page counts but that do not come were in the sender's memory, or were
+        // discarded.
+        let page = &self.arrivals.page;
+        let has_all = |brought| brought >= page.messages();
+        let mut outcome = self.messages.read(into, wait, has_all);
         let is_empty = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
         if self.awaits_sent && !self.is_late && outcome.as_ref().is_err_and(is_empty) {
-            let page = &self.arrivals.page;
             // A sender that is stopped is waited for only once.
             self.is_late = !self.messages.await_message(SENT_TIME, |brought| page.messages() > brought)
                 && page.messages() > self.count;
-            outcome = self.messages.read(into, Duration::ZERO);
+            outcome = self.messages.read(into, ReadWait::Never, has_all);
         }
         let (read, message) = outcome?;
         if let Some(message) = message {
@@ -195,27 +189,19 @@ impl PathSource for DdsSource {
         Ok(read)
     }
 
-    fn await_end(&mut self) -> bool {
-        let page = &self.arrivals.page;
-        // Messages that the page counts but that do not come were in the sender's memory, or were
-        // discarded.
-        let has_all = |brought| brought >= page.messages();
-        !self.messages.is_current() || self.messages.await_end(has_all)
-    }
-
-    fn last_sent(&self) -> Option<LastSent> {
-        self.arrivals.page.last_sent()
-    }
-
-    fn bytes(&self) -> BorrowedFd<'_> {
-        self.messages.arrivals()
-    }
-
     fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         if self.messages.is_current() {
             return self.messages.poll(poll_set);
         }
         poll_set.readable(self.messages.arrivals());
         true
+    }
+}
+
+impl From<DdsSource> for Source {
+    fn from(end: DdsSource) -> Self {
+        let page = Arc::clone(&end.arrivals.page);
+        let last_sent: LastSentReader = Box::new(move || page.last_sent());
+        Self { can_wait: true, last_sent: Some(last_sent), ..Self::new(end) }
     }
 }

@@ -1,17 +1,16 @@
 //! The sending end.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use stripline::Result;
-use stripline::carrier::doorbell::{Doorbell, PollSet};
 use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
 use stripline::carrier::poller::{Interest, Poller};
-use stripline::carrier::{PathProbe, PathSink};
+use stripline::carrier::{Doorbell, Frames, Opening, PathSink, PollSet};
 use stripline::fail_point;
 
 use super::{DdsTicket, MESSAGE_COST, MESSAGE_MAX, PROBE};
@@ -36,7 +35,7 @@ pub(super) struct DdsSink {
     /// Whether the receiver has found this end.
     is_connected: AtomicBool,
     /// Whether the receiver has hung up, so that no further bytes need arrive.
-    is_receiver_gone: AtomicBool,
+    is_receiver_gone: Arc<AtomicBool>,
 }
 
 /// The part of the sink that the lock protects.
@@ -56,7 +55,11 @@ impl EndEvents for Matches {
 
 impl DdsSink {
     /// Makes a writer of a ticket's topic.
-    pub(super) fn new(ticket: &DdsTicket, transit: TransitSender) -> Result<Self> {
+    pub(super) fn new(
+        ticket: &DdsTicket,
+        transit: TransitSender,
+        is_receiver_gone: Arc<AtomicBool>,
+    ) -> Result<Self> {
         let matches = Arc::new(Matches(Doorbell::new()?));
         let answers = Poller::new()?;
         answers.add(&matches.0, 0, Interest::Readable)?;
@@ -74,7 +77,7 @@ impl DdsSink {
             answers,
             topic: ticket.topic.clone(),
             is_connected: AtomicBool::new(false),
-            is_receiver_gone: AtomicBool::new(false),
+            is_receiver_gone,
         })
     }
 
@@ -103,14 +106,14 @@ impl DdsSink {
 }
 
 impl PathSink for DdsSink {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn write(&self, frames: &mut Frames<'_>, _longest: Duration) -> io::Result<usize> {
         let mut state = self.lock()?;
         if !self.is_connected.load(Ordering::Relaxed) && !self.connect(&state)? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let admitted = self.transit.admit(&mut state.counts, bytes, self.limits)?;
+        let admitted = self.transit.admit(&mut state.counts, frames, self.limits)?;
         let number = state.counts.sent + admitted.frames;
-        state.writer.write(self.transit.bound.key, number, &bytes[..admitted.bytes])?;
+        state.writer.write(self.transit.bound.key, number, &frames[..admitted.bytes])?;
         self.transit.sent(&mut state.counts, &admitted, admitted.bytes as u64 + MESSAGE_COST);
         Ok(admitted.bytes)
     }
@@ -122,32 +125,16 @@ impl PathSink for DdsSink {
         }
     }
 
-    fn probe(&self) -> Option<&dyn PathProbe> {
-        Some(self)
-    }
-
-    fn receiver_left(&self) {
-        // Relaxed: read by the drop, which only saves time with it.
-        self.is_receiver_gone.store(true, Ordering::Relaxed);
-    }
-}
-
-impl PathProbe for DdsSink {
-    fn try_once(&self) -> Result<bool, String> {
+    fn open(&self) -> Result<Opening<'_>, String> {
         let state = self.lock().map_err(|e| e.to_string())?;
-        self.connect(&state).map_err(|e| e.to_string())
-    }
-
-    fn answers(&self) -> BorrowedFd<'_> {
-        self.answers.as_fd()
-    }
-
-    fn failure(&self, within: Duration) -> String {
-        format!(
-            "Cyclone DDS has found no reader of {} within {within:?}; start both processes in one network \
-             namespace",
-            self.topic
-        )
+        if self.connect(&state).map_err(|e| e.to_string())? {
+            return Ok(Opening::Done);
+        }
+        Ok(Opening::Waits {
+            on: self.answers.as_fd(),
+            lacks: format!("Cyclone DDS has found no reader of {}", self.topic),
+            remedy: "start both processes in one network namespace",
+        })
     }
 }
 

@@ -19,12 +19,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use stripline::carrier::Capabilities;
-use stripline::carrier::StreamTransport;
-use stripline::carrier::refusal::PeerRefusal;
 use stripline::carrier::socket_names::unique_suffix;
-use stripline::carrier::uds::{self, UDS};
-use stripline::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
+use stripline::carrier::{Capabilities, Carrier, PathRequest, PeerRefusal, Sink, Source, StreamTransport, Ticket, uds};
 use stripline::{Error, Result};
 
 use crate::dds::ends::{check_process, receive_buffer, version};
@@ -44,12 +40,12 @@ pub(crate) static DDS: StreamTransport = StreamTransport {
         library: Some(version),
         ..StreamTransport::CAPABILITIES
     },
-    listen: |request| {
+    listen: |name, request| {
         check_process()?;
-        uds::listen("dds", request)
+        uds::listen(name, request)
     },
-    connect: UDS.connect,
-    carrier: Some(&DdsTopics),
+    carrier: Some(Carrier { source, sink }),
+    ..StreamTransport::LOCAL
 };
 
 /// The prefix of a topic's name.
@@ -61,8 +57,6 @@ const MESSAGE_COST: u64 = 1024;
 /// The number of a sample without frames, by which the sender detects that the receiver has found
 /// it.
 const PROBE: u64 = u64::MAX;
-
-struct DdsTopics;
 
 /// The ticket. The page and the sender's doorbell come with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,19 +93,17 @@ impl DdsTicket {
     }
 }
 
-impl Carrier for DdsTopics {
-    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-        let ticket = DdsTicket::new(request)?;
-        let (page, doorbell, fds) = receiving_ends(request.connection)?;
-        let source = DdsSource::new(&ticket, page, doorbell, request)?;
-        let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
-        Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
-    }
+fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
+    let ticket = DdsTicket::new(request)?;
+    let (page, doorbell, fds) = receiving_ends(request.connection)?;
+    let source = DdsSource::new(&ticket, page, doorbell, request)?;
+    let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+    Ok((source.into(), Ticket::new(address, fds)))
+}
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
-        let parsed = DdsTicket::parse(&ticket.address)?;
-        let transit = TransitSender::of_ticket(parsed.bound, ticket.fds)?;
-        let sink = DdsSink::new(&parsed, transit)?;
-        Ok(Arc::new(sink))
-    }
+fn sink(ticket: Ticket) -> Result<Sink, PeerRefusal> {
+    let parsed = DdsTicket::parse(&ticket.address)?;
+    let transit = TransitSender::of_ticket(parsed.bound, ticket.fds)?;
+    let sink = DdsSink::new(&parsed, transit, ticket.is_receiver_gone)?;
+    Ok(Sink::new(sink))
 }

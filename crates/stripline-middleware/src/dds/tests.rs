@@ -4,7 +4,7 @@ use std::io;
 
 use proptest::prelude::*;
 
-use stripline::carrier::test_path::{frame, path, read, sink, write};
+use stripline::carrier::test_path::{WriteBytes, frame, path, read, sink, write};
 
 use super::*;
 use crate::dds::ends::{EndEvents, WriterEnd};
@@ -69,7 +69,7 @@ fn samples_of_strangers_are_dropped_and_their_end_ends_nothing() {
     }
     drop(stranger);
     for sequence in 0..20 {
-        write(&*sink, &frame(sequence));
+        write(&sink, &frame(sequence));
         assert_eq!(read(&mut source).unwrap(), frame(sequence), "{sequence}");
     }
 }
@@ -102,7 +102,7 @@ fn garbage(seed: u64) -> Vec<u8> {
 fn garbage_at_the_ports_of_participants_ends_nothing() {
     let (mut source, ticket) = path(&DDS, 8);
     let sink = sink(&DDS, ticket).unwrap();
-    write(&*sink, &frame(0));
+    write(&sink, &frame(0));
     assert_eq!(read(&mut source).unwrap(), frame(0));
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     // The ports of the first participants of domain 87.
@@ -112,7 +112,7 @@ fn garbage_at_the_ports_of_participants_ends_nothing() {
             // No participant may listen at this port.
             let _ = socket.send_to(&datagram, ("127.0.0.1", port));
         }
-        write(&*sink, &frame(sequence));
+        write(&sink, &frame(sequence));
         assert_eq!(read(&mut source).unwrap(), frame(sequence), "{round}");
     }
 }
@@ -121,12 +121,12 @@ fn garbage_at_the_ports_of_participants_ends_nothing() {
 fn a_path_is_bounded_and_has_room_again() {
     let (mut source, ticket) = path(&DDS, 4);
     let sink = sink(&DDS, ticket).unwrap();
-    (0..4).for_each(|sequence| write(&*sink, &frame(sequence)));
-    assert_eq!(sink.write(&frame(4)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    (0..4).for_each(|sequence| write(&sink, &frame(sequence)));
+    assert_eq!(sink.end.write_bytes(&frame(4)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     assert_eq!(read(&mut source).unwrap(), frame(0));
-    write(&*sink, &frame(4));
+    write(&sink, &frame(4));
     (1..5).for_each(|sequence| assert_eq!(read(&mut source).unwrap(), frame(sequence)));
-    assert_eq!(source.last_sent().unwrap().sequence, 4);
+    assert_eq!(source.last_sent.as_ref().unwrap()().unwrap().sequence, 4);
 }
 
 proptest! {

@@ -20,13 +20,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use stripline::carrier::Capabilities;
-use stripline::carrier::StreamTransport;
 use stripline::carrier::aligned_buffer::{AlignedBuffer, CacheLine};
-use stripline::carrier::doorbell::Doorbell;
-use stripline::carrier::refusal::PeerRefusal;
-use stripline::carrier::uds::{self, UDS};
-use stripline::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
+use stripline::carrier::{Capabilities, Carrier, Doorbell, PathRequest, PeerRefusal, Sink, Source, StreamTransport, Ticket, uds};
 use stripline::terms::LinkOptions;
 use stripline::{Error, Result};
 
@@ -46,12 +41,12 @@ pub(crate) static ICEORYX2: StreamTransport = StreamTransport {
         library: Some(version),
         ..StreamTransport::CAPABILITIES
     },
-    listen: |request| {
+    listen: |name, request| {
         remove_dead();
-        uds::listen("iceoryx2", request)
+        uds::listen(name, request)
     },
-    connect: UDS.connect,
-    carrier: Some(&IceoryxServices),
+    carrier: Some(Carrier { source, sink }),
+    ..StreamTransport::LOCAL
 };
 
 /// Frames of packets in transit if the port's queue bounds the packets.
@@ -62,8 +57,6 @@ const BYTES_MIN: u32 = 1024;
 /// The most packets in transit with a buffer that is too small for this many messages of
 /// [`BYTES_MIN`].
 const FRAMES_OF_SMALL: u32 = 128;
-
-struct IceoryxServices;
 
 /// The ticket. The page and the doorbell come with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -138,32 +131,31 @@ impl MessageFront {
     }
 }
 
-impl Carrier for IceoryxServices {
-    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-        let names = ConnectionNames::new()?;
-        let ticket = IceoryxTicket::new(&names, request);
-        let (page, page_fd) = TransitPage::new()?;
-        // Each end rings the other end's doorbell, and sleeps on its own doorbell.
-        let [own, its] = Doorbell::between()?;
-        let doorbell_fd = its
-            .as_fd()
-            .try_clone_to_owned()
-            .map_err(|e| Error::system(format!("{}: cannot copy a descriptor", request.connection), e))?;
-        let source = IceoryxSource::new(names, &ticket, page, own)
-            .map_err(|e| Error::failed(format!("{}: {e}", request.connection)))?;
-        let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
-        Ok((Box::new(source), Ticket { address, fds: vec![page_fd, doorbell_fd], ..Ticket::default() }))
-    }
+fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
+    let names = ConnectionNames::new()?;
+    let ticket = IceoryxTicket::new(&names, request);
+    let (page, page_fd) = TransitPage::new()?;
+    // Each end rings the other end's doorbell, and sleeps on its own doorbell.
+    let [own, its] = Doorbell::between()?;
+    let doorbell_fd = its
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|e| Error::system(format!("{}: cannot copy a descriptor", request.connection), e))?;
+    let source = IceoryxSource::new(names, &ticket, page, own)
+        .map_err(|e| Error::failed(format!("{}: {e}", request.connection)))?;
+    let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+    Ok((source.into(), Ticket::new(address, vec![page_fd, doorbell_fd])))
+}
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
-        let (parsed, names) = IceoryxTicket::parse(&ticket.address)?;
-        let [page, doorbell]: [OwnedFd; 2] =
-            ticket.fds.try_into().map_err(|_| "a path of iceoryx2 takes two descriptors")?;
-        let peer = "the receiver";
-        let page = TransitPage::from_peer(peer, page)?;
-        let doorbell = Doorbell::from_peer(peer, doorbell)?;
-        Ok(Arc::new(IceoryxSink::open(names, &parsed, page, doorbell)?))
-    }
+fn sink(ticket: Ticket) -> Result<Sink, PeerRefusal> {
+    let (parsed, names) = IceoryxTicket::parse(&ticket.address)?;
+    let [page, doorbell]: [OwnedFd; 2] =
+        ticket.fds.try_into().map_err(|_| "a path of iceoryx2 takes two descriptors")?;
+    let peer = "the receiver";
+    let page = TransitPage::from_peer(peer, page)?;
+    let doorbell = Doorbell::from_peer(peer, doorbell)?;
+    let sink = IceoryxSink::open(names, &parsed, page, doorbell)?;
+    Ok(Sink { lends: true, ..Sink::new(sink) })
 }
 
 #[cfg(test)]

@@ -1,19 +1,17 @@
 //! The sending end.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use stripline_ring::Fence;
 
 use stripline::carrier::aligned_buffer::AlignedBuffer;
-use stripline::carrier::doorbell::{Doorbell, PollSet};
 use stripline::carrier::fork::Local;
-use stripline::carrier::membarrier;
 use stripline::carrier::mutex::lock;
 use stripline::carrier::packet::{Header, Kind};
-use stripline::carrier::{PathProbe, PathSink};
+use stripline::carrier::{Doorbell, Frames, Opening, PathSink, PollSet, membarrier};
 
 use super::{IceoryxTicket, MessageFront};
 use crate::iceoryx2::service::{ConnectionNames, PublisherEnd};
@@ -141,23 +139,18 @@ fn broken(error: String) -> io::Error {
 }
 
 impl PathSink for IceoryxSink {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.state.is_current() {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        }
-        self.send_copy(&mut lock(&self.state), bytes)
-    }
-
-    fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
+    fn write(&self, frames: &mut Frames<'_>, _longest: Duration) -> io::Result<usize> {
         if !self.state.is_current() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let state = &mut *lock(&self.state);
-        let frames = &buffer.frame()[..bytes];
-        if Header::outline(frames).kind != Kind::Data as u8 {
-            // The port may read this frame again: it is the end of a stream.
+        let bytes = frames.len();
+        // The port may read the end of a stream again, so this frame stays in the buffer.
+        let may_lend = Header::outline(frames).kind == Kind::Data as u8;
+        let Some(buffer) = frames.buffer().filter(|_| may_lend) else {
             return self.send_copy(state, frames);
-        }
+        };
+        let frames = &buffer.frame()[..bytes];
         let written = if buffer.is_lent_by(&self.state) {
             let admitted = self.admit(state, frames)?;
             if admitted.bytes < bytes {
@@ -190,38 +183,21 @@ impl PathSink for IceoryxSink {
         Ok(written)
     }
 
-    fn lends(&self) -> bool {
-        true
-    }
-
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         poll_set.readable(self.doorbell.as_fd());
     }
 
-    fn probe(&self) -> Option<&dyn PathProbe> {
-        Some(self)
-    }
-}
-
-impl PathProbe for IceoryxSink {
-    fn try_once(&self) -> Result<bool, String> {
+    fn open(&self) -> Result<Opening<'_>, String> {
         self.doorbell.drain();
         if self.page.is_connected() {
-            return Ok(true);
+            return Ok(Opening::Done);
         }
         self.doorbell.notify();
-        Ok(false)
-    }
-
-    fn answers(&self) -> BorrowedFd<'_> {
-        self.doorbell.as_fd()
-    }
-
-    fn failure(&self, within: Duration) -> String {
-        format!(
-            "the receiver has not found the publisher of iceoryx2 within {within:?}; start both processes with \
-             one /dev/shm"
-        )
+        Ok(Opening::Waits {
+            on: self.doorbell.as_fd(),
+            lacks: "the receiver has not found the publisher of iceoryx2".into(),
+            remedy: "start both processes with one /dev/shm",
+        })
     }
 }
 

@@ -1,23 +1,17 @@
 //! The receiving end.
 
 use std::io;
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
 
 use stripline::carrier::aligned_buffer::{AlignedBuffer, CacheLine};
-use stripline::carrier::doorbell::{Doorbell, PollSet};
-use stripline::carrier::{PathSource, violation};
+use stripline::carrier::{Doorbell, PathSource, PollSet, ReadRoom, ReadWait, Source, violation};
 use stripline::fail_point;
 
 use super::{IceoryxTicket, MessageFront};
 use crate::iceoryx2::service::{ConnectionNames, SubscriberEnd};
 use crate::system::sole_owner::SoleOwner;
 use crate::transit::TransitPage;
-
-/// The longest wait for a sender that neither replies nor opens the service.
-const CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// The receiving end.
 pub(super) struct IceoryxSource {
@@ -116,58 +110,23 @@ fn receive(subscriber: &mut SubscriberEnd) -> io::Result<(MessageFront, &[CacheL
 }
 
 impl PathSource for IceoryxSource {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, room: &mut ReadRoom<'_>, _wait: ReadWait) -> io::Result<usize> {
         self.begin_read()?;
         let (front, message) = receive(self.subscriber.get_mut())?;
         let bytes = front.bytes as usize;
-        let frames = &bytemuck::cast_slice::<CacheLine, u8>(message)[AlignedBuffer::FRONT..][..bytes];
-        let into = into.get_mut(..bytes).ok_or_else(|| violation("sent a message that is too large"))?;
-        into.copy_from_slice(frames);
+        if room.may_lend() {
+            let (start, lines) = (NonNull::from(message).cast(), message.len());
+            // SAFETY: the message must stay valid and unchanged until the next read. It stays valid
+            // until the next message is received, which happens only here. `self.subscriber` keeps
+            // the message, which iceoryx2 maps for reading.
+            unsafe { room.lend(start, lines, self.subscriber.keeper()) };
+        } else {
+            let frames = &bytemuck::cast_slice::<CacheLine, u8>(message)[AlignedBuffer::FRONT..][..bytes];
+            let into = room.bytes().get_mut(..bytes);
+            into.ok_or_else(|| violation("sent a message that is too large"))?.copy_from_slice(frames);
+        }
         self.take(front.number);
         Ok(bytes)
-    }
-
-    fn is_in_memory(&self) -> bool {
-        true
-    }
-
-    fn read_in_place(&mut self, buffer: &mut AlignedBuffer) -> io::Result<Range<usize>> {
-        self.begin_read()?;
-        let (front, message) = receive(self.subscriber.get_mut())?;
-        let (start, lines) = (NonNull::from(message).cast(), message.len());
-        // SAFETY: the message must stay valid while the buffer uses it. It stays valid until the
-        // next message is received, which happens only here, or after the buffer was taken back.
-        // `self.subscriber` keeps the message. iceoryx2 maps it for reading, and an inlet does not
-        // write to lent memory.
-        unsafe { buffer.lend(start, lines, self.subscriber.keeper()) };
-        self.take(front.number);
-        let first = AlignedBuffer::FRONT;
-        Ok(first..first + front.bytes as usize)
-    }
-
-    fn room_needed(&self) -> usize {
-        self.bytes_max
-    }
-
-    fn answer_probe(&mut self, signalling: BorrowedFd<'_>) -> io::Result<()> {
-        let until = Instant::now() + CONNECT_TIME;
-        loop {
-            self.doorbell.drain();
-            if self.connect()? {
-                return Ok(());
-            }
-            let mut poll_set = PollSet::default();
-            poll_set.readable(self.doorbell.as_fd());
-            poll_set.readable(signalling);
-            let is_in_time = poll_set.wait(Some(until)).map_err(io::Error::other)?;
-            if !is_in_time || poll_set.is_ready(1) {
-                return Ok(());
-            }
-        }
-    }
-
-    fn bytes(&self) -> BorrowedFd<'_> {
-        self.doorbell.as_fd()
     }
 
     fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
@@ -175,6 +134,19 @@ impl PathSource for IceoryxSource {
         self.page.announce_sleep(self.runs_barrier);
         poll_set.readable(self.doorbell.as_fd());
         !(self.subscriber.is_current() && self.subscriber.get_mut().has_message())
+    }
+
+    /// Connects to the sender once it has opened the service.
+    fn open(&mut self) -> io::Result<Option<BorrowedFd<'_>>> {
+        self.doorbell.drain();
+        Ok(if self.connect()? { None } else { Some(self.doorbell.as_fd()) })
+    }
+}
+
+impl From<IceoryxSource> for Source {
+    fn from(end: IceoryxSource) -> Self {
+        let room_needed = end.bytes_max;
+        Self { is_in_memory: true, room_needed, ..Self::new(end) }
     }
 }
 

@@ -26,12 +26,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use stripline::carrier::PathRequest;
-use stripline::carrier::Watermarks;
-use stripline::carrier::doorbell::Doorbell;
 use stripline::carrier::packet::{Header, Kind, LastSent};
-use stripline::carrier::padded;
-use stripline::carrier::random;
+use stripline::carrier::{Doorbell, PathRequest, Watermarks, padded, random};
 use stripline::{Error, Result};
 
 /// Frames of packets in transit if the port's queue bounds the packets: ZeroMQ's own default.

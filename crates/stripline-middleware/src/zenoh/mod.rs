@@ -17,12 +17,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use stripline::carrier::StreamTransport;
-use stripline::carrier::refusal::PeerRefusal;
 use stripline::carrier::socket_names::{is_suffix, unique_suffix};
-use stripline::carrier::uds;
-use stripline::carrier::{Capabilities, Reach, tcp};
-use stripline::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
+use stripline::carrier::{Capabilities, Carrier, PathRequest, PeerRefusal, Reach, Sink, Source, StreamTransport, Ticket, tcp, uds};
 use stripline::terms::ZenohOptions;
 use stripline::{Error, Result};
 
@@ -44,20 +40,20 @@ pub(crate) static ZENOH: StreamTransport = StreamTransport {
         library: Some(version),
         ..StreamTransport::CAPABILITIES
     },
-    listen: |request| {
+    listen: |name, request| {
         check_process()?;
         let zenoh = request.options.transport_options.zenoh.unwrap_or_default();
         zenoh.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
         match zenoh.bind {
-            Some(address) => tcp::listen("zenoh", address),
-            None => uds::listen("zenoh", request),
+            Some(address) => tcp::listen(name, address),
+            None => uds::listen(name, request),
         }
     },
     connect: |endpoint, request| {
         let is_insecure = request.options.transport_options.zenoh.is_some_and(|zenoh| zenoh.insecure);
         tcp::connect_or_unix(endpoint, request, is_insecure)
     },
-    carrier: Some(&ZenohSessions),
+    carrier: Some(Carrier { source, sink }),
 };
 
 /// The prefix of a connection's key. The process and a random number follow.
@@ -67,8 +63,6 @@ const PREFIX: &str = "stripline/";
 const ASKS: u64 = u64::MAX;
 /// The bytes of a message of a receiver: frames taken, messages taken, and bytes arrived.
 const CREDIT_BYTES: usize = 24;
-
-struct ZenohSessions;
 
 /// The ticket. On one host the page and the sender's doorbell come with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -129,37 +123,39 @@ impl ZenohTicket {
     }
 }
 
-impl Carrier for ZenohSessions {
-    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-        check_process()?;
-        let key = format!("{PREFIX}{}", unique_suffix()?);
-        let own = request.options.zenoh.unwrap_or_default();
-        let remote = tcp::own_address_for(request, own.insecure)?;
-        let ip = remote.unwrap_or(Ipv4Addr::LOCALHOST.into());
-        let reach = own.router.map_or(SessionReach::Listen(ip), SessionReach::Router);
-        let bound = TransitBound::new(request)?;
-        let (page, doorbell, mut fds) = receiving_ends(request.connection)?;
-        if remote.is_some() {
-            // No descriptors travel to another host.
-            fds.clear();
-        }
-        let failed = |e: String| Error::failed(format!("{}: {e}", request.connection));
-        let ends =
-            ReceivingEnds { page, doorbell, is_remote: fds.is_empty(), awaits_sent: request.is_of_calls };
-        let (source, ticket) = ZenohSource::open(&reach, key, bound, ends).map_err(failed)?;
-        let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
-        Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
+fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
+    check_process()?;
+    let key = format!("{PREFIX}{}", unique_suffix()?);
+    let own = request.options.zenoh.unwrap_or_default();
+    let remote = tcp::own_address_for(request, own.insecure)?;
+    let ip = remote.unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let reach = own.router.map_or(SessionReach::Listen(ip), SessionReach::Router);
+    let bound = TransitBound::new(request)?;
+    let (page, doorbell, mut fds) = receiving_ends(request.connection)?;
+    if remote.is_some() {
+        // No descriptors travel to another host.
+        fds.clear();
     }
+    let failed = |e: String| Error::failed(format!("{}: {e}", request.connection));
+    let ends =
+        ReceivingEnds { page, doorbell, is_remote: fds.is_empty(), awaits_sent: request.is_of_calls };
+    let (source, ticket) = ZenohSource::open(&reach, key, bound, ends).map_err(failed)?;
+    let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+    Ok((source.into(), Ticket::new(address, fds)))
+}
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
-        check_process()?;
-        let parsed = ZenohTicket::parse(&ticket.address)?;
-        let reach = parsed.reach(&ticket.options.zenoh.unwrap_or_default())?;
-        let is_remote = ticket.fds.is_empty();
-        let transit = match is_remote {
-            true => TransitSender::across_hosts(parsed.bound)?,
-            false => TransitSender::of_ticket(parsed.bound, ticket.fds)?,
-        };
-        Ok(Arc::new(ZenohSink::connect(parsed, reach, transit, is_remote)?))
+fn sink(ticket: Ticket) -> Result<Sink, PeerRefusal> {
+    check_process()?;
+    let parsed = ZenohTicket::parse(&ticket.address)?;
+    let reach = parsed.reach(&ticket.options.zenoh.unwrap_or_default())?;
+    let is_remote = ticket.fds.is_empty();
+    let transit = match is_remote {
+        true => TransitSender::across_hosts(parsed.bound)?,
+        false => TransitSender::of_ticket(parsed.bound, ticket.fds)?,
+    };
+    let sink = ZenohSink::connect(parsed, reach, transit, is_remote, ticket.is_receiver_gone)?;
+    if ticket.must_be_open {
+        sink.await_open().map_err(PeerRefusal::Lack)?;
     }
+    Ok(Sink::new(sink))
 }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use proptest::prelude::*;
 
-use stripline::carrier::test_path::{carry_steady_packets, frame, path, read, sink, write};
+use stripline::carrier::test_path::{WriteBytes, carry_steady_packets, frame, path, read, sink, write};
 
 use super::*;
 use crate::transit::FRAMES_MAX;
@@ -67,7 +67,7 @@ fn a_receiver_that_is_gone_is_an_error_and_nothing_waits() {
     drop(source);
     let sink = sink(&ZENOH, ticket).unwrap();
     let error = loop {
-        match sink.write(&frame(0)) {
+        match sink.end.write_bytes(&frame(0)) {
             Ok(_) => panic!("there is no receiver"),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
             Err(error) => break error,
@@ -91,7 +91,7 @@ fn garbage_at_the_port_harms_nothing() {
     strangers();
     let sink = sink(&ZENOH, ticket).unwrap();
     for sequence in 0..20 {
-        write(&*sink, &frame(sequence));
+        write(&sink, &frame(sequence));
         assert_eq!(read(&mut source).unwrap(), frame(sequence), "{sequence}");
         if sequence == 10 {
             strangers();
@@ -116,7 +116,7 @@ fn messages_without_the_key_are_dropped() {
     // The sender finds that its place is taken.
     let sink = sink(&ZENOH, ticket).unwrap();
     let error = loop {
-        match sink.write(&frame(0)) {
+        match sink.end.write_bytes(&frame(0)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
             other => break other.unwrap_err(),
         }
@@ -133,12 +133,12 @@ fn steady_packets_of_every_length_arrive_as_they_were() {
 fn a_path_is_bounded_and_has_room_again() {
     let (mut source, ticket) = path(&ZENOH, 4);
     let sink = sink(&ZENOH, ticket).unwrap();
-    (0..4).for_each(|sequence| write(&*sink, &frame(sequence)));
-    assert_eq!(sink.write(&frame(4)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    (0..4).for_each(|sequence| write(&sink, &frame(sequence)));
+    assert_eq!(sink.end.write_bytes(&frame(4)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     assert_eq!(read(&mut source).unwrap(), frame(0));
-    write(&*sink, &frame(4));
+    write(&sink, &frame(4));
     (1..5).for_each(|sequence| assert_eq!(read(&mut source).unwrap(), frame(sequence)));
-    assert_eq!(source.last_sent().unwrap().sequence, 4);
+    assert_eq!(source.last_sent.as_ref().unwrap()().unwrap().sequence, 4);
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! The sending end.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -11,10 +11,9 @@ use ::zenoh::liveliness::LivelinessToken;
 use ::zenoh::matching::MatchingListener;
 use ::zenoh::pubsub::{Publisher, Subscriber};
 
-use stripline::carrier::doorbell::{Doorbell, PollSet};
 use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
-use stripline::carrier::{PathProbe, PathSink};
+use stripline::carrier::{Doorbell, Frames, Opening, PathSink, PollSet};
 use stripline::{Error, Result};
 
 use super::{ASKS, CREDIT_BYTES, ZenohTicket};
@@ -59,7 +58,7 @@ struct SinkShared {
     /// page.
     is_remote: bool,
     /// Whether the receiver has hung up, so that no further bytes need arrive.
-    is_receiver_gone: AtomicBool,
+    is_receiver_gone: Arc<AtomicBool>,
 }
 
 /// The part of the state that the lock protects.
@@ -94,6 +93,7 @@ impl ZenohSink {
         reach: SessionReach,
         transit: TransitSender,
         is_remote: bool,
+        is_receiver_gone: Arc<AtomicBool>,
     ) -> Result<Self> {
         let address = match &reach {
             SessionReach::Router(address) => format!("the router {address}"),
@@ -113,7 +113,7 @@ impl ZenohSink {
             changed: Doorbell::new()?,
             is_found: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
-            is_receiver_gone: AtomicBool::new(false),
+            is_receiver_gone,
         });
         let its = Arc::clone(&shared);
         let open = move || {
@@ -250,7 +250,7 @@ impl SinkShared {
             self.transit.doorbell.drain();
             self.changed.drain();
             let is_gone =
-                self.is_receiver_gone.load(Ordering::Acquire) || self.is_lost.load(Ordering::Acquire);
+                self.is_receiver_gone.load(Ordering::Relaxed) || self.is_lost.load(Ordering::Acquire);
             let Some(until) = limit.next_wait(counts, &self.transit.page).filter(|_| !is_gone) else {
                 return true;
             };
@@ -264,15 +264,33 @@ impl SinkShared {
     }
 }
 
+impl ZenohSink {
+    /// Waits until the path is open.
+    ///
+    /// # Errors
+    /// A description of the problem.
+    pub(super) fn await_open(&self) -> Result<(), String> {
+        let until = Instant::now() + FINISH_TIME;
+        while let Opening::Waits { on, lacks, remedy } = self.open()? {
+            let mut poll_set = PollSet::default();
+            poll_set.readable(on);
+            if !poll_set.wait(Some(until)).map_err(|e| e.to_string())? {
+                return Err(format!("{lacks} within {FINISH_TIME:?}; {remedy}"));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl PathSink for ZenohSink {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn write(&self, frames: &mut Frames<'_>, _longest: Duration) -> io::Result<usize> {
         if !self.shared.is_current() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let mut state = self.shared.open_state()?;
         let mut written = 0;
-        while written < bytes.len() {
-            match self.shared.put(&mut state, &bytes[written..]) {
+        while written < frames.len() {
+            match self.shared.put(&mut state, &frames[written..]) {
                 Ok(now) => written += now,
                 Err(_) if written > 0 => break,
                 Err(error) => {
@@ -291,51 +309,20 @@ impl PathSink for ZenohSink {
         poll_set.readable(self.shared.changed.as_fd());
     }
 
-    fn probe(&self) -> Option<&dyn PathProbe> {
-        Some(self)
-    }
-
-    fn await_open(&self) -> Result<(), String> {
-        let until = Instant::now() + FINISH_TIME;
-        while !self.try_once()? {
-            let mut poll_set = PollSet::default();
-            poll_set.readable(self.answers());
-            if !poll_set.wait(Some(until)).map_err(|e| e.to_string())? {
-                return Err(self.failure(FINISH_TIME));
-            }
-        }
-        Ok(())
-    }
-
-    fn receiver_left(&self) {
-        self.shared.is_receiver_gone.store(true, Ordering::Release);
-        self.shared.changed.notify();
-    }
-}
-
-impl PathProbe for ZenohSink {
     /// Checks whether zenoh has found the receiver, which it does on threads of its own.
-    fn try_once(&self) -> Result<bool, String> {
+    fn open(&self) -> Result<Opening<'_>, String> {
         if !self.shared.is_current() {
             return Err("the path belongs to the parent of this process".into());
         }
         match self.shared.open_state() {
-            Ok(_) => Ok(true),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Ok(_) => Ok(Opening::Done),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(Opening::Waits {
+                on: self.shared.changed.as_fd(),
+                lacks: format!("zenoh has found no receiver at {}", self.shared.address),
+                remedy: "start both processes in one network namespace, with its loopback interface up",
+            }),
             Err(e) => Err(e.to_string()),
         }
-    }
-
-    fn answers(&self) -> BorrowedFd<'_> {
-        self.shared.changed.as_fd()
-    }
-
-    fn failure(&self, within: Duration) -> String {
-        format!(
-            "zenoh has found no receiver at {} within {within:?}; start both processes in one network \
-             namespace, with its loopback interface up",
-            self.shared.address
-        )
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,11 +9,9 @@ use std::time::Duration;
 use ::zenoh::bytes::ZBytes;
 use ::zenoh::pubsub::{Publisher, Subscriber};
 
-use stripline::carrier::doorbell::{Doorbell, PollSet};
 use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
-use stripline::carrier::packet::LastSent;
-use stripline::carrier::{CallbackFeed, CallbackSource, PathSource, WAIT_MAX};
+use stripline::carrier::{CallbackFeed, CallbackSource, Doorbell, LastSentReader, PathSource, PollSet, ReadRoom, ReadWait, Source};
 
 use super::{ASKS, CREDIT_BYTES, ZenohTicket};
 use crate::transit::PlainStream;
@@ -68,7 +65,7 @@ pub(super) struct ReceivingEnds {
 
 /// The state that the source shares with the thread of zenoh.
 struct SourceShared {
-    page: TransitPage,
+    page: Arc<TransitPage>,
     /// The sender's doorbell.
     doorbell: Doorbell,
     /// The credits to a sender on another host.
@@ -180,6 +177,7 @@ impl ZenohSource {
         let (feed, source) = CallbackSource::unbounded().map_err(|e| e.to_string())?;
         let feed = Arc::new(feed);
         let (arrived, foreign, incoming) = Default::default();
+        let page = Arc::new(page);
         let shared = Arc::new(SourceShared { page, doorbell, credits, arrived, foreign, incoming });
         let (its_feed, its_shared) = (Arc::clone(&feed), Arc::clone(&shared));
         let data =
@@ -194,19 +192,23 @@ impl ZenohSource {
         Ok((Self { inner, bound, number: 0, messages: 0, awaits_sent, is_late: false }, ticket))
     }
 
-    fn read_with(&mut self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
+    fn read_with(&mut self, into: &mut [u8], wait: ReadWait) -> io::Result<usize> {
         if !self.inner.is_current() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let inner = &mut *self.inner;
-        let mut outcome = inner.source.read(into, longest);
+        // Messages that the page counts but that do not come were in the sender's memory. The page
+        // counts no messages of a sender on another host, whose token ends after all messages.
+        let shared = &*inner.shared;
+        let has_all = |brought| shared.credits.is_none() && shared.page.messages() <= brought;
+        let mut outcome = inner.source.read(into, wait, has_all);
         let is_empty = |e: &io::Error| e.kind() == io::ErrorKind::WouldBlock;
         if self.awaits_sent && !self.is_late && outcome.as_ref().is_err_and(is_empty) {
             // A sender that is stopped is waited for only once.
             let page = &inner.shared.page;
             let is_due = |brought| page.messages() > brought;
             self.is_late = !inner.source.await_message(SENT_TIME, is_due) && is_due(self.messages);
-            outcome = inner.source.read(into, Duration::ZERO);
+            outcome = inner.source.read(into, ReadWait::Never, has_all);
         }
         if outcome.as_ref().is_err_and(is_empty) {
             inner.shared.send_credit(None, true);
@@ -289,42 +291,20 @@ impl SourceShared {
 }
 
 impl PathSource for ZenohSource {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.read_with(into, Duration::ZERO)
-    }
-
-    fn can_wait(&self) -> bool {
-        true
-    }
-
-    fn read_within(&mut self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
-        self.read_with(into, if longest < WAIT_MAX { Duration::ZERO } else { longest })
-    }
-
-    fn await_end(&mut self) -> bool {
-        // Messages that the page counts but that do not come were in the sender's memory.
-        let SourceShared { page, credits, .. } = &*self.inner.shared;
-        // The page counts no messages of a sender on another host. The sender's token ends after
-        // all messages.
-        let has_all = |brought| credits.is_none() && page.messages() <= brought;
-        !self.inner.is_current() || self.inner.source.await_end(has_all)
-    }
-
-    fn last_sent(&self) -> Option<LastSent> {
-        self.inner.shared.page.last_sent()
-    }
-
-    fn bytes(&self) -> BorrowedFd<'_> {
-        self.inner.source.arrivals()
+    fn read(&mut self, room: &mut ReadRoom<'_>, wait: ReadWait) -> io::Result<usize> {
+        self.read_with(room.bytes(), wait)
     }
 
     fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
         !self.inner.is_current() || self.inner.source.poll(poll_set)
     }
+}
 
-    fn is_filled_by_threads(&self) -> bool {
-        true
+impl From<ZenohSource> for Source {
+    fn from(end: ZenohSource) -> Self {
+        let page = Arc::clone(&end.inner.shared.page);
+        let last_sent: LastSentReader = Box::new(move || page.last_sent());
+        // No call slot: the runtime of zenoh stands still while its threads wait in a handler.
+        Self { can_wait: true, is_filled_by_threads: true, last_sent: Some(last_sent), ..Self::new(end) }
     }
-
-    // No call slot: the runtime of zenoh stands still while its threads wait in a handler.
 }

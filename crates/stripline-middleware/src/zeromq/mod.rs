@@ -11,16 +11,10 @@ mod socket;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
-use stripline::carrier::Capabilities;
-use stripline::carrier::StreamTransport;
-use stripline::carrier::refusal::PeerRefusal;
 use stripline::carrier::socket_names::{is_suffix, unique_suffix};
-use stripline::carrier::uds::{self, UDS};
-use stripline::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
+use stripline::carrier::{Capabilities, Carrier, PathRequest, PeerRefusal, Sink, Source, StreamTransport, Ticket};
 use stripline::{Error, Result};
 
 use crate::transit::{TransitBound, TransitSender, receiving_ends};
@@ -40,17 +34,14 @@ pub(crate) static ZEROMQ: StreamTransport = StreamTransport {
         library: Some(version),
         ..StreamTransport::CAPABILITIES
     },
-    listen: |request| uds::listen("zeromq", request),
-    connect: UDS.connect,
-    carrier: Some(&ZeromqSockets),
+    carrier: Some(Carrier { source, sink }),
+    ..StreamTransport::LOCAL
 };
 
 /// The prefix of the name of a receiver's socket. The process and a random number follow.
 const PREFIX: &str = "stripline-zeromq-";
 /// The number of the last message of a sender, which has no frames.
 const LAST: u64 = u64::MAX;
-
-struct ZeromqSockets;
 
 /// The ticket. The page and the sender's doorbell come with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,20 +75,18 @@ impl ZeromqTicket {
     }
 }
 
-impl Carrier for ZeromqSockets {
-    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-        let name = format!("{PREFIX}{}", unique_suffix()?);
-        let ticket = ZeromqTicket { name, bound: TransitBound::new(request)? };
-        let (page, doorbell, fds) = receiving_ends(request.connection)?;
-        let source = ZeromqSource::bind(&ticket, page, doorbell, request)?;
-        let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
-        Ok((Box::new(source), Ticket { address, fds, ..Ticket::default() }))
-    }
+fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
+    let name = format!("{PREFIX}{}", unique_suffix()?);
+    let ticket = ZeromqTicket { name, bound: TransitBound::new(request)? };
+    let (page, doorbell, fds) = receiving_ends(request.connection)?;
+    let source = ZeromqSource::bind(&ticket, page, doorbell, request)?;
+    let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+    Ok((source.into(), Ticket::new(address, fds)))
+}
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
-        let parsed = ZeromqTicket::parse(&ticket.address)?;
-        let transit = TransitSender::of_ticket(parsed.bound, ticket.fds)?;
-        let sink = ZeromqSink::connect(&parsed, transit)?;
-        Ok(Arc::new(sink))
-    }
+fn sink(ticket: Ticket) -> Result<Sink, PeerRefusal> {
+    let parsed = ZeromqTicket::parse(&ticket.address)?;
+    let transit = TransitSender::of_ticket(parsed.bound, ticket.fds)?;
+    let sink = ZeromqSink::connect(&parsed, transit, ticket.is_receiver_gone)?;
+    Ok(Sink::new(sink))
 }

@@ -1,14 +1,11 @@
 //! The receiving end.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stripline::carrier::doorbell::{Doorbell, PollSet};
-use stripline::carrier::frame_max;
-use stripline::carrier::packet::LastSent;
 use stripline::carrier::running_limit::RunningLimit;
-use stripline::carrier::{PathRequest, PathSource, WAIT_MAX};
+use stripline::carrier::{Doorbell, LastSentReader, PathRequest, PathSource, PollSet, ReadRoom, ReadWait, Source, WAIT_MAX, frame_max};
 use stripline::terms::LinkOptions;
 use stripline::{Error, Result};
 
@@ -43,7 +40,7 @@ pub(super) struct ZeromqSource {
     messages: u64,
     /// Whether there is a message although the page counts none, perhaps from a stranger.
     is_due: bool,
-    page: TransitPage,
+    page: Arc<TransitPage>,
     /// The sender's doorbell.
     doorbell: Doorbell,
     bound: TransitBound,
@@ -94,7 +91,7 @@ impl ZeromqSource {
             number: 0,
             messages: 0,
             is_due: false,
-            page,
+            page: Arc::new(page),
             doorbell,
             bound: ticket.bound,
             connections: Vec::new(),
@@ -229,27 +226,9 @@ impl ZeromqSource {
         }
         self.has_ended = self.sender.is_some_and(|sender| !self.connections.contains(&sender));
     }
-}
 
-impl PathSource for ZeromqSource {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // An empty receive costs a system call. The page shows that there is nothing to receive.
-        let is_there = self.rest < self.bytes_of_message().len() || self.page.messages() > self.messages;
-        if !is_there && !self.has_ended && !std::mem::take(&mut self.is_due) {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        self.read_with(into, zmq::DONTWAIT)
-    }
-
-    fn can_wait(&self) -> bool {
-        true
-    }
-
-    fn read_within(&mut self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
-        self.read_with(into, if longest < WAIT_MAX { zmq::DONTWAIT } else { 0 })
-    }
-
-    fn await_end(&mut self) -> bool {
+    /// Waits, after the sender has hung up, until no more messages can come.
+    fn await_end(&mut self) {
         let mut limit = RunningLimit::new(END_TIME);
         loop {
             self.take_events();
@@ -257,24 +236,33 @@ impl PathSource for ZeromqSource {
             self.is_due = is_there;
             // Messages that the page counts but that do not come were in the sender's memory.
             if is_there || self.is_over() || self.page.messages() <= self.messages {
-                return true;
+                return;
             }
             let mut poll_set = PollSet::default();
             poll_set.readable(self.socket.messages());
             poll_set.readable(self.socket.events());
-            let Some(longest) = limit.next_wait() else { return true };
+            let Some(longest) = limit.next_wait() else { return };
             if poll_set.wait(Some(Instant::now() + longest)).is_err() {
-                return true;
+                return;
             }
         }
     }
+}
 
-    fn last_sent(&self) -> Option<LastSent> {
-        self.page.last_sent()
-    }
-
-    fn bytes(&self) -> BorrowedFd<'_> {
-        self.socket.messages()
+impl PathSource for ZeromqSource {
+    fn read(&mut self, room: &mut ReadRoom<'_>, wait: ReadWait) -> io::Result<usize> {
+        if wait == ReadWait::Short {
+            return self.read_with(room.bytes(), 0);
+        }
+        if wait == ReadWait::Rest {
+            self.await_end();
+        }
+        // An empty receive costs a system call. The page shows that there is nothing to receive.
+        let is_there = self.rest < self.bytes_of_message().len() || self.page.messages() > self.messages;
+        if !is_there && !self.has_ended && !std::mem::take(&mut self.is_due) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.read_with(room.bytes(), zmq::DONTWAIT)
     }
 
     fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
@@ -284,5 +272,13 @@ impl PathSource for ZeromqSource {
         poll_set.readable(self.socket.messages());
         poll_set.readable(self.socket.events());
         !(has_rest || self.has_ended || self.is_due)
+    }
+}
+
+impl From<ZeromqSource> for Source {
+    fn from(end: ZeromqSource) -> Self {
+        let page = Arc::clone(&end.page);
+        let last_sent: LastSentReader = Box::new(move || page.last_sent());
+        Self { can_wait: true, last_sent: Some(last_sent), ..Self::new(end) }
     }
 }

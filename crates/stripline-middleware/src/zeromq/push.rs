@@ -1,15 +1,13 @@
 //! The sending end.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::MutexGuard;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use stripline::carrier::aligned_buffer::AlignedBuffer;
-use stripline::carrier::doorbell::PollSet;
 use stripline::carrier::packet::HEADER_BYTES;
-use stripline::carrier::{PathProbe, PathSink};
+use stripline::carrier::{Frames, Opening, PathSink, PollSet};
 use stripline::{Error, Result};
 
 use super::{LAST, ZeromqTicket};
@@ -34,7 +32,7 @@ pub(super) struct ZeromqSink {
     transit: TransitSender,
     name: String,
     /// Whether the receiver has hung up, so that no further bytes need arrive.
-    is_receiver_gone: AtomicBool,
+    is_receiver_gone: Arc<AtomicBool>,
 }
 
 /// The part of the sink that the lock protects.
@@ -48,7 +46,11 @@ struct PushState {
 
 impl ZeromqSink {
     /// Connects to the receiver of a ticket.
-    pub(super) fn connect(ticket: &ZeromqTicket, transit: TransitSender) -> Result<Self> {
+    pub(super) fn connect(
+        ticket: &ZeromqTicket,
+        transit: TransitSender,
+        is_receiver_gone: Arc<AtomicBool>,
+    ) -> Result<Self> {
         let mut socket = ZeromqSocket::new(zmq::PUSH, ticket.messages_max(), PushState::default())?;
         let address = ticket.address();
         if let Some(ends) = socket.get_mut() {
@@ -56,7 +58,7 @@ impl ZeromqSink {
                 .and_then(|socket| socket.connect(&address).map_err(path_error))
                 .map_err(|e| Error::system(format!("cannot connect to {address}"), e))?;
         }
-        Ok(Self { socket, transit, name: address, is_receiver_gone: AtomicBool::new(false) })
+        Ok(Self { socket, transit, name: address, is_receiver_gone })
     }
 
     fn lock(&self) -> io::Result<MutexGuard<'_, Monitored<PushState>>> {
@@ -89,77 +91,54 @@ impl ZeromqSink {
 }
 
 impl PathSink for ZeromqSink {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn write(&self, frames: &mut Frames<'_>, _longest: Duration) -> io::Result<usize> {
         let mut ends = self.lock()?;
-        let admitted = self.transit.admit(&mut ends.state.counts, bytes, MessageLimits::NONE)?;
-        let (number, bytes) = (ends.state.counts.sent + admitted.frames, &bytes[..admitted.bytes]);
-        let message = match ends.state.plain.payload_of(bytes) {
-            Some(payload) => [&plain_key(self.transit.bound), payload].concat(),
-            None => [&self.transit.bound.prefix(number), bytes].concat(),
-        };
-        ends.state.plain.note(number, bytes);
-        self.send(&mut ends, &message[..], &admitted)
-    }
-
-    fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
-        let mut ends = self.lock()?;
-        let frames = &buffer.frame()[..bytes];
+        let bound = self.transit.bound;
         let admitted = self.transit.admit(&mut ends.state.counts, frames, MessageLimits::NONE)?;
-        let (number, frames) = (ends.state.counts.sent + admitted.frames, &frames[..admitted.bytes]);
-        let payload = ends.state.plain.payload_of(frames).map(<[u8]>::len);
-        ends.state.plain.note(number, frames);
-        let message = match payload {
-            Some(bytes) => buffer.behind(&plain_key(self.transit.bound), HEADER_BYTES..HEADER_BYTES + bytes),
-            None => buffer.behind(&self.transit.bound.prefix(number), 0..admitted.bytes),
+        let (number, admitted_frames) =
+            (ends.state.counts.sent + admitted.frames, &frames[..admitted.bytes]);
+        let payload = ends.state.plain.payload_of(admitted_frames).map(<[u8]>::len);
+        ends.state.plain.note(number, admitted_frames);
+        let prefix = bound.prefix(number);
+        let key = plain_key(bound);
+        let (front, part): (&[u8], _) = match payload {
+            Some(bytes) => (&key, HEADER_BYTES..HEADER_BYTES + bytes),
+            None => (&prefix, 0..admitted.bytes),
         };
-        self.send(&mut ends, message, &admitted)
+        match frames.buffer() {
+            Some(buffer) => self.send(&mut ends, buffer.behind(front, part), &admitted),
+            None => self.send(&mut ends, &[front, &frames[part]].concat()[..], &admitted),
+        }
     }
 
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
         poll_set.readable(self.transit.doorbell.as_fd());
     }
 
-    fn probe(&self) -> Option<&dyn PathProbe> {
-        Some(self)
-    }
-
-    fn receiver_left(&self) {
-        // Relaxed: read by the drop, which only saves time with it.
-        self.is_receiver_gone.store(true, Ordering::Relaxed);
-    }
-}
-
-impl PathProbe for ZeromqSink {
     /// Checks whether ZeroMQ has connected, which it does on a thread of its own.
-    fn try_once(&self) -> Result<bool, String> {
+    fn open(&self) -> Result<Opening<'_>, String> {
         let mut ends = self.lock().map_err(|e| e.to_string())?;
         match ends.next_event() {
             Some(SocketEvent::Connected) => {
                 ends.state.is_connected = true;
-                Ok(true)
+                Ok(Opening::Done)
             }
             Some(_) => Err(format!("ZeroMQ cannot reach {}", self.name)),
-            None => Ok(false),
+            None => Ok(Opening::Waits {
+                on: self.socket.events(),
+                lacks: format!("ZeroMQ has found no receiver at {}", self.name),
+                remedy: "start both processes in one network namespace, and raise their limit of open files \
+                         (`ulimit -n`)",
+            }),
         }
-    }
-
-    fn answers(&self) -> BorrowedFd<'_> {
-        self.socket.events()
-    }
-
-    fn failure(&self, within: Duration) -> String {
-        format!(
-            "ZeroMQ has found no receiver at {} within {within:?}; start both processes in one network \
-             namespace, and raise their limit of open files (`ulimit -n`)",
-            self.name
-        )
     }
 }
 
 impl Drop for ZeromqSink {
     /// Waits until all sent bytes have left this process, which may end at once.
     fn drop(&mut self) {
-        if *self.is_receiver_gone.get_mut() {
+        // Relaxed: the flag only saves time.
+        if self.is_receiver_gone.load(Ordering::Relaxed) {
             return;
         }
         let mut last = vec![0; LAST_BYTES];

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stripline::carrier::doorbell::{Doorbell, PollSet};
+use stripline::carrier::{Doorbell, PollSet};
 use stripline::carrier::fork::{Local, PerProcess};
 use stripline::carrier::mutex::lock;
 use stripline::{Error, Result};

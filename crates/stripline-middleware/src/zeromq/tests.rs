@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use proptest::prelude::*;
 
 use stripline::carrier::packet::Kind;
-use stripline::carrier::test_path::{carry_steady_packets, frame, frame_of, path, read, sink};
+use stripline::carrier::test_path::{WriteBytes, carry_steady_packets, frame, frame_of, path, read, sink};
 
 use super::*;
 use crate::transit::FRAMES_MAX;
@@ -76,7 +76,7 @@ fn messages_of_strangers_are_dropped_and_their_end_ends_nothing() {
     drop(stranger);
     drop(context);
     for sequence in 0..20 {
-        assert_eq!(sink.write(&frame(sequence)).unwrap(), frame(sequence).len());
+        assert_eq!(sink.end.write_bytes(&frame(sequence)).unwrap(), frame(sequence).len());
         assert_eq!(read(&mut source).unwrap(), frame(sequence), "{sequence}");
     }
 }
@@ -91,13 +91,13 @@ fn a_path_is_bounded_and_has_room_again() {
     let (mut source, ticket) = path(&ZEROMQ, 4);
     let sink = sink(&ZEROMQ, ticket).unwrap();
     for sequence in 0..4 {
-        sink.write(&frame(sequence)).unwrap();
+        sink.end.write_bytes(&frame(sequence)).unwrap();
     }
-    assert_eq!(sink.write(&frame(4)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(sink.end.write_bytes(&frame(4)).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     assert_eq!(read(&mut source).unwrap(), frame(0));
-    sink.write(&frame(4)).unwrap();
+    sink.end.write_bytes(&frame(4)).unwrap();
     (1..5).for_each(|sequence| assert_eq!(read(&mut source).unwrap(), frame(sequence)));
-    assert_eq!(source.last_sent().unwrap().sequence, 4);
+    assert_eq!(source.last_sent.as_ref().unwrap()().unwrap().sequence, 4);
 }
 
 #[test]
@@ -107,17 +107,17 @@ fn descriptions_that_are_not_read_find_no_room_in_the_end() {
     let description = frame_of(0, 100, Kind::Stream);
     let mut sent = 0;
     let error = loop {
-        match sink.write(&description) {
+        match sink.end.write_bytes(&description) {
             Ok(_) => sent += 1,
             Err(error) => break error,
         }
     };
     assert_eq!((error.kind(), sent), (io::ErrorKind::WouldBlock, 12));
-    (0..4).for_each(|sequence| assert_eq!(sink.write(&frame(sequence)).unwrap(), frame(sequence).len()));
+    (0..4).for_each(|sequence| assert_eq!(sink.end.write_bytes(&frame(sequence)).unwrap(), frame(sequence).len()));
     for _ in 0..12 {
         assert_eq!(read(&mut source).unwrap(), description);
     }
-    sink.write(&description).unwrap();
+    sink.end.write_bytes(&description).unwrap();
 }
 
 proptest! {

@@ -3,10 +3,9 @@
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::carrier::PathSink;
+use super::carrier::{Opening, Sink};
 use super::handshake::{self, FirstHello, Hello, HelloReply, PartHello};
 use super::parts::PendingParts;
 use crate::error::{Error, Result};
@@ -46,7 +45,7 @@ pub(super) trait Acceptor: Send + 'static {
         &mut self,
         _hello: &Hello,
         _fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
+    ) -> Result<Option<Sink>, PeerRefusal> {
         Ok(None)
     }
 
@@ -72,14 +71,16 @@ pub(super) struct ArrivedReceiver {
     /// The descriptors that came with the hello, except the descriptors of the path.
     pub fds: Vec<OwnedFd>,
     /// The path to the receiver on a carrier. A probe has passed through it.
-    pub path: Option<Arc<dyn PathSink>>,
+    pub path: Option<Sink>,
 }
 
-/// A receiver with a path that is being probed.
+/// A receiver with a path that is being opened.
 struct Probed {
     token: u64,
     arrival: ArrivedReceiver,
     socket: Socket,
+    /// A copy of the descriptor that shows that another step can be taken.
+    steps: OwnedFd,
     next: Instant,
     deadline: Instant,
 }
@@ -201,60 +202,70 @@ impl<A: Acceptor> AcceptLoop<A> {
         Ok(ArrivedReceiver { hello, fds, path })
     }
 
-    /// Accepts a receiver, or first starts to probe the path.
+    /// Accepts a receiver, or first starts to open the path.
     fn admit(&mut self, arrival: ArrivedReceiver, socket: Socket) {
-        let Some(probe) = arrival.path.as_ref().and_then(|path| path.probe()) else {
-            return self.accept(arrival, socket);
+        let steps = match arrival.path.as_ref().map(|path| path.end.open()) {
+            None | Some(Ok(Opening::Done)) => return self.accept(arrival, socket),
+            Some(Ok(Opening::Waits { on, .. })) => on.try_clone_to_owned(),
+            Some(Err(reason)) => {
+                let refusal = PeerRefusal::Unfit(reason);
+                return self.refuse_receiver(&socket, &arrival.hello.connection, &refusal);
+            }
         };
+        fail_point!("probe");
         self.last_probed += 1;
         let (token, now) = (self.last_probed, Instant::now());
-        if let Err(error) = self.pending.poller().add(probe.answers(), token, Interest::Readable) {
-            return self.refuse_receiver(&socket, &arrival.hello.connection, &PeerRefusal::from(error));
-        }
+        let steps = steps.map_err(|e| Error::system("cannot copy a descriptor", e)).and_then(|steps| {
+            self.pending.poller().add(steps.as_fd(), token, Interest::Readable)?;
+            Ok(steps)
+        });
+        let steps = match steps {
+            Ok(steps) => steps,
+            Err(error) => {
+                return self.refuse_receiver(&socket, &arrival.hello.connection, &PeerRefusal::from(error));
+            }
+        };
         if self.probed.len() >= PROBED_MAX {
-            let Probed { arrival, socket, .. } = self.probed.remove(0);
-            self.forget(&arrival);
-            reply(&socket, &HelloReply::Late("too many paths are being probed".into()));
+            let oldest = self.probed.remove(0);
+            self.pending.poller().remove(oldest.steps.as_fd());
+            reply(&oldest.socket, &HelloReply::Late("too many paths are being probed".into()));
         }
-        self.probed.push(Probed { token, arrival, socket, next: now, deadline: now + PROBE_TIME });
+        let (next, deadline) = (now + PROBE_PERIOD, now + PROBE_TIME);
+        self.probed.push(Probed { token, arrival, socket, steps, next, deadline });
     }
 
-    /// Probes the paths that are due, and the paths with an answer.
+    /// Takes the next step for the paths that are due, and for the paths with an answer.
     fn probe(&mut self, now: Instant, answered: &[u64]) {
         for mut probed in std::mem::take(&mut self.probed) {
             if probed.next > now && !answered.contains(&probed.token) {
                 self.probed.push(probed);
                 continue;
             }
-            let Some(probe) = probed.arrival.path.as_ref().and_then(|path| path.probe()) else { continue };
+            let Some(path) = &probed.arrival.path else { continue };
             fail_point!("probe");
-            match probe.try_once() {
-                Ok(true) => {
-                    fail_point!("probe-answered");
-                    self.forget(&probed.arrival);
-                    self.accept(probed.arrival, probed.socket);
-                }
-                Ok(false) if now < probed.deadline => {
+            let opened = match path.end.open() {
+                Ok(Opening::Waits { .. }) if now < probed.deadline => {
                     probed.next = now + PROBE_PERIOD;
                     self.probed.push(probed);
+                    continue;
                 }
-                Ok(false) => {
-                    self.forget(&probed.arrival);
-                    reply(&probed.socket, &HelloReply::Late(probe.failure(PROBE_TIME)));
+                Ok(Opening::Waits { lacks, remedy, .. }) => {
+                    Err(PeerRefusal::Lack(format!("{lacks} within {PROBE_TIME:?}; {remedy}")))
                 }
-                Err(reason) => {
-                    self.forget(&probed.arrival);
-                    let refusal = PeerRefusal::Unfit(reason);
+                Ok(Opening::Done) => Ok(()),
+                Err(reason) => Err(PeerRefusal::Unfit(reason)),
+            };
+            self.pending.poller().remove(probed.steps.as_fd());
+            match opened {
+                Ok(()) => {
+                    fail_point!("probe-answered");
+                    self.accept(probed.arrival, probed.socket);
+                }
+                Err(PeerRefusal::Lack(reason)) => reply(&probed.socket, &HelloReply::Late(reason)),
+                Err(refusal) => {
                     self.refuse_receiver(&probed.socket, &probed.arrival.hello.connection, &refusal);
                 }
             }
-        }
-    }
-
-    /// Ends the wait for the answer to a probe.
-    fn forget(&self, arrival: &ArrivedReceiver) {
-        if let Some(probe) = arrival.path.as_ref().and_then(|path| path.probe()) {
-            self.pending.poller().remove(probe.answers());
         }
     }
 
@@ -328,6 +339,7 @@ fn send(mut socket: &Socket, answer: &HelloReply) {
 mod tests {
     use std::io::{self, Read, Write};
     use std::os::fd::BorrowedFd;
+    use std::sync::Arc;
 
     use super::*;
     use crate::packet::payload::TypeName;
@@ -336,7 +348,7 @@ mod tests {
     use crate::sys::own_process::{in_own_process, logged};
     use crate::sys::{socket, socket_names};
     use crate::terms::{LinkOptions, Overflow, SenderOptions, Watermarks};
-    use crate::transport::carrier::PathProbe;
+    use crate::transport::carrier::{Frames, PathSink};
     use crate::transport::duplex::{CallAcceptor, CallHello, Duplex};
     use crate::transport::handshake::SessionPart;
     use crate::transport::{BindRequest, ConnectRequest, Endpoint, StopToken, find};
@@ -349,8 +361,8 @@ mod tests {
             &mut self,
             _: &Hello,
             _: &mut Vec<OwnedFd>,
-        ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
-            Ok(Some(Arc::new(PathToNowhere(Doorbell::new().unwrap()))))
+        ) -> Result<Option<Sink>, PeerRefusal> {
+            Ok(Some(Sink::new(PathToNowhere(Doorbell::new().unwrap()))))
         }
 
         fn accept(&mut self, _: ArrivedReceiver, _: &Socket) -> Result<Option<u64>, PeerRefusal> {
@@ -361,28 +373,15 @@ mod tests {
     struct PathToNowhere(Doorbell);
 
     impl PathSink for PathToNowhere {
-        fn write(&self, _: &[u8]) -> io::Result<usize> {
+        fn write(&self, _: &mut Frames<'_>, _: Duration) -> io::Result<usize> {
             Err(io::ErrorKind::WouldBlock.into())
         }
 
         fn poll_room<'a>(&'a self, _: &mut PollSet<'a>) {}
 
-        fn probe(&self) -> Option<&dyn PathProbe> {
-            Some(self)
-        }
-    }
-
-    impl PathProbe for PathToNowhere {
-        fn try_once(&self) -> Result<bool, String> {
-            Ok(false)
-        }
-
-        fn answers(&self) -> BorrowedFd<'_> {
-            self.0.as_fd()
-        }
-
-        fn failure(&self, within: Duration) -> String {
-            format!("it leads nowhere within {within:?}")
+        fn open(&self) -> Result<Opening<'_>, String> {
+            let (lacks, remedy) = ("it leads nowhere".into(), "turn round");
+            Ok(Opening::Waits { on: self.0.as_fd(), lacks, remedy })
         }
     }
 

@@ -7,13 +7,9 @@ mod accept;
 #[cfg(test)]
 mod ack_model;
 mod build_rule;
-#[cfg(feature = "test-transports")]
-mod callback;
 pub(crate) mod carrier;
 pub(crate) mod duplex;
 pub(crate) mod endpoint;
-#[cfg(feature = "test-transports")]
-mod faulty;
 pub(crate) mod handshake;
 mod inproc;
 mod interrupt;
@@ -25,8 +21,6 @@ mod mqueue;
 mod multicast;
 mod parts;
 mod peer_monitor;
-#[cfg(feature = "test-transports")]
-mod pipe;
 pub(crate) mod registry;
 mod ring;
 pub(crate) mod seam;

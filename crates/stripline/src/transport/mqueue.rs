@@ -5,14 +5,15 @@
 //! used, because messages with a priority overtake others.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use super::Capabilities;
-use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket, violation};
+use super::carrier::{
+    Carrier, Frames, PathRequest, PathSink, PathSource, ReadRoom, ReadWait, Sink, Source, Ticket, WAIT_MAX,
+    violation,
+};
 use super::stream::StreamTransport;
-use super::uds::{self, UDS};
 use crate::error::{Error, Result};
 use crate::sys::doorbell::PollSet;
 use crate::sys::message_queue::MessageQueue;
@@ -29,37 +30,32 @@ pub(super) static MQUEUE: StreamTransport = StreamTransport {
         trust: "same user or a named group (kernel credentials), key",
         ..StreamTransport::CAPABILITIES
     },
-    listen: |request| uds::listen("mqueue", request),
-    connect: UDS.connect,
-    carrier: Some(&MessageQueues),
+    carrier: Some(QUEUES),
+    ..StreamTransport::LOCAL
 };
 
-struct MessageQueues;
+const QUEUES: Carrier = Carrier { source, sink };
 
-impl Carrier for MessageQueues {
-    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-        // A description and the end of a stream are messages, too. The system's bound is ten.
-        let messages = request.packets_max.map_or(usize::MAX, |packets| packets as usize + 2);
-        let (queue, fd) = MessageQueue::new(messages)
-            .map_err(|e| Error::system(format!("{}: cannot make a message queue", request.connection), e))?;
-        Ok((Box::new(queue), Ticket { fds: vec![fd], ..Ticket::default() }))
-    }
+fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
+    // A description and the end of a stream are messages, too. The system's bound is ten.
+    let messages = request.packets_max.map_or(usize::MAX, |packets| packets as usize + 2);
+    let (queue, fd) = MessageQueue::new(messages)
+        .map_err(|e| Error::system(format!("{}: cannot make a message queue", request.connection), e))?;
+    let room_needed = queue.message_max();
+    let source = Source { can_wait: true, room_needed, ..Source::new(queue) };
+    Ok((source, Ticket::new(String::new(), vec![fd])))
+}
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
-        let [fd]: [OwnedFd; 1] = ticket.fds.try_into().map_err(|_| "a message queue is one descriptor")?;
-        let queue = MessageQueue::from_peer(fd)
-            .map_err(|e| format!("the descriptor is not of a message queue: {e}"))?;
-        Ok(Arc::new(queue))
-    }
+fn sink(ticket: Ticket) -> Result<Sink, PeerRefusal> {
+    let [fd]: [OwnedFd; 1] = ticket.fds.try_into().map_err(|_| "a message queue is one descriptor")?;
+    let queue =
+        MessageQueue::from_peer(fd).map_err(|e| format!("the descriptor is not of a message queue: {e}"))?;
+    Ok(Sink::new(queue))
 }
 
 impl PathSink for MessageQueue {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_within(bytes, Duration::ZERO)
-    }
-
-    fn write_within(&self, bytes: &[u8], longest: Duration) -> io::Result<usize> {
-        let message = &bytes[..bytes.len().min(self.message_max())];
+    fn write(&self, frames: &mut Frames<'_>, longest: Duration) -> io::Result<usize> {
+        let message = &frames[..frames.len().min(self.message_max())];
         self.send(message, longest).map(|()| message.len())
     }
 
@@ -69,28 +65,18 @@ impl PathSink for MessageQueue {
 }
 
 impl PathSource for MessageQueue {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.read_within(into, Duration::ZERO)
-    }
-
-    fn can_wait(&self) -> bool {
-        true
-    }
-
-    fn read_within(&mut self, into: &mut [u8], longest: Duration) -> io::Result<usize> {
-        match self.receive(into, longest)? {
+    fn read(&mut self, room: &mut ReadRoom<'_>, wait: ReadWait) -> io::Result<usize> {
+        let longest = if wait == ReadWait::Short { WAIT_MAX } else { Duration::ZERO };
+        match self.receive(room.bytes(), longest)? {
             // An empty message is not the end of the bytes: a queue has no end.
             0 => Err(violation("sent an empty message")),
             bytes => Ok(bytes),
         }
     }
 
-    fn room_needed(&self) -> usize {
-        self.message_max()
-    }
-
-    fn bytes(&self) -> BorrowedFd<'_> {
-        self.as_fd()
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
+        poll_set.readable(MessageQueue::as_fd(self));
+        true
     }
 }
 
@@ -100,20 +86,21 @@ mod tests {
     use crate::message_queue_turn::MessageQueueTurn;
     use crate::terms::LinkOptions;
     use crate::transport::carrier::violation_in;
+    use crate::transport::test_path::{ReadBytes, WriteBytes};
 
     #[test]
     fn an_empty_message_is_a_violation_and_no_end() {
         let _turn = MessageQueueTurn::take("mqueue");
         let options = LinkOptions::default();
         let (mut source, ticket) =
-            MessageQueues.source(&PathRequest::of_receiver("a -> b", &options)).unwrap();
-        let sink = MessageQueues.sink(ticket).unwrap();
-        let mut into = vec![0; source.room_needed()];
+            (QUEUES.source)(&PathRequest::of_receiver("a -> b", &options)).unwrap();
+        let sink = (QUEUES.sink)(ticket).unwrap();
+        let mut into = vec![0; source.room_needed];
         for message in [&b"abc"[..], b""] {
-            sink.write(message).unwrap();
+            sink.end.write_bytes(message).unwrap();
         }
-        assert_eq!(source.read(&mut into).unwrap(), 3);
-        let error = source.read(&mut into).unwrap_err();
+        assert_eq!(source.end.read_bytes(&mut into).unwrap(), 3);
+        let error = source.end.read_bytes(&mut into).unwrap_err();
         assert_eq!(violation_in(&error).unwrap(), "sent an empty message");
     }
 }

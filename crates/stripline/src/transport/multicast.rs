@@ -4,15 +4,13 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::Arc;
 
 use super::Capabilities;
-use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
+use super::carrier::{Carrier, PathRequest, Source, Ticket};
 use super::stream::StreamTransport;
-use super::udp::{UDP, Udp, UdpGroup};
+use super::udp::{CARRIER, UDP, UdpGroup};
 use super::uds;
 use crate::error::Result;
-use crate::sys::refusal::PeerRefusal;
 
 /// The transport.
 pub(super) static MULTICAST: StreamTransport = StreamTransport {
@@ -21,26 +19,18 @@ pub(super) static MULTICAST: StreamTransport = StreamTransport {
         summary: "UDP with a group for each sending port, for tests",
         ..UDP.capabilities
     },
-    listen: |request| uds::listen("multicast", request),
+    listen: uds::listen,
     connect: UDP.connect,
-    carrier: Some(&MulticastUdp),
+    carrier: Some(Carrier { source, ..CARRIER }),
 };
 
-struct MulticastUdp;
-
-impl Carrier for MulticastUdp {
-    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-        let Some(endpoint) = request.endpoint else { return Udp.source(request) };
-        let mut hasher = DefaultHasher::new();
-        endpoint.address.hash(&mut hasher);
-        let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
-        // Below the ports that the system assigns.
-        let port = 1024 + (u16::from_le_bytes([c, d]) & 0x3FFF);
-        let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, a, b), port);
-        UdpGroup { group, interface: "lo".parse().ok() }.source(request)
-    }
-
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
-        Udp.sink(ticket)
-    }
+fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
+    let Some(endpoint) = request.endpoint else { return (CARRIER.source)(request) };
+    let mut hasher = DefaultHasher::new();
+    endpoint.address.hash(&mut hasher);
+    let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
+    // Below the ports that the system assigns.
+    let port = 1024 + (u16::from_le_bytes([c, d]) & 0x3FFF);
+    let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, a, b), port);
+    UdpGroup { group, interface: "lo".parse().ok() }.source(request)
 }

@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use super::stream::StreamTransport;
 use super::{Transport, inproc, mqueue, shm, tcp, udp, uds};
 #[cfg(feature = "test-transports")]
-use super::{callback, faulty, lossy, multicast, pipe};
+use super::{lossy, multicast};
 use crate::error::{Error, Result};
 use crate::terms::{Flow, LinkOptions, Overflow, Scope, TransportOptions};
 
@@ -18,15 +18,9 @@ static BUILT_IN: &[&dyn Transport] =
 /// The transports for tests, which stand behind all others.
 static FOR_TESTS: &[&dyn Transport] = &[
     #[cfg(feature = "test-transports")]
-    &pipe::PIPE,
-    #[cfg(feature = "test-transports")]
-    &faulty::FAULTY,
-    #[cfg(feature = "test-transports")]
     &lossy::LOSSY,
     #[cfg(feature = "test-transports")]
     &multicast::MULTICAST,
-    #[cfg(feature = "test-transports")]
-    &callback::CALLBACK,
 ];
 
 /// The transports of other crates, and the transports that those crates were built without.

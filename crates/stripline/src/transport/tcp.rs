@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::carrier::PathRequest;
 use super::stream::StreamTransport;
-use super::uds::UDS;
+use super::uds;
 use super::{Capabilities, ConnectRequest, Endpoint, Reach};
 use crate::error::{Error, Result};
 use crate::sys::socket::{self, Listener, Socket};
@@ -19,10 +19,10 @@ pub static TCP: StreamTransport = StreamTransport {
         trust: "loopback only unless `insecure`; key on both sides",
         ..StreamTransport::CAPABILITIES
     },
-    listen: |request| {
+    listen: |name, request| {
         let tcp = request.options.transport_options.tcp.unwrap_or_default();
         tcp.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
-        listen("tcp", tcp.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()))
+        listen(name, tcp.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()))
     },
     connect: |endpoint, request| {
         connect(endpoint, request.options.transport_options.tcp.is_some_and(|tcp| tcp.insecure))
@@ -51,7 +51,7 @@ pub fn connect(endpoint: &Endpoint, is_insecure: bool) -> Result<Socket> {
 pub fn connect_or_unix(endpoint: &Endpoint, request: &ConnectRequest, is_insecure: bool) -> Result<Socket> {
     match endpoint.address.parse::<SocketAddr>() {
         Ok(_) => connect(endpoint, is_insecure),
-        Err(_) => (UDS.connect)(endpoint, request),
+        Err(_) => uds::connect(endpoint, request),
     }
 }
 

@@ -3,28 +3,58 @@
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::carrier::{PathRequest, PathSink, PathSource, Ticket};
+use super::carrier::{PathRequest, PathSink, PathSource, ReadWait, Sink, Source, Ticket};
 use super::stream::{StreamTransport, padded};
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::doorbell::PollSet;
 use crate::terms::{TransportOptions, Watermarks};
 
+/// Writes bytes without waiting.
+pub trait WriteBytes {
+    /// See [`PathSink::write`].
+    fn write_bytes(&self, bytes: &[u8]) -> io::Result<usize>;
+}
+
+impl<T: PathSink + ?Sized> WriteBytes for T {
+    fn write_bytes(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.write(&mut bytes.into(), Duration::ZERO)
+    }
+}
+
+/// Reads the bytes at hand.
+pub trait ReadBytes {
+    /// See [`PathSource::read`].
+    fn read_bytes(&mut self, into: &mut [u8]) -> io::Result<usize>;
+
+    /// Reads the bytes that have come before the sender's end.
+    fn read_rest(&mut self, into: &mut [u8]) -> io::Result<usize>;
+}
+
+impl<T: PathSource + ?Sized> ReadBytes for T {
+    fn read_bytes(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.read(&mut into.into(), ReadWait::Never)
+    }
+
+    fn read_rest(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.read(&mut into.into(), ReadWait::Rest)
+    }
+}
+
 /// A limit that only ends a hang.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// Makes the receiving end of a path, and the ticket.
-pub fn path(transport: &StreamTransport, packets: u32) -> (Box<dyn PathSource>, Ticket) {
+pub fn path(transport: &StreamTransport, packets: u32) -> (Source, Ticket) {
     let marks = Watermarks::of_depth(packets);
     let request = PathRequest::of_calls("a -> b", marks, 1 << 21, TransportOptions::default());
-    transport.carrier.unwrap().source(&request).unwrap()
+    (transport.carrier.unwrap().source)(&request).unwrap()
 }
 
 /// Makes the sending end for a ticket.
-pub fn sink(transport: &StreamTransport, ticket: Ticket) -> Result<Arc<dyn PathSink>, String> {
-    transport.carrier.unwrap().sink(ticket).map_err(|refusal| refusal.to_string())
+pub fn sink(transport: &StreamTransport, ticket: Ticket) -> Result<Sink, String> {
+    (transport.carrier.unwrap().sink)(ticket).map_err(|refusal| refusal.to_string())
 }
 
 /// Returns a frame of a packet with 100 bytes.
@@ -52,27 +82,27 @@ pub fn frame_of(sequence: u64, length: usize, kind: Kind) -> Vec<u8> {
 }
 
 /// Writes a frame, and waits for room.
-pub fn write(sink: &dyn PathSink, frame: &[u8]) {
+pub fn write(sink: &Sink, frame: &[u8]) {
     let until = Instant::now() + LONGEST;
     loop {
-        match sink.write(frame) {
+        match sink.end.write_bytes(frame) {
             Ok(written) => return assert_eq!(written, frame.len()),
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}"),
         }
         assert!(Instant::now() < until, "there is no room");
         // A path that is not open yet may not ring.
         let mut poll_set = PollSet::default();
-        sink.poll_room(&mut poll_set);
+        sink.end.poll_room(&mut poll_set);
         let _ = poll_set.wait(Some(Instant::now() + Duration::from_millis(1))).unwrap();
     }
 }
 
 /// Reads the next bytes.
-pub fn read(source: &mut Box<dyn PathSource>) -> io::Result<Vec<u8>> {
+pub fn read(source: &mut Source) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4096];
     let until = Instant::now() + LONGEST;
     loop {
-        match source.read_within(&mut bytes, Duration::from_secs(1)) {
+        match source.end.read(&mut (&mut bytes[..]).into(), ReadWait::Short) {
             Ok(read) => return Ok(bytes[..read].to_vec()),
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             Err(_) => assert!(Instant::now() < until, "nothing comes"),
@@ -87,7 +117,7 @@ pub fn carry_steady_packets(transport: &StreamTransport) {
         let sink = sink(transport, ticket).unwrap();
         for sequence in 0..9 {
             let frame = frame_of(sequence, length, Kind::Data);
-            write(&*sink, &frame);
+            write(&sink, &frame);
             assert_eq!(read(&mut source).unwrap(), frame, "{length} bytes, packet {sequence}");
         }
     }

@@ -10,9 +10,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket, WAIT_MAX};
+use super::carrier::{Carrier, PathRequest, Sink, Source, Ticket, WAIT_MAX};
 use super::session::{
     DatagramSink, DatagramSource, GroupSink, SessionSink, SessionSockets, SessionSource, SessionTicket,
 };
@@ -40,9 +40,9 @@ pub(super) static UDP: StreamTransport = StreamTransport {
         trust: "same user or a named group (kernel credentials); with `bind`, key on both sides; token in each datagram",
         ..StreamTransport::CAPABILITIES
     },
-    listen: |request| listen("udp", request),
+    listen,
     connect,
-    carrier: Some(&Udp),
+    carrier: Some(CARRIER),
 };
 
 /// The most routers that a datagram to a group passes. With 1, it stays on the network.
@@ -63,7 +63,8 @@ pub(super) fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<S
     tcp::connect_or_unix(endpoint, request, is_insecure)
 }
 
-pub(super) struct Udp;
+/// The carrier.
+pub(super) const CARRIER: Carrier = Carrier { source, sink };
 
 /// A group, and the interface through which it is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +118,7 @@ impl UdpGroup {
     }
 
     /// Makes the receiving end of a member.
-    pub(super) fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
+    pub(super) fn source(&self, request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
         let sockets = SessionSockets::open(request)?;
         let open = || {
             let options = request.options.udp.unwrap_or_default();
@@ -138,7 +139,7 @@ impl UdpGroup {
                 }
             }
         })?;
-        Ok((Box::new(source), ticket))
+        Ok((source.into(), ticket))
     }
 
     /// Opens the sending end. Returns it with the most bytes of a datagram.
@@ -164,37 +165,35 @@ impl fmt::Display for UdpGroup {
     }
 }
 
-impl Carrier for Udp {
-    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-        let options = request.options.udp.unwrap_or_default();
-        if let Some(group) = UdpGroup::of_options(&options).filter(|_| request.endpoint.is_some()) {
-            return group.source(request);
-        }
-        let failed =
-            |e: io::Error| Error::system(format!("{}: cannot open a UDP port", request.connection), e);
-        let sockets = SessionSockets::open(request)?;
-        let own = sockets.own_address().unwrap_or(Ipv4Addr::LOCALHOST.into());
-        let (path, address, buffer) = UdpSource::bind(own, &options).map_err(failed)?;
-        let (path, address) = (Box::new(path), address.to_string());
-        let (source, ticket) =
-            SessionSource::new(path, sockets, address, buffer, UdpEnd::DATAGRAM_MAX, request, false)
-                .map_err(failed)?;
-        Ok((Box::new(source), ticket))
+fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
+    let options = request.options.udp.unwrap_or_default();
+    if let Some(group) = UdpGroup::of_options(&options).filter(|_| request.endpoint.is_some()) {
+        return group.source(request);
     }
+    let failed = |e: io::Error| Error::system(format!("{}: cannot open a UDP port", request.connection), e);
+    let sockets = SessionSockets::open(request)?;
+    let own = sockets.own_address().unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let (path, address, buffer) = UdpSource::bind(own, &options).map_err(failed)?;
+    let (path, address) = (Box::new(path), address.to_string());
+    let (source, ticket) =
+        SessionSource::new(path, sockets, address, buffer, UdpEnd::DATAGRAM_MAX, request, false)
+            .map_err(failed)?;
+    Ok((source.into(), ticket))
+}
 
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
-        let (is_complete, options) = (ticket.is_complete, ticket.options.udp.unwrap_or_default());
-        let groups = ticket.groups.clone();
-        let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
-        if let Some(group) = UdpGroup::of_ticket(&ticket.address)? {
-            let groups = groups.ok_or("calls do not travel to a group")?;
-            let group = group.allowed(&options)?;
-            return Ok(GroupSink::open(&groups, &ticket, sockets, is_complete, || group.sink(&options))?);
-        }
-        let path = UdpSink::connect(&ticket.address, &sockets[0], &options)?;
-        let datagram_max = path.datagram_max()?;
-        Ok(SessionSink::open(&ticket, sockets, Box::new(path), datagram_max, is_complete)?)
+fn sink(ticket: Ticket) -> Result<Sink, PeerRefusal> {
+    let (is_complete, options) = (ticket.is_complete, ticket.options.udp.unwrap_or_default());
+    let groups = ticket.groups.clone();
+    let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
+    if let Some(group) = UdpGroup::of_ticket(&ticket.address)? {
+        let groups = groups.ok_or("calls do not travel to a group")?;
+        let group = group.allowed(&options)?;
+        let sink = GroupSink::open(&groups, &ticket, sockets, is_complete, || group.sink(&options))?;
+        return Ok(Sink::of_session(sink));
     }
+    let path = UdpSink::connect(&ticket.address, &sockets[0], &options)?;
+    let datagram_max = path.datagram_max()?;
+    Ok(Sink::of_session(SessionSink::open(&ticket, sockets, Box::new(path), datagram_max, is_complete)?))
 }
 
 /// The receiving end.
@@ -313,9 +312,12 @@ impl DatagramSink for UdpSink {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::packet::payload::TypeName;
     use crate::terms::{LinkOptions, Repair, SenderOptions, TransportOptions};
+    use crate::transport::test_path::{ReadBytes, WriteBytes};
     use crate::transport::{StopToken, Transport};
 
     /// A path that leads nowhere.
@@ -329,24 +331,17 @@ mod tests {
         fn poll_room<'a>(&'a self, _poll_set: &mut PollSet<'a>) {}
     }
 
-    struct Nowhere;
-
-    impl Carrier for Nowhere {
-        fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-            Udp.source(request)
-        }
-
-        fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
-            let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
-            Ok(SessionSink::open(&ticket, sockets, Box::new(Lost), UdpEnd::DATAGRAM_MAX, false)?)
-        }
+    fn sink_to_nowhere(ticket: Ticket) -> Result<Sink, PeerRefusal> {
+        let (ticket, sockets) = SessionTicket::of_peer(ticket)?;
+        let sink = SessionSink::open(&ticket, sockets, Box::new(Lost), UdpEnd::DATAGRAM_MAX, false)?;
+        Ok(Sink::of_session(sink))
     }
 
     static NOWHERE: StreamTransport = StreamTransport {
-        capabilities: StreamTransport::CAPABILITIES,
+        capabilities: Capabilities { name: "udp", ..StreamTransport::CAPABILITIES },
         listen: UDP.listen,
         connect: UDP.connect,
-        carrier: Some(&Nowhere),
+        carrier: Some(Carrier { sink: sink_to_nowhere, ..CARRIER }),
     };
 
     fn options(udp: UdpOptions) -> LinkOptions {
@@ -438,10 +433,10 @@ mod tests {
     fn frames_that_are_cut_at_the_mtu_travel_together() {
         let link = options(UdpOptions::default());
         let request = PathRequest::of_receiver("a -> b", &link);
-        let (mut source, ticket) = Udp.source(&request).unwrap();
+        let (mut source, ticket) = (CARRIER.source)(&request).unwrap();
         let (ticket, sockets) = SessionTicket::of_peer(ticket).unwrap();
         let path = UdpSink::connect(&ticket.address, &sockets[0], &UdpOptions::default()).unwrap();
-        let sink = SessionSink::open(&ticket, sockets, Box::new(path), 1472, false).unwrap();
+        let sink = Sink::of_session(SessionSink::open(&ticket, sockets, Box::new(path), 1472, false).unwrap());
         // Whole small frames in each datagram, and then a large one in equal parts.
         for payload in [16, 40_000] {
             let mut frames = Vec::new();
@@ -460,10 +455,10 @@ mod tests {
                 frames.extend_from_slice(bytemuck::bytes_of(&header));
                 frames.resize(frames.len() + payload as usize, 7);
             }
-            assert_eq!(sink.write(&frames).unwrap(), frames.len());
+            assert_eq!(sink.end.write_bytes(&frames).unwrap(), frames.len());
             let (mut read, mut reads, mut into) = (Vec::new(), 0, vec![0; 256 << 10]);
             while read.len() < frames.len() {
-                match source.read(&mut into) {
+                match source.end.read_bytes(&mut into) {
                     Ok(bytes) => {
                         read.extend_from_slice(&into[..bytes]);
                         reads += 1;
@@ -549,7 +544,7 @@ mod tests {
             let options = options(UdpOptions { repair, ..UdpOptions::default() });
             let request = PathRequest::of_receiver("a -> b", &options);
             assert_eq!(request.is_complete, is_complete);
-            let (_source, ticket) = Udp.source(&request).unwrap();
+            let (_source, ticket) = (CARRIER.source)(&request).unwrap();
             assert_eq!(SessionTicket::of_peer(ticket).unwrap().0.is_repaired, is_complete);
         }
     }

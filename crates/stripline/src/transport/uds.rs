@@ -1,7 +1,7 @@
 //! `uds`: a Unix stream socket.
 
 use super::stream::StreamTransport;
-use super::{BindRequest, Capabilities, Endpoint};
+use super::{BindRequest, Capabilities, ConnectRequest, Endpoint};
 use crate::error::Result;
 use crate::sys::socket::{self, Listener, Socket};
 use crate::sys::socket_place::SocketPlace;
@@ -15,12 +15,13 @@ pub static UDS: StreamTransport = StreamTransport {
         trust: "same user or a named group (kernel credentials), key",
         ..StreamTransport::CAPABILITIES
     },
-    listen: |request| listen("uds", request),
-    connect: |endpoint, request| {
-        Ok(Socket::Unix(socket::connect_address(&endpoint.address, request.options.group)?))
-    },
-    carrier: None,
+    ..StreamTransport::LOCAL
 };
+
+/// Connects to the Unix socket of an endpoint.
+pub fn connect(endpoint: &Endpoint, request: &ConnectRequest) -> Result<Socket> {
+    Ok(Socket::Unix(socket::connect_address(&endpoint.address, request.options.group)?))
+}
 
 /// Opens a listener on a Unix socket, with a name that cannot be guessed.
 pub fn listen(transport: &str, request: &BindRequest) -> Result<(Listener, Endpoint)> {

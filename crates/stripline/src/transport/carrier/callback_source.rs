@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use super::violation;
+use super::{ReadWait, WAIT_MAX, violation};
 use crate::error::Result;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
@@ -116,11 +116,21 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     }
 
     /// Reads bytes of the next message. Returns their number, and the message if these are the last
-    /// bytes of it. Waits for a message, at most for `longest`; 0: there will be no more messages.
+    /// bytes of it; 0: there will be no more messages. `has_ended` returns, for the number of
+    /// messages brought, whether no more can come after the sender's end.
     ///
     /// # Errors
-    /// `WouldBlock` if there is no message; a violation if the message is empty.
-    pub fn read(&mut self, into: &mut [u8], longest: Duration) -> io::Result<(usize, Option<T>)> {
+    /// See [`PathSource::read`](super::PathSource::read); a violation if the message is empty.
+    pub fn read(
+        &mut self,
+        into: &mut [u8],
+        wait: ReadWait,
+        has_ended: impl Fn(u64) -> bool,
+    ) -> io::Result<(usize, Option<T>)> {
+        if wait == ReadWait::Rest && !self.await_end(has_ended) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let longest = if wait == ReadWait::Short { WAIT_MAX } else { Duration::ZERO };
         let (message, start) = match self.rest.take() {
             Some(rest) => rest,
             None => match self.next(longest)? {
@@ -179,10 +189,8 @@ impl<T: AsRef<[u8]>> CallbackSource<T> {
     }
 
     /// Waits until `has_ended` is true for the number of messages brought, or until no more will
-    /// come. See [`PathSource::await_end`].
-    ///
-    /// [`PathSource::await_end`]: super::PathSource::await_end
-    pub fn await_end(&self, has_ended: impl Fn(u64) -> bool) -> bool {
+    /// come. Returns false if this thread cannot wait, because it brings the messages itself.
+    fn await_end(&self, has_ended: impl Fn(u64) -> bool) -> bool {
         let mut limit = RunningLimit::new(END_TIME);
         let mut queue = lock(&self.shared.queue);
         if !queue.is_over && queue.caller == Some(std::thread::current().id()) {
@@ -319,10 +327,11 @@ mod tests {
         let (feed, mut source) = CallbackSource::unbounded().unwrap();
         let mut into = [0; 8];
         assert!(feed.push(vec![7; 3]) && feed.push(Vec::new()));
-        assert_eq!(source.read(&mut into, Duration::ZERO).unwrap().0, 3);
-        let error = source.read(&mut into, Duration::ZERO).unwrap_err();
+        let mut read = || source.read(&mut into, ReadWait::Never, |_| false);
+        assert_eq!(read().unwrap().0, 3);
+        let error = read().unwrap_err();
         assert_eq!(violation_in(&error).unwrap(), "sent an empty message");
         drop(feed);
-        assert_eq!(source.read(&mut into, Duration::ZERO).unwrap(), (0, None));
+        assert_eq!(read().unwrap(), (0, None));
     }
 }

@@ -3,11 +3,11 @@
 //! detection of a peer's death stay on the signalling socket, and the policies stay in the link. So
 //! no carrier can weaken them.
 //!
-//! A new carrier is a file with three types:
+//! A new carrier is a file with two types and two functions:
 //!
 //! 1. a [`PathSource`]: the receiving end, which a receiver makes before it connects;
 //! 2. a [`PathSink`]: the sending end, which the sender opens with the ticket of the source;
-//! 3. a [`Carrier`], which makes both ends.
+//! 3. a [`Carrier`]: the two functions that make the ends.
 //!
 //! [`StreamTransport`](super::stream::StreamTransport) makes a transport of it: one `static`, and
 //! an entry in the registry. `pipe.rs` is an example that passes the conformance suite.
@@ -19,26 +19,27 @@
 //! [`violation`], and the link reports it by the name of the connection.
 
 mod callback_source;
+mod room;
 
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use super::Endpoint;
 use crate::error::Result;
 use crate::packet::LastSent;
-use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::membarrier;
 use crate::sys::refusal::PeerRefusal;
 use crate::sys::scoped_call::CallSlot;
-use crate::terms::{Flow, LinkOptions, Overflow, Repair, SenderOptions, TransportOptions, Watermarks};
+use crate::terms::{Flow, LinkOptions, Overflow, Repair, TransportOptions, Watermarks};
 
 pub use callback_source::{CallbackFeed, CallbackSource};
+pub use room::{Frames, ReadRoom};
 
 /// The longest wait of an end in a call of the middleware, which takes one system call instead of
 /// three. Nothing interrupts such a wait, not even the peer's death, so it is short. A longer wait
@@ -47,54 +48,64 @@ pub const WAIT_MAX: Duration = Duration::from_millis(3);
 
 /// Returns the error of a path with a peer that has broken the rules. The text follows the words
 /// "the other end".
+///
+/// ```
+/// let error = stripline::carrier::violation("sent an empty message");
+/// assert_eq!(error.to_string(), "sent an empty message");
+/// ```
 #[cold]
 pub fn violation(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text.into())
 }
 
 /// Returns the text of a [`violation`]; `None`: another error.
+///
+/// ```
+/// use stripline::carrier::{violation, violation_in};
+///
+/// assert_eq!(violation_in(&violation("sent nonsense")), Some("sent nonsense".to_string()));
+/// assert_eq!(violation_in(&std::io::ErrorKind::BrokenPipe.into()), None);
+/// ```
 pub fn violation_in(error: &io::Error) -> Option<String> {
     // The system reports no error of this kind.
     (error.kind() == io::ErrorKind::InvalidData).then(|| error.to_string())
 }
 
-/// A way to move bytes from a sender to a receiver.
-pub trait Carrier: Send + Sync {
+/// A way to move bytes from a sender to a receiver: two functions, which make the two ends. The
+/// module has an example.
+#[derive(Clone, Copy)]
+pub struct Carrier {
     /// Makes the receiving end for a connection, and the ticket for the sending end.
     ///
-    /// # Errors
-    /// The system lacks a resource. The error names the resource and the remedy.
-    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)>;
-
+    /// An error means that the system lacks a resource. It names the resource and the remedy.
+    pub source: fn(&PathRequest<'_>) -> Result<(Source, Ticket)>,
     /// Opens the sending end. The ticket comes from a peer, so everything in it is checked.
     ///
-    /// # Errors
-    /// The ticket is wrong, or this process lacks a resource. The peer gets the description.
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal>;
+    /// An error means that the ticket is wrong, or that this process lacks a resource. The peer
+    /// gets the description.
+    pub sink: fn(Ticket) -> Result<Sink, PeerRefusal>,
 }
 
-/// Opens the sending end from the data of a handshake; `None` where there is no carrier.
-/// `is_complete`: every frame must arrive, even if the receiver does not need that. `groups`: the
-/// groups of the port, if the port may have several receivers.
+/// Opens the sending end from the data of a handshake; `None` where there is no carrier. The ticket
+/// has the address and the descriptors of the handshake, and this side's fields.
 ///
 /// # Errors
 /// See [`Carrier::sink`]; also a handshake without a ticket.
-pub fn open_sink(
-    carrier: Option<&dyn Carrier>,
+pub(crate) fn open_sink(
+    carrier: Option<Carrier>,
     address: Option<&str>,
-    fds: Vec<OwnedFd>,
-    is_complete: bool,
-    options: &SenderOptions,
-    groups: Option<&Arc<PortGroups>>,
-) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
+    own: Ticket,
+) -> Result<Option<Sink>, PeerRefusal> {
     let Some(carrier) = carrier else { return Ok(None) };
-    let (options, groups) = (options.transport_options, groups.cloned());
-    let ticket = Ticket::of_peer(address, fds).map_err(PeerRefusal::Violation)?;
-    let sink = carrier.sink(Ticket { is_complete, options, groups, ..ticket });
-    sink.map(Some).map_err(|refusal| match refusal {
+    let address = address.ok_or("the handshake has no ticket for the data path").map_err(String::from);
+    let address = address.and_then(Ticket::checked_address).map_err(PeerRefusal::Violation)?;
+    let is_receiver_gone = Arc::clone(&own.is_receiver_gone);
+    let mut sink = (carrier.sink)(Ticket { address, ..own }).map_err(|refusal| match refusal {
         PeerRefusal::Unfit(fault) => PeerRefusal::Unusable(fault),
         other => other,
-    })
+    })?;
+    sink.is_receiver_gone = is_receiver_gone;
+    Ok(Some(sink))
 }
 
 /// The shared paths over which a port sends to several receivers, by their addresses. Each carrier
@@ -102,7 +113,16 @@ pub fn open_sink(
 #[derive(Default)]
 pub struct PortGroups(pub Mutex<BTreeMap<String, Weak<dyn Any + Send + Sync>>>);
 
-/// The properties of a connection that a carrier needs.
+/// The properties of a connection that a carrier needs. The function [`Carrier::source`] gets them.
+///
+/// ```
+/// use stripline::carrier::PathRequest;
+/// use stripline::terms::LinkOptions;
+///
+/// let options = LinkOptions::default();
+/// let request = PathRequest::of_receiver("radio.out -> filter.in", &options);
+/// assert_eq!(request.packets_max, Some(options.watermarks().high()));
+/// ```
 pub struct PathRequest<'a> {
     /// The name of the connection, for messages.
     pub connection: &'a str,
@@ -165,7 +185,15 @@ impl<'a> PathRequest<'a> {
     }
 }
 
-/// The address of a source, for the sending side. The ticket travels in the handshake.
+/// The address of a source, for the sending side. The address and the descriptors travel in the
+/// handshake. The other fields are the sending side's.
+///
+/// ```
+/// use stripline::carrier::Ticket;
+///
+/// let ticket = Ticket::new("ipc:///tmp/queue-7".into(), vec![]);
+/// assert!(ticket.address.len() <= Ticket::ADDRESS_MAX);
+/// ```
 #[derive(Default)]
 pub struct Ticket {
     /// The address in the carrier's own form, at most [`Ticket::ADDRESS_MAX`] bytes.
@@ -173,91 +201,129 @@ pub struct Ticket {
     /// At most eight descriptors, and only to a process of the same host.
     pub fds: Vec<OwnedFd>,
     /// The token by which sockets were joined to a session, instead of descriptors.
-    pub session: Option<u64>,
-    /// Whether every frame must arrive, because the sender waits for acknowledgements. This field
-    /// does not travel.
+    pub(crate) session: Option<u64>,
+    /// Whether every frame must arrive, even if the receiver does not need that.
     pub is_complete: bool,
-    /// The sender's options for single transports. They do not travel.
+    /// Whether the end must be open when it is returned. Otherwise [`PathSink::open`] opens it.
+    pub must_be_open: bool,
+    /// The sender's options for single transports.
     pub options: TransportOptions,
-    /// The groups of the sending port; `None` if the port has only one receiver. They do not
-    /// travel.
-    pub groups: Option<Arc<PortGroups>>,
+    /// The shared paths of the sending port; `None` if the port has only one receiver.
+    pub(crate) groups: Option<Arc<PortGroups>>,
+    /// Set once the receiver has hung up. An end that waits for the receiver when it is dropped
+    /// need not wait any more.
+    pub is_receiver_gone: Arc<AtomicBool>,
 }
 
 impl Ticket {
     /// The most bytes of an address.
     pub const ADDRESS_MAX: usize = 1024;
 
-    /// Returns a ticket that arrived in a handshake.
-    ///
-    /// # Errors
-    /// A description of the ticket's fault, for the peer.
-    pub fn of_peer(address: Option<&str>, fds: Vec<OwnedFd>) -> Result<Self, String> {
-        let address = address.ok_or("the handshake has no ticket for the data path")?;
+    /// Returns a ticket with an address and descriptors.
+    pub fn new(address: String, fds: Vec<OwnedFd>) -> Self {
+        Self { address, fds, ..Self::default() }
+    }
+
+    /// Checks the length of an address that arrived in a handshake.
+    fn checked_address(address: &str) -> Result<String, String> {
         if address.len() > Self::ADDRESS_MAX {
             return Err(format!("the ticket for the data path has {} bytes", address.len()));
         }
-        Ok(Self { address: address.into(), fds, is_complete: true, ..Self::default() })
+        Ok(address.into())
     }
 
     /// Returns the descriptors, for a message.
-    pub fn borrowed_fds(&self) -> Vec<BorrowedFd<'_>> {
+    pub(crate) fn borrowed_fds(&self) -> Vec<BorrowedFd<'_>> {
         self.fds.iter().map(AsFd::as_fd).collect()
     }
 }
 
-/// The sending end of a path.
+/// The state of a path that takes a while to open. An end that waits for too long is refused with
+/// both texts: "ZeroMQ has found no receiver within 2s; start both processes in one network
+/// namespace".
+///
+/// ```
+/// use std::os::fd::AsFd;
+/// use stripline::carrier::{Doorbell, Opening};
+///
+/// let answers = Doorbell::new()?;
+/// let lacks = "the receiver has not answered".to_string();
+/// let opening = Opening::Waits { on: answers.as_fd(), lacks, remedy: "let both hosts connect" };
+/// assert!(!matches!(opening, Opening::Done));
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Debug)]
+pub enum Opening<'a> {
+    /// The path is open.
+    Done,
+    /// The path is not open yet. A step that was due was taken.
+    Waits {
+        /// The descriptor that becomes readable once another step can be taken.
+        on: BorrowedFd<'a>,
+        /// The event that has not happened, as "ZeroMQ has found no receiver".
+        lacks: String,
+        /// The remedy, as "start both processes in one network namespace".
+        remedy: &'static str,
+    },
+}
+
+/// The sending end of a path. The module has an example.
 pub trait PathSink: Send + Sync {
-    /// Writes as many bytes as there is room for, and returns their number. Never blocks.
+    /// Writes as many bytes as there is room for, and returns their number. If the end has a call
+    /// for that, it waits for room, at most for `longest`.
     ///
     /// # Errors
     /// `WouldBlock` if there is no room. Any other error ends the connection. A [`violation`] is
     /// logged with the name of the connection.
-    fn write(&self, bytes: &[u8]) -> io::Result<usize>;
-
-    /// Writes like [`PathSink::write`], and waits for room, at most for `longest`. If the
-    /// middleware has no call for that, it does not wait.
-    ///
-    /// # Errors
-    /// See [`PathSink::write`].
-    fn write_within(&self, bytes: &[u8], _longest: Duration) -> io::Result<usize> {
-        self.write(bytes)
-    }
-
-    /// Writes like [`PathSink::write`], from the start of the frame in a buffer. The path may write
-    /// to the line in front of the frame. A path that takes all bytes may keep the buffer and leave
-    /// another one instead, or lend it the memory of the next frame.
-    ///
-    /// # Errors
-    /// See [`PathSink::write`].
-    fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
-        self.write(&buffer.frame()[..bytes])
-    }
-
-    /// Returns whether [`PathSink::write_buffer`] lends memory of the path to the buffer.
-    fn lends(&self) -> bool {
-        false
-    }
+    fn write(&self, frames: &mut Frames<'_>, longest: Duration) -> io::Result<usize>;
 
     /// Adds the descriptors that become ready once there is room again.
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>);
 
-    /// Returns the probe of the path. The receiver counts as connected only after a probe has
-    /// passed. `None`: the path cannot fail, for example because it lies within one kernel.
-    fn probe(&self) -> Option<&dyn PathProbe> {
-        None
-    }
-
-    /// Waits until the path is open, if that takes a while. Called if there is no probe: by a
-    /// client, which reports a start without room.
+    /// Takes the next step to open the path, for example by a probe. The receiver counts as
+    /// connected only when the path is open. The default is a path that is open from the start,
+    /// for example because it lies within one kernel.
     ///
     /// # Errors
-    /// A description of the problem.
-    fn await_open(&self) -> std::result::Result<(), String> {
-        Ok(())
+    /// A description of the receiver's violation, or the report that the receiver is gone.
+    fn open(&self) -> Result<Opening<'_>, String> {
+        Ok(Opening::Done)
+    }
+}
+
+/// The sending end of a path, with the properties of the end. The module has an example.
+#[derive(Clone)]
+pub struct Sink {
+    /// The end.
+    pub end: Arc<dyn PathSink>,
+    /// Whether [`PathSink::write`] lends memory of the path to the buffer of the frames.
+    pub lends: bool,
+    /// The end of a session, for what only sessions have.
+    pub(crate) session: Option<Arc<dyn SessionEnd>>,
+    /// Set once the receiver has hung up; the same flag as in the ticket.
+    pub(crate) is_receiver_gone: Arc<AtomicBool>,
+}
+
+impl Sink {
+    /// Returns an end that does not lend memory.
+    pub fn new(end: impl PathSink + 'static) -> Self {
+        Self { end: Arc::new(end), lends: false, session: None, is_receiver_gone: Arc::default() }
     }
 
-    /// Returns whether other receivers of the port share this path. If so, [`PathSink::begin`] is
+    /// Returns the end of a session.
+    pub(crate) fn of_session(end: Arc<impl PathSink + SessionEnd + 'static>) -> Self {
+        let session: Arc<dyn SessionEnd> = Arc::clone(&end) as _;
+        Self { end, lends: false, session: Some(session), is_receiver_gone: Arc::default() }
+    }
+}
+
+/// The functions of a sending end that only sessions have.
+pub(crate) trait SessionEnd: Send + Sync {
+    /// Returns the bytes that were written and not yet read. Any thread may call this function, so
+    /// it must not consume the event that wakes a sender waiting for room.
+    fn unread_bytes(&self) -> Option<u64>;
+
+    /// Returns whether other receivers of the port share this path. If so, [`SessionEnd::begin`] is
     /// called for each receiver before a frame is written to any, and each receiver is written the
     /// same frames.
     fn is_shared(&self) -> bool {
@@ -273,118 +339,95 @@ pub trait PathSink: Send + Sync {
     /// Begins frames that are written to all receivers. `unit` differs from the last number.
     fn begin(&self, _unit: u64) {}
 
-    /// Reports to the path that the receiver has hung up.
+    /// Ends the service of a receiver that has hung up.
     fn receiver_left(&self) {}
-
-    /// Returns the bytes that were written and not yet read, where the system reports them. Any
-    /// thread may call this function, so it must not consume the event that wakes a sender waiting
-    /// for room.
-    fn unread_bytes(&self) -> Option<u64> {
-        None
-    }
 }
 
-/// The probe of a path that may lead nowhere.
-pub trait PathProbe {
-    /// Returns whether the receiver has acknowledged a probe. If it has not, another probe was
-    /// sent.
-    ///
-    /// # Errors
-    /// A description of the receiver's violation, or the report that the receiver is gone.
-    fn try_once(&self) -> Result<bool, String>;
-
-    /// Returns the descriptor that becomes readable once there is an acknowledgement.
-    fn answers(&self) -> BorrowedFd<'_>;
-
-    /// Returns why no acknowledgement has arrived in time, and the remedy.
-    fn failure(&self, within: Duration) -> String;
+/// How long a read of a [`PathSource`] waits.
+///
+/// ```
+/// use stripline::carrier::{ReadWait, WAIT_MAX};
+///
+/// fn longest(wait: ReadWait) -> std::time::Duration {
+///     if wait == ReadWait::Short { WAIT_MAX } else { std::time::Duration::ZERO }
+/// }
+/// assert!(longest(ReadWait::Rest).is_zero());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadWait {
+    /// Takes the bytes at hand.
+    Never,
+    /// Waits for bytes for a few milliseconds, at most [`WAIT_MAX`]. Only a source with
+    /// [`Source::can_wait`] is asked for that.
+    Short,
+    /// The sender has hung up. Before the end takes the bytes at hand, it waits until no more bytes
+    /// can arrive, which takes a short time at most. `WouldBlock` is the end of the bytes then.
+    Rest,
 }
 
-/// The receiving end of a path.
+/// The receiving end of a path. The module has an example.
 pub trait PathSource: Send {
-    /// Reads the bytes at hand, and returns their number; 0: there will be no more. Never blocks.
+    /// Reads bytes, and returns their number; 0: there will be no more.
     ///
     /// # Errors
-    /// `WouldBlock` if there are no bytes. Any other error ends the connection. The receiver's
-    /// caller gets a [`violation`] after the bytes that arrived before it.
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
+    /// `WouldBlock` if there are no bytes. `Interrupted` if this thread cannot wait for the rest,
+    /// because the rest would arrive on this thread. Any other error ends the connection. The
+    /// receiver's caller gets a [`violation`] after the bytes that arrived before it.
+    fn read(&mut self, room: &mut ReadRoom<'_>, wait: ReadWait) -> io::Result<usize>;
 
-    /// Returns whether the bytes are in memory that both ends share. If so, a read takes no system
-    /// call, and the path has [`PathSource::read_in_place`].
-    fn is_in_memory(&self) -> bool {
-        false
-    }
+    /// Adds the descriptor that becomes ready once there are bytes, unless a call has been set in
+    /// [`Source::call_slot`]. Returns false if there are some already.
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool;
 
-    /// Reads like [`PathSource::read`], into a buffer without unread bytes. From then on the buffer
-    /// uses the path's own memory. Returns where the bytes are. They stay until the next read.
+    /// Takes the next step to open the path while the sender opens the other end, for example by
+    /// the answer to a probe. It is not called after the sender's welcome. The default is a path
+    /// that is open from the start.
     ///
     /// # Errors
-    /// See [`PathSource::read`].
-    fn read_in_place(&mut self, _buffer: &mut AlignedBuffer) -> io::Result<Range<usize>> {
-        Err(io::ErrorKind::Unsupported.into())
+    /// The system refuses a step.
+    fn open(&mut self) -> io::Result<Option<BorrowedFd<'_>>> {
+        Ok(None)
     }
+}
 
-    /// Returns whether [`PathSource::read_within`] waits.
-    fn can_wait(&self) -> bool {
-        false
-    }
+/// A function that returns the last packet that a sender had sent. A path through the memory of a
+/// middleware counts the packets in memory that both ends share.
+pub type LastSentReader = Box<dyn Fn() -> Option<LastSent> + Send>;
 
-    /// Reads like [`PathSource::read`], and waits for bytes, at most for `longest`.
-    ///
-    /// # Errors
-    /// See [`PathSource::read`].
-    fn read_within(&mut self, into: &mut [u8], _longest: Duration) -> io::Result<usize> {
-        self.read(into)
-    }
-
-    /// Answers the first probe that comes through the path, if the path has probes. Waits for the
-    /// probe as long as nothing can be read from the signalling socket.
-    ///
-    /// # Errors
-    /// The system refuses to wait.
-    fn answer_probe(&mut self, _signalling: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Waits, after the sender has hung up, until no more bytes can arrive, which takes a short
-    /// time at most. Bytes that have arrived by then can still be read. Returns false if this
-    /// thread cannot wait, because the rest would arrive on this thread.
-    fn await_end(&mut self) -> bool {
-        true
-    }
-
-    /// Returns the room that a read needs, in bytes.
-    fn room_needed(&self) -> usize {
-        1
-    }
-
-    /// Returns the descriptor that becomes readable once there are bytes, unless a call has been
-    /// set in [`PathSource::call_slot`].
-    fn bytes(&self) -> BorrowedFd<'_>;
-
-    /// Adds the descriptor that becomes ready once there are bytes. Returns false if there are some
-    /// already.
-    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
-        poll_set.readable(self.bytes());
-        true
-    }
-
-    /// Returns whether threads of this process bring the bytes. If they share a processor with the
-    /// port's thread, they bring many bytes at once when the port's thread yields to them before it
+/// The receiving end of a path, with the properties of the end. The module has an example.
+pub struct Source {
+    /// The end.
+    pub end: Box<dyn PathSource>,
+    /// Whether the bytes are in memory that both ends share. If so, a read takes no system call,
+    /// and may lend the memory to the [`ReadRoom`].
+    pub is_in_memory: bool,
+    /// Whether a read with [`ReadWait::Short`] waits.
+    pub can_wait: bool,
+    /// The room that a read needs, in bytes.
+    pub room_needed: usize,
+    /// Whether threads of this process bring the bytes. If they share a processor with the port's
+    /// thread, they bring many bytes at once when the port's thread yields to them before it
     /// sleeps.
-    fn is_filled_by_threads(&self) -> bool {
-        false
-    }
-
-    /// Returns the last packet that the sender had sent, if the path can lose written bytes when
+    pub is_filled_by_threads: bool,
+    /// The slot for the code that a thread of the middleware calls after it has brought bytes or
+    /// the end. `None`: the middleware does not call back.
+    pub call_slot: Option<Arc<CallSlot>>,
+    /// The last packet that the sender had sent; `None`: the path cannot lose written bytes when
     /// the sender's process ends. Called after the end of the sender.
-    fn last_sent(&self) -> Option<LastSent> {
-        None
-    }
+    pub last_sent: Option<LastSentReader>,
+}
 
-    /// Returns the slot for the code that a thread of the middleware calls after it has brought
-    /// bytes or the end. `None`: the middleware does not call back.
-    fn call_slot(&self) -> Option<&Arc<CallSlot>> {
-        None
+impl Source {
+    /// Returns an end that reads single bytes without waiting, from the kernel.
+    pub fn new(end: impl PathSource + 'static) -> Self {
+        Self {
+            end: Box::new(end),
+            is_in_memory: false,
+            can_wait: false,
+            room_needed: 1,
+            is_filled_by_threads: false,
+            call_slot: None,
+            last_sent: None,
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::batch::DatagramBatch;
 use super::cut::{DatagramPart, FrameCutter};
 use super::service::{self, ServedSession};
 use super::sink::{finish, grow_send_buffer, send_backlog};
-use super::{DatagramSink, SessionTicket, probe_failure};
+use super::{DatagramSink, SessionTicket, unanswered};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
     DatagramCharges, GroupSender, MemberTerms, RecordReader, SessionAcks, SessionProbe, SessionRecord, Span,
@@ -26,7 +26,7 @@ use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::{lock, try_lock};
 use crate::sys::poller::{Interest, Poller};
 use crate::sys::socket::Socket;
-use crate::transport::carrier::{PathProbe, PathSink, PortGroups, violation};
+use crate::transport::carrier::{Frames, Opening, PathSink, PortGroups, SessionEnd, violation};
 use crate::transport::random;
 
 /// The most bytes of records that may wait for a member that does not hold the window.
@@ -158,7 +158,13 @@ impl GroupSink {
     }
 }
 
-impl PathSink for GroupSink {
+impl SessionEnd for GroupSink {
+    fn unread_bytes(&self) -> Option<u64> {
+        let state = lock(&self.link.group.state);
+        let acks = &state.members.get(&self.link.id)?.acks;
+        Some(state.session.bytes_in_transit(self.link.id, self.link.arrived_ack(acks)))
+    }
+
     fn is_shared(&self) -> bool {
         true
     }
@@ -183,10 +189,17 @@ impl PathSink for GroupSink {
         state.session.lets_send(id, bytes, payload_max)
     }
 
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn receiver_left(&self) {
+        let group = &*self.link.group;
+        lock(&group.state).leave(self.link.id, group);
+    }
+}
+
+impl PathSink for GroupSink {
+    fn write(&self, frames: &mut Frames<'_>, _longest: Duration) -> io::Result<usize> {
         let group = &*self.link.group;
         let mut state = lock(&group.state);
-        let written = state.write(&self.link, bytes, group);
+        let written = state.write(&self.link, frames, group);
         let has_sent = written.as_ref().is_ok_and(|written| *written > 0);
         if has_sent {
             for member in state.members.values().filter(|member| member.is_started && !member.is_gone) {
@@ -196,14 +209,8 @@ impl PathSink for GroupSink {
         written
     }
 
-    fn probe(&self) -> Option<&dyn PathProbe> {
-        Some(&*self.link)
-    }
-
-    fn unread_bytes(&self) -> Option<u64> {
-        let state = lock(&self.link.group.state);
-        let acks = &state.members.get(&self.link.id)?.acks;
-        Some(state.session.bytes_in_transit(self.link.id, self.link.arrived_ack(acks)))
+    fn open(&self) -> Result<Opening<'_>, String> {
+        self.link.probe()
     }
 
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
@@ -212,11 +219,6 @@ impl PathSink for GroupSink {
         if lock(&group.state).is_path_full {
             group.path.poll_room(poll_set);
         }
-    }
-
-    fn receiver_left(&self) {
-        let group = &*self.link.group;
-        lock(&group.state).leave(self.link.id, group);
     }
 }
 
@@ -492,8 +494,9 @@ impl MemberLink {
     }
 }
 
-impl PathProbe for MemberLink {
-    fn try_once(&self) -> Result<bool, String> {
+impl MemberLink {
+    /// Sends a probe, unless a probe was acknowledged.
+    fn probe(&self) -> Result<Opening<'_>, String> {
         let mut state = self.state();
         let gone = || "is gone".to_string();
         let member = state.members.get_mut(&self.id).filter(|member| !member.is_gone).ok_or_else(gone)?;
@@ -509,7 +512,7 @@ impl PathProbe for MemberLink {
         }
         if let Some((number, _)) = member.acks.probe() {
             return match (1..=member.probes).contains(&number) {
-                true => Ok(true),
+                true => Ok(Opening::Done),
                 false => {
                     let fault = format!("acknowledged probe {number}, which was not sent");
                     log::warn!(target: "stripline::transport", "a receiver of a group {fault}");
@@ -521,15 +524,7 @@ impl PathProbe for MemberLink {
         let probe = SessionProbe { token: self.token, number: member.probes };
         // A probe that cannot be sent now is sent the next time.
         let _ = self.group.path.send(&probe.encode(), &[]);
-        Ok(false)
-    }
-
-    fn answers(&self) -> BorrowedFd<'_> {
-        self.acks.as_fd()
-    }
-
-    fn failure(&self, within: Duration) -> String {
-        probe_failure(&self.destination, within)
+        Ok(unanswered(&self.destination, &self.acks))
     }
 }
 

@@ -9,7 +9,8 @@ use super::tests::{BUFFER, DATAGRAM_MAX, Path, frame, read_all, request};
 use super::*;
 use crate::packet::Kind;
 use crate::sys::mutex::lock;
-use crate::transport::carrier::{PathSink, PathSource, PortGroups, violation_in};
+use crate::transport::carrier::{PathSink, PortGroups, SessionEnd, violation_in};
+use crate::transport::test_path::{ReadBytes, WriteBytes};
 
 /// A path to all members.
 #[derive(Clone, Default)]
@@ -57,7 +58,7 @@ impl Port {
     fn write(&mut self, bytes: &[u8]) -> Vec<io::Result<usize>> {
         self.units += 1;
         self.sinks.iter().for_each(|sink| sink.begin(self.units));
-        self.sinks.iter().map(|sink| sink.write(bytes)).collect()
+        self.sinks.iter().map(|sink| sink.write_bytes(bytes)).collect()
     }
 
     /// Writes a frame to every member, and waits for room.
@@ -78,7 +79,7 @@ impl Port {
                 if written == bytes.len() {
                     break;
                 }
-                outcome = sink.write(&bytes[written..]);
+                outcome = sink.write_bytes(&bytes[written..]);
             }
         }
     }
@@ -162,7 +163,7 @@ fn a_member_acknowledges_what_the_sender_names() {
     port.write_all(&data(0, 100));
     let (mut into, mut read) = (vec![0; 4096], 0);
     while port.sinks[0].unread_bytes() != Some(0) {
-        read += source.read(&mut into).unwrap_or(0);
+        read += source.read_bytes(&mut into).unwrap_or(0);
         std::thread::yield_now();
     }
     assert_eq!(read, data(0, 100).len());
@@ -175,7 +176,7 @@ fn a_stopped_member_holds_the_others_until_it_leaves() {
     let mut into = vec![0; 4096];
     let mut sent = 0;
     while port.write(&data(sent, 900)).iter().all(|outcome| outcome.is_ok()) {
-        while reading.read(&mut into).is_ok() {}
+        while reading.read_bytes(&mut into).is_ok() {}
         sent += 1;
     }
     assert!(sent > 10 && !port.has_room(0));
@@ -189,7 +190,7 @@ fn a_stopped_member_holds_the_others_until_it_leaves() {
     // The member's connection ends first, as the hang-up shows.
     let stopped = port.join(true, &[]);
     while port.write(&data(sent, 900))[0].is_ok() {
-        while reading.read(&mut into).is_ok() {}
+        while reading.read_bytes(&mut into).is_ok() {}
     }
     assert!(!port.has_room(0));
     port.sinks[2].receiver_left();
@@ -207,7 +208,7 @@ fn a_stopped_member_that_drops_holds_nothing() {
     for sequence in 0..5000 {
         let kind = if sequence % 1000 == 999 { Kind::Stream } else { Kind::Data };
         assert!(port.write(&frame(kind, sequence, 900)).iter().all(|outcome| outcome.is_ok()));
-        while reading.read(&mut into).is_ok() {}
+        while reading.read_bytes(&mut into).is_ok() {}
     }
     // The member reads again.
     let reader = std::thread::spawn(move || read_all(stopped));
@@ -231,12 +232,12 @@ fn a_member_that_dies_in_a_frame_leaves_it_to_the_others() {
         assert!(written > 0 && written < large.len());
         drop(dying);
         port.sinks[0].receiver_left();
-        assert_eq!(port.sinks[0].write(&large[written..]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(port.sinks[0].write_bytes(&large[written..]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         let readers = [other, dropping].map(|source| std::thread::spawn(move || read_all(source)));
         if others_hold {
             let mut sent = written;
             while sent < large.len() {
-                match port.sinks[1].write(&large[sent..]) {
+                match port.sinks[1].write_bytes(&large[sent..]) {
                     Ok(more) => sent += more,
                     Err(_) => {
                         let mut poll_set = PollSet::default();
@@ -290,7 +291,7 @@ fn a_member_that_lies_is_cut_off_alone() {
     port.write_all(&data(3, 100));
     liar.forge_record();
     // The service thread reads the record.
-    while port.sinks[1].write(&[]).is_ok() {
+    while port.sinks[1].write_bytes(&[]).is_ok() {
         std::thread::yield_now();
     }
     assert_eq!(fault(port.write(&data(4, 100))), "sent a control record of kind 9");

@@ -19,12 +19,12 @@ mod tests;
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::carrier::Ticket;
+use super::carrier::{Opening, Ticket};
 use crate::flow::session::DatagramCharges;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
@@ -39,12 +39,14 @@ pub(super) use source::SessionSource;
 /// overtakes another.
 const LATE: Duration = Duration::from_millis(1);
 
-/// Returns the reason why no probe has reached a receiver, and the remedy.
-fn probe_failure(destination: &str, within: Duration) -> String {
-    format!(
-        "no datagram from here has reached {destination} within {within:?}; let UDP to it through the firewalls, \
-         check the route (of a group: `ip route get` with its address), or use transport tcp"
-    )
+/// Returns the state of a path with a receiver that has not answered a probe.
+fn unanswered<'a>(destination: &str, acks: &'a Socket) -> Opening<'a> {
+    Opening::Waits {
+        on: acks.as_fd(),
+        lacks: format!("no datagram from here has reached {destination}"),
+        remedy: "let UDP to it through the firewalls, check the route (of a group: `ip route get` with its \
+                 address), or use transport tcp",
+    }
 }
 
 /// The sending end of a path of datagrams.

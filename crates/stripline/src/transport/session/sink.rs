@@ -13,7 +13,7 @@ use super::batch::DatagramBatch;
 use super::cut::{DatagramPart, FrameCutter};
 use super::kept::KeptBuffers;
 use super::service::{self, ServedSession};
-use super::{DatagramSink, SessionTicket, probe_failure};
+use super::{DatagramSink, SessionTicket, unanswered};
 use crate::fail_point::fail_point;
 use crate::flow::session::{
     DatagramHeader, RecordReader, SessionAcks, SessionProbe, SessionRecord, SessionSender, Span, payload_max,
@@ -22,7 +22,7 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::mutex::{lock, try_lock};
 use crate::sys::socket::Socket;
-use crate::transport::carrier::{PathProbe, PathSink, violation};
+use crate::transport::carrier::{Frames, Opening, PathSink, SessionEnd, violation};
 
 /// The bytes from which on a frame that may be repaired keeps the buffer. Shorter frames are
 /// copied.
@@ -141,16 +141,27 @@ impl SessionSink {
 }
 
 impl PathSink for SessionSink {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+    fn write(&self, frames: &mut Frames<'_>, _longest: Duration) -> io::Result<usize> {
         let shared = &*self.shared;
         let mut state = lock(&shared.state);
         state.check_receiver()?;
+        let bytes = frames.len();
+        let part = state.cutter.next(frames, shared.payload_max);
         let mut written = 0;
-        while written < bytes.len() {
-            match shared.send_some(&mut state, &bytes[written..]) {
-                Ok(some) => written += some,
-                Err(_) if written > 0 => break,
-                Err(error) => return Err(error),
+        match frames.buffer().filter(|_| part.bytes == bytes && !shared.is_record(&part)) {
+            // The frames are one datagram: the header goes in front of them.
+            Some(buffer) => {
+                shared.send_buffer(&mut state, &part, buffer)?;
+                written = bytes;
+            }
+            None => {
+                while written < bytes {
+                    match shared.send_some(&mut state, &frames[written..]) {
+                        Ok(some) => written += some,
+                        Err(_) if written > 0 => break,
+                        Err(error) => return Err(error),
+                    }
+                }
             }
         }
         drop(state);
@@ -158,36 +169,8 @@ impl PathSink for SessionSink {
         Ok(written)
     }
 
-    fn write_buffer(&self, buffer: &mut AlignedBuffer, bytes: usize) -> io::Result<usize> {
-        let shared = &*self.shared;
-        let mut state = lock(&shared.state);
-        state.check_receiver()?;
-        let part = state.cutter.next(&buffer.frame()[..bytes], shared.payload_max);
-        if part.bytes < bytes || shared.is_record(&part) {
-            drop(state);
-            return self.write(&buffer.frame()[..bytes]);
-        }
-        let header = shared.next_header(&mut state, &part)?.encode();
-        shared.send_datagram(&mut state, buffer.behind(&header, 0..bytes), &[])?;
-        if shared.is_repaired && bytes >= LONG {
-            let number = state.session.sent_and_kept(bytes);
-            state.kept.keep(number, part.span, buffer, bytes);
-        } else {
-            state.session.sent(part.span, &buffer.frame()[..bytes]);
-        }
-        state.cutter.take(&part);
-        drop(state);
-        shared.watch();
-        Ok(bytes)
-    }
-
-    fn probe(&self) -> Option<&dyn PathProbe> {
-        Some(&*self.shared)
-    }
-
-    fn unread_bytes(&self) -> Option<u64> {
-        let state = lock(&self.shared.state);
-        Some(state.session.bytes_in_transit(self.shared.arrived_ack(&state)))
+    fn open(&self) -> Result<Opening<'_>, String> {
+        self.shared.probe()
     }
 
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
@@ -220,15 +203,23 @@ impl Drop for SessionSink {
     }
 }
 
-impl PathProbe for Sending {
-    fn try_once(&self) -> Result<bool, String> {
+impl SessionEnd for SessionSink {
+    fn unread_bytes(&self) -> Option<u64> {
+        let state = lock(&self.shared.state);
+        Some(state.session.bytes_in_transit(self.shared.arrived_ack(&state)))
+    }
+}
+
+impl Sending {
+    /// Sends a probe, unless a probe was acknowledged.
+    fn probe(&self) -> Result<Opening<'_>, String> {
         let mut state = lock(&self.state);
         self.read_acks(&mut state).map_err(|e| format!("the socket of acknowledgements: {e}"))?;
         if let Some((number, charge)) = state.acks.probe() {
             return match (1..=state.probes).contains(&number) {
                 true => {
                     state.session.note_probe(charge);
-                    Ok(true)
+                    Ok(Opening::Done)
                 }
                 false => Err(format!("acknowledged probe {number}, which was not sent")),
             };
@@ -237,15 +228,7 @@ impl PathProbe for Sending {
         let probe = SessionProbe { token: self.token, number: state.probes };
         // A probe that cannot be sent now is sent the next time.
         let _ = self.path.send(&probe.encode(), &[]);
-        Ok(false)
-    }
-
-    fn answers(&self) -> BorrowedFd<'_> {
-        self.acks.as_fd()
-    }
-
-    fn failure(&self, within: Duration) -> String {
-        probe_failure(&self.destination, within)
+        Ok(unanswered(&self.destination, &self.acks))
     }
 }
 
@@ -296,6 +279,26 @@ impl Sending {
             return self.send_batch(state, bytes);
         }
         self.send_part(state, &part, &bytes[..part.bytes])
+    }
+
+    /// Sends a part that is the whole frames of a buffer, with the header in front of them.
+    fn send_buffer(
+        &self,
+        state: &mut SendingState,
+        part: &DatagramPart,
+        buffer: &mut AlignedBuffer,
+    ) -> io::Result<()> {
+        let bytes = part.bytes;
+        let header = self.next_header(state, part)?.encode();
+        self.send_datagram(state, buffer.behind(&header, 0..bytes), &[])?;
+        if self.is_repaired && bytes >= LONG {
+            let number = state.session.sent_and_kept(bytes);
+            state.kept.keep(number, part.span, buffer, bytes);
+        } else {
+            state.session.sent(part.span, &buffer.frame()[..bytes]);
+        }
+        state.cutter.take(part);
+        Ok(())
     }
 
     /// Returns whether a part travels on the control socket.

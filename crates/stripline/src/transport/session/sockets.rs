@@ -66,7 +66,7 @@ impl SessionSockets {
     pub(super) fn ticket(&mut self, session: &SessionTicket) -> io::Result<Ticket> {
         let address = serde_json::to_string(session)?;
         Ok(match self.others.take() {
-            Some(others) => Ticket { address, fds: others.into(), ..Ticket::default() },
+            Some(others) => Ticket::new(address, others.into()),
             None => Ticket { address, session: Some(self.token), ..Ticket::default() },
         })
     }

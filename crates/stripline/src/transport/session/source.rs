@@ -20,7 +20,7 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::poller::{Interest, Poller};
 use crate::sys::socket::Socket;
 use crate::sys::timer::Timer;
-use crate::transport::carrier::{PathRequest, PathSource, Ticket, violation};
+use crate::transport::carrier::{PathRequest, PathSource, ReadRoom, ReadWait, Source, Ticket, violation};
 
 /// The number of empty reads from one read of the control socket to the next. A read of the control
 /// socket takes a system call, and the reads of a receiver that spins are mostly empty.
@@ -36,10 +36,6 @@ const END_TIME: Duration = Duration::from_secs(2);
 /// The same time for a sender on another host. Such a sender waits longer, until TCP has delivered
 /// the rest.
 const REMOTE_END_TIME: Duration = Duration::from_secs(12);
-
-/// The longest wait of a receiver for a probe. It is longer than the time in which the sender
-/// probes.
-const PROBE_TIME: Duration = Duration::from_secs(4);
 
 /// The receiving end.
 pub(in crate::transport) struct SessionSource {
@@ -470,47 +466,9 @@ impl SessionSource {
     }
 }
 
-impl PathSource for SessionSource {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.receive(into, false)
-    }
-
-    fn answer_probe(&mut self, signalling: BorrowedFd<'_>) -> io::Result<()> {
-        let until = Instant::now() + PROBE_TIME;
-        while !self.is_probed {
-            let mut header = [0; DATAGRAM_HEADER];
-            let charge = self.path.queued_charge();
-            match self.path.receive(&mut header, &mut [], false, &mut self.more) {
-                Ok(bytes) if bytes >= DATAGRAM_HEADER => {
-                    self.take_probe(&header, charge);
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    let mut poll_set = PollSet::default();
-                    poll_set.readable(self.path.arrivals());
-                    poll_set.readable(signalling);
-                    let is_in_time =
-                        poll_set.wait(Some(until)).map_err(|e| io::Error::other(e.to_string()))?;
-                    if !is_in_time || poll_set.is_ready(1) {
-                        break;
-                    }
-                }
-                // A datagram of another program, or an error that reports something sent back
-                // before.
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn can_wait(&self) -> bool {
-        true
-    }
-
-    fn read_within(&mut self, into: &mut [u8], _longest: Duration) -> io::Result<usize> {
-        self.receive(into, true)
-    }
-
-    fn await_end(&mut self) -> bool {
+impl SessionSource {
+    /// Waits, after the sender has hung up, until the control socket has ended.
+    pub(super) fn await_end(&mut self) {
         let is_remote = matches!(self.control, Socket::Tcp(_));
         let until = Instant::now() + if is_remote { REMOTE_END_TIME } else { END_TIME };
         while !self.is_over {
@@ -518,7 +476,7 @@ impl PathSource for SessionSource {
             self.unless_violated(has_read);
             if self.violation.is_some() {
                 // The next read returns the violation.
-                return true;
+                return;
             }
             let mut poll_set = PollSet::default();
             poll_set.readable(self.control.as_fd());
@@ -526,15 +484,45 @@ impl PathSource for SessionSource {
                 self.is_over = true;
             }
         }
+    }
+}
+
+impl PathSource for SessionSource {
+    fn read(&mut self, room: &mut ReadRoom<'_>, wait: ReadWait) -> io::Result<usize> {
+        if wait == ReadWait::Rest {
+            self.await_end();
+        }
+        self.receive(room.bytes(), wait == ReadWait::Short)
+    }
+
+    /// Answers the first probe.
+    fn open(&mut self) -> io::Result<Option<BorrowedFd<'_>>> {
+        while !self.is_probed {
+            let mut header = [0; DATAGRAM_HEADER];
+            let charge = self.path.queued_charge();
+            match self.path.receive(&mut header, &mut [], false, &mut self.more) {
+                Ok(bytes) if bytes >= DATAGRAM_HEADER => {
+                    self.take_probe(&header, charge);
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Some(self.path.arrivals())),
+                // A datagram of another program, or an error that reports something sent back
+                // before.
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
+        self.has_slept.set(true);
+        poll_set.readable(self.poller.as_fd());
         true
     }
+}
 
-    fn room_needed(&self) -> usize {
-        self.room
-    }
-
-    fn bytes(&self) -> BorrowedFd<'_> {
-        self.has_slept.set(true);
-        self.poller.as_fd()
+impl From<SessionSource> for Source {
+    fn from(end: SessionSource) -> Self {
+        let room_needed = end.room;
+        Self { can_wait: true, room_needed, ..Self::new(end) }
     }
 }

@@ -11,8 +11,10 @@ use crate::packet::{Header, Kind};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
 use crate::sys::own_process::{in_own_process, logged};
-use crate::transport::carrier::{PathRequest, PathSink, PathSource, violation_in};
+use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::transport::carrier::{Frames, PathRequest, PathSink, PathSource, SessionEnd, violation_in};
 use crate::transport::stream::padded;
+use crate::transport::test_path::{ReadBytes, WriteBytes};
 
 pub(super) const DATAGRAM_MAX: usize = 1024;
 pub(super) const BUFFER: u64 = 256 * 1024;
@@ -140,14 +142,14 @@ pub(super) fn frame(kind: Kind, sequence: u64, payload: usize) -> Vec<u8> {
 pub(super) fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
     let (mut bytes, mut into) = (Vec::new(), vec![0; 4096]);
     loop {
-        match source.read(&mut into) {
+        match source.read_bytes(&mut into) {
             Ok(0) => break,
             Ok(read) => bytes.extend_from_slice(&into[..read]),
             Err(e) => {
                 // Sleep only now: no descriptor shows frames that were kept.
                 assert_eq!(e.kind(), io::ErrorKind::WouldBlock);
                 let mut poll_set = PollSet::default();
-                poll_set.readable(PathSource::bytes(&source));
+                source.poll_bytes(&mut poll_set);
                 poll_set.wait(None).unwrap();
             }
         }
@@ -165,7 +167,7 @@ pub(super) fn read_all(mut source: SessionSource) -> Vec<(u8, u64, u32)> {
 
 fn write_all(sink: &SessionSink, mut bytes: &[u8]) {
     while !bytes.is_empty() {
-        match sink.write(bytes) {
+        match sink.write_bytes(bytes) {
             Ok(written) => bytes = &bytes[written..],
             Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
         }
@@ -229,7 +231,7 @@ fn joined_datagrams_are_taken_one_by_one() {
         datagrams.insert(3, vec![7; 3]);
         drop(datagrams);
         let (mut into, mut bytes) = (vec![0; 8192], Vec::new());
-        while let Ok(read) = source.read(&mut into) {
+        while let Ok(read) = source.read_bytes(&mut into) {
             bytes.extend_from_slice(&into[..read]);
         }
         let expected: Vec<u8> =
@@ -249,8 +251,8 @@ fn a_killed_senders_whole_frames_are_read() {
         sink.die();
         let mut source = source;
         let mut into = vec![0; 4096];
-        assert_eq!(source.read(&mut into).unwrap(), padded(100));
-        while !matches!(source.read(&mut into), Ok(0)) {
+        assert_eq!(source.read_bytes(&mut into).unwrap(), padded(100));
+        while !matches!(source.read_bytes(&mut into), Ok(0)) {
             source.await_end();
         }
     }
@@ -276,7 +278,7 @@ fn an_end_that_comes_instead_of_an_answer_is_read() {
         poll_set.wait(Some(std::time::Instant::now())).unwrap()
     };
     while !is_asked() {
-        assert_eq!(source.read(&mut into).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(source.read_bytes(&mut into).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
     let mut records = Vec::new();
     let end = SessionRecord::Data { number: 2, span: Span::WHOLE, bytes: frame(Kind::End, 2, 0) };
@@ -288,7 +290,7 @@ fn an_end_that_comes_instead_of_an_answer_is_read() {
     source.await_end();
     let mut frames = Vec::new();
     loop {
-        match source.read(&mut into).unwrap() {
+        match source.read_bytes(&mut into).unwrap() {
             0 => break,
             read => frames.push(Header::read(&into[..read]).unwrap().sequence),
         }
@@ -300,7 +302,7 @@ fn an_end_that_comes_instead_of_an_answer_is_read() {
 fn read_to_error(source: &mut SessionSource) -> (Vec<u8>, io::Error) {
     let (mut bytes, mut into) = (Vec::new(), vec![0; 8192]);
     loop {
-        match source.read(&mut into) {
+        match source.read_bytes(&mut into) {
             Ok(0) => panic!("a violation is no end"),
             Ok(read) => bytes.extend_from_slice(&into[..read]),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
@@ -357,35 +359,37 @@ fn a_violation_of_the_receiver_fails_every_later_write() {
     let sent = frame(Kind::Data, 0, 900);
     let (_, sink, source) = ends(true, &[]);
     source.forge_ack(1 << 40);
-    let error = std::iter::repeat_with(|| sink.write(&sent)).find_map(Result::err).unwrap();
+    let error = std::iter::repeat_with(|| sink.write_bytes(&sent)).find_map(Result::err).unwrap();
     assert_eq!(violation_in(&error).unwrap(), "acknowledged datagram 1099511627776, which was not sent");
-    assert!(violation_in(&sink.write(&sent).unwrap_err()).is_some());
+    assert!(violation_in(&sink.write_bytes(&sent).unwrap_err()).is_some());
     // A sender that waits for room wakes.
     let (_, sink, source) = ends(true, &[]);
-    while sink.write(&sent).is_ok() {}
+    while sink.write_bytes(&sent).is_ok() {}
     source.forge_record();
     let mut poll_set = PollSet::default();
     sink.poll_room(&mut poll_set);
     poll_set.wait(None).unwrap();
-    let error = sink.write(&sent).unwrap_err();
+    let error = sink.write_bytes(&sent).unwrap_err();
     assert_eq!(violation_in(&error).unwrap(), "sent a control record of kind 9");
-    assert!(violation_in(&sink.write_buffer(&mut Default::default(), 0).unwrap_err()).is_some());
+    let mut buffer = AlignedBuffer::default();
+    let mut frames = Frames::of_buffer(&mut buffer, 0);
+    assert!(violation_in(&sink.write(&mut frames, Duration::ZERO).unwrap_err()).is_some());
 }
 
 #[test]
 fn counting_unread_bytes_leaves_a_senders_wake() {
     let (_, sink, mut source) = ends(true, &[]);
     let sent = frame(Kind::Data, 0, 900);
-    let written = (0..).find(|_| sink.write(&sent).is_err()).unwrap();
+    let written = (0..).find(|_| sink.write_bytes(&sent).is_err()).unwrap();
     assert_eq!(sink.unread_bytes(), Some(written * sent.len() as u64));
     let mut into = vec![0; 4096];
-    (0..written).for_each(|_| assert_eq!(source.read(&mut into).unwrap(), sent.len()));
+    (0..written).for_each(|_| assert_eq!(source.read_bytes(&mut into).unwrap(), sent.len()));
     // Fewer bytes are unread than the receiver takes between two acknowledgements.
     assert!(sink.unread_bytes().unwrap() < BUFFER / 8);
     let mut poll_set = PollSet::default();
     sink.poll_room(&mut poll_set);
     assert!(poll_set.wait(Some(std::time::Instant::now())).unwrap());
-    assert_eq!(sink.write(&sent).unwrap(), sent.len());
+    assert_eq!(sink.write_bytes(&sent).unwrap(), sent.len());
 }
 
 #[test]
@@ -406,7 +410,7 @@ fn datagrams_of_others_are_ignored() {
 #[test]
 fn tickets_that_lie_are_refused() {
     let ticket = |address: &str, fds: Vec<OwnedFd>| {
-        SessionTicket::of_peer(Ticket { address: address.into(), fds, ..Ticket::default() })
+        SessionTicket::of_peer(Ticket::new(address.into(), fds))
     };
     let fds = || {
         let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -425,19 +429,20 @@ fn tickets_that_lie_are_refused() {
 fn a_probe_shows_that_the_path_leads_to_the_receiver() {
     // Probes 1 and 2 are lost.
     let (path, sink, mut source) = ends(true, &[1, 2]);
-    let probe = sink.probe().unwrap();
+    let is_open = || matches!(sink.open().unwrap(), Opening::Done);
     for _ in 0..2 {
-        assert_eq!(probe.try_once(), Ok(false));
+        assert!(!is_open());
     }
     // This probe is of another session.
     lock(&path.datagrams)
         .push_back(crate::flow::session::SessionProbe { token: 0, number: 1 }.encode().into());
-    let (reply, _sender) = std::os::unix::net::UnixStream::pair().unwrap();
     let answered = std::thread::spawn(move || {
-        source.answer_probe(reply.as_fd()).unwrap();
+        while source.open().unwrap().is_some() {
+            std::thread::yield_now();
+        }
         source
     });
-    while !probe.try_once().unwrap() {
+    while !is_open() {
         std::thread::yield_now();
     }
     let mut source = answered.join().unwrap();
@@ -446,20 +451,12 @@ fn a_probe_shows_that_the_path_leads_to_the_receiver() {
     let again = crate::flow::session::SessionProbe { token: sink.token(), number: 9 };
     lock(&path.datagrams).push_back(again.encode().into());
     path.doorbell.notify();
-    assert_eq!(source.read(&mut vec![0; 4096]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(source.read_bytes(&mut vec![0; 4096]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     let reader = std::thread::spawn(move || read_all(source));
-    assert_eq!(probe.try_once(), Ok(true));
+    assert!(is_open());
     let frames = write_frames(&sink);
     drop(sink);
     assert_eq!(reader.join().unwrap(), frames);
-}
-
-#[test]
-fn a_reply_ends_the_wait_for_a_probe() {
-    let (_path, _sink, mut source) = ends(true, &[]);
-    let (reply, sender) = std::os::unix::net::UnixStream::pair().unwrap();
-    drop(sender);
-    source.answer_probe(reply.as_fd()).unwrap();
 }
 
 #[test]
@@ -470,7 +467,7 @@ fn strangers_are_logged_once() {
         for _ in 0..3 {
             lock(&path.datagrams).extend([vec![0xa5; 5], vec![0xa5; 100]]);
             path.doorbell.notify();
-            assert_eq!(source.read(&mut vec![0; 4096]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+            assert_eq!(source.read_bytes(&mut vec![0; 4096]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         }
         let line = lines.try_recv().unwrap();
         assert!(line.starts_with("datagrams of strangers come"), "{line}");

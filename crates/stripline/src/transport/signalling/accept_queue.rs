@@ -17,7 +17,7 @@ use crate::sys::poller::Interest;
 use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::Socket;
 use crate::transport::accept::{Acceptor, ArrivedReceiver};
-use crate::transport::carrier::PathSink;
+use crate::transport::carrier::Sink;
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
 use crate::transport::left_paths::{DEPARTED_MAX, Stopped};
 use crate::transport::{Attention, Departed, Departures, LeftPaths, PortPosition};
@@ -44,10 +44,10 @@ pub(in crate::transport) trait ReceiverFactory: Send + 'static {
         &self,
         hello: &Hello,
         fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal>;
+    ) -> Result<Option<Sink>, PeerRefusal>;
 
     /// Makes a receiver with a data path.
-    fn receiver(&self, hello: &Hello, socket: Arc<Socket>, path: Option<Arc<dyn PathSink>>)
+    fn receiver(&self, hello: &Hello, socket: Arc<Socket>, path: Option<Sink>)
     -> Self::Receiver;
 
     /// Returns the flag to set when this receiver hangs up. `None`: the next frame shows the
@@ -163,7 +163,7 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
         &mut self,
         hello: &Hello,
         fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
+    ) -> Result<Option<Sink>, PeerRefusal> {
         hello.check(self.keys[0], &self.payload, self.any_build)?;
         self.factory.open_path(hello, fds)
     }

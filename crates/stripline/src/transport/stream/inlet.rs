@@ -18,7 +18,7 @@ use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::socket::Socket;
 use crate::terms::{LinkOptions, Overflow};
-use crate::transport::carrier::{PathSource, WAIT_MAX, violation_in};
+use crate::transport::carrier::{ReadRoom, ReadWait, Source, violation_in};
 use crate::transport::handshake::{Welcome, is_other_clock};
 use crate::transport::signalling::{SocketAckSender, say_goodbye};
 use crate::transport::{
@@ -48,7 +48,7 @@ const READ_BYTES: usize = 256 * 1024;
 pub(crate) struct StreamInlet {
     /// The signalling socket, which also carries the frames unless there is a source.
     socket: Arc<Socket>,
-    source: Option<Box<dyn PathSource>>,
+    source: Option<Source>,
     /// Whether frames are read in the memory of the source.
     is_in_memory: bool,
     /// The number of empty reads since bytes last arrived from the source. After a wait, an empty
@@ -83,7 +83,7 @@ impl StreamInlet {
     /// Returns the receiving end of a connection that received a welcome.
     pub(crate) fn connect(
         socket: Socket,
-        source: Option<Box<dyn PathSource>>,
+        source: Option<Source>,
         welcome: &Welcome,
         endpoint: &Endpoint,
         request: &ConnectRequest,
@@ -116,7 +116,7 @@ impl StreamInlet {
     /// Returns the receiving end of a blocking socket that also has a sending end.
     pub(in crate::transport) fn of_pair(
         socket: Arc<Socket>,
-        source: Option<Box<dyn PathSource>>,
+        source: Option<Source>,
         connection: &str,
         buffer: u32,
         its_clock: Option<u64>,
@@ -132,9 +132,9 @@ impl StreamInlet {
         Ok(inlet)
     }
 
-    fn set_source(&mut self, source: Option<Box<dyn PathSource>>) {
+    fn set_source(&mut self, source: Option<Source>) {
         if let Some(source) = &source {
-            self.is_in_memory = source.is_in_memory();
+            self.is_in_memory = source.is_in_memory;
             self.first = if self.is_in_memory { AlignedBuffer::FRONT } else { FIRST_OF_SOURCE };
             self.buffer.grow(self.first);
             (self.start, self.end) = (self.first, self.first);
@@ -239,9 +239,9 @@ impl StreamInlet {
     /// does not pay for the size of this function.
     #[inline(never)]
     fn read_source(&mut self, wanted: usize, blocks: bool) -> bool {
-        let mut has_ended = false;
+        let mut wait = if blocks { ReadWait::Short } else { ReadWait::Never };
         loop {
-            match self.read_from_source(wanted, blocks) {
+            match self.read_from_source(wanted, wait) {
                 Ok(read) => {
                     self.times_empty = 0;
                     self.read_timed_out = false;
@@ -251,11 +251,11 @@ impl StreamInlet {
                 // The source does not show the sender's end. The end is polled if the source stays
                 // empty, so that bytes written before the end are read first. In calls the next
                 // read may be late, so the end is polled at once.
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && !has_ended => {
-                    has_ended = self.is_due_for_end() && self.socket.has_hung_up();
-                    if !has_ended || !self.source.as_mut().is_some_and(|source| source.await_end()) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && wait != ReadWait::Rest => {
+                    if !self.is_due_for_end() || !self.socket.has_hung_up() {
                         return false;
                     }
+                    wait = ReadWait::Rest;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => return false,
                 Err(error) => {
@@ -289,24 +289,22 @@ impl StreamInlet {
         }
     }
 
-    /// Reads from the source in the way that it supports: in the source's memory, or into the
-    /// buffer.
-    fn read_from_source(&mut self, wanted: usize, blocks: bool) -> io::Result<usize> {
+    /// Reads from the source: in memory that the source lends, or into the buffer.
+    fn read_from_source(&mut self, wanted: usize, wait: ReadWait) -> io::Result<usize> {
         let Some(source) = &mut self.source else { return Ok(0) };
+        let room_needed = source.room_needed;
         if self.is_in_memory {
             if self.start == self.end && !self.is_other_clock {
-                let read = source.read_in_place(&mut self.buffer)?;
-                (self.start, self.end) = (read.start, read.end);
-                return Ok(read.len());
+                let read = source.end.read(&mut ReadRoom::of_buffer(&mut self.buffer, room_needed), wait)?;
+                (self.start, self.end) = (AlignedBuffer::FRONT, AlignedBuffer::FRONT + read);
+                return Ok(read);
             }
             // The buffer already holds the first part of a frame: the rest goes after it.
             self.buffer.take_back();
         }
-        let room = source.room_needed();
-        self.make_space(wanted, room);
+        self.make_space(wanted, room_needed);
         let Some(source) = &mut self.source else { return Ok(0) };
-        let into = &mut self.buffer.bytes_mut()[self.end..];
-        let read = if blocks { source.read_within(into, WAIT_MAX)? } else { source.read(into)? };
+        let read = source.end.read(&mut ReadRoom::from(&mut self.buffer.bytes_mut()[self.end..]), wait)?;
         self.end += read;
         Ok(read)
     }
@@ -342,8 +340,8 @@ impl Inlet for StreamInlet {
             flow: self.flow.take(),
             is_other_clock: self.is_other_clock,
             polls_without_syscall: self.is_in_memory,
-            call_slot: self.source.as_ref().and_then(|source| source.call_slot().cloned()),
-            last_sent: self.source.as_ref().and_then(|source| source.last_sent()),
+            call_slot: self.source.as_ref().and_then(|source| source.call_slot.clone()),
+            last_sent: self.source.as_ref().and_then(|source| source.last_sent.as_ref()?()),
             start: StartPosition { resume_from: self.resume_from, first_sent: None },
             ..InletParts::default()
         }
@@ -402,11 +400,11 @@ impl Inlet for StreamInlet {
         _interrupt: Option<&AtomicU32>,
         may_park: &mut dyn FnMut() -> bool,
     ) -> Result<Parked> {
-        if self.source.as_ref().is_some_and(|source| source.is_filled_by_threads()) {
+        if self.source.as_ref().is_some_and(|source| source.is_filled_by_threads) {
             std::thread::yield_now();
         }
         let is_near = |deadline: Instant| deadline <= Instant::now() + READ_TIMEOUT;
-        let can_wait = self.source.as_ref().is_none_or(|source| source.can_wait());
+        let can_wait = self.source.as_ref().is_none_or(|source| source.can_wait);
         if !can_wait || self.read_timed_out || deadline.is_some_and(is_near) {
             // There is no blocking read, or it has timed out before, or it would miss the deadline.
             return Ok(Parked::Unable);
@@ -431,7 +429,7 @@ impl Inlet for StreamInlet {
                 // The event that ends the wait may be the sender's end.
                 self.times_empty = EMPTY_READS - 1;
                 poll_set.hung_up(self.socket.as_fd());
-                source.poll_bytes(poll_set)
+                source.end.poll_bytes(poll_set)
             }
         };
         let (doorbell, is_backlogged) =
@@ -457,14 +455,13 @@ impl Inlet for StreamInlet {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::os::fd::BorrowedFd;
     use std::os::unix::net::UnixStream;
 
     use proptest::prelude::*;
 
     use super::*;
     use crate::packet::Kind;
-    use crate::transport::carrier::violation;
+    use crate::transport::carrier::{PathSource, violation};
 
     fn frame(sequence: u64, payload: &[u8]) -> Vec<u8> {
         let header = Header {
@@ -551,17 +548,18 @@ mod tests {
     }
 
     impl PathSource for Failing {
-        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        fn read(&mut self, room: &mut ReadRoom<'_>, _wait: ReadWait) -> io::Result<usize> {
             let bytes = std::mem::take(&mut self.bytes);
             if bytes.is_empty() {
                 return Err(self.error.take().unwrap_or(io::ErrorKind::WouldBlock.into()));
             }
-            into[..bytes.len()].copy_from_slice(&bytes);
+            room.bytes()[..bytes.len()].copy_from_slice(&bytes);
             Ok(bytes.len())
         }
 
-        fn bytes(&self) -> BorrowedFd<'_> {
-            self.doorbell.as_fd()
+        fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
+            poll_set.readable(self.doorbell.as_fd());
+            true
         }
     }
 
@@ -573,7 +571,7 @@ mod tests {
             let (_ours, mut inlet) = inlet();
             let bytes = [frame(0, b"four"), frame(1, b"half")[..20].to_vec()].concat();
             let doorbell = Doorbell::new().unwrap();
-            inlet.set_source(Some(Box::new(Failing { bytes, error: Some(error), doorbell })));
+            inlet.set_source(Some(Source::new(Failing { bytes, error: Some(error), doorbell })));
             assert!(matches!(inlet.try_next().unwrap(), Next::Frame(frame) if frame.ends_with(b"four")));
             inlet.release();
             match inlet.try_next() {

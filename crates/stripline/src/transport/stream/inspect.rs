@@ -8,7 +8,7 @@ use super::receiver::StreamReceiver;
 use crate::inspect::{self, InspectPort, PortSnapshot, Reader, RegistryGuard, SendingPort};
 use crate::sys::mutex::lock;
 use crate::sys::socket::{self, Socket};
-use crate::transport::carrier::PathSink;
+use crate::transport::carrier::{SessionEnd, Sink};
 use crate::transport::signalling::{NOTHING_YET, ReceiverProgress, RemoteReceiver, WaitFlags};
 use crate::transport::{BindRequest, Endpoint};
 
@@ -25,7 +25,9 @@ struct ReceiverEntry {
     reader: Reader,
     /// Invalid once the reader is gone.
     socket: Weak<Socket>,
-    sink: Option<Weak<dyn PathSink>>,
+    /// Whether a carrier transports the frames, and not the socket.
+    has_carrier: bool,
+    session: Option<Weak<dyn SessionEnd>>,
     progress: Arc<ReceiverProgress>,
     waits: Arc<WaitFlags>,
 }
@@ -47,7 +49,7 @@ impl StreamPortView {
         &self,
         mut reader: Reader,
         remote: RemoteReceiver,
-        sink: Option<Arc<dyn PathSink>>,
+        sink: Option<Sink>,
     ) -> StreamReceiver {
         if let Socket::Unix(stream) = &*remote.socket {
             reader.pid = socket::peer_process(stream);
@@ -57,7 +59,8 @@ impl StreamPortView {
         receivers.push(ReceiverEntry {
             reader,
             socket: Arc::downgrade(&remote.socket),
-            sink: sink.as_ref().map(Arc::downgrade),
+            has_carrier: sink.is_some(),
+            session: sink.as_ref().and_then(|sink| sink.session.as_ref()).map(Arc::downgrade),
             progress: Arc::clone(&remote.progress),
             waits: Arc::clone(&remote.waits),
         });
@@ -79,10 +82,8 @@ impl InspectPort for StreamPortView {
             let next = Some(next).filter(|next| *next != NOTHING_YET);
             // Each reader has been offered all packets, but may have missed the last.
             port.packets = port.packets.max(next);
-            let kernel_bytes = match &entry.sink {
-                None => socket::unsent_bytes(&socket),
-                Some(sink) => sink.upgrade().and_then(|sink| sink.unread_bytes()),
-            };
+            let session = || entry.session.as_ref()?.upgrade()?.unread_bytes();
+            let kernel_bytes = if entry.has_carrier { session() } else { socket::unsent_bytes(&socket) };
             let [waited_for, answer_awaited] =
                 [&entry.waits.space, &entry.waits.ack].map(|flag| flag.load(Ordering::Relaxed));
             port.waits |= waited_for || answer_awaited;

@@ -24,7 +24,7 @@ use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::{Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope, SenderOptions};
 use crate::transport::accept::AcceptThread;
-use crate::transport::carrier::{Carrier, PathSink, PortGroups, WAIT_MAX, open_sink};
+use crate::transport::carrier::{Carrier, PortGroups, Sink, Ticket, WAIT_MAX, open_sink};
 use crate::transport::handshake::Hello;
 use crate::transport::signalling::{
     AcceptQueue, AckReader, ReceiverFactory, RemoteReceiver, SignallingAcceptor, remove_dead, wait_acks,
@@ -73,7 +73,7 @@ impl StreamOutlet {
         request: BindRequest,
         endpoint: Endpoint,
         listener: Listener,
-        carrier: Option<&'static dyn Carrier>,
+        carrier: Option<Carrier>,
     ) -> Result<Self> {
         let (payload, keys, options) = (request.payload.clone(), endpoint.keys, request.options);
         let left_paths = Arc::clone(&request.left_paths);
@@ -109,7 +109,7 @@ impl StreamOutlet {
         request: BindRequest,
         endpoint: Endpoint,
         socket: Arc<Socket>,
-        sink: Option<Arc<dyn PathSink>>,
+        sink: Option<Sink>,
         connection: &str,
     ) -> Result<Self> {
         let watermarks = request.options.watermarks;
@@ -678,7 +678,7 @@ impl Drop for StreamOutlet {
 struct StreamReceiverFactory {
     view: Arc<StreamPortView>,
     /// `None`: frames travel on the signalling socket.
-    carrier: Option<&'static dyn Carrier>,
+    carrier: Option<Carrier>,
     /// Whether senders wait for acknowledgements.
     wants_acks: bool,
     options: SenderOptions,
@@ -692,17 +692,22 @@ impl ReceiverFactory for StreamReceiverFactory {
         &self,
         hello: &Hello,
         fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
-        let fds = std::mem::take(fds);
-        let (address, groups) = (hello.path.as_deref(), Some(&self.groups));
-        open_sink(self.carrier, address, fds, self.wants_acks, &self.options, groups)
+    ) -> Result<Option<Sink>, PeerRefusal> {
+        let own = Ticket {
+            fds: std::mem::take(fds),
+            is_complete: self.wants_acks,
+            options: self.options.transport_options,
+            groups: Some(Arc::clone(&self.groups)),
+            ..Ticket::default()
+        };
+        open_sink(self.carrier, hello.path.as_deref(), own)
     }
 
     fn receiver(
         &self,
         hello: &Hello,
         socket: Arc<Socket>,
-        path: Option<Arc<dyn PathSink>>,
+        path: Option<Sink>,
     ) -> StreamReceiver {
         let reader = hello.reader();
         let remote = RemoteReceiver::new(&reader, socket, AckReader::with(hello.flow_sender()));

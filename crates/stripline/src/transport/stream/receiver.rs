@@ -12,7 +12,7 @@ use crate::packet::{Header, Kind};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::sys::socket::Socket;
-use crate::transport::carrier::{PathSink, violation_in};
+use crate::transport::carrier::{Frames, SessionEnd, Sink, violation_in};
 use crate::transport::signalling::RemoteReceiver;
 
 /// The path of the frames to a receiver.
@@ -27,18 +27,31 @@ pub(super) struct DataPath {
 /// The path of a carrier. The path does not show that the receiver is gone; the socket does.
 #[derive(Clone)]
 struct CarrierPath {
-    sink: Arc<dyn PathSink>,
-    /// Whether the receiver has hung up.
-    hung_up: Arc<AtomicBool>,
-    /// Whether another thread sets `hung_up`. Otherwise the socket is polled before each write.
+    sink: Sink,
+    /// Whether another thread sets `is_receiver_gone`. Otherwise the socket is polled before each
+    /// write.
     is_watched: bool,
 }
 
+impl CarrierPath {
+    /// Reports to a session that the receiver has hung up.
+    #[cold]
+    fn leave(&self) {
+        if let Some(session) = &self.sink.session {
+            session.receiver_left();
+        }
+    }
+}
+
 impl DataPath {
-    pub(super) fn new(socket: Arc<Socket>, sink: Option<Arc<dyn PathSink>>) -> Self {
-        let path = |sink| Box::new(CarrierPath { sink, hung_up: Arc::default(), is_watched: false });
-        let carrier = sink.map(path);
+    pub(super) fn new(socket: Arc<Socket>, sink: Option<Sink>) -> Self {
+        let carrier = sink.map(|sink| Box::new(CarrierPath { sink, is_watched: false }));
         Self { socket, carrier }
+    }
+
+    /// Returns the session at this end, if the carrier is a session.
+    fn session(&self) -> Option<&dyn SessionEnd> {
+        self.carrier.as_ref()?.sink.session.as_deref()
     }
 
     /// Writes as many bytes as there is room for.
@@ -57,23 +70,23 @@ impl DataPath {
 
     /// Returns whether the path lends memory to the buffer of frames.
     pub(super) fn lends(&self) -> bool {
-        self.carrier.as_ref().is_some_and(|carrier| carrier.sink.lends())
+        self.carrier.as_ref().is_some_and(|carrier| carrier.sink.lends)
     }
 
     /// Returns whether other receivers share the path.
     pub(super) fn is_shared(&self) -> bool {
-        self.carrier.as_ref().is_some_and(|carrier| carrier.sink.is_shared())
+        self.session().is_some_and(SessionEnd::is_shared)
     }
 
     /// Returns whether a shared path has room for `bytes` bytes.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.carrier.as_ref().is_none_or(|carrier| carrier.sink.has_room(bytes))
+        self.session().is_none_or(|session| session.has_room(bytes))
     }
 
     /// Begins frames that are written to all receivers.
     pub(super) fn begin(&self, unit: u64) {
-        if let Some(carrier) = &self.carrier {
-            carrier.sink.begin(unit);
+        if let Some(session) = self.session() {
+            session.begin(unit);
         }
     }
 
@@ -111,26 +124,26 @@ impl DataPath {
         is_only: bool,
     ) -> io::Result<usize> {
         self.check_receiver(carrier)?;
-        if is_only {
-            carrier.sink.write_buffer(buffer, bytes)
-        } else {
-            carrier.sink.write(&buffer.frame()[..bytes])
-        }
+        let mut frames = match is_only {
+            true => Frames::of_buffer(buffer, bytes),
+            false => Frames::from(&buffer.frame()[..bytes]),
+        };
+        carrier.sink.end.write(&mut frames, Duration::ZERO)
     }
 
     /// Writes to a carrier. A separate function, so that a socket pays only for the decision.
     #[inline(never)]
     fn write_to(&self, carrier: &CarrierPath, bytes: &[u8], longest: Duration) -> io::Result<usize> {
         self.check_receiver(carrier)?;
-        if longest.is_zero() { carrier.sink.write(bytes) } else { carrier.sink.write_within(bytes, longest) }
+        carrier.sink.end.write(&mut Frames::from(bytes), longest)
     }
 
     /// Checks that the receiver of a carrier has not hung up.
     #[inline]
     fn check_receiver(&self, carrier: &CarrierPath) -> io::Result<()> {
         // Relaxed: if the flag is read late, frames are written that no receiver takes.
-        if carrier.hung_up.load(Ordering::Relaxed) || !carrier.is_watched && self.has_hung_up() {
-            carrier.sink.receiver_left();
+        if carrier.sink.is_receiver_gone.load(Ordering::Relaxed) || !carrier.is_watched && self.has_hung_up() {
+            carrier.leave();
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(())
@@ -146,8 +159,8 @@ impl DataPath {
     pub(super) fn has_hung_up(&self) -> bool {
         let has_hung_up = self.socket.has_hung_up();
         if let Some(carrier) = self.carrier.as_ref().filter(|_| has_hung_up) {
-            carrier.hung_up.store(true, Ordering::Relaxed);
-            carrier.sink.receiver_left();
+            carrier.sink.is_receiver_gone.store(true, Ordering::Relaxed);
+            carrier.leave();
         }
         has_hung_up
     }
@@ -156,7 +169,7 @@ impl DataPath {
     pub(super) fn watch(&mut self) -> Option<Arc<AtomicBool>> {
         let carrier = self.carrier.as_mut()?;
         carrier.is_watched = true;
-        Some(Arc::clone(&carrier.hung_up))
+        Some(Arc::clone(&carrier.sink.is_receiver_gone))
     }
 
     /// Adds the descriptors that become ready when there is room, or the receiver is gone.
@@ -164,7 +177,7 @@ impl DataPath {
         match &self.carrier {
             None => poll_set.writable(self.socket.as_fd()),
             Some(carrier) => {
-                carrier.sink.poll_room(poll_set);
+                carrier.sink.end.poll_room(poll_set);
                 poll_set.hung_up(self.socket.as_fd());
             }
         }
@@ -202,7 +215,7 @@ impl AsMut<RemoteReceiver> for StreamReceiver {
 
 impl StreamReceiver {
     /// Returns a receiver. Without a sink, the frames travel on the socket.
-    pub(super) fn new(remote: RemoteReceiver, sink: Option<Arc<dyn PathSink>>) -> Self {
+    pub(super) fn new(remote: RemoteReceiver, sink: Option<Sink>) -> Self {
         let path = DataPath::new(Arc::clone(&remote.socket), sink);
         Self { remote, path, partial_write: None, postponed: Vec::new(), mid_packet: false }
     }

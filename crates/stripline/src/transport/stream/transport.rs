@@ -1,45 +1,60 @@
 //! The transports over byte streams. They differ in how they open a socket, and in the carrier.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{StreamInlet, StreamOutlet};
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
+use crate::sys::doorbell::PollSet;
 use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::{AcceptThread, Acceptor, ArrivedReceiver};
-use crate::transport::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket, open_sink};
+use crate::transport::carrier::{Carrier, PathRequest, Sink, Source, Ticket, open_sink};
 use crate::transport::duplex::{
     self, CallAcceptor, CallConnection, CallHello, CallListener, CallWelcome, Duplex,
 };
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
+use crate::transport::uds;
 use crate::transport::{
     AnyInlet, AnyOutlet, BindRequest, Capabilities, ConnectRequest, Endpoint, Reach, Transport,
 };
+
+/// The longest wait of a receiving end for its path to open. It is longer than the time in which the
+/// sender probes.
+const OPEN_TIME: Duration = Duration::from_secs(5);
 
 /// A transport over byte streams.
 pub struct StreamTransport {
     /// The capabilities, for the registry.
     pub capabilities: Capabilities,
-    /// Opens a listener, and returns the endpoint.
-    pub listen: fn(&BindRequest) -> Result<(Listener, Endpoint)>,
-    /// Connects the signalling socket.
+    /// Opens a listener of the signalling sockets, and returns the endpoint with the transport's
+    /// name.
+    pub listen: fn(&str, &BindRequest) -> Result<(Listener, Endpoint)>,
+    /// Connects a signalling socket.
     pub connect: fn(&Endpoint, &ConnectRequest) -> Result<Socket>,
     /// The carrier of the frames; `None`: they travel on the signalling socket.
-    pub carrier: Option<&'static dyn Carrier>,
+    pub carrier: Option<Carrier>,
 }
 
 /// The receiving end of a data path, and the ticket for the other end; empty without a carrier.
 #[derive(Default)]
 struct ReceivingPath {
-    source: Option<Box<dyn PathSource>>,
+    source: Option<Source>,
     ticket: Option<Ticket>,
 }
 
 impl ReceivingPath {
+    /// Makes the receiving end of a data path, if there is a carrier.
+    fn new(carrier: Option<Carrier>, request: &PathRequest<'_>) -> Result<Self> {
+        let Some(carrier) = carrier else { return Ok(Self::default()) };
+        let (source, ticket) = (carrier.source)(request)?;
+        Ok(Self { source: Some(source), ticket: Some(ticket) })
+    }
+
     fn address(&self) -> Option<String> {
         self.ticket.as_ref().map(|ticket| ticket.address.clone())
     }
@@ -49,28 +64,44 @@ impl ReceivingPath {
         Hello { path: self.address(), session, ..Hello::new(endpoint, request) }
     }
 
-    /// Sends a hello and receives the reply. In between, the source answers a probe.
+    /// Sends a hello and receives the reply. In between, the source opens the path.
     fn exchange(self, socket: &Socket, endpoint: &Endpoint, hello: &Hello) -> Result<Welcomed> {
         let Self { mut source, ticket } = self;
         let fds = ticket.as_ref().map(Ticket::borrowed_fds).unwrap_or_default();
-        let answer =
-            |socket: &Socket| source.as_mut().map_or(Ok(()), |source| source.answer_probe(socket.as_fd()));
-        let (welcome, its_fds) = handshake::exchange_hello(socket, endpoint, hello, &fds, answer)?;
+        let open = |socket: &Socket| source.as_mut().map_or(Ok(()), |source| open_source(source, socket));
+        let (welcome, its_fds) = handshake::exchange_hello(socket, endpoint, hello, &fds, open)?;
         Ok((welcome, its_fds, source))
     }
 }
 
-/// A welcome with descriptors, and the source of the path.
-type Welcomed = (Welcome, Vec<OwnedFd>, Option<Box<dyn PathSource>>);
-
-/// Makes the receiving end of a data path, if there is a carrier.
-fn receiving_path(carrier: Option<&'static dyn Carrier>, request: &PathRequest<'_>) -> Result<ReceivingPath> {
-    let Some(carrier) = carrier else { return Ok(ReceivingPath::default()) };
-    let (source, ticket) = carrier.source(request)?;
-    Ok(ReceivingPath { source: Some(source), ticket: Some(ticket) })
+/// Opens a path as far as the receiving end has a part in that. Returns once the path is open,
+/// something can be read from the signalling socket, or the path is late. The reply on the socket
+/// then has the reason.
+fn open_source(source: &mut Source, signalling: &Socket) -> io::Result<()> {
+    let until = Instant::now() + OPEN_TIME;
+    while let Some(on) = source.end.open()? {
+        let mut poll_set = PollSet::default();
+        poll_set.readable(on);
+        poll_set.readable(signalling.as_fd());
+        if !poll_set.wait(Some(until)).map_err(io::Error::other)? || poll_set.is_ready(1) {
+            break;
+        }
+    }
+    Ok(())
 }
 
+/// A welcome with descriptors, and the source of the path.
+type Welcomed = (Welcome, Vec<OwnedFd>, Option<Source>);
+
 impl StreamTransport {
+    /// A transport with Unix sockets for signalling, between processes of one host.
+    pub const LOCAL: Self = Self {
+        capabilities: Self::CAPABILITIES,
+        listen: uds::listen,
+        connect: uds::connect,
+        carrier: None,
+    };
+
     /// The capabilities that all transports over byte streams share.
     pub const CAPABILITIES: Capabilities = Capabilities {
         name: "",
@@ -94,13 +125,13 @@ impl Transport for StreamTransport {
     }
 
     fn bind(&self, request: BindRequest) -> Result<AnyOutlet> {
-        let (listener, endpoint) = (self.listen)(&request)?;
+        let (listener, endpoint) = (self.listen)(self.capabilities.name, &request)?;
         Ok(AnyOutlet::other(StreamOutlet::new(request, endpoint, listener, self.carrier)?))
     }
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
         let of_receiver = PathRequest::of_receiver(&request.connection, &request.options);
-        let path = receiving_path(self.carrier, &PathRequest { endpoint: Some(endpoint), ..of_receiver })?;
+        let path = ReceivingPath::new(self.carrier, &PathRequest { endpoint: Some(endpoint), ..of_receiver })?;
         let socket = (self.connect)(endpoint, request)?;
         fail_point!("connect");
         let hello = path.hello(endpoint, request);
@@ -112,7 +143,7 @@ impl Transport for StreamTransport {
     }
 
     fn listen_calls(&self, request: BindRequest, acceptor: Box<dyn CallAcceptor>) -> Result<CallListener> {
-        let (listener, endpoint) = (self.listen)(&request)?;
+        let (listener, endpoint) = (self.listen)(self.capabilities.name, &request)?;
         let carrier = self.carrier;
         if carrier.is_some() && matches!(listener, Listener::Tcp(_)) {
             let transport = endpoint.transport.clone();
@@ -130,7 +161,7 @@ impl Transport for StreamTransport {
         request: &ConnectRequest,
         bind: BindRequest,
     ) -> Result<CallConnection> {
-        let path = receiving_path(
+        let path = ReceivingPath::new(
             self.carrier,
             &PathRequest::of_calls(
                 &request.connection,
@@ -149,18 +180,13 @@ impl Transport for StreamTransport {
             let violation = format!("announced a buffer of {} bytes", welcome.buffer);
             return Err(Error::misbehaved(peer, violation));
         }
-        let address = welcome.path.as_deref();
-        let sink =
-            open_sink(self.carrier, address, fds, true, &bind.options, None).map_err(
-                |refusal| match refusal {
-                    PeerRefusal::Lack(reason) => handshake::late(reason, endpoint, peer),
-                    fault => Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")),
-                },
-            )?;
-        if let Some(sink) = &sink {
-            // On a busy machine, the path may find the server late.
-            sink.await_open().map_err(|reason| handshake::late(reason, endpoint, peer))?;
-        }
+        // On a busy machine, the path may find the server late.
+        let own = Ticket { fds, is_complete: true, must_be_open: true, ..Ticket::default() };
+        let own = Ticket { options: bind.options.transport_options, ..own };
+        let sink = open_sink(self.carrier, welcome.path.as_deref(), own).map_err(|refusal| match refusal {
+            PeerRefusal::Lack(reason) => handshake::late(reason, endpoint, peer),
+            fault => Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")),
+        })?;
         let duplex =
             pair(socket, (source, sink), bind, endpoint.clone(), peer, (welcome.buffer, welcome.clock))?;
         Ok(CallConnection { duplex, server_info: call.server })
@@ -168,7 +194,7 @@ impl Transport for StreamTransport {
 }
 
 /// Both ends of this side's data paths; empty without a carrier.
-type PathEnds = (Option<Box<dyn PathSource>>, Option<Arc<dyn PathSink>>);
+type PathEnds = (Option<Source>, Option<Sink>);
 
 fn pair(
     socket: Socket,
@@ -187,7 +213,7 @@ fn pair(
 struct StreamCallAcceptor {
     endpoint: Endpoint,
     request: BindRequest,
-    carrier: Option<&'static dyn Carrier>,
+    carrier: Option<Carrier>,
     acceptor: Box<dyn CallAcceptor>,
 }
 
@@ -204,10 +230,11 @@ impl Acceptor for StreamCallAcceptor {
         &mut self,
         hello: &Hello,
         fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Arc<dyn PathSink>>, PeerRefusal> {
+    ) -> Result<Option<Sink>, PeerRefusal> {
         self.check(hello)?;
-        let fds = std::mem::take(fds);
-        open_sink(self.carrier, hello.path.as_deref(), fds, true, &self.request.options, None)
+        let options = self.request.options.transport_options;
+        let own = Ticket { fds: std::mem::take(fds), is_complete: true, options, ..Ticket::default() };
+        open_sink(self.carrier, hello.path.as_deref(), own)
     }
 
     fn accept(&mut self, arrival: ArrivedReceiver, socket: &Socket) -> Result<Option<u64>, PeerRefusal> {
@@ -220,7 +247,7 @@ impl Acceptor for StreamCallAcceptor {
             self.request.options.buffer,
             self.request.options.transport_options,
         );
-        let path = receiving_path(self.carrier, &path_request).map_err(|e| e.to_string())?;
+        let path = ReceivingPath::new(self.carrier, &path_request).map_err(|e| e.to_string())?;
         let call = CallWelcome { membarrier: false, server: self.acceptor.server_info() };
         let welcome = Welcome::new(self.endpoint.keys[1], None, self.request.options.buffer);
         let answer = HelloReply::Welcome(Welcome { path: path.address(), call: Some(call), ..welcome });
@@ -241,5 +268,39 @@ impl Acceptor for StreamCallAcceptor {
         sent.map_err(|e| e.to_string())?;
         self.acceptor.accept(&hello, duplex);
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::sys::doorbell::Doorbell;
+    use crate::transport::carrier::{PathSource, ReadRoom, ReadWait};
+
+    /// The end of a path that never opens.
+    struct Closed(Doorbell);
+
+    impl PathSource for Closed {
+        fn read(&mut self, _: &mut ReadRoom<'_>, _: ReadWait) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        fn poll_bytes<'a>(&'a mut self, _: &mut PollSet<'a>) -> bool {
+            true
+        }
+
+        fn open(&mut self) -> io::Result<Option<BorrowedFd<'_>>> {
+            Ok(Some(self.0.as_fd()))
+        }
+    }
+
+    #[test]
+    fn a_reply_ends_the_wait_for_a_path_to_open() {
+        let (reply, sender) = UnixStream::pair().unwrap();
+        drop(sender);
+        open_source(&mut Source::new(Closed(Doorbell::new().unwrap())), &Socket::from(reply)).unwrap();
     }
 }

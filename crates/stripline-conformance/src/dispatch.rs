@@ -75,69 +75,6 @@ pub fn queue_and_direct_run_on_the_receiving_thread_in_order(transport: &'static
     }
 }
 
-// The next packet is sent once the last one is handled, so the port's thread sleeps before some
-// packets.
-#[cfg(feature = "test-transports")]
-#[test]
-fn direct_runs_on_the_thread_that_calls_back() {
-    for options in ["depth = 4", "overflow = 'drop-oldest'", "scope = 'target'", "flow = 'credit'\ndepth = 4"]
-    {
-        let node = node("callback", options);
-        let (mut publisher, mut subscriber) = pair::<u64>(&node, "numbers");
-        let handled = std::sync::Arc::new(Gate::default());
-        let gate = std::sync::Arc::clone(&handled);
-        let sender = std::thread::spawn(move || {
-            for number in 0..100 {
-                publisher.send(&[number; 10]).unwrap();
-                gate.wait_for(number);
-            }
-            publisher.finish().unwrap();
-        });
-        let (this, mut numbers, mut called_back) = (std::thread::current().id(), Vec::new(), 0);
-        let number = |packet: PacketView<'_, u64>| Ok(packet[9]);
-        subscriber
-            .serve_then(Dispatch::Direct, number, |_, number| {
-                called_back += u32::from(std::thread::current().id() != this);
-                numbers.push(number);
-                handled.reach(number);
-                Ok(())
-            })
-            .unwrap();
-        assert!(numbers.into_iter().eq(0..100), "{options}");
-        assert!(called_back > 0, "{options}");
-        sender.join().unwrap();
-    }
-}
-
-// A handler that fails on the calling thread ends the serving. Later packets are kept.
-#[cfg(feature = "test-transports")]
-#[test]
-fn an_error_on_the_thread_that_calls_back_ends_the_serving() {
-    for options in ["", "overflow = 'drop-oldest'\ndepth = 128"] {
-        let node = node("callback", options);
-        let (publisher, mut subscriber) = pair::<u64>(&node, "numbers");
-        let sender = std::thread::spawn(move || send_numbers(publisher, 100));
-        let mut next = 0;
-        while next < 100 {
-            let outcome = subscriber.serve_then(
-                Dispatch::Direct,
-                |packet: PacketView<'_, u64>| Ok(packet[9]),
-                |_, number| {
-                    assert_eq!(number, next);
-                    next += 1;
-                    if number % 7 == 3 { panic!("on purpose") } else { Ok(()) }
-                },
-            );
-            match outcome {
-                Ok(()) => break,
-                Err(error) => assert!(error.to_string().contains("on purpose"), "{error}"),
-            }
-        }
-        assert_eq!(next, 100, "{options}");
-        sender.join().unwrap();
-    }
-}
-
 pub fn a_pool_hands_on_as_it_finishes_and_loses_nothing(transport: &'static str) {
     let node = node(transport, "depth = 4");
     let (publisher, mut subscriber) = pair::<u64>(&node, "numbers");

@@ -4,50 +4,44 @@
 //! `STRIPLINE_FAULTY_SEED` in the environment changes the seed.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use super::Capabilities;
-use super::carrier::{Carrier, PathRequest, PathSink, PathSource, Ticket};
-use super::pipe::{PIPE, Pipes};
-use super::stream::StreamTransport;
-use super::uds;
-use crate::error::Result;
-use crate::sys::doorbell::PollSet;
-use crate::sys::refusal::PeerRefusal;
+use stripline::Result;
+use stripline::carrier::{
+    Capabilities, Carrier, Frames, PathRequest, PathSink, PathSource, PeerRefusal, PollSet, ReadRoom, ReadWait,
+    Sink, Source, StreamTransport, Ticket,
+};
+
+use crate::pipe_transport::{PIPE, PIPES};
 
 /// The transport.
-pub(super) static FAULTY: StreamTransport = StreamTransport {
+pub static FAULTY: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "faulty",
         summary: "a pipe that cuts by a seed, for tests",
         ..PIPE.capabilities
     },
-    listen: |request| uds::listen("faulty", request),
-    connect: PIPE.connect,
-    carrier: Some(&FaultyPipes),
+    carrier: Some(Carrier { source, sink }),
+    ..StreamTransport::LOCAL
 };
 
-struct FaultyPipes;
+fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
+    let (source, ticket) = (PIPES.source)(request)?;
+    Ok((Source::new(FaultySource { inner: source, faults: Faults::new() }), ticket))
+}
 
-impl Carrier for FaultyPipes {
-    fn source(&self, request: &PathRequest<'_>) -> Result<(Box<dyn PathSource>, Ticket)> {
-        let (source, ticket) = Pipes.source(request)?;
-        Ok((Box::new(FaultySource { inner: source, faults: Faults::new() }), ticket))
-    }
-
-    fn sink(&self, ticket: Ticket) -> Result<Arc<dyn PathSink>, PeerRefusal> {
-        Ok(Arc::new(FaultySink { inner: Pipes.sink(ticket)?, faults: Faults::new() }))
-    }
+fn sink(ticket: Ticket) -> Result<Sink, PeerRefusal> {
+    Ok(Sink::new(FaultySink { inner: (PIPES.sink)(ticket)?, faults: Faults::new() }))
 }
 
 /// A generator of faults (`splitmix64`).
-pub(super) struct Faults(AtomicU64);
+struct Faults(AtomicU64);
 
 impl Faults {
     /// Returns a generator that begins elsewhere than all generators before.
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         static SEED: OnceLock<AtomicU64> = OnceLock::new();
         let seed = SEED.get_or_init(|| {
             let text = std::env::var("STRIPLINE_FAULTY_SEED").ok();
@@ -58,7 +52,7 @@ impl Faults {
     }
 
     /// Returns the next number.
-    pub(super) fn next(&self) -> u64 {
+    fn next(&self) -> u64 {
         let state = self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -78,32 +72,34 @@ impl Faults {
 }
 
 struct FaultySink {
-    inner: Arc<dyn PathSink>,
+    inner: Sink,
     faults: Faults,
 }
 
 impl PathSink for FaultySink {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.inner.write(&bytes[..self.faults.cut(bytes.len())])
+    fn write(&self, frames: &mut Frames<'_>, longest: Duration) -> io::Result<usize> {
+        let cut = self.faults.cut(frames.len());
+        self.inner.end.write(&mut Frames::from(&frames[..cut]), longest)
     }
 
     fn poll_room<'a>(&'a self, poll_set: &mut PollSet<'a>) {
-        self.inner.poll_room(poll_set);
+        self.inner.end.poll_room(poll_set);
     }
 }
 
 struct FaultySource {
-    inner: Box<dyn PathSource>,
+    inner: Source,
     faults: Faults,
 }
 
 impl PathSource for FaultySource {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let cut = self.faults.cut(into.len());
-        self.inner.read(&mut into[..cut])
+    fn read(&mut self, room: &mut ReadRoom<'_>, wait: ReadWait) -> io::Result<usize> {
+        let bytes = room.bytes();
+        let cut = self.faults.cut(bytes.len());
+        self.inner.end.read(&mut ReadRoom::from(&mut bytes[..cut]), wait)
     }
 
-    fn bytes(&self) -> BorrowedFd<'_> {
-        self.inner.bytes()
+    fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool {
+        self.inner.end.poll_bytes(poll_set)
     }
 }
