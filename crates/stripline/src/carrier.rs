@@ -78,8 +78,8 @@ pub use crate::sys::doorbell::{Doorbell, PollSet};
 pub use crate::sys::refusal::PeerRefusal;
 pub use crate::terms::watermarks::Watermarks;
 pub use crate::transport::carrier::{
-    CallbackFeed, CallbackSource, Carrier, Frames, LastSentReader, Opening, PathRequest, PathSink, PathSource,
-    ReadRoom, ReadWait, Sink, Source, Ticket, WAIT_MAX, violation, violation_in,
+    CallbackFeed, CallbackSource, Carrier, Frames, LastSentReader, Opening, PathRequest, PathSink,
+    PathSource, ReadRoom, ReadWait, Sink, Source, Ticket, WAIT_MAX, violation, violation_in,
 };
 pub use crate::transport::endpoint::random;
 pub use crate::transport::registry::register;

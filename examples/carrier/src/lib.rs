@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
 use stripline::carrier::{
-    Capabilities, Carrier, Descriptor, Frames, PathRequest, PathSink, PathSource, PeerRefusal, PollSet, ReadRoom,
-    ReadWait, Sink, Source, StreamTransport, Ticket, UDS, fork, uds,
+    Capabilities, Carrier, Frames, PathRequest, PathSink, PathSource, PeerRefusal, PollSet, ReadRoom,
+    ReadWait, Sink, Source, StreamTransport, Ticket, fork,
 };
 use stripline::{Error, Result};
 
@@ -68,7 +68,7 @@ fn sink(ticket: Ticket) -> Result<Sink, PeerRefusal> {
 }
 
 /// One end of a pipe.
-struct PipeEnd(Descriptor<OwnedFd>);
+struct PipeEnd(fork::Descriptor<OwnedFd>);
 
 impl PathSink for PipeEnd {
     fn write(&self, frames: &mut Frames<'_>, _longest: Duration) -> io::Result<usize> {

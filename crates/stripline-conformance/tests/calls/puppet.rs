@@ -8,7 +8,7 @@ use stripline::call::{ServerOptions, Service};
 use stripline::node::{Dispatch, Node, Topics};
 
 use crate::support::{LONG, operation, over, patient};
-use crate::test_process::{MARK, TestProcess};
+use stripline_conformance::test_process::{MARK, TestProcess};
 
 const DOMAIN: &str = "STRIPLINE_CALLS_DOMAIN";
 

@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::AsFd;
 
 use stripline::carrier::{
-    CallbackSource, Capabilities, Carrier, Doorbell, PathRequest, PathSource, PollSet, ReadRoom, ReadWait, Source,
-    StreamTransport, Ticket,
+    CallbackSource, Capabilities, Carrier, Doorbell, PathRequest, PathSource, PollSet, ReadRoom, ReadWait,
+    Source, StreamTransport, Ticket,
 };
 use stripline::node::{Dispatch, PacketView};
 use stripline::{Error, Result};

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use stripline::Result;
 use stripline::carrier::{
-    Capabilities, Carrier, Frames, PathRequest, PathSink, PathSource, PeerRefusal, PollSet, ReadRoom, ReadWait,
-    Sink, Source, StreamTransport, Ticket,
+    Capabilities, Carrier, Frames, PathRequest, PathSink, PathSource, PeerRefusal, PollSet, ReadRoom,
+    ReadWait, Sink, Source, StreamTransport, Ticket,
 };
 
 use crate::pipe_transport::{PIPE, PIPES};

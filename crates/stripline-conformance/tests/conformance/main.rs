@@ -12,8 +12,8 @@ mod pipe_transport;
 /// Registers the transports of other crates, and of these tests.
 fn register() {
     stripline_middleware::register();
-    let of_tests = [&pipe_transport::PIPE, &faulty_transport::FAULTY, &callback_transport::CALLBACK];
-    stripline::carrier::register(&of_tests, &[]);
+    pipe_transport::register();
+    stripline::carrier::register(&[&faulty_transport::FAULTY, &callback_transport::CALLBACK], &[]);
 }
 
 stripline_conformance::link_rules! {

@@ -4,7 +4,9 @@
 use stripline::node::{Node, Topics};
 
 use stripline_conformance::puppet::{Puppet, SAMPLES};
-use stripline_conformance::support::{await_receivers, domain, expect_end, expect_nothing, join, pair, take_number};
+use stripline_conformance::support::{
+    await_receivers, domain, expect_end, expect_nothing, join, pair, take_number,
+};
 
 /// Returns the rules for a group that no other test of this process uses.
 fn rules(test: u8) -> String {

@@ -15,9 +15,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use message_queue_turn::MessageQueueTurn;
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 use stripline::transport::{self, Capabilities};
+use stripline_conformance::message_queue_turn::MessageQueueTurn;
 use tracer::{Calls, Counts, Mark, be_traced, mark, trace};
 
 /// The variable set in the traced process: the transport and the case.

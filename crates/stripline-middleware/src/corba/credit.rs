@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
-use stripline::carrier::{Doorbell, random};
 use stripline::carrier::socket::own_address;
 use stripline::carrier::socket_names::unique_suffix;
+use stripline::carrier::{Doorbell, random};
 use stripline::{Error, Result};
 
 use super::{CorbaTicket, LOW_CHARGE, PREFIX, check_object};

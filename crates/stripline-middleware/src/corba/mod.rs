@@ -19,12 +19,14 @@ mod tests;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use stripline::carrier::socket_names::{is_suffix, unique_suffix};
-use stripline::carrier::{Capabilities, Carrier, Doorbell, PathRequest, PeerRefusal, Reach, Sink, Source, StreamTransport, Ticket, Watermarks, random, tcp, uds};
+use stripline::carrier::{
+    Capabilities, Carrier, Doorbell, PathRequest, PeerRefusal, Reach, Sink, Source, StreamTransport, Ticket,
+    Watermarks, random, tcp, uds,
+};
 use stripline::{Error, Result};
 
 use crate::corba::orb::{CallClient, NAMES, listen_at, message_max, own_socket, version};

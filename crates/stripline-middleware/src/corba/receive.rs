@@ -426,12 +426,6 @@ impl From<CorbaSource> for Source {
     fn from(end: CorbaSource) -> Self {
         let call_slot = Some(Arc::clone(&end.shared.slot));
         let room_needed = BYTES_MAX as usize;
-        Self {
-            is_in_memory: true,
-            is_filled_by_threads: true,
-            room_needed,
-            call_slot,
-            ..Self::new(end)
-        }
+        Self { is_in_memory: true, is_filled_by_threads: true, room_needed, call_slot, ..Self::new(end) }
     }
 }

@@ -8,7 +8,10 @@ use std::time::Duration;
 use stripline::Result;
 use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
-use stripline::carrier::{CallbackFeed, CallbackSource, Doorbell, LastSentReader, PathRequest, PathSource, PollSet, ReadRoom, ReadWait, Source};
+use stripline::carrier::{
+    CallbackFeed, CallbackSource, Doorbell, LastSentReader, PathRequest, PathSource, PollSet, ReadRoom,
+    ReadWait, Source,
+};
 use stripline::fail_point;
 
 use super::{DdsTicket, MESSAGE_COST, PROBE};

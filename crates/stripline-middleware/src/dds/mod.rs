@@ -15,12 +15,12 @@ pub mod security;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 
 use stripline::carrier::socket_names::unique_suffix;
-use stripline::carrier::{Capabilities, Carrier, PathRequest, PeerRefusal, Sink, Source, StreamTransport, Ticket, uds};
+use stripline::carrier::{
+    Capabilities, Carrier, PathRequest, PeerRefusal, Sink, Source, StreamTransport, Ticket, uds,
+};
 use stripline::{Error, Result};
 
 use crate::dds::ends::{check_process, receive_buffer, version};

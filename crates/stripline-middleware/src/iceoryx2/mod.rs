@@ -16,12 +16,13 @@ mod service;
 mod subscribe;
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use stripline::carrier::aligned_buffer::{AlignedBuffer, CacheLine};
-use stripline::carrier::{Capabilities, Carrier, Doorbell, PathRequest, PeerRefusal, Sink, Source, StreamTransport, Ticket, uds};
+use stripline::carrier::{
+    Capabilities, Carrier, Doorbell, PathRequest, PeerRefusal, Sink, Source, StreamTransport, Ticket, uds,
+};
 use stripline::terms::LinkOptions;
 use stripline::{Error, Result};
 
@@ -155,7 +156,7 @@ fn sink(ticket: Ticket) -> Result<Sink, PeerRefusal> {
     let page = TransitPage::from_peer(peer, page)?;
     let doorbell = Doorbell::from_peer(peer, doorbell)?;
     let sink = IceoryxSink::open(names, &parsed, page, doorbell)?;
-    Ok(Sink { lends: true, ..Sink::new(sink) })
+    Ok(Sink::lending(sink))
 }
 
 #[cfg(test)]

@@ -13,12 +13,13 @@ mod zenoh_sink;
 mod zenoh_source;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use stripline::carrier::socket_names::{is_suffix, unique_suffix};
-use stripline::carrier::{Capabilities, Carrier, PathRequest, PeerRefusal, Reach, Sink, Source, StreamTransport, Ticket, tcp, uds};
+use stripline::carrier::{
+    Capabilities, Carrier, PathRequest, PeerRefusal, Reach, Sink, Source, StreamTransport, Ticket, tcp, uds,
+};
 use stripline::terms::ZenohOptions;
 use stripline::{Error, Result};
 
@@ -137,8 +138,7 @@ fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
         fds.clear();
     }
     let failed = |e: String| Error::failed(format!("{}: {e}", request.connection));
-    let ends =
-        ReceivingEnds { page, doorbell, is_remote: fds.is_empty(), awaits_sent: request.is_of_calls };
+    let ends = ReceivingEnds { page, doorbell, is_remote: fds.is_empty(), awaits_sent: request.is_of_calls };
     let (source, ticket) = ZenohSource::open(&reach, key, bound, ends).map_err(failed)?;
     let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
     Ok((source.into(), Ticket::new(address, fds)))

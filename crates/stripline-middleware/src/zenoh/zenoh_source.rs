@@ -11,7 +11,9 @@ use ::zenoh::pubsub::{Publisher, Subscriber};
 
 use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
-use stripline::carrier::{CallbackFeed, CallbackSource, Doorbell, LastSentReader, PathSource, PollSet, ReadRoom, ReadWait, Source};
+use stripline::carrier::{
+    CallbackFeed, CallbackSource, Doorbell, LastSentReader, PathSource, PollSet, ReadRoom, ReadWait, Source,
+};
 
 use super::{ASKS, CREDIT_BYTES, ZenohTicket};
 use crate::transit::PlainStream;

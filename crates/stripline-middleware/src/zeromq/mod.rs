@@ -14,7 +14,9 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use stripline::carrier::socket_names::{is_suffix, unique_suffix};
-use stripline::carrier::{Capabilities, Carrier, PathRequest, PeerRefusal, Sink, Source, StreamTransport, Ticket};
+use stripline::carrier::{
+    Capabilities, Carrier, PathRequest, PeerRefusal, Sink, Source, StreamTransport, Ticket,
+};
 use stripline::{Error, Result};
 
 use crate::transit::{TransitBound, TransitSender, receiving_ends};

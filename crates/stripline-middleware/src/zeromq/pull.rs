@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stripline::carrier::running_limit::RunningLimit;
-use stripline::carrier::{Doorbell, LastSentReader, PathRequest, PathSource, PollSet, ReadRoom, ReadWait, Source, WAIT_MAX, frame_max};
+use stripline::carrier::{
+    Doorbell, LastSentReader, PathRequest, PathSource, PollSet, ReadRoom, ReadWait, Source, WAIT_MAX,
+    frame_max,
+};
 use stripline::terms::LinkOptions;
 use stripline::{Error, Result};
 

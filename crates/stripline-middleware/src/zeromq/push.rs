@@ -95,8 +95,7 @@ impl PathSink for ZeromqSink {
         let mut ends = self.lock()?;
         let bound = self.transit.bound;
         let admitted = self.transit.admit(&mut ends.state.counts, frames, MessageLimits::NONE)?;
-        let (number, admitted_frames) =
-            (ends.state.counts.sent + admitted.frames, &frames[..admitted.bytes]);
+        let (number, admitted_frames) = (ends.state.counts.sent + admitted.frames, &frames[..admitted.bytes]);
         let payload = ends.state.plain.payload_of(admitted_frames).map(<[u8]>::len);
         ends.state.plain.note(number, admitted_frames);
         let prefix = bound.prefix(number);

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use stripline::carrier::{Doorbell, PollSet};
 use stripline::carrier::fork::{Local, PerProcess};
 use stripline::carrier::mutex::lock;
+use stripline::carrier::{Doorbell, PollSet};
 use stripline::{Error, Result};
 
 use crate::system::check_descriptors;

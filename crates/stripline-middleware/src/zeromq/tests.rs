@@ -113,7 +113,9 @@ fn descriptions_that_are_not_read_find_no_room_in_the_end() {
         }
     };
     assert_eq!((error.kind(), sent), (io::ErrorKind::WouldBlock, 12));
-    (0..4).for_each(|sequence| assert_eq!(sink.end.write_bytes(&frame(sequence)).unwrap(), frame(sequence).len()));
+    (0..4).for_each(|sequence| {
+        assert_eq!(sink.end.write_bytes(&frame(sequence)).unwrap(), frame(sequence).len())
+    });
     for _ in 0..12 {
         assert_eq!(read(&mut source).unwrap(), description);
     }

@@ -41,11 +41,7 @@ pub(super) trait Acceptor: Send + 'static {
     ///
     /// # Errors
     /// See [`Acceptor::accept`].
-    fn open_path(
-        &mut self,
-        _hello: &Hello,
-        _fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Sink>, PeerRefusal> {
+    fn open_path(&mut self, _hello: &Hello, _fds: &mut Vec<OwnedFd>) -> Result<Option<Sink>, PeerRefusal> {
         Ok(None)
     }
 
@@ -357,11 +353,7 @@ mod tests {
     struct Nowhere;
 
     impl Acceptor for Nowhere {
-        fn open_path(
-            &mut self,
-            _: &Hello,
-            _: &mut Vec<OwnedFd>,
-        ) -> Result<Option<Sink>, PeerRefusal> {
+        fn open_path(&mut self, _: &Hello, _: &mut Vec<OwnedFd>) -> Result<Option<Sink>, PeerRefusal> {
             Ok(Some(Sink::new(PathToNowhere(Doorbell::new().unwrap()))))
         }
 

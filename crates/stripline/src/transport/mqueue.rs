@@ -92,8 +92,7 @@ mod tests {
     fn an_empty_message_is_a_violation_and_no_end() {
         let _turn = MessageQueueTurn::take("mqueue");
         let options = LinkOptions::default();
-        let (mut source, ticket) =
-            (QUEUES.source)(&PathRequest::of_receiver("a -> b", &options)).unwrap();
+        let (mut source, ticket) = (QUEUES.source)(&PathRequest::of_receiver("a -> b", &options)).unwrap();
         let sink = (QUEUES.sink)(ticket).unwrap();
         let mut into = vec![0; source.room_needed];
         for message in [&b"abc"[..], b""] {

@@ -436,7 +436,8 @@ mod tests {
         let (mut source, ticket) = (CARRIER.source)(&request).unwrap();
         let (ticket, sockets) = SessionTicket::of_peer(ticket).unwrap();
         let path = UdpSink::connect(&ticket.address, &sockets[0], &UdpOptions::default()).unwrap();
-        let sink = Sink::of_session(SessionSink::open(&ticket, sockets, Box::new(path), 1472, false).unwrap());
+        let sink =
+            Sink::of_session(SessionSink::open(&ticket, sockets, Box::new(path), 1472, false).unwrap());
         // Whole small frames in each datagram, and then a large one in equal parts.
         for payload in [16, 40_000] {
             let mut frames = Vec::new();

@@ -297,7 +297,7 @@ pub struct Sink {
     /// The end.
     pub end: Arc<dyn PathSink>,
     /// Whether [`PathSink::write`] lends memory of the path to the buffer of the frames.
-    pub lends: bool,
+    pub(crate) lends: bool,
     /// The end of a session, for what only sessions have.
     pub(crate) session: Option<Arc<dyn SessionEnd>>,
     /// Set once the receiver has hung up; the same flag as in the ticket.
@@ -308,6 +308,11 @@ impl Sink {
     /// Returns an end that does not lend memory.
     pub fn new(end: impl PathSink + 'static) -> Self {
         Self { end: Arc::new(end), lends: false, session: None, is_receiver_gone: Arc::default() }
+    }
+
+    /// Returns an end that lends memory of the path to the buffer of the frames.
+    pub fn lending(end: impl PathSink + 'static) -> Self {
+        Self { lends: true, ..Self::new(end) }
     }
 
     /// Returns the end of a session.

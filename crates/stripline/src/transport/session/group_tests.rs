@@ -232,7 +232,10 @@ fn a_member_that_dies_in_a_frame_leaves_it_to_the_others() {
         assert!(written > 0 && written < large.len());
         drop(dying);
         port.sinks[0].receiver_left();
-        assert_eq!(port.sinks[0].write_bytes(&large[written..]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(
+            port.sinks[0].write_bytes(&large[written..]).unwrap_err().kind(),
+            io::ErrorKind::BrokenPipe
+        );
         let readers = [other, dropping].map(|source| std::thread::spawn(move || read_all(source)));
         if others_hold {
             let mut sent = written;

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::flow::session::{DATAGRAM_HEADER, DatagramHeader, SessionRecord, Span};
 use crate::packet::{Header, Kind};
+use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::Doorbell;
 use crate::sys::mutex::lock;
 use crate::sys::own_process::{in_own_process, logged};
-use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::transport::carrier::{Frames, PathRequest, PathSink, PathSource, SessionEnd, violation_in};
 use crate::transport::stream::padded;
 use crate::transport::test_path::{ReadBytes, WriteBytes};
@@ -409,9 +409,7 @@ fn datagrams_of_others_are_ignored() {
 
 #[test]
 fn tickets_that_lie_are_refused() {
-    let ticket = |address: &str, fds: Vec<OwnedFd>| {
-        SessionTicket::of_peer(Ticket::new(address.into(), fds))
-    };
+    let ticket = |address: &str, fds: Vec<OwnedFd>| SessionTicket::of_peer(Ticket::new(address.into(), fds));
     let fds = || {
         let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
         vec![OwnedFd::from(a), OwnedFd::from(b)]

@@ -40,15 +40,10 @@ pub(in crate::transport) trait ReceiverFactory: Send + 'static {
     ///
     /// # Errors
     /// The reason of the refusal, in words for the receiver.
-    fn open_path(
-        &self,
-        hello: &Hello,
-        fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Sink>, PeerRefusal>;
+    fn open_path(&self, hello: &Hello, fds: &mut Vec<OwnedFd>) -> Result<Option<Sink>, PeerRefusal>;
 
     /// Makes a receiver with a data path.
-    fn receiver(&self, hello: &Hello, socket: Arc<Socket>, path: Option<Sink>)
-    -> Self::Receiver;
+    fn receiver(&self, hello: &Hello, socket: Arc<Socket>, path: Option<Sink>) -> Self::Receiver;
 
     /// Returns the flag to set when this receiver hangs up. `None`: the next frame shows the
     /// hang-up.
@@ -159,11 +154,7 @@ impl<F: ReceiverFactory> Acceptor for SignallingAcceptor<F> {
         self.takes_parts.then_some(self.keys)
     }
 
-    fn open_path(
-        &mut self,
-        hello: &Hello,
-        fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Sink>, PeerRefusal> {
+    fn open_path(&mut self, hello: &Hello, fds: &mut Vec<OwnedFd>) -> Result<Option<Sink>, PeerRefusal> {
         hello.check(self.keys[0], &self.payload, self.any_build)?;
         self.factory.open_path(hello, fds)
     }

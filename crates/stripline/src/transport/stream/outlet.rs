@@ -688,11 +688,7 @@ struct StreamReceiverFactory {
 impl ReceiverFactory for StreamReceiverFactory {
     type Receiver = StreamReceiver;
 
-    fn open_path(
-        &self,
-        hello: &Hello,
-        fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Sink>, PeerRefusal> {
+    fn open_path(&self, hello: &Hello, fds: &mut Vec<OwnedFd>) -> Result<Option<Sink>, PeerRefusal> {
         let own = Ticket {
             fds: std::mem::take(fds),
             is_complete: self.wants_acks,
@@ -703,12 +699,7 @@ impl ReceiverFactory for StreamReceiverFactory {
         open_sink(self.carrier, hello.path.as_deref(), own)
     }
 
-    fn receiver(
-        &self,
-        hello: &Hello,
-        socket: Arc<Socket>,
-        path: Option<Sink>,
-    ) -> StreamReceiver {
+    fn receiver(&self, hello: &Hello, socket: Arc<Socket>, path: Option<Sink>) -> StreamReceiver {
         let reader = hello.reader();
         let remote = RemoteReceiver::new(&reader, socket, AckReader::with(hello.flow_sender()));
         self.view.receiver(reader, remote, path)

@@ -142,7 +142,8 @@ impl DataPath {
     #[inline]
     fn check_receiver(&self, carrier: &CarrierPath) -> io::Result<()> {
         // Relaxed: if the flag is read late, frames are written that no receiver takes.
-        if carrier.sink.is_receiver_gone.load(Ordering::Relaxed) || !carrier.is_watched && self.has_hung_up() {
+        if carrier.sink.is_receiver_gone.load(Ordering::Relaxed) || !carrier.is_watched && self.has_hung_up()
+        {
             carrier.leave();
             return Err(io::ErrorKind::BrokenPipe.into());
         }

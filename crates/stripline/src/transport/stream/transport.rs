@@ -95,12 +95,8 @@ type Welcomed = (Welcome, Vec<OwnedFd>, Option<Source>);
 
 impl StreamTransport {
     /// A transport with Unix sockets for signalling, between processes of one host.
-    pub const LOCAL: Self = Self {
-        capabilities: Self::CAPABILITIES,
-        listen: uds::listen,
-        connect: uds::connect,
-        carrier: None,
-    };
+    pub const LOCAL: Self =
+        Self { capabilities: Self::CAPABILITIES, listen: uds::listen, connect: uds::connect, carrier: None };
 
     /// The capabilities that all transports over byte streams share.
     pub const CAPABILITIES: Capabilities = Capabilities {
@@ -131,7 +127,8 @@ impl Transport for StreamTransport {
 
     fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet> {
         let of_receiver = PathRequest::of_receiver(&request.connection, &request.options);
-        let path = ReceivingPath::new(self.carrier, &PathRequest { endpoint: Some(endpoint), ..of_receiver })?;
+        let path =
+            ReceivingPath::new(self.carrier, &PathRequest { endpoint: Some(endpoint), ..of_receiver })?;
         let socket = (self.connect)(endpoint, request)?;
         fail_point!("connect");
         let hello = path.hello(endpoint, request);
@@ -183,10 +180,11 @@ impl Transport for StreamTransport {
         // On a busy machine, the path may find the server late.
         let own = Ticket { fds, is_complete: true, must_be_open: true, ..Ticket::default() };
         let own = Ticket { options: bind.options.transport_options, ..own };
-        let sink = open_sink(self.carrier, welcome.path.as_deref(), own).map_err(|refusal| match refusal {
-            PeerRefusal::Lack(reason) => handshake::late(reason, endpoint, peer),
-            fault => Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")),
-        })?;
+        let sink =
+            open_sink(self.carrier, welcome.path.as_deref(), own).map_err(|refusal| match refusal {
+                PeerRefusal::Lack(reason) => handshake::late(reason, endpoint, peer),
+                fault => Error::misbehaved(peer, format!("sent a welcome that does not fit: {fault}")),
+            })?;
         let duplex =
             pair(socket, (source, sink), bind, endpoint.clone(), peer, (welcome.buffer, welcome.clock))?;
         Ok(CallConnection { duplex, server_info: call.server })
@@ -226,11 +224,7 @@ impl StreamCallAcceptor {
 }
 
 impl Acceptor for StreamCallAcceptor {
-    fn open_path(
-        &mut self,
-        hello: &Hello,
-        fds: &mut Vec<OwnedFd>,
-    ) -> Result<Option<Sink>, PeerRefusal> {
+    fn open_path(&mut self, hello: &Hello, fds: &mut Vec<OwnedFd>) -> Result<Option<Sink>, PeerRefusal> {
         self.check(hello)?;
         let options = self.request.options.transport_options;
         let own = Ticket { fds: std::mem::take(fds), is_complete: true, options, ..Ticket::default() };
