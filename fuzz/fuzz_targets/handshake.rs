@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use libfuzzer_sys::fuzz_target;
-use stripline::fuzzing::{Frames, body_length, collect, part, shake};
+use stripline::fuzzing::{StreamFrames, body_length, collect, part, shake};
 use stripline_fuzz::{Choices, pieces};
 
 const PREFIX: usize = 12;
@@ -52,7 +52,7 @@ fn connecting(bytes: &[u8]) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.write_all(bytes).unwrap();
     ours.shutdown(Shutdown::Write).unwrap();
-    match Frames::connect(theirs) {
+    match StreamFrames::connect(theirs) {
         Ok(mut frames) => while matches!(frames.take(), Ok(stripline::fuzzing::Seen::Frame(_))) {},
         Err(error) => drop(error.to_string()),
     }

@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use libfuzzer_sys::fuzz_target;
-use stripline::fuzzing::{Frames, Seen, welcome};
+use stripline::fuzzing::{Seen, StreamFrames, welcome};
 use stripline::fuzzing::{HEADER_BYTES, Header};
 use stripline_fuzz::{Choices, pieces};
 
@@ -38,7 +38,7 @@ fuzz_target!(|data: &[u8]| {
     let bytes = choices.rest();
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.write_all(&welcome(BUFFER, None)).unwrap();
-    let mut frames = Frames::connect(theirs).unwrap();
+    let mut frames = StreamFrames::connect(theirs).unwrap();
     let (expected, wrong) = model(bytes);
     let mut expected = expected.into_iter();
     let mut cuts = pieces(bytes, pattern);

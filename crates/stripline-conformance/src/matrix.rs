@@ -112,12 +112,12 @@ impl Account {
 
 /// A gate that blocks handlers until it is opened, and records the waiting handlers.
 #[derive(Default)]
-struct Gate {
+struct ScopedGate {
     state: Mutex<(bool, BTreeSet<usize>)>,
     changed: Condvar,
 }
 
-impl Gate {
+impl ScopedGate {
     fn pass(&self, who: usize) {
         let mut state = self.state.lock().unwrap();
         state.1.insert(who);
@@ -206,7 +206,7 @@ impl Case {
         forwards: Vec<Publisher<u64>>,
         accounts: &[Account],
     ) -> Vec<Vec<Result<()>>> {
-        let gate = Gate::default();
+        let gate = ScopedGate::default();
         let returned = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             let send = |(sender, mut output): (usize, Publisher<u64>)| {
@@ -365,7 +365,7 @@ fn serve_all<'scope>(
     inputs: Vec<Subscriber<u64>>,
     forwards: Vec<Publisher<u64>>,
     accounts: &'scope [Account],
-    gate: Option<&'scope Gate>,
+    gate: Option<&'scope ScopedGate>,
 ) {
     let mut forwards = forwards.into_iter();
     for (receiver, (input, account)) in inputs.into_iter().zip(accounts).enumerate() {

@@ -50,12 +50,12 @@ pub struct Detection {
 /// A program's own type without a layout.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
-pub struct Bare {
+pub struct PlainDetection {
     pub range_bin: u32,
     pub level_db: f32,
 }
 
-impl Sample for Bare {
+impl Sample for PlainDetection {
     const TYPE: &'static str = "bare";
 }
 
@@ -65,7 +65,7 @@ pub fn every_sample_type_travels(transport: &'static str) {
     travels(transport, |i| i as f64 / 3.0);
     travels(transport, |i| Complex::new(i as f32, -(i as f32)));
     travels(transport, |i| Complex::new(i as f64, 0.5));
-    travels(transport, |i| Bare { range_bin: i as u32, level_db: 0.25 });
+    travels(transport, |i| PlainDetection { range_bin: i as u32, level_db: 0.25 });
     travels(transport, |i| Detection { range_bin: i as u32, doppler_bin: -(i as i32), level_db: 0.25 });
 }
 

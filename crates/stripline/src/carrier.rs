@@ -1,4 +1,5 @@
-//! Transports of other crates: whatever moves bytes from one process to another can carry a link.
+//! Transports of other crates. Anything that moves bytes from one process to another can carry a
+//! link.
 //!
 //! A carrier has a receiving end ([`PathSource`]), a sending end ([`PathSink`]), and the two
 //! functions that make them ([`Carrier`]). The link keeps the contract: order, scopes, policies,

@@ -245,9 +245,9 @@ pub fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
 
 /// The receiving side of a byte stream, starting with the handshake. The other end of the socket
 /// must already have replied or hung up.
-pub struct Frames(AnyInlet);
+pub struct StreamFrames(AnyInlet);
 
-/// The result of polling [`Frames`].
+/// The result of polling [`StreamFrames`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// A frame.
@@ -258,7 +258,7 @@ pub enum Seen {
     Gone,
 }
 
-impl Frames {
+impl StreamFrames {
     /// Exchanges the handshake.
     ///
     /// # Errors

@@ -200,7 +200,8 @@ impl ZenohSource {
         }
         let inner = &mut *self.inner;
         // Messages that the page counts but that do not come were in the sender's memory. The page
-        // counts no messages of a sender on another host, whose token ends after all messages.
+        // counts no messages of a sender on another host. The token of such a sender ends after all
+        // messages.
         let shared = &*inner.shared;
         let has_all = |brought| shared.credits.is_none() && shared.page.messages() <= brought;
         let mut outcome = inner.source.read(into, wait, has_all);

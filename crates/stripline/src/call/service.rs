@@ -148,11 +148,11 @@ impl Context<'_> {
 }
 
 /// A function that takes the reply of a handler.
-pub(super) type Sink<'a> = &'a mut dyn FnMut(ReplyStatus, &[u8]);
+pub(super) type ReplyTo<'a> = &'a mut dyn FnMut(ReplyStatus, &[u8]);
 
 /// A function that runs an operation on the bytes of a request.
 pub(super) type OperationHandler<'h> =
-    Box<dyn Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink<'_>) + Send + Sync + 'h>;
+    Box<dyn Fn(&[u8], &Context<'_>, &mut Vec<u8>, ReplyTo<'_>) + Send + Sync + 'h>;
 
 /// A service: named operations and their handlers.
 ///
@@ -262,7 +262,7 @@ impl<'h> Service<'h> {
     fn with_handler(
         mut self,
         operation: Operation,
-        handler: impl Fn(&[u8], &Context<'_>, &mut Vec<u8>, Sink<'_>) + Send + Sync + 'h,
+        handler: impl Fn(&[u8], &Context<'_>, &mut Vec<u8>, ReplyTo<'_>) + Send + Sync + 'h,
     ) -> Result<Self> {
         let name = &operation.name;
         if self.operations.iter().any(|known| known.name == *name) {

@@ -11,9 +11,9 @@ use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::sys::doorbell::PollSet;
 use crate::terms::{TransportOptions, Watermarks};
 
-/// Writes bytes without waiting.
+/// A sending end that writes bytes without waiting.
 pub trait WriteBytes {
-    /// See [`PathSink::write`].
+    /// Writes as [`PathSink::write`] does.
     fn write_bytes(&self, bytes: &[u8]) -> io::Result<usize>;
 }
 
@@ -23,9 +23,9 @@ impl<T: PathSink + ?Sized> WriteBytes for T {
     }
 }
 
-/// Reads the bytes at hand.
+/// A receiving end that reads bytes without a buffer.
 pub trait ReadBytes {
-    /// See [`PathSource::read`].
+    /// Reads the bytes at hand, as [`PathSource::read`] does.
     fn read_bytes(&mut self, into: &mut [u8]) -> io::Result<usize>;
 
     /// Reads the bytes that have come before the sender's end.

@@ -348,7 +348,7 @@ pub(crate) trait SessionEnd: Send + Sync {
     fn receiver_left(&self) {}
 }
 
-/// How long a read of a [`PathSource`] waits.
+/// The wait of a read of a [`PathSource`].
 ///
 /// ```
 /// use stripline::carrier::{ReadWait, WAIT_MAX};

@@ -23,8 +23,8 @@ use crate::transport::{
     AnyInlet, AnyOutlet, BindRequest, Capabilities, ConnectRequest, Endpoint, Reach, Transport,
 };
 
-/// The longest wait of a receiving end for its path to open. It is longer than the time in which the
-/// sender probes.
+/// The longest wait of a receiving end for its path to open. It is longer than the time in which
+/// the sender probes.
 const OPEN_TIME: Duration = Duration::from_secs(5);
 
 /// A transport over byte streams.
