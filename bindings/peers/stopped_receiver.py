@@ -108,7 +108,7 @@ class Dds:
     """A topic of octets; reliable with all samples kept, or at the defaults."""
 
     def __init__(self, place: str, *, reliable: bool):
-        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "dds"))
+        sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "crates/stripline-middleware/tests"))
         import stripline_idl
         from cyclonedds.core import Policy, Qos
         from cyclonedds.domain import DomainParticipant

@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use stripline::StreamInfo;
-use stripline_components::gnuradio::{CarriedTags, Described, KEYWORD, TaggedMessage};
-use stripline_fuzz as _; // for its allocator
+use stripline_fuzz as _;
+use stripline_middleware::gnuradio::{CarriedTags, Described, KEYWORD, TaggedMessage}; // for its allocator
 
 fuzz_target!(|data: &[u8]| {
     read(data);

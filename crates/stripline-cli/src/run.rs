@@ -11,7 +11,7 @@ use log::Level;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use stripline::component::{Direction, PropertyKind, PropertySpec, Registry};
 use stripline::link::{LatencyReport, Sampling};
-use stripline_components::wire_formats;
+use stripline_middleware::wire_formats;
 use stripline_waveform::control::NewValue;
 use stripline_waveform::internal::wrapped;
 use stripline_waveform::{

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 use stripline::component::{ComponentSpec, Registry};
 use stripline::transport;
-use stripline_components::wire_formats;
+use stripline_middleware::wire_formats;
 use stripline_waveform::internal::{describe, render_component, render_component_list, suggestion};
 use stripline_waveform::{Overrides, load};
 

@@ -12,8 +12,9 @@ use stage::{Part, Stage, stage};
 use stripline::component::{Direction, Value};
 use stripline::{Axis, Sample, StreamInfo};
 use stripline_components::components::{STREAM_KEYS, STREAM_RULES, StreamRule};
-use stripline_components::gnuradio::{CarriedTags, Pmt, Tag};
 use stripline_components::{adsb, components, registry};
+use stripline_middleware::gnuradio::{CarriedTags, Pmt, Tag};
+use stripline_middleware::internal::flowgraph_socket;
 
 /// Components that connect to other programs. A program has them only with their features.
 const JOINING: [&str; 4] = ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "zenoh-sink"];
@@ -165,29 +166,6 @@ fn without(key: &str, outcome: &Outcome) -> Outcome {
     with_key_of(key, outcome, &nothing)
 }
 
-/// The socket of a GNU Radio block in a flowgraph.
-#[cfg(feature = "zeromq")]
-struct Flowgraph(zmq::Socket);
-
-#[cfg(feature = "zeromq")]
-impl Flowgraph {
-    /// Creates the socket, and sets the address of a sink to it.
-    fn join(sink: &mut Stage) -> Self {
-        let socket = zmq::Context::new().socket(zmq::PULL).unwrap();
-        socket.bind("tcp://127.0.0.1:*").unwrap();
-        let address = socket.get_last_endpoint().unwrap().unwrap();
-        sink.properties.push(("address", Value::Text(address)));
-        sink.properties.push(("bind", Value::Boolean(false)));
-        Self(socket)
-    }
-
-    /// Returns the bytes of the two messages that the sink has sent.
-    fn received(&self) -> Vec<u8> {
-        self.0.set_rcvtimeo(10_000).unwrap();
-        [(); 2].map(|()| self.0.recv_bytes(0).unwrap()).concat()
-    }
-}
-
 /// Runs a component with these streams at the inputs.
 fn outcome<T: Sample, R: Sample>(component: &Stage, feeds: &[&Feed<T>]) -> Result<Outcome, String> {
     let folder = tempfile::tempdir().unwrap();
@@ -204,12 +182,17 @@ fn outcome<T: Sample, R: Sample>(component: &Stage, feeds: &[&Feed<T>]) -> Resul
         // Use only one stream, because the order of arrival of two streams is not fixed.
         inputs.push((&nothing, &[]));
     }
-    #[cfg(feature = "zeromq")]
-    let flowgraph = (component.name == "gr-zeromq-sink").then(|| Flowgraph::join(&mut component));
+    let mut flowgraph = None;
+    if component.name == "gr-zeromq-sink" {
+        let (address, receive) = flowgraph_socket().unwrap();
+        component.properties.push(("address", Value::Text(address)));
+        component.properties.push(("bind", Value::Boolean(false)));
+        flowgraph = Some(receive);
+    }
     let (stream, sent) = component.run::<T, R>(&inputs).map_err(|error| error.to_string())?;
-    #[cfg(feature = "zeromq")]
-    if let Some(flowgraph) = flowgraph {
-        std::fs::write(&path, flowgraph.received()).unwrap();
+    if let Some(receive) = flowgraph {
+        let messages = [(); 2].map(|()| receive().unwrap());
+        std::fs::write(&path, messages.concat()).unwrap();
     }
     if !is_sink {
         assert!(!sent.is_empty(), "{} has sent nothing", component.name);
@@ -332,32 +315,26 @@ fn every_rule_is_true() {
     ] {
         found.extend(faults::<Complex<f32>, f32>(name, &component, 1, &iq));
     }
-    let mut joining: Vec<Stage> = Vec::new();
-    #[cfg(feature = "zenoh")]
-    {
-        let place = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let listen = text(&format!("tcp/{place}"));
-        joining.push(stage("zenoh-sink", [("key", text("rules")), ("listen", listen)]));
-    }
-    #[cfg(feature = "dds")]
-    joining.push(stage("dds-sink", [("topic", text("rules"))]));
-    #[cfg(feature = "corba")]
+    let listen =
+        text(&format!("tcp/{}", std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()));
     let folder = tempfile::tempdir().unwrap();
-    #[cfg(feature = "corba")]
     let ior_file = text(folder.path().join("ior").to_str().unwrap());
-    #[cfg(feature = "corba")]
-    joining.push(stage("bulkio-sink", [("ior_file", ior_file), ("connections", Value::Integer(0))]));
-    for component in joining.drain(..) {
+    let has = |component: &Stage| registry().specs().contains_key(component.name);
+    let joining = [
+        stage("zenoh-sink", [("key", text("rules")), ("listen", listen)]),
+        stage("dds-sink", [("topic", text("rules"))]),
+        stage("bulkio-sink", [("ior_file", ior_file), ("connections", Value::Integer(0))]),
+    ];
+    for component in joining.into_iter().filter(has) {
         let (name, rules) = STREAM_RULES.iter().find(|(name, _)| *name == component.name).unwrap();
         let channels = STREAM_KEYS.iter().position(|key| *key == "channels").unwrap();
         // The other outputs go to other programs. The tests with these programs check them.
         let fault = fault::<f32, f32>(&component, 1, &real, "channels", rules[channels]);
         found.extend(fault.map(|fault| format!("{name}, channels: {fault}")));
     }
-    #[cfg(feature = "zeromq")]
-    {
-        let sink = stage("gr-zeromq-sink", [("tags", Value::Boolean(true))]);
-        found.extend(faults::<f32, f32>("gr-zeromq-sink", &sink, 1, &real));
+    let flowgraph = stage("gr-zeromq-sink", [("tags", Value::Boolean(true))]);
+    if has(&flowgraph) {
+        found.extend(faults::<f32, f32>("gr-zeromq-sink", &flowgraph, 1, &real));
     }
     // Test the second of five channels, so that the second packet begins within a frame.
     let channels = (real.0.clone().channels(["v", "w", "x", "y", "z"]), real.1.clone());

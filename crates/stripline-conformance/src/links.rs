@@ -1,7 +1,8 @@
 //! The rules of links: one file per section, and one test per rule and transport.
 
 /// Makes the tests of the link contract for transports: the function that registers them, which may
-/// do nothing, and their names. The crate has the tests in the root of a test program.
+/// do nothing, and their names. A test program has the macro in its root, once; for transports of a
+/// condition, `further` stands in front of the function.
 ///
 /// ```no_run
 /// fn register() {
@@ -13,13 +14,13 @@
 /// ```
 #[macro_export]
 macro_rules! link_rules {
-    ($register:path; $($(#[$condition:meta])* $name:ident),* $(,)?) => {
-        $(
-            $(#[$condition])*
-            mod $name {
-                $crate::rules_of! { stringify!($name), $register }
-            }
-        )*
+    (further $register:path; $($name:ident),* $(,)?) => {
+        $(mod $name {
+            $crate::rules_of! { stringify!($name), $register }
+        })*
+    };
+    ($register:path; $($name:ident),* $(,)?) => {
+        $crate::link_rules! { further $register; $($name),* }
 
         /// Does nothing unless it is started as one of the child processes of a rule.
         #[test]

@@ -1,9 +1,11 @@
-//! The transports of Stripline over other middleware: `zeromq`, `iceoryx2`, `zenoh`, `dds` and
-//! `corba`, each a feature.
+//! Other middleware for Stripline: `zeromq`, `iceoryx2`, `zenoh`, `dds` and `corba`, each a
+//! feature. Each is a transport between components of Stripline. All but `iceoryx2` also have
+//! components that exchange samples with other programs ([`wire_formats`]).
 //!
-//! Each middleware has a folder with all of its code: the wrapper of its library, the carrier with
-//! both ends of a path, and the tests. `transit` bounds the messages in the queues of those that
-//! have no bound of their own.
+//! Each middleware has a folder with all of its code: the wrapper of the library, the carrier with
+//! both ends of a path, the components, and the tests. `transit` bounds the messages in queues that
+//! have no bound. `components` has the source and the sink of all formats. [`gnuradio`] reads and
+//! writes the messages and tags of GNU Radio, also without a feature.
 //!
 //! ```
 //! stripline_middleware::register();
@@ -11,6 +13,8 @@
 //! assert!(names.contains(&"shm"));
 //! ```
 
+mod components;
+mod conditions;
 #[cfg(feature = "corba")]
 mod corba;
 #[cfg(feature = "dds")]
@@ -39,6 +43,9 @@ mod zenoh;
 mod zeromq;
 
 use stripline::carrier::{AbsentTransport, StreamTransport};
+
+pub use components::{WireFormat, wire_formats, with_components};
+pub use wire::gnuradio;
 
 /// The transports that this build has.
 static TRANSPORTS: &[&StreamTransport] = &[

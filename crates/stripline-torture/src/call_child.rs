@@ -12,7 +12,7 @@ use crate::bystander::Bystander;
 use crate::child::{begin, join};
 use crate::notes::{Note, Notes, now_ns};
 use crate::payload::mix;
-use crate::plan::TRANSPORTS;
+use crate::plan::transports;
 use crate::worker::TIMEOUT;
 
 /// The environment variable that holds the role of a child.
@@ -143,7 +143,7 @@ impl CallRole {
         let notes = Notes::open(words.next()?).ok()?;
         let domain = words.next()?.to_string();
         let asked = words.next()?;
-        let transport = TRANSPORTS.iter().copied().find(|known| *known == asked)?;
+        let transport = transports().find(|known| *known == asked)?;
         let (incarnation, threads) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         Some((Self { serves, domain, transport, incarnation, threads }, notes))
     }

@@ -13,7 +13,7 @@ use crate::call_child::{self, CallRole, Check, OUTSTANDING, Request, VICTIM};
 use crate::child::join;
 use crate::notes::{Note, now_ns};
 use crate::payload::Rng;
-use crate::plan::{Death, Link, MIXTURE, PLAIN, TRANSPORTS, death_in_calls};
+use crate::plan::{Death, Link, MIXTURE, PLAIN, death_in_calls, transports};
 use crate::worker::{End, TIMEOUT, Tally, Victim, Worker, wait_for_host};
 
 /// The number of a survivor in requests and replies.
@@ -28,10 +28,8 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
     wait_for_host(&worker.domain)?;
     let over = Arc::new(AtomicBool::new(false));
     let mut survivors = Vec::new();
-    for transport in TRANSPORTS
-        .iter()
-        .copied()
-        .filter(|its| worker.transport.map_or(MIXTURE.contains(its), |only| only == *its))
+    for transport in
+        transports().filter(|name| worker.transport.map_or(MIXTURE.contains(name), |only| only == *name))
     {
         survivors.push(CallSurvivor::begin(&host, &worker.domain, transport, &over)?);
     }

@@ -76,7 +76,7 @@ enum Order {
         /// The points in the code of the ring are reached only over shm. Over another transport
         /// those processes die at any time. For mqueue, use `--lanes 3`: a user has nine queues in
         /// total.
-        #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(plan::TRANSPORTS.iter().copied()))]
+        #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(plan::transports()))]
         transport: Option<String>,
 
         /// The part of the library in which processes die
@@ -173,7 +173,7 @@ enum Order {
         packets: u64,
 
         /// The transport
-        #[arg(long, value_name = "NAME", default_value = "udp", value_parser = clap::builder::PossibleValuesParser::new(network::TRANSPORTS.iter().copied()))]
+        #[arg(long, value_name = "NAME", default_value = "udp", value_parser = clap::builder::PossibleValuesParser::new(network::transports()))]
         transport: String,
 
         /// Seed of the random numbers; the order of frames also depends on the system
@@ -270,7 +270,7 @@ fn main() -> ExitCode {
     }
     let outcome = match Arguments::parse().command {
         Order::Torture { kills, seed, transport, part, waveforms, moves, deadly, lanes: workers, json } => {
-            let transport = plan::TRANSPORTS.iter().copied().find(|name| transport.as_deref() == Some(name));
+            let transport = plan::transports().find(|name| transport.as_deref() == Some(name));
             let report = match waveforms {
                 true => {
                     let goal = match moves {
@@ -293,7 +293,7 @@ fn main() -> ExitCode {
                 .and_then(|report| campaign::write(&report, json.as_deref()))
         }
         Order::Network { packets, transport, seed, only, stop_ms, json } => {
-            let known = network::TRANSPORTS.iter().copied().find(|name| transport == *name).unwrap_or("udp");
+            let known = network::transports().find(|name| transport == *name).unwrap_or("udp");
             match (network::Network { transport: known, packets, seed, stop_ms, only }).run() {
                 Err(Problem::NotPossible(problem)) => return not_possible("network", &problem),
                 report => {

@@ -60,46 +60,37 @@ pub const PLAIN: Link = Link { transport: "shm", scope: "transport" };
 /// UDP that loses datagrams, determined by a seed. The library has this transport with the feature
 /// `test-transports`.
 const LOSSY: &str = "lossy";
-/// Sockets of ZeroMQ. The library has this transport with the feature `zeromq`.
+/// Sockets of ZeroMQ.
 const ZEROMQ: &str = "zeromq";
-/// Shared memory of iceoryx2. The library has this transport with the feature `iceoryx2`.
+/// Shared memory of iceoryx2.
 const ICEORYX2: &str = "iceoryx2";
-/// Publications of zenoh. The library has this transport with the feature `zenoh`.
+/// Publications of zenoh.
 const ZENOH: &str = "zenoh";
-/// Topics of Cyclone DDS. The library has this transport with the feature `dds`.
+/// Topics of Cyclone DDS.
 const DDS: &str = "dds";
-/// Calls of omniORB. The library has this transport with the feature `corba`.
+/// Calls of omniORB.
 const CORBA: &str = "corba";
 
-/// The transports among [`TRANSPORTS`] that are only for tests.
+/// The transports that are only for tests.
 const FOR_TESTS: [&str; 2] = [LOSSY, "multicast"];
 
-/// The transports between processes.
-pub const TRANSPORTS: &[&str] = &[
-    "shm",
-    "uds",
-    "tcp",
-    "mqueue",
-    "udp",
-    #[cfg(feature = "zeromq")]
-    ZEROMQ,
-    #[cfg(feature = "iceoryx2")]
-    ICEORYX2,
-    #[cfg(feature = "zenoh")]
-    ZENOH,
-    #[cfg(feature = "dds")]
-    DDS,
-    #[cfg(feature = "corba")]
-    CORBA,
-    #[cfg(feature = "lossy")]
-    LOSSY,
-    #[cfg(feature = "lossy")]
-    "multicast",
-];
+/// All transports between processes.
+const BETWEEN_PROCESSES: [&str; 12] =
+    ["shm", "uds", "tcp", "mqueue", "udp", ZEROMQ, ICEORYX2, ZENOH, DDS, CORBA, LOSSY, "multicast"];
+
+/// Returns those of these transports that this program has.
+pub fn present(names: &[&'static str]) -> impl Iterator<Item = &'static str> + Clone {
+    names.iter().copied().filter(|name| stripline::transport::all().any(|transport| transport.name == *name))
+}
+
+/// Returns the transports between processes.
+pub fn transports() -> impl Iterator<Item = &'static str> + Clone {
+    present(&BETWEEN_PROCESSES)
+}
 
 /// Returns the transports that users have.
 pub fn users_transports() -> impl Iterator<Item = &'static str> + Clone {
-    TRANSPORTS.iter().copied().filter(|name| !FOR_TESTS.contains(name))
+    transports().filter(|name| !FOR_TESTS.contains(name))
 }
 
 /// Returns whether names of a killed process remain until the next port over that transport opens.

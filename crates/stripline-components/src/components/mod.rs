@@ -9,18 +9,6 @@
 
 mod adder;
 pub mod adsb;
-#[cfg(feature = "corba")]
-mod bulkio;
-#[cfg(feature = "corba")]
-mod bulkio_sink;
-#[cfg(feature = "corba")]
-mod bulkio_source;
-#[cfg(feature = "dds")]
-mod dds;
-#[cfg(feature = "dds")]
-mod dds_sink;
-#[cfg(feature = "dds")]
-mod dds_source;
 mod demodulate;
 mod demultiplexer;
 mod fft;
@@ -28,14 +16,6 @@ mod file_sink;
 mod file_source;
 mod filter;
 mod generate;
-#[cfg(feature = "zeromq")]
-mod gr_zeromq;
-#[cfg(feature = "zeromq")]
-mod gr_zeromq_curve;
-#[cfg(feature = "zeromq")]
-mod gr_zeromq_sink;
-#[cfg(feature = "zeromq")]
-mod gr_zeromq_source;
 mod inputs;
 mod line_file;
 mod magnitude;
@@ -52,28 +32,12 @@ mod stream_order;
 mod stream_rules;
 mod throttle_tee;
 mod timing;
-#[cfg(any(feature = "corba", feature = "zenoh"))]
-mod tls;
 mod waterfall;
 mod wav_sink;
-#[cfg(feature = "zenoh")]
-mod zenoh_ends;
-#[cfg(feature = "zenoh")]
-mod zenoh_sink;
-#[cfg(feature = "zenoh")]
-mod zenoh_source;
 
 use stripline::component::{HandlerComponent, Registry};
 
 pub use adder::Adder;
-#[cfg(feature = "corba")]
-pub use bulkio_sink::BulkioSink;
-#[cfg(feature = "corba")]
-pub use bulkio_source::BulkioSource;
-#[cfg(feature = "dds")]
-pub use dds_sink::DdsSink;
-#[cfg(feature = "dds")]
-pub use dds_source::DdsSource;
 pub use demodulate::{AmDemodulatorComponent, FmDemodulatorComponent};
 pub use demultiplexer::Demultiplexer;
 pub use fft::FftComponent;
@@ -81,10 +45,6 @@ pub use file_sink::FileSink;
 pub use file_source::FileSource;
 pub use filter::{Decimator, FirFilterComponent};
 pub use generate::{FmStationComponent, SignalGenerator};
-#[cfg(feature = "zeromq")]
-pub use gr_zeromq_sink::GrZeromqSink;
-#[cfg(feature = "zeromq")]
-pub use gr_zeromq_source::GrZeromqSource;
 pub use magnitude::Magnitude;
 pub use multiplexer::Multiplexer;
 pub use noise::AwgnComponent;
@@ -97,13 +57,9 @@ pub use stream_rules::{STREAM_KEYS, STREAM_RULES, StreamRule, stream_rule};
 pub use throttle_tee::{Tee, Throttle};
 pub use waterfall::WaterfallSink;
 pub use wav_sink::WavSink;
-#[cfg(feature = "zenoh")]
-pub use zenoh_sink::ZenohSink;
-#[cfg(feature = "zenoh")]
-pub use zenoh_source::ZenohSource;
 
-/// Returns all stock components, by their names in waveform files. Also adds the transports of
-/// [`stripline_middleware`] to this process.
+/// Returns all stock components, by their names in waveform files, with the components of
+/// [`stripline_middleware`]. Also adds the transports of that crate to this process.
 ///
 /// ```
 /// let registry = stripline_components::registry();
@@ -111,16 +67,7 @@ pub use zenoh_source::ZenohSource;
 /// ```
 pub fn registry() -> Registry {
     stripline_middleware::register();
-    let registry = Registry::new();
-    #[cfg(feature = "zeromq")]
-    let registry = registry.with::<GrZeromqSink>().with::<GrZeromqSource>();
-    #[cfg(feature = "zenoh")]
-    let registry = registry.with::<ZenohSink>().with::<ZenohSource>();
-    #[cfg(feature = "dds")]
-    let registry = registry.with::<DdsSink>().with::<DdsSource>();
-    #[cfg(feature = "corba")]
-    let registry = registry.with::<BulkioSink>().with::<BulkioSource>();
-    registry
+    stripline_middleware::with_components(Registry::new())
         .with::<Adder>()
         .with::<adsb::AdsbDecoder>()
         .with::<adsb::AdsbDemodulator>()

@@ -22,16 +22,11 @@ macro_rules! rules {
         rules! { in shm: $($module: [$($rule,)*])* }
         rules! { in uds: $($module: [$($rule,)*])* }
         rules! { in tcp: $($module: [$($rule,)*])* }
-        #[cfg(feature = "zeromq")]
-        rules! { in zeromq: $($module: [$($rule,)*])* }
-        #[cfg(feature = "iceoryx2")]
-        rules! { in iceoryx2: $($module: [$($rule,)*])* }
-        #[cfg(feature = "zenoh")]
-        rules! { in zenoh: $($module: [$($rule,)*])* }
-        #[cfg(feature = "dds")]
-        rules! { in dds: $($module: [$($rule,)*])* }
-        #[cfg(feature = "corba")]
-        rules! { in corba: $($module: [$($rule,)*])* }
+        stripline_middleware::if_zeromq! { rules! { in zeromq: $($module: [$($rule,)*])* } }
+        stripline_middleware::if_iceoryx2! { rules! { in iceoryx2: $($module: [$($rule,)*])* } }
+        stripline_middleware::if_zenoh! { rules! { in zenoh: $($module: [$($rule,)*])* } }
+        stripline_middleware::if_dds! { rules! { in dds: $($module: [$($rule,)*])* } }
+        stripline_middleware::if_corba! { rules! { in corba: $($module: [$($rule,)*])* } }
     };
     (in $transport:ident: $($module:ident: [$($rule:ident,)*])*) => {
         mod $transport {
@@ -115,16 +110,11 @@ macro_rules! across_processes {
         across_processes! { in shm: $($rule,)* }
         across_processes! { in uds: $($rule,)* }
         across_processes! { in tcp: $($rule,)* }
-        #[cfg(feature = "zeromq")]
-        across_processes! { in zeromq: $($rule,)* }
-        #[cfg(feature = "iceoryx2")]
-        across_processes! { in iceoryx2: $($rule,)* }
-        #[cfg(feature = "zenoh")]
-        across_processes! { in zenoh: $($rule,)* }
-        #[cfg(feature = "dds")]
-        across_processes! { in dds: $($rule,)* }
-        #[cfg(feature = "corba")]
-        across_processes! { in corba: $($rule,)* }
+        stripline_middleware::if_zeromq! { across_processes! { in zeromq: $($rule,)* } }
+        stripline_middleware::if_iceoryx2! { across_processes! { in iceoryx2: $($rule,)* } }
+        stripline_middleware::if_zenoh! { across_processes! { in zenoh: $($rule,)* } }
+        stripline_middleware::if_dds! { across_processes! { in dds: $($rule,)* } }
+        stripline_middleware::if_corba! { across_processes! { in corba: $($rule,)* } }
     };
     (in $transport:ident: $($rule:ident,)*) => {
         mod $transport {

@@ -16,42 +16,26 @@ fn register() {
     stripline::carrier::register(&[&faulty_transport::FAULTY, &callback_transport::CALLBACK], &[]);
 }
 
-stripline_conformance::link_rules! {
-    crate::register;
-    inproc,
-    shm,
-    uds,
-    tcp,
-    mqueue,
-    udp,
-    #[cfg(feature = "zeromq")]
-    zeromq,
-    #[cfg(feature = "iceoryx2")]
-    iceoryx2,
-    #[cfg(feature = "zenoh")]
-    zenoh,
-    #[cfg(feature = "dds")]
-    dds,
-    #[cfg(feature = "corba")]
-    corba,
-    pipe,
-    faulty,
-    callback,
-    #[cfg(feature = "test-transports")]
-    lossy,
-    #[cfg(feature = "test-transports")]
-    multicast,
-}
+stripline_conformance::link_rules! { crate::register; inproc, shm, uds, tcp, mqueue, udp, pipe, faulty, callback }
+
+#[cfg(feature = "test-transports")]
+stripline_conformance::link_rules! { further crate::register; lossy, multicast }
+
+stripline_middleware::if_zeromq! { stripline_conformance::link_rules! { further crate::register; zeromq } }
+stripline_middleware::if_iceoryx2! { stripline_conformance::link_rules! { further crate::register; iceoryx2 } }
+stripline_middleware::if_zenoh! { stripline_conformance::link_rules! { further crate::register; zenoh } }
+stripline_middleware::if_dds! { stripline_conformance::link_rules! { further crate::register; dds } }
+stripline_middleware::if_corba! { stripline_conformance::link_rules! { further crate::register; corba } }
 
 #[test]
 fn every_transport_is_covered() {
     register();
     let mut covered = vec!["inproc", "shm", "uds", "tcp", "mqueue", "udp"];
-    covered.extend(cfg!(feature = "zeromq").then_some("zeromq"));
-    covered.extend(cfg!(feature = "iceoryx2").then_some("iceoryx2"));
-    covered.extend(cfg!(feature = "zenoh").then_some("zenoh"));
-    covered.extend(cfg!(feature = "dds").then_some("dds"));
-    covered.extend(cfg!(feature = "corba").then_some("corba"));
+    stripline_middleware::if_zeromq! { covered.push("zeromq"); }
+    stripline_middleware::if_iceoryx2! { covered.push("iceoryx2"); }
+    stripline_middleware::if_zenoh! { covered.push("zenoh"); }
+    stripline_middleware::if_dds! { covered.push("dds"); }
+    stripline_middleware::if_corba! { covered.push("corba"); }
     covered.extend(["pipe", "faulty", "callback"]);
     covered.extend(cfg!(feature = "test-transports").then_some(["lossy", "multicast"]).iter().flatten());
     let there: Vec<_> = stripline::transport::all().map(|transport| transport.name).collect();

@@ -110,10 +110,6 @@ fn the_page_of_each_transport_has_what_a_packet_costs() {
 /// Compares the calls of the sender and the receiver with the rows of the page. The calls of the
 /// middleware's threads depend on timing.
 #[test]
-#[cfg_attr(
-    not(any(feature = "zeromq", feature = "zenoh", feature = "dds", feature = "corba")),
-    ignore = "built without a middleware"
-)]
 fn the_page_of_each_middleware_has_what_a_packet_costs() {
     let mut wrong = String::new();
     for transport in transport::all().filter(|transport| FOREIGN.contains(&transport.name)) {

@@ -16,7 +16,7 @@ use stripline::carrier::fork::Local;
 use stripline::carrier::mutex::lock;
 use stripline::{Error, Result};
 
-use crate::corba::orb::{OpenAccess, OpenAddress, OrbMessage, TlsFiles, caught, open};
+use crate::corba::orb::{OrbMessage, caught};
 use crate::wire::bulkio::{BulkioSri, BulkioTime, BulkioType, BulkioValue};
 
 /// The maximum number of packets that wait at an input. Further calls wait.
@@ -34,62 +34,6 @@ enum Answer {
     /// The port has ended, or the code that takes the call has panicked.
     #[default]
     Ended,
-}
-
-/// The place where other CORBA programs reach this process, and the hosts that this process may
-/// reach.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BulkioPlace(OpenAccess);
-
-impl BulkioPlace {
-    /// Reads `unix`, or an address such as `tcp/127.0.0.1:0` or `tls/127.0.0.1:0`. With `tls`, this
-    /// process may connect to other hosts over TLS. With `leaves_host`, it may do so without TLS.
-    ///
-    /// # Errors
-    /// A description of the fault: the address is missing, stands for all addresses of the host, or
-    /// lacks the files of TLS.
-    pub fn parse(
-        listen: &str,
-        leaves_host: bool,
-        tls: Option<TlsFiles>,
-    ) -> std::result::Result<Self, String> {
-        let address = |prefix| listen.strip_prefix(prefix).and_then(|address| address.parse().ok());
-        let place = match (address("tcp/"), address("tls/")) {
-            (Some(address), _) => OpenAddress::Tcp(address),
-            (None, Some(_)) if tls.is_none() => return Err(format!("`{listen}` takes certificates")),
-            (None, Some(address)) => OpenAddress::Tls(address),
-            (None, None) if listen == "unix" => OpenAddress::Unix,
-            (None, None) => {
-                return Err(format!("`{listen}` is neither unix nor an address as tcp/127.0.0.1:0"));
-            }
-        };
-        if place.tcp().is_some_and(|address| address.ip().is_unspecified()) {
-            return Err(format!("`{listen}` means all addresses of this host"));
-        }
-        Ok(Self(OpenAccess { listen: place, leaves_host, tls }))
-    }
-
-    /// Returns whether the place is reached only by programs of this host, or only with a
-    /// certificate.
-    pub fn is_protected(&self) -> bool {
-        match self.0.listen {
-            OpenAddress::Tcp(address) => address.ip().is_loopback(),
-            OpenAddress::Unix | OpenAddress::Tls(_) => true,
-        }
-    }
-
-    /// Returns whether the address is the same after each start.
-    pub fn is_fixed(&self) -> bool {
-        self.0.listen.tcp().is_some_and(|address| address.port() != 0)
-    }
-
-    /// Starts the ORB of this process at this place.
-    ///
-    /// # Errors
-    /// The ORB has been started with other options, or cannot start.
-    pub fn open(&self) -> Result<()> {
-        open(&self.0)
-    }
 }
 
 /// Returns the text of a reference: `text` itself, or the content of the file with that name.

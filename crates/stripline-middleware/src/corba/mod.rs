@@ -10,6 +10,9 @@
 
 pub mod bulkio;
 mod credit;
+#[cfg(test)]
+mod data_port_tests;
+pub(crate) mod data_ports;
 pub mod orb;
 mod receive;
 mod send;

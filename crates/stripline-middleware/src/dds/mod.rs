@@ -14,6 +14,7 @@ pub mod samples;
 pub mod security;
 #[cfg(test)]
 mod tests;
+pub(crate) mod typed;
 
 use serde::{Deserialize, Serialize};
 

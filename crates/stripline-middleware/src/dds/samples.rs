@@ -13,7 +13,7 @@ use super::ends::{DdsPlace, EndEvents, OwnedEnd, SampleTaker, succeed};
 use crate::wire::dds::{DdsSampleInfo, DdsSampleType};
 
 /// The time that a write waits for room.
-const WRITE_TIME: Duration = Duration::from_millis(50);
+pub(super) const WRITE_TIME: Duration = Duration::from_millis(50);
 /// The maximum length of a type's name, in bytes.
 const NAME_BYTES: usize = 256;
 
@@ -25,31 +25,6 @@ fn number(kind: DdsSampleType) -> u32 {
         DdsSampleType::Short => sys::SHORT,
         DdsSampleType::ComplexShort => sys::COMPLEX_SHORT,
         DdsSampleType::Octet => sys::OCTET,
-    }
-}
-
-/// Terms that each end of a topic offers and requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DdsTerms {
-    /// Whether a late reader also gets messages that were written before it came.
-    pub is_transient_local: bool,
-    /// Whether all samples arrive, and a writer waits for the readers.
-    pub is_reliable: bool,
-    /// The messages that a writer keeps for late readers, and that may wait in a reader.
-    pub depth: u32,
-    /// The longest time between two messages; `None`: any.
-    pub deadline: Option<Duration>,
-}
-
-impl DdsTerms {
-    fn raw(self) -> sys::Terms {
-        sys::Terms {
-            is_transient_local: self.is_transient_local.into(),
-            is_reliable: self.is_reliable.into(),
-            depth: self.depth,
-            deadline_ns: self.deadline.map_or(0, |time| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)),
-            write_ns: WRITE_TIME.as_nanos() as i64,
-        }
     }
 }
 
@@ -69,30 +44,34 @@ impl EndEvents for SampleArrivals {
     }
 }
 
-/// An end of a topic of samples.
-struct SamplesEnd {
+/// An end of a topic of samples: a reader or a writer.
+pub(crate) struct SamplesEnd {
     end: OwnedEnd<SampleArrivals>,
     arrivals: Arc<SampleArrivals>,
     kind: DdsSampleType,
     topic: CString,
+    is_reader: bool,
 }
 
 impl SamplesEnd {
-    fn new(
+    /// Makes an end of a topic.
+    ///
+    /// # Errors
+    /// Cyclone DDS lacks a resource (the error names the remedy), or this process is a child of a
+    /// process that has used Cyclone DDS.
+    pub(crate) fn new(
         place: &DdsPlace,
-        kind: DdsSampleType,
-        topic: &str,
-        terms: DdsTerms,
+        (kind, topic): (DdsSampleType, &str),
+        terms: &sys::Terms,
         is_reader: bool,
     ) -> Result<Self> {
         let arrivals = Arc::<SampleArrivals>::default();
-        let end =
-            OwnedEnd::new(place, (number(kind), topic), &terms.raw(), is_reader, Arc::clone(&arrivals))?;
-        Ok(Self { end, arrivals, kind, topic: CString::new(topic).map_err(Error::failed)? })
+        let end = OwnedEnd::new(place, (number(kind), topic), terms, is_reader, Arc::clone(&arrivals))?;
+        Ok(Self { end, arrivals, kind, topic: CString::new(topic).map_err(Error::failed)?, is_reader })
     }
 
-    /// Returns the type of the other side of this topic, if it is another type.
-    fn other_type(&self, of_writers: bool) -> Option<String> {
+    /// Returns the type of another end of this topic, if it is another type.
+    pub(crate) fn other_type(&self) -> Option<String> {
         let mut name = [0_u8; NAME_BYTES];
         // SAFETY: the participant is open as long as its end, the topic is NUL-terminated, and
         // the buffer has the given number of bytes.
@@ -101,7 +80,7 @@ impl SamplesEnd {
                 self.end.participant(),
                 number(self.kind),
                 self.topic.as_ptr(),
-                of_writers.into(),
+                self.is_reader.into(),
                 name.as_mut_ptr().cast::<c_char>(),
                 name.len(),
             )
@@ -109,39 +88,21 @@ impl SamplesEnd {
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         (outcome == 1).then(|| String::from_utf8_lossy(name).into_owned())
     }
-}
-
-/// A writer of a topic of samples.
-pub struct DdsSampleWriter(SamplesEnd);
-
-impl DdsSampleWriter {
-    /// Makes the writer of a topic.
-    ///
-    /// # Errors
-    /// Cyclone DDS lacks a resource (the error names the remedy), or this process is a child of a
-    /// process that has used Cyclone DDS.
-    pub fn new(place: &DdsPlace, kind: DdsSampleType, topic: &str, terms: DdsTerms) -> Result<Self> {
-        SamplesEnd::new(place, kind, topic, terms, false).map(Self)
-    }
 
     /// Writes a message of whole samples; false: for some milliseconds, the readers have left no
     /// room.
     ///
     /// # Errors
     /// An error of Cyclone DDS.
-    pub fn write(&self, info: DdsSampleInfo, samples: &[u8]) -> Result<bool> {
+    pub(crate) fn write(&self, info: DdsSampleInfo, samples: &[u8]) -> Result<bool> {
         const TIMEOUT: i32 = -10;
         let DdsSampleInfo { sample_index, time_ns, rate_hz, frequency_hz } = info;
         let info = sys::Info { sample_index, time_ns, rate_hz, frequency_hz };
-        let elements = u32::try_from(samples.len() / self.0.kind.element_bytes()).map_err(Error::failed)?;
+        let elements = u32::try_from(samples.len() / self.kind.element_bytes()).map_err(Error::failed)?;
         // SAFETY: the writer is open, and copies the given number of elements before it returns.
         let outcome = unsafe {
-            sys::stripline_dds_write_samples(
-                self.0.end.end(),
-                &raw const info,
-                samples.as_ptr().cast(),
-                elements,
-            )
+            let samples = samples.as_ptr().cast();
+            sys::stripline_dds_write_samples(self.end.end(), &raw const info, samples, elements)
         };
         match outcome {
             TIMEOUT => Ok(false),
@@ -149,62 +110,39 @@ impl DdsSampleWriter {
         }
     }
 
-    /// Returns the number of readers that the writer has found.
-    pub fn readers(&self) -> usize {
+    /// Returns the number of readers that a writer has found.
+    pub(crate) fn readers(&self) -> usize {
         // SAFETY: the writer is open.
-        usize::try_from(unsafe { sys::stripline_dds_matched_readers(self.0.end.end()) }).unwrap_or(0)
+        usize::try_from(unsafe { sys::stripline_dds_matched_readers(self.end.end()) }).unwrap_or(0)
     }
 
-    /// Waits until all readers have all messages, but not longer than `longest`; false: some
-    /// readers do not have them.
-    pub fn finish(&self, longest: Duration) -> bool {
+    /// Waits until all readers have all messages of a writer, but not longer than `longest`; false:
+    /// some readers do not have them.
+    pub(crate) fn finish(&self, longest: Duration) -> bool {
         let longest = i64::try_from(longest.as_nanos()).unwrap_or(i64::MAX);
         // SAFETY: the writer is open.
-        unsafe { sys::stripline_dds_wait_for_acks(self.0.end.end(), longest) == 0 }
+        unsafe { sys::stripline_dds_wait_for_acks(self.end.end(), longest) == 0 }
     }
 
-    /// Returns the type of a reader of this topic, if it is another type.
-    pub fn other_type(&self) -> Option<String> {
-        self.0.other_type(false)
-    }
-}
-
-/// A reader of a topic of samples.
-pub struct DdsSampleReader(SamplesEnd);
-
-impl DdsSampleReader {
-    /// Makes the reader of a topic.
-    ///
-    /// # Errors
-    /// The errors of [`DdsSampleWriter::new`].
-    pub fn new(place: &DdsPlace, kind: DdsSampleType, topic: &str, terms: DdsTerms) -> Result<Self> {
-        SamplesEnd::new(place, kind, topic, terms, true).map(Self)
-    }
-
-    /// Takes the next message, and passes its serialised form to `take`; `None`: no message arrived
-    /// within `longest`.
-    pub fn receive<R>(&self, longest: Duration, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    /// Takes the next message of a reader, and passes the serialised form to `take`; `None`: no
+    /// message arrived within `longest`.
+    pub(crate) fn receive<R>(&self, longest: Duration, take: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let until = Instant::now() + longest;
         loop {
             // Cleared before the attempt, so that a message that arrives later sets the flag again.
-            *lock(&self.0.arrivals.has_come) = false;
-            if let Some(sample) = self.0.end.taker().take() {
+            *lock(&self.arrivals.has_come) = false;
+            if let Some(sample) = self.end.taker().take() {
                 return Some(take(sample.bytes()));
             }
-            let mut has_come = lock(&self.0.arrivals.has_come);
+            let mut has_come = lock(&self.arrivals.has_come);
             while !*has_come {
                 let left = until.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     return None;
                 }
-                let waited = self.0.arrivals.changed.wait_timeout(has_come, left);
+                let waited = self.arrivals.changed.wait_timeout(has_come, left);
                 has_come = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
-    }
-
-    /// Returns the type of a writer of this topic, if it is another type.
-    pub fn other_type(&self) -> Option<String> {
-        self.0.other_type(true)
     }
 }

@@ -2,3 +2,4 @@
 
 pub mod bulkio;
 pub mod dds;
+pub mod gnuradio;

@@ -6,6 +6,7 @@
 //! a page ([`TransitPage`](crate::transit::TransitPage)). The page bounds the messages in
 //! transit, so that no queue is ever full, and names the last packet that a killed sender had sent.
 
+pub(crate) mod raw;
 pub(crate) mod session;
 #[cfg(test)]
 mod tests;

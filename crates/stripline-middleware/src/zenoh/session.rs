@@ -281,6 +281,25 @@ pub fn settings(
     Ok(config)
 }
 
+/// Opens a router, which runs until the result is dropped. It has zenoh's default queues, lease and
+/// patience, because routers do not belong to Stripline.
+///
+/// # Errors
+/// zenoh cannot listen at the address.
+pub fn open_router(listen: SocketAddr) -> Result<Session, String> {
+    let mut config = Config::default();
+    let listens = format!("[\"tcp/{listen}\"]");
+    for (key, value) in [
+        ("mode", "\"router\""),
+        ("listen/endpoints", &listens),
+        ("scouting/multicast/enabled", "false"),
+        ("scouting/gossip/enabled", "false"),
+    ] {
+        config.insert_json5(key, value).map_err(|e| e.to_string())?;
+    }
+    ::zenoh::open(config).wait().map_err(|e| e.to_string())
+}
+
 fn key_of(key: &str) -> Result<KeyExpr<'static>, String> {
     KeyExpr::new(key.to_owned()).map_err(failed("name a key"))
 }

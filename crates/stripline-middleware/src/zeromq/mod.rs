@@ -5,6 +5,7 @@
 //! both ends share a page ([`TransitPage`](crate::transit::TransitPage)). The page bounds
 //! the messages in transit, and names the last packet that a killed sender had sent.
 
+pub(crate) mod gr_zeromq;
 mod pull;
 mod push;
 mod socket;

@@ -20,7 +20,7 @@ pub fn play_if_asked() -> Option<u8> {
 
 /// The options of a run.
 pub struct Network {
-    /// One of [`TRANSPORTS`].
+    /// One of [`transports`].
     pub transport: &'static str,
     /// Packets of each cell.
     pub packets: u64,
@@ -31,15 +31,10 @@ pub struct Network {
     pub only: String,
 }
 
-/// The transports that reach another host.
-pub const TRANSPORTS: &[&str] = &[
-    "udp",
-    "tcp",
-    #[cfg(feature = "zenoh")]
-    "zenoh",
-    #[cfg(feature = "corba")]
-    "corba",
-];
+/// Returns the transports that reach another host.
+pub fn transports() -> impl Iterator<Item = &'static str> + Clone {
+    crate::plan::present(&["udp", "tcp", "zenoh", "corba"])
+}
 
 impl Network {
     /// Runs the cells and returns the report.

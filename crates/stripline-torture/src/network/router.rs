@@ -37,30 +37,10 @@ pub fn play_if_asked() -> Option<u8> {
     Some(3)
 }
 
-#[cfg(feature = "zenoh")]
 fn route(notes: &Notes) -> Result<(), String> {
-    use zenoh::Wait;
-
-    // The router uses zenoh's default queues, lease and patience, because routers do not belong to
-    // Stripline.
-    let mut config = zenoh::Config::default();
-    let listens = format!("[\"tcp/{}\"]", address());
-    for (key, value) in [
-        ("mode", "\"router\""),
-        ("listen/endpoints", &listens),
-        ("scouting/multicast/enabled", "false"),
-        ("scouting/gossip/enabled", "false"),
-    ] {
-        config.insert_json5(key, value).map_err(|e| e.to_string())?;
-    }
-    let _session = zenoh::open(config).wait().map_err(|e| e.to_string())?;
+    let _router = stripline_middleware::internal::open_zenoh_router(address())?;
     notes.set(crate::notes::Note::Sent, 1);
     loop {
         std::thread::park();
     }
-}
-
-#[cfg(not(feature = "zenoh"))]
-fn route(_notes: &Notes) -> Result<(), String> {
-    Err("this program has no zenoh".into())
 }

@@ -28,6 +28,12 @@ pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
+/// Returns whether this build has a transport.
+pub fn has_transport(name: &str) -> bool {
+    stripline_middleware::register();
+    stripline::transport::all().any(|transport| transport.name == name)
+}
+
 /// Returns the static library for C of this build, and the middleware features in it.
 pub fn c_library() -> (PathBuf, String) {
     stripline_middleware::register();

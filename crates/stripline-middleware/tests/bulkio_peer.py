@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 
 COMMAND = str(pathlib.Path(sys.argv[1]).resolve())
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "corba-peer"
 # A time limit that only ends a hang.
 PATIENCE_S = 120.0
@@ -49,7 +49,7 @@ def build() -> str:
     idl = ROOT / "crates/stripline-corba-sys/idl/bulkio.idl"
     names = ["-Wba", "-Wbh=.hh", "-Wbs=SK.cc", "-Wbd=DynSK.cc"]
     subprocess.run(["omniidl", "-bcxx", *names, "-C", str(BUILD), str(idl)], check=True)
-    sources = [str(ROOT / "bindings/corba/peer.cc"), str(BUILD / "bulkioSK.cc"), str(BUILD / "bulkioDynSK.cc")]
+    sources = [str(ROOT / "crates/stripline-middleware/tests/bulkio_peer.cc"), str(BUILD / "bulkioSK.cc"), str(BUILD / "bulkioDynSK.cc")]
     # omniORB has TLS if the TLS library is linked.
     libraries = ["-Wl,--no-as-needed", "-lomnisslTP4", "-lomniDynamic4", "-lomniORB4", "-lomnithread", "-lpthread"]
     program = str(BUILD / "peer")

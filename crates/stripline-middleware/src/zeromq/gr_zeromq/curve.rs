@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use stripline::component::{InvalidProperties, Properties, PropertySpec};
+use stripline::component::{Properties, PropertySpec};
 use stripline::{Error, Result};
+
+use crate::components::properties::{refusal, text};
 
 /// The address at which libzmq asks about peers, in each context.
 const QUESTIONS: &str = "inproc://zeromq.zap.01";
@@ -27,18 +29,9 @@ type Key = [u8; 32];
 
 /// Returns the properties of CURVE.
 pub(super) fn properties() -> [PropertySpec; 2] {
-    [
-        PropertySpec::text(
-            "curve_keys",
-            "",
-            "file with the two own keys, as pyzmq writes them; empty: no CURVE",
-        ),
-        PropertySpec::text(
-            "curve_peers",
-            "",
-            "file with the public key of the other end; where this side binds, also a folder of those that may connect",
-        ),
-    ]
+    let keys = "file with the two own keys, as pyzmq writes them; empty: no CURVE";
+    let peers = "file with the public key of the other end; where this side binds, also a folder of those that may connect";
+    [text("curve_keys", keys), text("curve_peers", peers)]
 }
 
 /// The files of CURVE.
@@ -55,9 +48,6 @@ impl CurveFiles {
     /// One of the two properties is missing, or this libzmq has no CURVE.
     pub(super) fn of(properties: &Properties, is_built: bool) -> Result<Option<Self>> {
         let [keys, peers] = ["curve_keys", "curve_peers"].map(|name| properties.text(name));
-        let refuse = |property: &str, problem: String, remedy: &str| {
-            Err(InvalidProperties::new(problem).property(property).remedy(remedy).into())
-        };
         let missing = match (keys.is_empty(), peers.is_empty()) {
             (true, true) => return Ok(None),
             (true, false) => Some("curve_keys"),
@@ -66,12 +56,12 @@ impl CurveFiles {
         };
         if let Some(missing) = missing {
             let problem = format!("each end of CURVE knows the other, and `{missing}` is missing");
-            return refuse(missing, problem, "set `curve_keys` and `curve_peers`");
+            return Err(refusal(missing, problem, "set `curve_keys` and `curve_peers`"));
         }
         if !is_built {
-            let problem = "CURVE is asked for, and the libzmq of this program has none".to_string();
+            let problem = "CURVE is asked for, and the libzmq of this program has none";
             let remedy = "build it with the system's libzmq, as docs/install.md says (Debian: libzmq3-dev)";
-            return refuse("curve_keys", problem, remedy);
+            return Err(refusal("curve_keys", problem, remedy));
         }
         Ok(Some(Self { keys: keys.into(), peers: peers.into() }))
     }

@@ -26,7 +26,7 @@ impl CarriedTags {
     ///
     /// ```
     /// use stripline::StreamInfo;
-    /// use stripline_components::gnuradio::{CarriedTags, Pmt, Tag};
+    /// use stripline_middleware::gnuradio::{CarriedTags, Pmt, Tag};
     ///
     /// let key = Pmt::of_symbol("burst").unwrap();
     /// let tag = Tag { item: 3, key, value: Pmt::of_count(9), source: Pmt::of_false() };

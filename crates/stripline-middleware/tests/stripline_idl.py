@@ -8,7 +8,7 @@ import re
 import sys
 import types
 
-IDL = pathlib.Path(__file__).resolve().parents[2] / "crates/stripline-dds-sys/idl/Stripline.idl"
+IDL = pathlib.Path(__file__).resolve().parents[3] / "crates/stripline-dds-sys/idl/Stripline.idl"
 NAMES = {
     "unsigned long long": "uint64",
     "double": "float64",

@@ -3,9 +3,6 @@
 #![cfg(feature = "iceoryx2")]
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
-#[path = "common/middleware.rs"]
-mod middleware;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +16,7 @@ const DOMAIN: &str = "STRIPLINE_ICEORYX2_DOMAIN";
 const DEADLINE: Duration = Duration::from_secs(120);
 
 fn node(domain: &str) -> Node {
+    stripline_middleware::register();
     Node::join(domain, Topics::parse("[default]\ntransport = 'iceoryx2'").unwrap()).unwrap()
 }
 

@@ -1,17 +1,18 @@
-//! Common parts of `gr-zeromq-source` and `gr-zeromq-sink`: properties and sockets.
+//! The socket of `gr-zeromq-source` or `gr-zeromq-sink`.
 
 use std::cell::Cell;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use stripline::component::{InvalidProperties, Properties, PropertySpec, StopSignal, Value};
+use stripline::component::{Ports, Properties, StopSignal};
 use stripline::{Error, Result};
-use stripline_middleware::internal::check_descriptors;
 
-use super::gr_zeromq_curve::{self, Admission, CurveFiles};
+use super::curve::{Admission, CurveFiles};
+use crate::components::properties::{STOP_CHECK, is_this_host, refusal};
+use crate::system::check_descriptors;
 
-/// The longest wait for a socket between two checks of the stop signal.
-const STOP_CHECK_MS: i64 = 20;
+/// The time for sent messages to leave this process.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The time for sent messages to leave this process after the component must stop.
 const STOPPED_PATIENCE: Duration = Duration::from_secs(1);
 /// The number of descriptors of a context and a socket with its connection.
@@ -24,37 +25,6 @@ const PARTS_MAX: usize = 65_536;
 /// The choices of `pattern`.
 pub(super) const PUSH_PULL: &str = "push-pull";
 pub(super) const PUB_SUB: &str = "pub-sub";
-
-/// Returns the properties of both components. `binds` is the default of `bind`.
-pub(super) fn properties(binds: bool) -> impl Iterator<Item = PropertySpec> {
-    let properties = [
-        PropertySpec::text("address", "", "address of ZeroMQ, as tcp://127.0.0.1:5555 or ipc:///tmp/iq")
-            .required()
-            .example(Value::Text("tcp://127.0.0.1:5555".into())),
-        PropertySpec::choice(
-            "pattern",
-            &[PUSH_PULL, PUB_SUB],
-            PUSH_PULL,
-            "the kind of blocks in the flowgraph",
-        ),
-        PropertySpec::boolean("bind", binds, "whether this side binds, and the flowgraph's connects"),
-        PropertySpec::text("key", "", "the `key` of the flowgraph's block, with pub-sub; empty: none"),
-        PropertySpec::boolean("tags", false, "`pass_tags` of the flowgraph's block"),
-        PropertySpec::integer(
-            "vlen",
-            1,
-            1,
-            1 << 20,
-            "samples of an item, as `vlen` of the flowgraph's block",
-        ),
-        PropertySpec::boolean(
-            "insecure",
-            false,
-            "whether to leave this host, without authentication or encryption",
-        ),
-    ];
-    properties.into_iter().chain(gr_zeromq_curve::properties())
-}
 
 /// A socket, with the settings for the messages.
 pub(super) struct Peer {
@@ -71,66 +41,48 @@ pub(super) struct Peer {
     key: Vec<u8>,
     pub has_tags: bool,
     pub vlen: u64,
-}
-
-/// Checks the properties without a socket.
-pub(super) fn check(properties: &Properties) -> Result<()> {
-    check_with(properties, has_curve())
+    stop: StopSignal,
 }
 
 /// Returns whether the libzmq of this program has CURVE.
-fn has_curve() -> bool {
+pub(super) fn has_curve() -> bool {
     zmq::has("curve").unwrap_or(false)
 }
 
-fn check_with(properties: &Properties, has_curve: bool) -> Result<()> {
+/// Checks the properties without a socket.
+pub(super) fn check(properties: &Properties, has_curve: bool) -> Result<()> {
     let curve = CurveFiles::of(properties, has_curve)?;
     let (address, pattern) = (properties.text("address"), properties.text("pattern"));
-    let refuse = |property: &str, problem: String, remedy: &str| {
-        Err(InvalidProperties::new(problem).property(property).remedy(remedy).into())
-    };
     let host = match address.split_once("://") {
         Some(("ipc", path)) if !path.is_empty() => None,
         Some(("tcp", place)) => match place.rsplit_once(':') {
             Some((host, port)) if port == "*" || port.parse::<u16>().is_ok() => Some(host),
             _ => {
-                return refuse(
-                    "address",
-                    format!("`{address}` has no port"),
-                    "end it as in tcp://127.0.0.1:5555",
-                );
+                let problem = format!("`{address}` has no port");
+                return Err(refusal("address", problem, "end it as in tcp://127.0.0.1:5555"));
             }
         },
         _ => {
             let problem = format!("`{address}` is no address for ZeroMQ");
-            return refuse("address", problem, "use tcp://HOST:PORT or ipc://PATH");
+            return Err(refusal("address", problem, "use tcp://HOST:PORT or ipc://PATH"));
         }
     };
-    let stays = host.is_none_or(|host| {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-    });
-    if !stays && curve.is_none() && !properties.boolean("insecure") {
-        return refuse(
-            "address",
-            format!("`{address}` can leave this host, without authentication or encryption"),
-            "use 127.0.0.1 or ipc://, or CURVE (`curve_keys`, `curve_peers`), or set `insecure` to true",
-        );
+    if !host.is_none_or(is_this_host) && curve.is_none() && !properties.boolean("insecure") {
+        let problem = format!("`{address}` can leave this host, without authentication or encryption");
+        let remedy =
+            "use 127.0.0.1 or ipc://, or CURVE (`curve_keys`, `curve_peers`), or set `insecure` to true";
+        return Err(refusal("address", problem, remedy));
     }
     if pattern != PUB_SUB && !properties.text("key").is_empty() {
-        return refuse(
-            "key",
-            "`key` is set, and push-pull has none".into(),
-            "leave it empty, or use pub-sub",
-        );
+        let problem = "`key` is set, and push-pull has none";
+        return Err(refusal("key", problem, "leave it empty, or use pub-sub"));
     }
     Ok(())
 }
 
 impl Peer {
     /// Opens a socket of one of two kinds, for push-pull or for pub-sub.
-    pub fn open(properties: &Properties, kinds: [zmq::SocketType; 2]) -> Result<Self> {
-        check(properties)?;
+    pub fn open(properties: &Properties, ports: &Ports, kinds: [zmq::SocketType; 2]) -> Result<Self> {
         check_descriptors("ZeroMQ", DESCRIPTORS)?;
         let address = properties.text("address").to_owned();
         let [push_pull, pub_sub] = kinds;
@@ -162,6 +114,7 @@ impl Peer {
             key,
             has_tags: properties.boolean("tags"),
             vlen: properties.count("vlen"),
+            stop: ports.stop_signal(),
         };
         if binds { peer.socket.bind(&address) } else { peer.socket.connect(&address) }.map_err(failed)?;
         Ok(peer)
@@ -171,10 +124,10 @@ impl Peer {
     ///
     /// # Errors
     /// [`Error::Stopped`], within some milliseconds. The parts do not fit the properties.
-    pub fn receive(&self, parts: &mut Vec<zmq::Message>, stop: &StopSignal) -> Result<()> {
+    pub fn receive(&self) -> Result<Vec<zmq::Message>> {
         loop {
-            self.wait(zmq::POLLIN, stop)?;
-            parts.clear();
+            self.wait(zmq::POLLIN)?;
+            let mut parts = Vec::with_capacity(1);
             let mut bytes = 0;
             loop {
                 let part = self.socket.recv_msg(0).map_err(|error| self.failed("receive", error))?;
@@ -190,8 +143,8 @@ impl Peer {
                     break;
                 }
             }
-            if self.take_key(parts)? {
-                return Ok(());
+            if self.take_key(&mut parts)? {
+                return Ok(parts);
             }
         }
     }
@@ -216,8 +169,8 @@ impl Peer {
     ///
     /// # Errors
     /// [`Error::Stopped`], within some milliseconds.
-    pub fn send(&self, message: Vec<u8>, stop: &StopSignal) -> Result<()> {
-        self.wait(zmq::POLLOUT, stop)?;
+    pub fn send(&self, message: Vec<u8>) -> Result<()> {
+        self.wait(zmq::POLLOUT)?;
         let send = || {
             if !self.key.is_empty() {
                 self.socket.send(&self.key, zmq::SNDMORE)?;
@@ -227,15 +180,15 @@ impl Peer {
         send().map_err(|error| self.failed("send", error))
     }
 
-    /// Ends the peer. Sent messages have `patience` to leave this process, and less after the
-    /// component must stop. Without a limit, a peer that does not read would block the end.
+    /// Closes the socket. Sent messages have ten seconds to leave this process, and one second once
+    /// the component must stop: a peer that does not read must not block the end.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn finish(self, patience: Duration, stop: &StopSignal) -> Result<()> {
-        let linger = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
+    pub fn finish(self) -> Result<()> {
+        let linger = PATIENCE.as_millis() as i32;
         self.socket.set_linger(linger).map_err(|error| self.failed("end", error))?;
-        let address = self.address.clone();
+        let (address, stop) = (self.address.clone(), self.stop.clone());
         // Dropping the socket waits and cannot be interrupted, so it runs on a thread.
         let (ended, end) = std::sync::mpsc::channel();
         let close = move || {
@@ -245,9 +198,7 @@ impl Peer {
         let spawned = std::thread::Builder::new().name("gr-zeromq-end".into()).spawn(close);
         spawned.map_err(|e| Error::not_started("cannot start a thread", e))?;
         let mut until = None;
-        while end.recv_timeout(Duration::from_millis(STOP_CHECK_MS.unsigned_abs()))
-            == Err(RecvTimeoutError::Timeout)
-        {
+        while end.recv_timeout(STOP_CHECK) == Err(RecvTimeoutError::Timeout) {
             if stop.is_stopped()
                 && Instant::now() > *until.get_or_insert_with(|| Instant::now() + STOPPED_PATIENCE)
             {
@@ -263,13 +214,13 @@ impl Peer {
         Error::PeerMisbehaved { peer: self.address.clone(), violation: violation.to_string() }
     }
 
-    fn wait(&self, events: zmq::PollEvents, stop: &StopSignal) -> Result<()> {
+    fn wait(&self, events: zmq::PollEvents) -> Result<()> {
         loop {
-            if stop.is_stopped() {
+            if self.stop.is_stopped() {
                 return Err(Error::Stopped);
             }
             self.report_failures();
-            match self.socket.poll(events, STOP_CHECK_MS) {
+            match self.socket.poll(events, STOP_CHECK.as_millis() as i64) {
                 Ok(0) | Err(zmq::Error::EINTR) => {}
                 Ok(_) => return Ok(()),
                 Err(error) => return Err(self.failed("wait", error)),
@@ -280,6 +231,7 @@ impl Peer {
     fn failed(&self, doing: &str, error: zmq::Error) -> Error {
         Error::system(format!("cannot {doing} at {}", self.address), std::io::Error::from(error))
     }
+
     /// Logs the peers that failed to connect. The first failure is logged as a warning.
     fn report_failures(&self) {
         while let Some(Ok(_)) = self.failures.as_ref().map(|failures| failures.recv_multipart(zmq::DONTWAIT))
@@ -326,16 +278,14 @@ fn watch_failures(context: &zmq::Context, socket: &zmq::Socket) -> zmq::Result<z
 
 #[cfg(test)]
 mod tests {
-    use stripline::component::{Component, Value};
-
+    use super::super::GrZeromq;
     use super::*;
+    use crate::components::ends::refusal_of;
 
     fn refusal(given: &[(&str, &str)], has_curve: bool) -> String {
-        let spec = super::super::GrZeromqSource::describe();
-        let value = |text: &str| text.parse().map_or(Value::Text(text.into()), Value::Boolean);
-        let given = given.iter().map(|(name, text)| ((*name).into(), value(text))).collect();
-        let properties = Properties::new(&spec, given).unwrap();
-        check_with(&properties, has_curve).err().map_or(String::new(), |e| e.to_string())
+        let check: fn(&Properties) -> Result<()> =
+            if has_curve { |it| check(it, true) } else { |it| check(it, false) };
+        refusal_of::<GrZeromq>(given, check)
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl<'a> TaggedMessage<'a> {
     /// tags.
     ///
     /// ```
-    /// use stripline_components::gnuradio::{Pmt, Tag, TaggedMessage};
+    /// use stripline_middleware::gnuradio::{Pmt, Tag, TaggedMessage};
     ///
     /// let key = Pmt::of_symbol("burst").unwrap();
     /// let tag = Tag { item: 41, key, value: Pmt::of_count(3), source: Pmt::of_false() };
@@ -106,7 +106,7 @@ impl<'a> TaggedMessage<'a> {
 /// message begins at each part that begins like a message with tags.
 ///
 /// ```
-/// use stripline_components::gnuradio::join_parts;
+/// use stripline_middleware::gnuradio::join_parts;
 ///
 /// let parts = [&[1, 2][..], &[3]];
 /// assert_eq!(join_parts(parts.into_iter(), false), [&[1, 2, 3][..]]);

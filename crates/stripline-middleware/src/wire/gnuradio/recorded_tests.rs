@@ -1,11 +1,10 @@
 //! Recorded messages of GNU Radio's own blocks for ZeroMQ are parsed, and written again unchanged.
-#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
-use stripline_components::gnuradio::{Described, TaggedMessage};
+use super::{Described, Tag, TaggedMessage};
 
 /// Returns the bytes of a recorded message.
 fn recorded(name: &str) -> Vec<u8> {
-    let lines = include_str!("gnuradio/recorded.txt").lines();
+    let lines = include_str!("recorded.txt").lines();
     let hex = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).next().unwrap();
     let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
     (0..hex.len()).step_by(2).map(digits).collect()
@@ -13,9 +12,7 @@ fn recorded(name: &str) -> Vec<u8> {
 
 /// Returns the items, keys and sources of the tags.
 fn tags<'a>(message: &'a TaggedMessage<'_>) -> Vec<(u64, &'a str, Option<&'a str>)> {
-    let of = |tag: &'a stripline_components::gnuradio::Tag<'_>| {
-        (tag.item, tag.key.symbol().unwrap(), tag.source.symbol())
-    };
+    let of = |tag: &'a Tag<'_>| (tag.item, tag.key.symbol().unwrap(), tag.source.symbol());
     message.tags.iter().map(of).collect()
 }
 

@@ -11,6 +11,8 @@ mod carried;
 mod description;
 mod message;
 mod pmt;
+#[cfg(test)]
+mod recorded_tests;
 
 use std::fmt;
 
@@ -22,7 +24,7 @@ pub use pmt::Pmt;
 /// An error in a message of GNU Radio. The text describes the problem.
 ///
 /// ```
-/// use stripline_components::gnuradio::TaggedMessage;
+/// use stripline_middleware::gnuradio::TaggedMessage;
 ///
 /// let error = TaggedMessage::parse(&[0; 16]).unwrap_err();
 /// assert!(error.to_string().contains("no tags"), "{error}");

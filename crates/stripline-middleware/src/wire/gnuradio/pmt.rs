@@ -37,7 +37,7 @@ impl<'a> Pmt<'a> {
     /// The bytes end within the value, or the kind does not exist.
     ///
     /// ```
-    /// use stripline_components::gnuradio::Pmt;
+    /// use stripline_middleware::gnuradio::Pmt;
     ///
     /// let (value, rest) = Pmt::take(b"\x02\x00\x03keyrest").unwrap();
     /// assert_eq!((value.symbol(), rest), (Some("key"), &b"rest"[..]));
@@ -82,7 +82,7 @@ impl<'a> Pmt<'a> {
     /// Returns the number of a finite integer or real value; `None` for other values.
     ///
     /// ```
-    /// use stripline_components::gnuradio::Pmt;
+    /// use stripline_middleware::gnuradio::Pmt;
     ///
     /// assert_eq!(Pmt::of_number(48e3).number(), Some(48e3));
     /// assert_eq!(Pmt::of_count(7).number(), Some(7.0));
@@ -114,7 +114,7 @@ impl<'a> Pmt<'a> {
     /// Returns the values of a tuple or a list, in order; `None` for other values.
     ///
     /// ```
-    /// use stripline_components::gnuradio::Pmt;
+    /// use stripline_middleware::gnuradio::Pmt;
     ///
     /// let time = Pmt::of_tuple(&[Pmt::of_count(1_700_000_000), Pmt::of_number(0.5)]);
     /// let parts = time.parts().unwrap();

@@ -21,7 +21,7 @@ impl Described {
     /// Returns the property that a tag describes; `None` for another tag, or a wrong value.
     ///
     /// ```
-    /// use stripline_components::gnuradio::{Described, Pmt, Tag};
+    /// use stripline_middleware::gnuradio::{Described, Pmt, Tag};
     ///
     /// let tag = Described::TimeNs(1_500_000_000).tag(7);
     /// assert_eq!((tag.item, tag.key.symbol()), (7, Some("rx_time")));

@@ -4,9 +4,6 @@
 #![cfg(feature = "corba")]
 #![allow(clippy::unwrap_used, reason = "a panic fails the test")]
 
-#[path = "common/middleware.rs"]
-mod middleware;
-
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,6 +17,7 @@ const STOPPED: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(20);
 
 fn join(domain: &str) -> Node {
+    stripline_middleware::register();
     Node::join(domain, Topics::parse("[default]\ntransport = 'corba'").unwrap()).unwrap()
 }
 

@@ -1,9 +1,9 @@
-//! The wire formats of other programs that stock components translate.
+//! The formats of other programs that components translate.
 
 /// The wire format of another program, and the components that translate it.
 ///
 /// ```
-/// use stripline_components::wire_formats;
+/// use stripline_middleware::wire_formats;
 ///
 /// let flowgraphs = wire_formats().iter().find(|format| format.name == "gr-zeromq").unwrap();
 /// assert_eq!(flowgraphs.components, ["gr-zeromq-source", "gr-zeromq-sink"]);
@@ -14,7 +14,7 @@ pub struct WireFormat {
     pub name: &'static str,
     /// The programs that use the wire format.
     pub summary: &'static str,
-    /// The stock components that receive and send it.
+    /// The components that receive and send it.
     pub components: [&'static str; 2],
     /// The features of a Stripline connection that the wire format cannot carry.
     pub lacks: &'static str,
@@ -27,7 +27,7 @@ pub struct WireFormat {
 /// Returns the wire formats of other programs, including those without components in this program.
 ///
 /// ```
-/// for format in stripline_components::wire_formats() {
+/// for format in stripline_middleware::wire_formats() {
 ///     println!("{}: {}", format.name, format.summary);
 /// }
 /// ```
@@ -70,11 +70,13 @@ pub fn wire_formats() -> &'static [WireFormat] {
 
 #[cfg(test)]
 mod tests {
+    use stripline::component::Registry;
+
     use super::*;
 
     #[test]
     fn the_components_are_there_where_the_program_has_the_format() {
-        let registry = crate::registry();
+        let registry = crate::with_components(Registry::new());
         for format in wire_formats() {
             for name in format.components {
                 assert_eq!(registry.specs().contains_key(name), format.in_program, "{name}");

@@ -1,27 +1,27 @@
 //! `bulkio-source` and `bulkio-sink` in one process, connected by each other's references.
-//! `bindings/corba/bulkio_peer.py` tests them with other programs.
-
-#![cfg(feature = "corba")]
-#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
+//! `tests/bulkio_peer.py` tests them with other programs.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use num_complex::Complex;
-use stripline::StreamInfo;
+use stripline::component::Registry;
 use stripline::component::harness::{Harness, HarnessRun};
 use stripline::payload::TypeName;
-use stripline_components::components::{BulkioSink, BulkioSource};
+use stripline::{Complex, StreamInfo};
+
+use crate::with_components;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn source(samples: &str, ior: &Path) -> HarnessRun {
-    let source = Harness::of::<BulkioSource>().property("samples", samples);
+    let registry = with_components(Registry::new());
+    let source = Harness::of_type(&registry, "bulkio-source").property("samples", samples);
     source.property("ior_file", ior.to_str().unwrap()).start().unwrap()
 }
 
 fn sink(payload: &TypeName, connect: &Path) -> HarnessRun {
-    let sink = Harness::of::<BulkioSink>().payload("in", payload);
+    let registry = with_components(Registry::new());
+    let sink = Harness::of_type(&registry, "bulkio-sink").payload("in", payload);
     sink.property("connect", connect.to_str().unwrap()).start().unwrap()
 }
 

@@ -1,17 +1,12 @@
 //! Messages of ZeroMQ between a socket of this test and the components for flowgraphs.
 
-#![cfg(feature = "zeromq")]
-#![allow(clippy::unwrap_used, reason = "a panic fails the test")]
-
-mod stage;
-
-use num_complex::Complex;
-use stage::stage;
-use stripline::component::Value;
 use stripline::component::harness::{Harness, HarnessRun};
-use stripline::{Received, StreamInfo};
-use stripline_components::gnuradio::{Described, TaggedMessage};
-use stripline_components::registry;
+use stripline::component::{Registry, Value};
+use stripline::payload::TypeName;
+use stripline::{Complex, Received, Result, StreamInfo};
+
+use crate::gnuradio::{Described, TaggedMessage};
+use crate::with_components;
 
 /// The longest wait for a message.
 const PATIENCE_MS: i32 = 10_000;
@@ -26,7 +21,7 @@ fn socket(kind: zmq::SocketType) -> (zmq::Socket, String) {
 }
 
 fn source(address: &str, properties: &[(&str, Value)]) -> HarnessRun {
-    let registry = registry();
+    let registry = with_components(Registry::new());
     let harness = Harness::of_type(&registry, "gr-zeromq-source");
     let harness = harness.property("address", address).property("samples", "f32");
     let with = |harness: Harness, (name, value): &(&str, Value)| harness.property(name, value.clone());
@@ -34,7 +29,7 @@ fn source(address: &str, properties: &[(&str, Value)]) -> HarnessRun {
 }
 
 /// Returns the first samples that a source sends, or the error that ends it.
-fn samples(mut source: HarnessRun, count: usize) -> Result<Vec<f32>, String> {
+fn samples(mut source: HarnessRun, count: usize) -> std::result::Result<Vec<f32>, String> {
     let mut output = source.output::<f32>("out").unwrap();
     let mut found = Vec::new();
     while found.len() < count {
@@ -56,7 +51,11 @@ fn bytes(samples: &[f32]) -> Vec<u8> {
 }
 
 /// Sends messages to a source with push-pull.
-fn pushed(properties: &[(&str, Value)], messages: &[&[Vec<u8>]], count: usize) -> Result<Vec<f32>, String> {
+fn pushed(
+    properties: &[(&str, Value)],
+    messages: &[&[Vec<u8>]],
+    count: usize,
+) -> std::result::Result<Vec<f32>, String> {
     let (socket, address) = socket(zmq::PUSH);
     let source = source(&address, properties);
     messages.iter().for_each(|parts| socket.send_multipart(*parts, 0).unwrap());
@@ -64,7 +63,7 @@ fn pushed(properties: &[(&str, Value)], messages: &[&[Vec<u8>]], count: usize) -
 }
 
 /// Publishes messages to a source that has subscribed to a key.
-fn published(key: &str, messages: &[&[Vec<u8>]], count: usize) -> Result<Vec<f32>, String> {
+fn published(key: &str, messages: &[&[Vec<u8>]], count: usize) -> std::result::Result<Vec<f32>, String> {
     // An XPUB socket receives the subscription as a message.
     let (socket, address) = socket(zmq::XPUB);
     let source = source(&address, &[("pattern", "pub-sub".into()), ("key", key.into())]);
@@ -119,18 +118,28 @@ fn items_have_a_sample_of_each_channel() {
     let (socket, address) = socket(zmq::PULL);
     let mut stream = StreamInfo::new("s").sample_rate_hz(2e6);
     stream.channels = vec!["a".into(), "b".into()];
-    let sink = |vlen| {
-        let text = Value::Text(address.clone());
-        let [bind, tags] = [("bind", Value::Boolean(false)), ("tags", Value::Boolean(true))];
-        stage("gr-zeromq-sink", [("address", text), bind, tags, ("vlen", Value::Integer(vlen))])
-    };
     // The second packet comes after a gap, and begins within a frame.
-    let complex = |values: &[f32]| values.iter().map(|value| Complex::new(*value, 0.0)).collect();
-    let packets = [(4, 0, complex(&[1.0, -1.0])), (9, 0, complex(&[-2.0, 3.0, -3.0]))];
-    let inputs = [(&stream, &packets[..])];
-    let error = sink(1).run::<Complex<f32>, f32>(&inputs).unwrap_err().to_string();
+    let packets = [(4, &[1.0, -1.0][..]), (9, &[-2.0, 3.0, -3.0])];
+    let run = |vlen: i64| -> Result<()> {
+        let registry = with_components(Registry::new());
+        let sink =
+            Harness::of_type(&registry, "gr-zeromq-sink").payload("in", &TypeName::of::<Complex<f32>>());
+        let sink = sink.property("address", address.as_str()).property("bind", false).property("tags", true);
+        let mut sink = sink.property("vlen", vlen).start()?;
+        let mut input = sink.input::<Complex<f32>>("in")?;
+        input.set_stream(stream.clone());
+        for (index, values) in packets {
+            let mut loan = input.loan(values.len())?;
+            loan.iter_mut().zip(values).for_each(|(y, x)| *y = Complex::new(*x, 0.0));
+            // The error of the component is the cause of an error here.
+            let _ = loan.at_sample(index).send();
+        }
+        let _ = input.finish();
+        sink.finish().map(drop)
+    };
+    let error = run(1).unwrap_err().to_string();
     assert!(error.contains("`channels`") && error.contains("set `vlen` to 2"), "{error}");
-    sink(2).run::<Complex<f32>, f32>(&inputs).unwrap();
+    run(2).unwrap();
     for (first_item, values) in [(2, [1.0, 0.0, -1.0, 0.0]), (5, [3.0, 0.0, -3.0, 0.0])] {
         let message = socket.recv_bytes(0).unwrap();
         let message = TaggedMessage::parse(&message).unwrap();
