@@ -47,26 +47,6 @@ fn a_layer_imports_only_those_below_it() {
     );
 }
 
-/// Refuses a middleware in the core: `stripline-middleware` has them all.
-#[test]
-fn the_core_has_no_condition_on_a_middleware() {
-    let of_middleware =
-        ["zeromq", "iceoryx2", "zenoh", "dds", "corba"].map(|name| format!("feature = \"{name}\""));
-    let mut places = Vec::new();
-    for file in tree::files(".rs").iter().filter(|file| file.starts_with(SOURCE)) {
-        let text = tree::read(file);
-        places.extend(
-            of_middleware.iter().filter(|word| text.contains(*word)).map(|word| format!("{file}: {word}")),
-        );
-    }
-    let manifest = tree::read("crates/stripline/Cargo.toml");
-    let names = ["zmq", "iceoryx2", "zenoh", "stripline-dds-sys", "stripline-corba-sys"];
-    places.extend(
-        names.iter().filter(|name| manifest.contains(*name)).map(|name| format!("Cargo.toml: {name}")),
-    );
-    assert!(places.is_empty(), "move these to crates/stripline-middleware: {places:#?}");
-}
-
 #[test]
 fn no_two_folders_import_each_other() {
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -1,5 +1,5 @@
 //! The house rules as tests: the prose of comments and Markdown, the glossary, the documents, the
-//! names, the layers, the threads and the transport seam.
+//! names, the layers, the threads, the transport seam and the features of other middleware.
 //!
 //! CONTRIBUTING.md has the rules.
 
@@ -10,6 +10,7 @@ mod comments;
 mod documents;
 mod glossary;
 mod layers;
+mod middleware;
 mod names;
 mod prose;
 mod seam;
