@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use stripline::carrier::own_process::in_own_process;
 use stripline::component::Registry;
 use stripline::component::harness::{Harness, HarnessRun};
 use stripline::payload::TypeName;
@@ -35,6 +36,12 @@ fn wait_for(file: &Path) {
 
 #[test]
 fn packets_and_descriptions_of_two_streams_come_over() {
+    // A process has one ORB, and other tests start theirs in another way.
+    let test = "corba::data_port_tests::packets_and_descriptions_of_two_streams_come_over";
+    in_own_process(test, "streams", exchange_two_streams);
+}
+
+fn exchange_two_streams() {
     let folder = tempfile::tempdir().unwrap();
     let ior = folder.path().join("two-streams.ior");
     let mut source = source("cf32", &ior);
