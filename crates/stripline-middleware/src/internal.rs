@@ -25,15 +25,17 @@ pub type FlowgraphReceiver = Box<dyn Fn() -> Option<Vec<u8>>>;
 
 /// Opens the socket of a flowgraph for a test of `gr-zeromq-sink`, and returns the address; `None`:
 /// this program has no ZeroMQ, or ZeroMQ has no socket.
+#[cfg(feature = "zeromq")]
 pub fn flowgraph_socket() -> Option<(String, FlowgraphReceiver)> {
-    #[cfg(not(feature = "zeromq"))]
-    return None;
-    #[cfg(feature = "zeromq")]
-    {
-        let socket = zmq::Context::new().socket(zmq::PULL).ok()?;
-        socket.bind("tcp://127.0.0.1:*").ok()?;
-        socket.set_rcvtimeo(10_000).ok()?;
-        let address = socket.get_last_endpoint().ok()?.ok()?;
-        Some((address, Box::new(move || socket.recv_bytes(0).ok())))
-    }
+    let socket = zmq::Context::new().socket(zmq::PULL).ok()?;
+    socket.bind("tcp://127.0.0.1:*").ok()?;
+    socket.set_rcvtimeo(10_000).ok()?;
+    let address = socket.get_last_endpoint().ok()?.ok()?;
+    Some((address, Box::new(move || socket.recv_bytes(0).ok())))
+}
+
+/// Returns `None`: this program has no ZeroMQ.
+#[cfg(not(feature = "zeromq"))]
+pub fn flowgraph_socket() -> Option<(String, FlowgraphReceiver)> {
+    None
 }

@@ -10,7 +10,8 @@ use stripline::{Error, Result};
 ///
 /// # Errors
 /// Fewer descriptors are free. The error names the remedy.
-pub fn check_descriptors(library: &str, needed: usize) -> Result<()> {
+#[cfg(any(feature = "zeromq", feature = "corba"))]
+pub(crate) fn check_descriptors(library: &str, needed: usize) -> Result<()> {
     open(library, needed).map(drop)
 }
 
