@@ -59,6 +59,7 @@ impl Stage {
         }
         let output = of(Direction::Output).nth(self.output).map(|port| running.output::<R>(&port.name));
         let mut found = (StreamInfo::default(), Vec::new());
+        let mut has_ended = false;
         thread::scope(|scope| {
             for (mut input, stream, packets) in senders {
                 // Errors of the senders are ignored: the error of the component is the cause.
@@ -81,12 +82,13 @@ impl Stage {
                             found.1.push((packet.sample_index(), packet.time_ns(), packet.to_vec()));
                         }
                         // After an error of the component, there is no end of stream.
-                        Received::Empty => drop(running.wait_for_end(Duration::ZERO)?),
+                        Received::Empty => has_ended |= running.wait_for_end(Duration::ZERO)?.is_some(),
                         Received::Ended => break,
                     }
                 }
             }
-            while running.wait_for_end(PAUSE)?.is_none() {}
+            // The end is reported only once.
+            while !has_ended && running.wait_for_end(PAUSE)?.is_none() {}
             Ok(found)
         })
     }
