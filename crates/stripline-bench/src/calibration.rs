@@ -9,8 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::OTHERS_SHARE_MAX;
-use crate::ladder::{Machine, Progress, Settings, allowed_cpus, costs, printable};
-use crate::processes::OthersWatch;
+use crate::ladder::{Settings, costs};
+use crate::machine::{allowed_cpus, printable};
+use crate::usage::{self, OthersWatch};
+use crate::{Machine, Progress};
 
 /// The maximum size of the file in bytes.
 pub const FILE_BYTES_MAX: usize = 64 << 10;
@@ -281,7 +283,7 @@ pub fn measure(
     settings: &Settings,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<CalibrationResult, String> {
-    let costs = costs::measure(settings, observer)?;
+    let (transports, runs) = costs::measure(settings, observer)?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let contents = Contents {
         format: FORMAT,
@@ -289,20 +291,17 @@ pub fn measure(
         measured_s: since.as_secs(),
         machine: Machine::here(),
         // The first round may have been interrupted.
-        runs: costs.runs.max(1),
-        others_share: costs.others_share,
-        transports: costs.transports,
+        runs: runs.completed.max(1),
+        others_share: runs.others_share(),
+        transports,
     };
     if contents.transports.is_empty() {
-        let reason = costs.notes.first().map_or("interrupted", String::as_str);
+        let reason = runs.notes.first().map_or("interrupted", String::as_str);
         return Err(format!("no transport was measured at all sizes: {reason}"));
     }
     contents.check().map_err(|problem| format!("the measurement is unusable: {problem}"))?;
-    Ok(CalibrationResult {
-        calibration: Calibration(contents),
-        notes: costs.notes,
-        interrupted: costs.interrupted,
-    })
+    let calibration = Calibration(contents);
+    Ok(CalibrationResult { calibration, notes: runs.notes, interrupted: runs.interrupted })
 }
 
 /// Returns the version of this program and the kind of build, because a debug build is slower.
@@ -326,7 +325,7 @@ pub fn program_version() -> String {
 pub fn others_share(time: Duration) -> Option<f64> {
     let watch = OthersWatch::start();
     std::thread::sleep(time);
-    watch.stop()?.share(allowed_cpus().len())
+    usage::others_share(watch.stop(), allowed_cpus().len())
 }
 
 #[cfg(test)]

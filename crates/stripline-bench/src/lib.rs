@@ -17,7 +17,7 @@
 //!     }
 //!     let report = run(&Settings { quick: true, ..Settings::default() }, &mut |_| ()).expect("a report");
 //!     for ratio in &report.ratios {
-//!         println!("{}: {:?} (target {})", ratio.name, ratio.value, ratio.target);
+//!         println!("{}: {:?} (target {})", ratio.name, ratio.value, ratio.aim);
 //!     }
 //!     std::process::ExitCode::SUCCESS
 //! }
@@ -30,12 +30,27 @@
 pub mod bindings;
 pub mod calibration;
 pub mod experiment;
+mod figure;
 pub mod instructions;
 pub mod ladder;
+mod machine;
 mod memory;
-mod processes;
+mod patience;
+mod plot;
+mod process;
+pub mod report;
+mod rounds;
+mod statistics;
+mod usage;
+
+pub use figure::{Decision, Figure, Null};
+pub use machine::Machine;
+pub use rounds::Progress;
 
 use std::process::ExitCode;
+
+/// An error message.
+pub(crate) type Problem = String;
 
 /// The share of all processors, 0 to 1, above which other programs make a machine too busy for
 /// figures of speed.
@@ -54,10 +69,7 @@ pub const OTHERS_SHARE_MAX: f64 = 0.05;
 /// ```
 pub fn child_if_launched() -> Option<ExitCode> {
     stripline_middleware::register();
-    ladder::child::child_if_launched()
-        .or_else(experiment::child_if_launched)
-        .or_else(instructions::child_if_launched)
-        .or_else(bindings::child_if_launched)
+    process::child_if_launched()
 }
 
 // Compiles the examples of the README, and runs those that can run.

@@ -6,7 +6,7 @@ use std::ptr::{NonNull, null_mut};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use crate::ladder::Problem;
+use crate::Problem;
 
 pub(crate) const PAGE: usize = 4096;
 

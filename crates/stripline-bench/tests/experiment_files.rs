@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use stripline_bench::experiment::{Dispatch, Experiment, Order, Placement, Work};
+use stripline::node::Dispatch;
+use stripline_bench::experiment::{Experiment, Order, Placement, Work};
 
 const HEAD: &str = "[experiment]\nname = 'x'\n";
 
@@ -145,7 +146,7 @@ fn matrices_are_spread_out_and_bounded() {
     assert_eq!(names[7], "a, 20 packets, pool(4), shm");
     assert_eq!(names[8], "b, shm");
     assert_eq!((cases[0].placement, cases[1].placement), (Placement::OneProcess, Placement::ProcessPerStage));
-    assert_eq!((cases[7].dispatch, cases[7].order), (Dispatch::Pool(4), Order::Resequence));
+    assert_eq!((cases[7].dispatch, cases[7].order), (Dispatch::pool(4).unwrap(), Order::Resequence));
     assert_eq!((cases[8].work, cases[8].work_ms, cases[8].packets), (Work::Wait, 2.0, 5));
     assert_eq!(cases[8].placement, Placement::OneProcess);
 

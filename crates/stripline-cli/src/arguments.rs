@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use stripline_waveform::control::Setting;
 
-use crate::bench_bindings::arguments::BindingsArguments;
+use crate::bench::arguments::BindingsArguments;
 use crate::calibrate::arguments::CalibrateArguments;
 use crate::check::arguments::CheckArguments;
 use crate::data::arguments::{EchoArguments, HzArguments, RecordArguments, ReplayArguments};

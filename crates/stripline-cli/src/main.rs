@@ -10,14 +10,12 @@ macro_rules! complain {
 
 mod arguments;
 mod bench;
-mod bench_bindings;
 mod builtin;
 mod calibrate;
 mod call;
 mod check;
 mod control;
 mod data;
-mod experiment;
 mod failure;
 mod format;
 mod generate;
@@ -97,11 +95,9 @@ fn main() -> ExitCode {
             Ok(bench::instructions(&arguments))
         }
         Command::Bench(BenchArguments { command: Some(BenchCommand::Bindings(arguments)), .. }) => {
-            Ok(bench_bindings::bindings(&arguments))
+            Ok(bench::bindings(&arguments))
         }
-        Command::Bench(BenchArguments { experiment: arguments, .. }) => {
-            Ok(experiment::experiment(&arguments))
-        }
+        Command::Bench(BenchArguments { experiment: arguments, .. }) => Ok(bench::experiment(&arguments)),
         Command::Calibrate(arguments) => Ok(calibrate::calibrate(&arguments)),
         Command::New(arguments) => new::new(&arguments),
         Command::Components(arguments) => show::components(&arguments, &registry),

@@ -1,4 +1,4 @@
-//! Text helpers for findings and errors: quoted names, lists, suggestions, and wrapped lines.
+//! Text helpers: quoted names, lists, suggestions, quantities, and wrapped lines.
 
 use stripline::internal::printable;
 use unicode_width::UnicodeWidthStr;
@@ -77,6 +77,44 @@ pub(super) fn did_you_mean<'a>(
     }
 }
 
+/// Formats nanoseconds with three significant digits and their unit; `-` for no value.
+///
+/// ```
+/// assert_eq!(stripline_waveform::internal::time(Some(56_700_000)), "56.7 ms");
+/// ```
+pub fn time(ns: Option<u64>) -> String {
+    let Some(ns) = ns else { return "-".into() };
+    let ns = ns as f64;
+    match ns {
+        _ if ns < 1e3 => format!("{ns} ns"),
+        _ if ns < 1e6 => format!("{} µs", three(ns / 1e3)),
+        _ if ns < 1e9 => format!("{} ms", three(ns / 1e6)),
+        _ => format!("{} s", three(ns / 1e9)),
+    }
+}
+
+/// Formats a quantity with three significant digits and a decimal prefix.
+///
+/// ```
+/// assert_eq!(stripline_waveform::internal::quantity(240e6, "B/s"), "240 MB/s");
+/// ```
+pub fn quantity(value: f64, unit: &str) -> String {
+    match value {
+        _ if value < 1e3 => format!("{} {unit}", value.round()),
+        _ if value < 1e6 => format!("{} k{unit}", three(value / 1e3)),
+        _ if value < 1e9 => format!("{} M{unit}", three(value / 1e6)),
+        _ => format!("{} G{unit}", three(value / 1e9)),
+    }
+}
+
+fn three(value: f64) -> String {
+    match value {
+        _ if value < 9.995 => format!("{value:.2}"),
+        _ if value < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
 /// Wraps lines at spaces so that they fit into `width` columns, and indents the continuation lines.
 /// A word that is longer than a line stands alone on a line. `None` sets no limit.
 ///
@@ -116,6 +154,16 @@ pub(super) fn count(n: usize, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(time(None), "-");
+        assert_eq!(time(Some(999)), "999 ns");
+        assert_eq!(time(Some(1_234)), "1.23 µs");
+        assert_eq!(time(Some(56_700_000)), "56.7 ms");
+        assert_eq!(quantity(240e6, "B/s"), "240 MB/s");
+        assert_eq!(quantity(12.0, "B"), "12 B");
+    }
 
     #[test]
     fn suggestions_are_near_or_absent() {

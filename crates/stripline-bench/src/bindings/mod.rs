@@ -10,27 +10,29 @@
 //! reference has a second block in each round, for the null comparison. Each run has separate
 //! processes and is the replicate, as on the [ladder](crate::ladder).
 
-mod figure;
 mod gnuradio;
 mod plan;
 mod programs;
 mod rust_end;
+mod tables;
 mod worker;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 
-use crate::ladder::{Decision, Machine, Null, Problem, Progress, allowed_cpus};
-use crate::processes::{self, Interruption, OthersTime, OthersWatch};
+use crate::Machine;
+use crate::figure::{Figure, Samples, in_order};
+use crate::machine::allowed_cpus;
+use crate::process::Launcher;
+use crate::rounds::{Interruption, Progress, take_turns};
+use crate::usage::{OthersTime, OthersWatch, others_share};
 
-use figure::Samples;
 use plan::Compared;
 use programs::Programs;
 use worker::Workers;
 
-pub(crate) use rust_end::child_if_launched;
+pub(crate) use rust_end::{EndJob, perform};
 
 /// The number of runs of each comparison. The interval of their median covers 97 %, or 75 % in a
 /// quick run.
@@ -80,7 +82,7 @@ impl BindingSettings {
     /// # Errors
     /// A sentence that states the problem and the possible values.
     pub fn check(&self) -> Result<(), String> {
-        let names: Vec<String> = plan::names();
+        let names = plan::names();
         match self.only.iter().find(|part| !names.iter().any(|name| name.starts_with(part.as_str()))) {
             None => Ok(()),
             Some(part) => Err(format!("no figure begins with `{part}`; there are {}", names.join(", "))),
@@ -120,50 +122,10 @@ pub struct BindingReport {
     /// Number of rounds in each run.
     pub rounds: usize,
     /// The figures, in the order of the table.
-    pub figures: Vec<BindingFigure>,
+    #[serde(serialize_with = "in_order")]
+    pub figures: Vec<Figure>,
     /// Whether the run was ended early, so that the results are incomplete.
     pub interrupted: bool,
-}
-
-/// A figure with an aim.
-///
-/// ```no_run
-/// # use stripline_bench::bindings::{BindingSettings, run};
-/// let report = run(&BindingSettings::default(), &mut |_| ())?;
-/// assert!(report.figures.iter().all(|figure| figure.value.is_some() != figure.missing.is_some()));
-/// # Ok::<(), String>(())
-/// ```
-#[derive(Clone, Debug, Serialize)]
-pub struct BindingFigure {
-    /// The name, which states the compared subject and the reference.
-    pub name: String,
-    /// The unit of the value: `ratio`, or `ns` for a difference.
-    pub unit: String,
-    /// The median over runs of the median over the rounds of a run.
-    pub value: Option<f64>,
-    /// The lower end of the interval of the value.
-    pub low: Option<f64>,
-    /// The upper end of the interval.
-    pub high: Option<f64>,
-    /// The probability that the interval holds the true median over runs.
-    pub coverage: Option<f64>,
-    /// The reference compared with itself, in blocks of the same runs.
-    pub null: Option<Null>,
-    /// The times of a packet or a round trip, in nanoseconds, for the compared subject and the
-    /// reference. For orientation only.
-    pub times_ns: Option<[f64; 2]>,
-    /// The aim in words.
-    pub aim: String,
-    /// Whether the aim is met, as far as these runs can decide it.
-    pub decision: Option<Decision>,
-    /// The share of all processors that other programs used during the runs of this figure, 0 to 1;
-    /// `None` if unknown.
-    pub others_share: Option<f64>,
-    /// The reason why there is no value, and what to install.
-    pub missing: Option<String>,
-    /// The reason why a run failed, if other runs did not fail. The value is then from the other
-    /// runs.
-    pub failed_run: Option<String>,
 }
 
 /// Measures the figures that the settings name. Ctrl-C ends the run early, with the results up to
@@ -175,68 +137,53 @@ pub struct BindingFigure {
 pub fn run(settings: &BindingSettings, observer: &mut dyn FnMut(&Progress)) -> Result<BindingReport, String> {
     settings.check()?;
     let interruption = Interruption::watch()?;
-    let is_interrupted = || interruption.flag.load(Ordering::Relaxed);
-    let programs = Programs::new(settings, processes::program(settings.program.as_ref())?)?;
-    let mut measured: Vec<ComparedRuns> = plan::comparisons()
-        .into_iter()
-        .filter(|comparison| settings.wants(&comparison.name))
-        .map(ComparedRuns::new)
-        .collect();
-    let runs = settings.runs();
+    let mut launcher = Launcher::new("bindings", settings.program.as_ref(), &interruption);
+    let programs = Programs::new(settings)?;
+    let comparisons = plan::comparisons().into_iter().filter(|own| settings.wants(own.name));
+    let mut measured: Vec<ComparedRuns> = comparisons.map(ComparedRuns::new).collect();
+    let (runs, rounds) = (settings.runs(), settings.rounds());
     // GNU Radio counts as one more, because one program makes all its runs.
     let total = measured.len() * runs as usize + 1;
     let mut done = 0;
-    for run in 0..runs {
-        let mut order: Vec<usize> = (0..measured.len()).collect();
-        if run % 2 == 1 {
-            order.reverse();
-        }
-        for index in order {
-            if is_interrupted() {
-                break;
-            }
-            let one = &mut measured[index];
-            observer(&Progress { done, total, doing: one.comparison.name.clone() });
-            done += 1;
-            let name = format!("bindings-{}-{run}-{index}", std::process::id());
-            one.run(&programs, &name, settings.rounds(), &interruption.flag);
-        }
-    }
-    let mut figures: Vec<BindingFigure> = measured.iter().map(|one| one.figure()).collect();
-    if gnuradio::names().any(|name| settings.wants(name)) && !is_interrupted() {
+    take_turns(&mut measured, runs, &interruption, |one, _| {
+        observer(&Progress { done, total, doing: one.comparison.name.into() });
+        done += 1;
+        one.run(&programs, &launcher.name(), rounds, &interruption);
+    });
+    let mut figures: Vec<Figure> = measured.iter().map(ComparedRuns::figure).collect();
+    if gnuradio::names().any(|name| settings.wants(name)) && !interruption.is_set() {
         observer(&Progress { done, total, doing: "GNU Radio".into() });
-        let found = gnuradio::figures(&programs, settings.quick, &interruption.flag);
+        let found = gnuradio::figures(&programs, settings.quick, &interruption);
         figures.extend(found.into_iter().filter(|figure| settings.wants(&figure.name)));
     }
-    let interrupted = is_interrupted();
-    Ok(BindingReport { machine: Machine::here(), runs, rounds: settings.rounds(), figures, interrupted })
+    Ok(BindingReport { machine: Machine::here(), runs, rounds, figures, interrupted: interruption.is_set() })
 }
 
 /// A comparison with the results of its runs.
 struct ComparedRuns {
     comparison: Compared,
     samples: Samples,
-    others: OthersTime,
+    others: Vec<OthersTime>,
     /// The reason for the last failure of a run.
-    failed: Option<Problem>,
+    failed: Option<String>,
 }
 
 impl ComparedRuns {
     fn new(comparison: Compared) -> Self {
-        Self { comparison, samples: Samples::default(), others: OthersTime::default(), failed: None }
+        Self { comparison, samples: Samples::default(), others: Vec::new(), failed: None }
     }
 
     /// Runs the comparison once, in new processes. All of them have ended when this returns.
-    fn run(&mut self, programs: &Programs, name: &str, rounds: usize, interrupted: &AtomicBool) {
+    fn run(&mut self, programs: &Programs, name: &str, rounds: usize, interruption: &Interruption) {
         let others = OthersWatch::start();
-        let outcome = self.measure(programs, name, rounds, interrupted);
-        if interrupted.load(Ordering::Relaxed) {
+        let outcome = self.measure(programs, name, rounds, interruption);
+        if interruption.is_set() {
             return;
         }
         match outcome {
             Ok([over, under, again]) => {
                 self.samples.add_run(self.comparison.aim, &over, &under, &again);
-                others.stop().into_iter().for_each(|time| self.others.add(time));
+                self.others.extend(others.stop());
             }
             Err(problem) => self.failed = Some(problem),
         }
@@ -249,13 +196,13 @@ impl ComparedRuns {
         programs: &Programs,
         name: &str,
         rounds: usize,
-        interrupted: &AtomicBool,
-    ) -> Result<[Vec<f64>; 3], Problem> {
+        interruption: &Interruption,
+    ) -> Result<[Vec<f64>; 3], String> {
         let Compared { over, under, size, is_pinned, .. } = &self.comparison;
         let cpus: Vec<usize> = if *is_pinned { allowed_cpus() } else { Vec::new() };
         let mut pairs = [
-            Workers::start(programs, over, *size, &format!("{name}-over"), &cpus, interrupted)?,
-            Workers::start(programs, under, *size, &format!("{name}-under"), &cpus, interrupted)?,
+            Workers::start(programs, over, *size, &format!("{name}-over"), &cpus, interruption)?,
+            Workers::start(programs, under, *size, &format!("{name}-under"), &cpus, interruption)?,
         ];
         for pair in &mut pairs {
             pair.settle(BLOCK_NS, PACKETS)?;
@@ -271,15 +218,15 @@ impl ComparedRuns {
         Ok(times)
     }
 
-    fn figure(&self) -> BindingFigure {
+    fn figure(&self) -> Figure {
         let Compared { name, aim, .. } = &self.comparison;
-        let share = self.others.share(allowed_cpus().len());
         let interrupted = || String::from("interrupted before anything was measured");
-        if self.samples.is_empty() {
-            let missing = Some(self.failed.clone().unwrap_or_else(interrupted));
-            return BindingFigure::new(name, *aim, &self.samples, share, missing);
+        if self.samples.values.is_empty() {
+            let missing = self.failed.clone().unwrap_or_else(interrupted);
+            return Figure::missing(name, *aim, Some(missing));
         }
-        let figure = BindingFigure::new(name, *aim, &self.samples, share, None);
-        BindingFigure { failed_run: self.failed.clone(), ..figure }
+        let others_share = others_share(self.others.iter().copied(), allowed_cpus().len());
+        let figure = Figure::new(name, *aim, &self.samples, others_share);
+        Figure { failed_run: self.failed.clone(), ..figure }
     }
 }

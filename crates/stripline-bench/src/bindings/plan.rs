@@ -1,7 +1,7 @@
 //! The comparisons and their aims.
 
-use super::figure::Aim;
 use super::gnuradio;
+use crate::figure::Aim;
 
 /// The language of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) struct LinkEnds {
 /// reference.
 #[derive(Clone, Debug)]
 pub(super) struct Compared {
-    pub name: String,
+    pub name: &'static str,
     pub over: LinkEnds,
     pub under: LinkEnds,
     /// The size of a packet in bytes.
@@ -55,52 +55,41 @@ const fn one_way(language: Language, kind: &'static str) -> LinkEnds {
 /// Returns the comparisons, in the order of the table. The time of A over the time of B is also the
 /// rate of B over the rate of A.
 pub(super) fn comparisons() -> Vec<Compared> {
-    use Aim::{AtLeast, AtMost, MoreAtMost};
     use Language::{C, Cpp, Python, Rust};
-    let new = |name: &str, over, under, size, aim| Compared {
-        name: name.into(),
-        over,
-        under,
-        size,
-        aim,
-        is_pinned: true,
-    };
+    let new = |name, over, under, size, aim| Compared { name, over, under, size, aim, is_pinned: true };
     let free = |comparison: Compared| Compared { is_pinned: false, ..comparison };
+    let (most, least) = (Aim::at_most, Aim::at_least);
     let rust = one_thread(Rust, "plain");
     let (spins, waits) = (round_trip(Rust, "spin"), round_trip(Python, "block"));
-    let python = |kind| round_trip(Python, kind);
-    let rust_stream = one_way(Rust, "stream");
+    let (cpp, python) = (round_trip(Cpp, "spin"), |kind| round_trip(Python, kind));
+    let (rust_stream, python_stream) = (one_way(Rust, "stream"), |kind| one_way(Python, kind));
     vec![
-        new("c_64_over_rust", one_thread(C, "plain"), rust, 64, MoreAtMost(7.0)),
-        new("c_64k_over_rust", one_thread(C, "plain"), rust, 65_536, AtMost(1.01)),
-        new("cpp_64_over_rust", round_trip(Cpp, "spin"), spins, 64, AtMost(1.05)),
-        new("cpp_8k_over_rust", round_trip(Cpp, "spin"), spins, 8192, AtMost(1.02)),
-        new("cpp_64k_over_rust", round_trip(Cpp, "spin"), spins, 65_536, AtMost(1.02)),
-        new("rust_held_64_over_one", round_trip(Rust, "held"), spins, 64, AtMost(1.05)),
-        new("python_iceoryx2_64_over_ours", python("iceoryx2"), python("spin"), 64, AtLeast(3.0)),
-        new("python_iceoryx2_64k_over_ours", python("iceoryx2"), python("spin"), 65_536, AtLeast(2.0)),
-        free(new("python_pyzmq_64_over_ours", python("zmq"), waits, 64, AtLeast(3.0))),
-        free(new("python_pyzmq_64k_over_ours", python("zmq"), waits, 65_536, AtLeast(2.0))),
-        new("python_send_64k_rate_over_rust", rust_stream, one_way(Python, "send"), 65_536, AtLeast(0.75)),
-        new("python_loan_64k_rate_over_rust", rust_stream, one_way(Python, "loan"), 65_536, AtLeast(0.7)),
+        new("c_64_over_rust", one_thread(C, "plain"), rust, 64, Aim::more_at_most(7.0)),
+        new("c_64k_over_rust", one_thread(C, "plain"), rust, 65_536, most(1.01)),
+        new("cpp_64_over_rust", cpp, spins, 64, most(1.05)),
+        new("cpp_8k_over_rust", cpp, spins, 8192, most(1.02)),
+        new("cpp_64k_over_rust", cpp, spins, 65_536, most(1.02)),
+        new("rust_held_64_over_one", round_trip(Rust, "held"), spins, 64, most(1.05)),
+        new("python_iceoryx2_64_over_ours", python("iceoryx2"), python("spin"), 64, least(3.0)),
+        new("python_iceoryx2_64k_over_ours", python("iceoryx2"), python("spin"), 65_536, least(2.0)),
+        free(new("python_pyzmq_64_over_ours", python("zmq"), waits, 64, least(3.0))),
+        free(new("python_pyzmq_64k_over_ours", python("zmq"), waits, 65_536, least(2.0))),
+        new("python_send_64k_rate_over_rust", rust_stream, python_stream("send"), 65_536, least(0.75)),
+        new("python_loan_64k_rate_over_rust", rust_stream, python_stream("loan"), 65_536, least(0.7)),
         free(new(
             "python_64_rate_over_pyzmq",
-            one_way(Python, "zmq-push"),
-            one_way(Python, "send"),
+            python_stream("zmq-push"),
+            python_stream("send"),
             64,
-            AtLeast(2.0),
+            least(2.0),
         )),
-        new("python_async_64_over_plain", python("async"), waits, 64, AtMost(1.5)),
+        new("python_async_64_over_plain", python("async"), waits, 64, most(1.5)),
     ]
 }
 
 /// Returns the names of all figures.
-pub(super) fn names() -> Vec<String> {
-    comparisons()
-        .into_iter()
-        .map(|comparison| comparison.name)
-        .chain(gnuradio::names().map(Into::into))
-        .collect()
+pub(super) fn names() -> Vec<&'static str> {
+    comparisons().into_iter().map(|comparison| comparison.name).chain(gnuradio::names()).collect()
 }
 
 #[cfg(test)]

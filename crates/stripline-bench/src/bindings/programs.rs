@@ -7,19 +7,48 @@ use std::process::Command;
 
 use super::BindingSettings;
 use super::plan::{Language, LinkEnds};
-use super::rust_end::JOB_VARIABLE;
-use crate::ladder::{Problem, printable};
+use super::rust_end::EndJob;
+use crate::Problem;
+use crate::machine::printable;
+use crate::process::{self, Job};
+
+/// A program to compile, and the header that must be installed for it.
+struct Compiler {
+    variable: &'static str,
+    name: &'static str,
+    package: &'static str,
+    header: &'static str,
+    file: &'static str,
+    source: &'static str,
+    flags: &'static [&'static str],
+}
 
 // `ends` has links to the sources of the bindings, so that the package of this crate contains them.
-const C_SOURCE: &str = include_str!("ends/ends.c");
-const CPP_SOURCE: &str = include_str!("ends/ends.cpp");
+const C: Compiler = Compiler {
+    variable: "CC",
+    name: "cc",
+    package: "gcc",
+    header: "stripline.h",
+    file: "ends.c",
+    source: include_str!("ends/ends.c"),
+    flags: &[],
+};
+const CPP: Compiler = Compiler {
+    variable: "CXX",
+    name: "c++",
+    package: "g++",
+    header: "stripline.hpp",
+    file: "ends.cpp",
+    source: include_str!("ends/ends.cpp"),
+    flags: &["-std=c++17"],
+};
 const PYTHON_SOURCE: &str = include_str!("ends/ends.py");
 const GNURADIO_SOURCE: &str = include_str!("ends/links.py");
 
 /// The programs of all languages.
 pub(super) struct Programs {
     folder: Folder,
-    rust: PathBuf,
+    rust: Option<PathBuf>,
     prefix: Result<PathBuf, Problem>,
     python: PathBuf,
     gnuradio_python: PathBuf,
@@ -28,11 +57,11 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    pub(super) fn new(settings: &BindingSettings, rust: PathBuf) -> Result<Self, Problem> {
+    pub(super) fn new(settings: &BindingSettings) -> Result<Self, Problem> {
         let path = |given: &Option<PathBuf>, default: &str| given.clone().unwrap_or_else(|| default.into());
         Ok(Self {
             folder: Folder::new()?,
-            rust,
+            rust: settings.program.clone(),
             prefix: settings.prefix.clone().map_or_else(installed, Ok),
             python: path(&settings.python, "python3"),
             gnuradio_python: path(&settings.gnuradio_python, "/usr/bin/python3"),
@@ -49,22 +78,21 @@ impl Programs {
         size: usize,
         name: &str,
     ) -> Result<Command, Problem> {
-        let size = size.to_string();
         let mut command = match subject.language {
             Language::Rust => {
-                let mut command = Command::new(&self.rust);
-                command.env(JOB_VARIABLE, format!("{} {role} {size} {name}", subject.kind));
-                return Ok(command);
+                let (kind, role, name) = (subject.kind.into(), role.into(), name.into());
+                let job = Job::End(EndJob { kind, role, size, name });
+                return process::command(self.rust.as_ref(), &job);
             }
-            Language::C => Command::new(self.c.get_or_init(|| self.build_c()).clone()?),
-            Language::Cpp => Command::new(self.cpp.get_or_init(|| self.build_cpp()).clone()?),
+            Language::C => Command::new(self.c.get_or_init(|| self.build(&C)).clone()?),
+            Language::Cpp => Command::new(self.cpp.get_or_init(|| self.build(&CPP)).clone()?),
             Language::Python => {
                 let mut command = self.script(&self.python, "ends.py", PYTHON_SOURCE)?;
                 command.arg(subject.kind);
                 command
             }
         };
-        command.args([role, &size, name]);
+        command.args([role, &size.to_string(), name]);
         Ok(command)
     }
 
@@ -88,28 +116,8 @@ impl Programs {
         Ok(command)
     }
 
-    fn build_c(&self) -> Result<PathBuf, Problem> {
-        self.build(
-            "ends.c",
-            C_SOURCE,
-            &Compiler { variable: "CC", name: "cc", package: "gcc", header: "stripline.h" },
-            &[],
-        )
-    }
-
-    fn build_cpp(&self) -> Result<PathBuf, Problem> {
-        let compiler = Compiler { variable: "CXX", name: "c++", package: "g++", header: "stripline.hpp" };
-        self.build("ends.cpp", CPP_SOURCE, &compiler, &["-std=c++17"])
-    }
-
     /// Compiles a program as documented, with the shared library.
-    fn build(
-        &self,
-        file: &str,
-        source: &str,
-        compiler: &Compiler,
-        flags: &[&str],
-    ) -> Result<PathBuf, Problem> {
+    fn build(&self, compiler: &Compiler) -> Result<PathBuf, Problem> {
         let prefix = self.prefix.as_ref().map_err(Clone::clone)?;
         let header = prefix.join("include").join(compiler.header);
         if !header.is_file() {
@@ -120,10 +128,11 @@ impl Programs {
             ));
         }
         let name = std::env::var(compiler.variable).unwrap_or_else(|_| compiler.name.into());
-        let program = self.folder.0.join(file.replace('.', "-"));
+        let program = self.folder.0.join(compiler.file.replace('.', "-"));
         let lib = prefix.join("lib");
         let mut command = Command::new(&name);
-        command.args(flags).arg("-O2").arg("-o").arg(&program).arg(self.folder.write(file, source)?);
+        command.args(compiler.flags).arg("-O2").arg("-o").arg(&program);
+        command.arg(self.folder.write(compiler.file, compiler.source)?);
         command.arg("-I").arg(prefix.join("include")).arg("-L").arg(&lib).arg("-lstripline");
         command.arg(format!("-Wl,-rpath,{}", lib.display()));
         let output = command.output().map_err(|error| {
@@ -134,16 +143,8 @@ impl Programs {
         }
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let line = text.lines().find(|line| line.contains("error")).or_else(|| text.lines().next_back());
-        Err(format!("`{name}` does not compile {file}: {}", printable(line.unwrap_or_default())))
+        Err(format!("`{name}` does not compile {}: {}", compiler.file, printable(line.unwrap_or_default())))
     }
-}
-
-/// A compiler, and the header that must be installed for it.
-struct Compiler {
-    variable: &'static str,
-    name: &'static str,
-    package: &'static str,
-    header: &'static str,
 }
 
 /// Returns the folder below which Stripline for C is installed, according to `pkg-config`.
@@ -200,7 +201,7 @@ mod tests {
             python: Some("/no/python".into()),
             ..BindingSettings::default()
         };
-        let programs = Programs::new(&settings, "stripline".into()).unwrap();
+        let programs = Programs::new(&settings).unwrap();
         let subject = |language| LinkEnds { language, kind: "spin", roles: &["ping"], timed: 0 };
         for (language, words) in [
             (Language::C, ["/nowhere/include/stripline.h", "packaging/cpp-install"]),

@@ -6,36 +6,32 @@ use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use stripline::node::{HeldPacket, Holding, Node, Publisher, Subscriber, Topics};
-
-use crate::ladder::Problem;
-
-/// The job: `KIND ROLE BYTES NAME`.
-pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_BINDINGS";
 
 /// The number of packets that the kind `held` keeps at the same time.
 const HELD: usize = 4;
 /// The size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// Runs the job of a process that this benchmark started, and returns the exit code. In any other
-/// process, returns `None`.
-pub(crate) fn child_if_launched() -> Option<ExitCode> {
-    let job = std::env::var(JOB_VARIABLE).ok()?;
-    match perform(&job) {
-        Ok(()) => Some(ExitCode::SUCCESS),
-        Err(problem) => {
-            eprintln!("{problem}");
-            Some(ExitCode::FAILURE)
-        }
-    }
+/// The job of an end.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct EndJob {
+    pub kind: String,
+    pub role: String,
+    pub size: usize,
+    pub name: String,
 }
 
-fn perform(job: &str) -> Result<(), Problem> {
-    let words: Vec<&str> = job.split(' ').collect();
-    let [kind, role, size, name] = *words else { return Err(format!("the job `{job}`")) };
-    let size: usize = size.parse().map_err(|_| format!("the job `{job}`: its size"))?;
-    End::new(kind, role, size, name).and_then(|mut end| end.serve()).map_err(|error| error.to_string())
+/// Performs the job of this process until the input ends, and returns the exit code.
+pub(crate) fn perform(job: &EndJob) -> ExitCode {
+    match End::new(job).and_then(|mut end| end.serve()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// An end of a link.
@@ -67,8 +63,8 @@ enum Incoming {
 }
 
 impl End {
-    fn new(kind: &str, role: &str, size: usize, name: &str) -> stripline::Result<Self> {
-        let (role, out, incoming) = match role {
+    fn new(EndJob { kind, role, size, name }: &EndJob) -> stripline::Result<Self> {
+        let (role, out, incoming) = match role.as_str() {
             "one-thread" => (Role::First, Some("to"), Some("to")),
             "ping" => (Role::First, Some("to"), Some("from")),
             "pong" => (Role::Second, Some("from"), Some("to")),
@@ -76,7 +72,7 @@ impl End {
             _ => (Role::Receiver, None, Some("to")),
         };
         let transport = if out == incoming { "inproc" } else { "shm" };
-        let wait = if matches!(kind, "spin" | "held") { "\nwait = 'spin'" } else { "" };
+        let wait = if matches!(kind.as_str(), "spin" | "held") { "\nwait = 'spin'" } else { "" };
         let topics = Topics::parse(&format!("[default]\ntransport = '{transport}'{wait}"))?;
         let node = Node::join(name, topics)?;
         let out = out.map(|topic| node.publisher(topic)).transpose()?;
@@ -85,7 +81,7 @@ impl End {
             Some(found) if kind == "held" => Incoming::Held(found.holding(HELD)?, VecDeque::new()),
             Some(found) => Incoming::One(found),
         };
-        Ok(Self { role, out, incoming, source: vec![1; size], _node: node })
+        Ok(Self { role, out, incoming, source: vec![1; *size], _node: node })
     }
 
     /// Handles packets, line by line, until the input ends.

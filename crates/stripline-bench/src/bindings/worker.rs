@@ -1,20 +1,17 @@
 //! The processes of a comparison. They handle packets, line by line.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_setaffinity};
-
 use super::plan::LinkEnds;
 use super::programs::Programs;
-use crate::ladder::{Problem, printable};
-use crate::processes;
+use crate::Problem;
+use crate::machine::printable;
+use crate::process::OwnChild;
+use crate::rounds::Interruption;
 
 /// The longest time for a process to connect, and for a block.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,12 +40,12 @@ impl<'a> Workers<'a> {
         size: usize,
         name: &str,
         cpus: &[usize],
-        interrupted: &'a AtomicBool,
+        interruption: &'a Interruption,
     ) -> Result<Self, Problem> {
         let mut workers = Vec::new();
         for (place, role) in subject.roles.iter().enumerate() {
             let command = programs.command(subject, role, size, name)?;
-            workers.push(Worker::start(command, cpus.get(place).copied(), interrupted)?);
+            workers.push(Worker::start(command, cpus.get(place).copied(), interruption)?);
         }
         for worker in &mut workers {
             worker.expect_ready()?;
@@ -85,29 +82,22 @@ impl<'a> Workers<'a> {
     }
 }
 
-/// A process that ends with this one.
-struct Worker<'a> {
-    child: Child,
-    input: Option<ChildStdin>,
+/// A process that prints lines.
+pub(super) struct Worker<'a> {
+    child: OwnChild,
     lines: Receiver<String>,
     errors: Option<JoinHandle<String>>,
-    interrupted: &'a AtomicBool,
+    interruption: &'a Interruption,
 }
 
 impl<'a> Worker<'a> {
-    fn start(mut command: Command, cpu: Option<usize>, interrupted: &'a AtomicBool) -> Result<Self, Problem> {
-        let parent = Pid::from_raw(std::process::id().cast_signed());
-        let mut cpus = CpuSet::new();
-        cpu.into_iter().for_each(|cpu| cpus.set(cpu));
-        let prepare = move || {
-            processes::end_with_parent(parent)?;
-            if cpus.count() > 0 { Ok(sched_setaffinity(None, &cpus)?) } else { Ok(()) }
-        };
-        // SAFETY: `prepare` makes only system calls and allocates nothing.
-        unsafe { command.pre_exec(prepare) };
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let program = command.get_program().to_string_lossy().into_owned();
-        let mut child = command.spawn().map_err(|error| format!("cannot start {program}: {error}"))?;
+    pub(super) fn start(
+        mut command: Command,
+        cpu: Option<usize>,
+        interruption: &'a Interruption,
+    ) -> Result<Self, Problem> {
+        command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = OwnChild::spawn(command, Vec::new(), cpu)?;
         let (send, lines) = channel();
         if let Some(output) = child.stdout.take() {
             // The thread ends with the process.
@@ -126,16 +116,16 @@ impl<'a> Worker<'a> {
                 String::from_utf8_lossy(&text).into_owned()
             })
         });
-        Ok(Self { input: child.stdin.take(), child, lines, errors, interrupted })
+        Ok(Self { child, lines, errors, interruption })
     }
 
     fn expect_ready(&mut self) -> Result<(), Problem> {
-        let line = self.line()?;
+        let line = self.line(TIMEOUT)?;
         if line == "ready" { Ok(()) } else { Err(format!("a process printed `{}`", printable(&line))) }
     }
 
     fn begin(&mut self, warm: u32, packets: u32) -> Result<(), Problem> {
-        let sent = self.input.as_mut().map(|input| writeln!(input, "{warm} {packets}"));
+        let sent = self.child.stdin.as_mut().map(|input| writeln!(input, "{warm} {packets}"));
         match sent {
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => Err(self.failure(&format!("takes no line: {error}"))),
@@ -144,21 +134,22 @@ impl<'a> Worker<'a> {
     }
 
     fn end(&mut self) -> Result<f64, Problem> {
-        let line = self.line()?;
+        let line = self.line(TIMEOUT)?;
         line.trim().parse().map_err(|_| format!("a process printed `{}` for a time", printable(&line)))
     }
 
-    fn line(&mut self) -> Result<String, Problem> {
-        let end = Instant::now() + TIMEOUT;
+    /// Returns the next line that the process prints.
+    pub(super) fn line(&mut self, timeout: Duration) -> Result<String, Problem> {
+        let end = Instant::now() + timeout;
         loop {
             match self.lines.recv_timeout(CHECK_INTERVAL) {
                 Ok(line) => return Ok(line),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.failure("closed its output")),
-                Err(RecvTimeoutError::Timeout) if self.interrupted.load(Ordering::Relaxed) => {
+                Err(RecvTimeoutError::Timeout) if self.interruption.is_set() => {
                     return Err("interrupted".into());
                 }
                 Err(RecvTimeoutError::Timeout) if Instant::now() > end => {
-                    return Err(format!("a process did not reply within {} s", TIMEOUT.as_secs()));
+                    return Err(format!("a process did not reply within {} s", timeout.as_secs()));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -179,15 +170,5 @@ impl<'a> Worker<'a> {
             Some(line) => printable(line),
             None => format!("a process {seen} ({ended})"),
         }
-    }
-}
-
-impl Drop for Worker<'_> {
-    fn drop(&mut self) {
-        // Closing the input ends the process, unless it waits for packets of the partner. Therefore
-        // it is also killed.
-        self.input = None;
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
+use stripline::node::Dispatch;
 use stripline::terms::Scope;
 
 /// A pipeline: a producer and `stages` components in a row.
@@ -155,82 +156,6 @@ words! {
     }
 }
 
-/// The dispatch of a component's code, a term of the link contract.
-///
-/// ```
-/// use stripline_bench::experiment::Dispatch;
-///
-/// assert_eq!("pool(8)".parse(), Ok(Dispatch::Pool(8)));
-/// assert_eq!(Dispatch::Pool(8).to_string(), "pool(8)");
-/// assert!("pool(0)".parse::<Dispatch>().is_err());
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dispatch {
-    /// The component's thread takes packets from the input.
-    Queue,
-    /// The receiving thread runs the code.
-    Direct,
-    /// This many threads run the code at the same time.
-    Pool(u32),
-}
-
-impl Dispatch {
-    /// The maximum number of threads of a pool.
-    pub const THREADS_MAX: u32 = 256;
-
-    /// Returns the number of packets that a component processes at the same time.
-    pub(crate) fn threads(self) -> u32 {
-        match self {
-            Self::Queue | Self::Direct => 1,
-            Self::Pool(threads) => threads,
-        }
-    }
-}
-
-impl fmt::Display for Dispatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Queue => f.write_str("queue"),
-            Self::Direct => f.write_str("direct"),
-            Self::Pool(threads) => write!(f, "pool({threads})"),
-        }
-    }
-}
-
-impl FromStr for Dispatch {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, String> {
-        match word {
-            "queue" => return Ok(Self::Queue),
-            "direct" => return Ok(Self::Direct),
-            _ => {}
-        }
-        let threads = word.strip_prefix("pool(").and_then(|rest| rest.strip_suffix(')'));
-        match threads.and_then(|threads| threads.parse().ok()) {
-            Some(threads) if (1..=Self::THREADS_MAX).contains(&threads) => Ok(Self::Pool(threads)),
-            _ => {
-                let max = Self::THREADS_MAX;
-                Err(format!(
-                    "`{word}` is no dispatch; use one of queue, direct, pool(N) with N from 1 to {max}"
-                ))
-            }
-        }
-    }
-}
-
-impl Serialize for Dispatch {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Dispatch {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
-
 /// The targets of a case. For ratios, the median over the runs counts. A count must hold in every
 /// run.
 ///
@@ -270,19 +195,4 @@ pub struct PublishedFigure {
     pub ideal_ms: Option<f64>,
     /// The published remark on the producer's sends.
     pub sends: String,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dispatch_is_a_word_or_a_pool_of_a_size() {
-        for word in ["queue", "direct", "pool(1)", "pool(256)"] {
-            assert_eq!(word.parse::<Dispatch>().unwrap().to_string(), word);
-        }
-        for word in ["", "pool", "pool()", "pool(257)", "pool(-1)", "pool(8", "Queue", "pool(99999999999)"] {
-            assert!(word.parse::<Dispatch>().unwrap_err().contains("pool(N)"), "{word}");
-        }
-    }
 }

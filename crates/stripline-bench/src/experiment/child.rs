@@ -1,29 +1,26 @@
 //! The code of a process that runs a part of a pipeline, or the whole pipeline.
 
 use std::os::fd::BorrowedFd;
-use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use stripline::node::Node;
 
 use super::case::{ExperimentCase, Placement};
-use super::stage::{self, Meeting, Seen, Trouble};
-use crate::ladder::child::assemble;
+use super::stage::{self, Meeting, Seen};
 use crate::memory::{Mapping, PAGE};
-use crate::processes::{self, Usage};
+use crate::patience::wait_until;
+use crate::process::Trouble;
+use crate::usage::Usage;
 
-/// The job, as JSON.
-pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_STAGE";
 /// Interval between two checks whether all other places are done.
 const GLANCE: Duration = Duration::from_millis(1);
 
 /// The job of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct ExperimentJob {
+pub(crate) struct PlaceJob {
     pub case: ExperimentCase,
     /// The place in the pipeline, from 0, which is the producer. If the case has only one process,
     /// the process contains all places.
@@ -34,34 +31,17 @@ pub(super) struct ExperimentJob {
     pub board: i32,
 }
 
-/// The result of one process.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct ChildOutcome {
-    pub seen: Vec<Seen>,
-    pub usage: Usage,
-    /// The reason why there is no result.
-    pub trouble: Option<Trouble>,
+/// Performs the job of this process. Returns the measurements of the places in it, and the
+/// resources used.
+pub(crate) fn perform(job: &PlaceJob) -> Result<(Vec<Seen>, Usage), Trouble> {
+    let before = Usage::now();
+    let seen = run(job)?;
+    // The cost of starting does not belong to the pipeline.
+    let usage = Usage::now();
+    Ok((seen, Usage { cpu_s: usage.cpu_s - before.cpu_s, ..usage }))
 }
 
-/// Runs the job of a process that an experiment started, and returns the exit code.
-pub(crate) fn child_if_launched() -> Option<ExitCode> {
-    processes::answer(JOB_VARIABLE, |job| {
-        let before = Usage::now();
-        let (seen, trouble) = match job.map_err(Trouble::Failed).and_then(|job| perform(&job)) {
-            Ok(seen) => (seen, None),
-            Err(trouble) => (Vec::new(), Some(trouble)),
-        };
-        let mut usage = Usage::now();
-        // The cost of starting does not belong to the pipeline.
-        usage.cpu_s -= before.cpu_s;
-        let is_well = trouble.is_none();
-        (ChildOutcome { seen, usage, trouble }, is_well)
-    })
-}
-
-fn perform(job: &ExperimentJob) -> Result<Vec<Seen>, Trouble> {
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+fn run(job: &PlaceJob) -> Result<Vec<Seen>, Trouble> {
     // SAFETY: the descriptor was inherited for this process, which closes none of its descriptors
     // before it ends.
     let board = Mapping::new(unsafe { BorrowedFd::borrow_raw(job.board) }, PAGE, 0)?;
@@ -106,7 +86,10 @@ struct Board<'a> {
 
 impl Meeting for Board<'_> {
     fn start(&self) -> Result<(), Trouble> {
-        Ok(assemble(self.here, self.places)?)
+        self.here.fetch_add(1, Ordering::AcqRel);
+        wait_until("the other side did not start", || {
+            Ok(self.here.load(Ordering::Acquire) >= u64::from(self.places))
+        })
     }
 
     /// Waits until all places have finished, because a sender that closes waits only ten seconds

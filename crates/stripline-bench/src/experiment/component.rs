@@ -8,10 +8,12 @@ use rustix::time::{ClockId, clock_gettime};
 use stripline::node::{Dispatch, Publisher, Subscriber};
 use stripline::{Error, Received, Result, Sample};
 
-use super::case::{self, ExperimentCase, Order, Work};
+use super::case::{ExperimentCase, Order, Work};
 use super::sequence::Sequence;
-use super::stage::{Meeting, Seen, Trouble};
+use super::stage::{Meeting, Seen};
 use crate::ladder::measure;
+use crate::ladder::turns::now_ns as now;
+use crate::process::Trouble;
 
 /// Iterations of an empty loop between two readings of the clock, because a reading is a system
 /// call.
@@ -54,7 +56,7 @@ pub(super) fn work<T: Sample>(
 ) -> Result<Seen, Trouble> {
     let (dispatch, work) = match place > case.stages {
         true => (Dispatch::Queue, Work::None),
-        false => (dispatch(case)?, case.work),
+        false => (case.dispatch, case.work),
     };
     let (mut exit, first_ns) = (Exit::new(case, input.is_in_sequence), OnceLock::new());
     let time = Duration::from_secs_f64(case.work_ms / 1e3);
@@ -89,14 +91,6 @@ pub(super) fn work<T: Sample>(
         exit.sequence.take(number?)?;
     }
     Ok(exit.seen(first_ns.into_inner().unwrap_or_default()))
-}
-
-fn dispatch(case: &ExperimentCase) -> Result<Dispatch> {
-    match case.dispatch {
-        case::Dispatch::Queue => Ok(Dispatch::Queue),
-        case::Dispatch::Direct => Ok(Dispatch::Direct),
-        case::Dispatch::Pool(threads) => Dispatch::pool(threads as usize),
-    }
 }
 
 /// Works for the given time. Returns the nanoseconds of work, which are processor time for busy
@@ -162,18 +156,9 @@ impl Exit {
     }
 }
 
-/// Returns monotonic nanoseconds of the host, which all processes share.
-pub(super) fn now() -> u64 {
-    nanoseconds(ClockId::Monotonic)
-}
-
 /// Returns the nanoseconds of processor time that this thread has used.
 fn processor_time() -> u64 {
-    nanoseconds(ClockId::ThreadCPUTime)
-}
-
-fn nanoseconds(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
+    let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 

@@ -5,13 +5,14 @@ use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
+use stripline::node::Dispatch;
 use stripline::payload;
 use stripline::terms::Resequence;
 use stripline::terms::Scope;
 use stripline::transport::{self, Reach};
 use stripline_waveform::internal::{did_you_mean_key, nearest, suggestion};
 
-use super::case::{Dispatch, ExperimentCase, ExperimentTarget, Order, Placement, PublishedFigure, Work};
+use super::case::{ExperimentCase, ExperimentTarget, Order, Placement, PublishedFigure, Work};
 use super::problems::Problems;
 use super::schema::schema;
 use super::tables::{self, At, File, Keys, Many};

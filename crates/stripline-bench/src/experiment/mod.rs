@@ -19,9 +19,9 @@ mod case;
 mod child;
 mod component;
 mod file;
-mod html;
 mod ideal;
 mod launch;
+mod output;
 mod plot;
 mod problems;
 mod report;
@@ -31,24 +31,21 @@ mod stage;
 mod tables;
 mod verdict;
 
-pub use case::{Dispatch, ExperimentCase, ExperimentTarget, Order, Placement, PublishedFigure, Work};
-pub(crate) use child::child_if_launched;
+pub use case::{ExperimentCase, ExperimentTarget, Order, Placement, PublishedFigure, Work};
+pub(crate) use child::{PlaceJob, perform};
 pub use file::Experiment;
-pub use html::html;
 pub use ideal::{Shape, ideal};
 pub use problems::{ExperimentProblem, Problems};
 pub use report::{CaseReport, ExperimentReport, ExperimentRun, Sends, StageReport, Status};
 pub use schema::schema;
-pub use verdict::{Verdict, VerdictOutcome};
+pub use verdict::Verdict;
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
-use crate::ladder::{Machine, Progress, allowed_cpus};
-use crate::processes::{self, Interruption};
-
-use launch::ExperimentLauncher;
-use stage::Trouble;
+use crate::Machine;
+use crate::machine::allowed_cpus;
+use crate::process::{Launcher, Trouble};
+use crate::rounds::{Interruption, Progress, take_turns};
 
 /// The settings of an experiment.
 ///
@@ -92,42 +89,34 @@ pub fn run(
         experiment = experiment.quickened();
     }
     let repeats = settings.repeats.unwrap_or(experiment.repeats).max(1);
-    let program = processes::program(settings.program.as_ref())?;
     let interruption = Interruption::watch()?;
-    let mut launcher = ExperimentLauncher { program: &program, interrupted: &interruption.flag, count: 0 };
+    let mut launcher = Launcher::new("experiment", settings.program.as_ref(), &interruption);
     let cpus = allowed_cpus().len();
-    let mut results: Vec<Result<Vec<ExperimentRun>, Trouble>> =
-        experiment.cases.iter().map(|case| stage::topics(case).map(|_| Vec::new())).collect();
-    let total = results.iter().filter(|result| result.is_ok()).count() * repeats as usize;
+    let mut results: Vec<(&ExperimentCase, CaseRuns)> =
+        experiment.cases.iter().map(|case| (case, stage::topics(case).map(|_| Vec::new()))).collect();
+    let total = results.iter().filter(|(_, result)| result.is_ok()).count() * repeats as usize;
     let mut done = 0;
-    for round in 0..repeats {
-        let mut order: Vec<usize> = (0..experiment.cases.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
+    take_turns(&mut results, repeats, &interruption, |(case, result), round| {
+        let Ok(runs) = result else { return };
+        observer(&Progress { done, total, doing: case.to_string() });
+        let run = launch::run(case, &mut launcher);
+        if interruption.is_set() {
+            return;
         }
-        for index in order {
-            let case = &experiment.cases[index];
-            let Ok(runs) = &mut results[index] else { continue };
-            observer(&Progress { done, total, doing: case.to_string() });
-            let run = launcher.run(case);
-            if interruption.flag.load(Ordering::Relaxed) {
-                break;
-            }
-            done += 1;
-            match run {
-                Ok(whole) => runs.push(report::run(case, &whole, cpus)),
-                // A case that failed is not repeated. It would fail again, or only the successful
-                // runs would be reported.
-                Err(trouble) => {
-                    done += (repeats - round - 1) as usize;
-                    results[index] = Err(trouble);
-                }
+        done += 1;
+        match run {
+            Ok(whole) => runs.push(report::run(case, &whole, cpus)),
+            // A case that failed is not repeated. It would fail again, or only the successful runs
+            // would be reported.
+            Err(trouble) => {
+                done += (repeats - round - 1) as usize;
+                *result = Err(trouble);
             }
         }
-        if interruption.flag.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    let interrupted = interruption.flag.load(Ordering::Relaxed);
-    Ok(report::report(&experiment, repeats, settings.quick, Machine::here(), results, interrupted))
+    });
+    let results = results.into_iter().map(|(_, result)| result).collect();
+    Ok(report::report(&experiment, repeats, settings.quick, Machine::here(), results, interruption.is_set()))
 }
+
+/// The runs of a case, or the reason why there are none.
+type CaseRuns = Result<Vec<ExperimentRun>, Trouble>;

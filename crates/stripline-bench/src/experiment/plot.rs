@@ -1,11 +1,10 @@
 //! The plots of a report.
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::report::{CaseReport, ExperimentReport};
+use crate::plot::{Area, Drawn, FONT, GREY, GRID, Line, chart, seconds, svg};
 
-const FONT: &str = "Helvetica, Arial, sans-serif";
 const WIDTH: u32 = 1000;
 const ROW_HEIGHT: u32 = 22;
 const SENDS_HEIGHT: u32 = 300;
@@ -22,9 +21,6 @@ const COLORS: [RGBColor; 8] = [
     RGBColor(0x55, 0x55, 0x55),
 ];
 
-type PlotArea<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type DrawnPlot = Result<(), Box<dyn std::error::Error>>;
-
 /// Draws the time at which the last packet left: measured, ideal and published, with one row for
 /// each case that has figures. Returns `None` if no case has figures.
 pub(super) fn last_packets(report: &ExperimentReport) -> Result<Option<String>, String> {
@@ -37,33 +33,31 @@ pub(super) fn last_packets(report: &ExperimentReport) -> Result<Option<String>, 
         let published = case.published.as_ref().filter(|_| !report.quick)?;
         published.last_ms.last().map(|ms| ms / 1e3)
     };
-    svg(90 + ROW_HEIGHT * cases.len() as u32, |area| draw_last_packets(area, &cases, published)).map(Some)
+    let height = 90 + ROW_HEIGHT * cases.len() as u32;
+    svg((WIDTH, height), |area| draw_last_packets(area, &cases, published)).map(Some)
 }
 
 /// Draws the duration of each send of the producer, with one line for each variant of a case.
 pub(super) fn sends(name: &str, report: &ExperimentReport) -> Result<Option<String>, String> {
-    let cases = report.cases.iter().filter(|case| case.case.name == name && !case.runs.is_empty());
-    let cases: Vec<&CaseReport> = cases.take(COLORS.len()).collect();
-    if cases.is_empty() { Ok(None) } else { svg(SENDS_HEIGHT, |area| draw_sends(area, &cases)).map(Some) }
-}
-
-fn svg(height: u32, draw: impl FnOnce(&PlotArea<'_>) -> DrawnPlot) -> Result<String, String> {
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-        let failed = |error: &dyn std::fmt::Display| format!("a plot: {error}");
-        area.fill(&WHITE).map_err(|error| failed(&error))?;
-        draw(&area).map_err(|error| failed(&error))?;
-        area.present().map_err(|error| failed(&error))?;
+    let cases = report.cases.iter().filter(|case| case.case.name == name);
+    let drawn = cases.filter_map(|case| Some((case, thinned(&case.runs.first()?.sends_ns))));
+    let line = |((case, points), color): ((&CaseReport, _), &RGBColor)| {
+        let label = case.case.variant.clone();
+        Line { label, points, color: *color, is_dashed: false, has_dots: false }
+    };
+    let lines: Vec<Line> = drawn.filter(|(_, points)| !points.is_empty()).zip(&COLORS).map(line).collect();
+    if lines.is_empty() {
+        return Ok(None);
     }
-    Ok(svg)
+    let last = lines.iter().flat_map(|line| &line.points).fold(1.0, |last: f64, (x, _)| last.max(*x));
+    svg((WIDTH, SENDS_HEIGHT), |area| chart(area, ("", "packet"), 0.0..last, seconds, &lines)).map(Some)
 }
 
 fn draw_last_packets(
-    area: &PlotArea<'_>,
+    area: &Area<'_>,
     cases: &[&CaseReport],
     published: impl Fn(&CaseReport) -> Option<f64>,
-) -> DrawnPlot {
+) -> Drawn {
     let seconds = |ms: f64| ms / 1e3;
     let measured = |case: &CaseReport| case.median(|run| Some(run.last_ms)).map_or(0.0, seconds);
     let ideal = |case: &CaseReport| case.median(|run| Some(run.ideal_ms)).map_or(0.0, seconds);
@@ -84,8 +78,8 @@ fn draw_last_packets(
         .configure_mesh()
         .disable_y_mesh()
         .light_line_style(TRANSPARENT)
-        .bold_line_style(RGBColor(0xe4, 0xe4, 0xe4))
-        .axis_style(RGBColor(0x80, 0x80, 0x80))
+        .bold_line_style(GRID)
+        .axis_style(GREY)
         .y_labels(0)
         .x_desc("last packet out of the last component, seconds")
         .label_style((FONT, 13))
@@ -113,51 +107,11 @@ fn draw_last_packets(
     Ok(())
 }
 
-fn draw_sends(area: &PlotArea<'_>, cases: &[&CaseReport]) -> DrawnPlot {
-    let lines: Vec<(String, Vec<(f64, f64)>)> = cases
-        .iter()
-        .map(|case| {
-            let sends = case.runs.first().map_or(&[][..], |run| &run.sends_ns);
-            (case.case.variant.clone(), thinned(sends))
-        })
-        .collect();
-    let points = || lines.iter().flat_map(|(_, points)| points);
-    let right = points().map(|(x, _)| *x).fold(1.0, f64::max);
-    let (low, high) = points().fold((f64::MAX, 1e-6), |(low, high), (_, y)| (y.min(low), y.max(high)));
-    let mut chart = ChartBuilder::on(area)
-        .margin(10)
-        .margin_right(190)
-        .x_label_area_size(40)
-        .y_label_area_size(84)
-        .build_cartesian_2d(0.0..right, (low.min(high) / 1.4..high * 1.4).log_scale())?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(RGBColor(0xe4, 0xe4, 0xe4))
-        .axis_style(RGBColor(0x80, 0x80, 0x80))
-        .x_desc("packet")
-        .y_desc("time of its send")
-        .y_labels(6)
-        .x_label_formatter(&|x| format!("{x:.0}"))
-        .y_label_formatter(&|ms| {
-            if *ms < 1.0 { format!("{:.0} µs", ms * 1e3) } else { format!("{ms:.0} ms") }
-        })
-        .label_style((FONT, 13))
-        .draw()?;
-    for (index, (name, points)) in lines.iter().enumerate() {
-        let color = COLORS[index % COLORS.len()];
-        chart.draw_series(LineSeries::new(points.iter().copied(), color.stroke_width(1)))?;
-        let at = (WIDTH as i32 - 180, 14 + 18 * index as i32);
-        area.draw(&Text::new(name.clone(), at, (FONT, 13).into_font().color(&color)))?;
-    }
-    Ok(())
-}
-
-/// Returns packet numbers and milliseconds. If there are many packets, returns the slowest of each
+/// Returns packet numbers and seconds. If there are many packets, returns the slowest of each
 /// group.
 fn thinned(sends_ns: &[u64]) -> Vec<(f64, f64)> {
     let group = sends_ns.len().div_ceil(POINTS_MAX).max(1);
-    let slowest = |group: &[u64]| group.iter().max().map_or(0.0, |ns| (*ns).max(1) as f64 / 1e6);
+    let slowest = |group: &[u64]| group.iter().max().map_or(0.0, |ns| (*ns).max(1) as f64 / 1e9);
     sends_ns.chunks(group).enumerate().map(|(i, sends)| ((i * group) as f64, slowest(sends))).collect()
 }
 
@@ -171,8 +125,8 @@ mod tests {
         sends[4321] = 7_000_000;
         let points = thinned(&sends);
         assert_eq!(points.len(), 1000);
-        assert_eq!(points[864], (4320.0, 7.0));
-        assert_eq!(thinned(&[2_000_000]), [(0.0, 2.0)]);
+        assert_eq!(points[864], (4320.0, 0.007));
+        assert_eq!(thinned(&[2_000_000]), [(0.0, 0.002)]);
         assert!(thinned(&[]).is_empty());
     }
 }

@@ -1,16 +1,20 @@
 //! The results of an experiment.
 
 use serde::Serialize;
+use stripline::node::Dispatch;
 use stripline::terms::Scope;
 
+use super::CaseRuns;
 use super::case::{ExperimentCase, ExperimentTarget, PublishedFigure, Work};
 use super::file::Experiment;
 use super::ideal::{Shape, ideal};
 use super::launch::Whole;
-use super::stage::{Seen, Trouble};
+use super::stage::Seen;
 use super::verdict::{self, Verdict};
-use crate::ladder::Machine;
-use crate::ladder::statistics::{median, median_interval, percentile, pool};
+use crate::Machine;
+use crate::process::Trouble;
+use crate::statistics::{median, median_interval, percentile, pool};
+use crate::usage::others_share;
 
 /// The results of a whole experiment. `docs/experiment-file.md` describes the JSON form.
 ///
@@ -102,6 +106,18 @@ pub enum Status {
     Failed,
     /// The experiment ended before this case.
     NotRun,
+}
+
+impl Status {
+    /// Returns the status as text for the user.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::NotAvailable => "not available",
+            Self::Failed => "FAILED",
+            Self::NotRun => "not run",
+        }
+    }
 }
 
 /// The results of one run of a case. Times are milliseconds since the beginning of the producer's
@@ -252,7 +268,10 @@ pub(super) fn run(case: &ExperimentCase, whole: &Whole, cpus: usize) -> Experime
         packets: case.packets,
         pace_s: case.pace_ms / 1e3,
         nested: case.scope >= Scope::Target,
-        threads: case.dispatch.threads(),
+        threads: match case.dispatch {
+            Dispatch::Pool { threads, .. } => threads as u32,
+            Dispatch::Queue | Dispatch::Direct => 1,
+        },
         cpus: (case.work == Work::Busy).then_some(cpus),
     };
     let last_ms = observer.as_ref().or(stages.last()).map_or(0.0, |place| place.last_ms);
@@ -267,9 +286,7 @@ pub(super) fn run(case: &ExperimentCase, whole: &Whole, cpus: usize) -> Experime
         sends_ns: producer.sends_ns.clone(),
         behind_ms: producer.behind_ns as f64 / 1e6,
         cpu_s: whole.usage.cpu_s,
-        others_share: whole
-            .others_s
-            .map(|(others_s, time_s)| (others_s / (time_s * cpus.max(1) as f64)).min(1.0)),
+        others_share: others_share(whole.others, cpus),
         voluntary_switches: whole.usage.voluntary_switches,
         involuntary_switches: whole.usage.involuntary_switches,
         peak_kib: whole.usage.peak_kib,
@@ -298,7 +315,7 @@ pub(super) fn report(
     repeats: u32,
     quick: bool,
     machine: Machine,
-    results: Vec<Result<Vec<ExperimentRun>, Trouble>>,
+    results: Vec<CaseRuns>,
     interrupted: bool,
 ) -> ExperimentReport {
     let cases = experiment.cases.iter().zip(results).map(|(case, result)| {
@@ -348,7 +365,7 @@ pub(super) fn report(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::processes::Usage;
+    use crate::usage::{OthersTime, Usage};
 
     fn case(more: &str) -> ExperimentCase {
         let text = format!(
@@ -376,7 +393,7 @@ mod tests {
             seen,
             usage: Usage { cpu_s: 0.5, ..Usage::default() },
             cpu_s: vec![0.1, 0.2, 0.2],
-            others_s: Some((0.5, 2.0)),
+            others: Some(OthersTime { cpu_s: 0.5, elapsed_s: 2.0 }),
         }
     }
 

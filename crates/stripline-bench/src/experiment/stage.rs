@@ -10,39 +10,15 @@ use stripline::Sample;
 use stripline::node::{Node, Publisher, Topics};
 
 use super::case::ExperimentCase;
-use super::component::{Input, now, work};
+use super::component::{Input, work};
 use crate::ladder::measure;
-
-/// The longest wait until the producer and the components have discovered each other.
-const TIMEOUT: Duration = Duration::from_secs(15);
-
-/// The reason why a run has no result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Trouble {
-    /// The library refuses the case, with this message.
-    Refused(String),
-    /// The case should have worked, but failed.
-    Failed(String),
-}
-
-impl From<String> for Trouble {
-    fn from(problem: String) -> Self {
-        Self::Failed(problem)
-    }
-}
-
-impl From<stripline::Error> for Trouble {
-    fn from(error: stripline::Error) -> Self {
-        match error {
-            stripline::Error::Unsupported { .. } => Self::Refused(error.to_string()),
-            other => Self::Failed(other.to_string()),
-        }
-    }
-}
+use crate::ladder::turns::now_ns as now;
+use crate::patience::{PATIENCE, wait_until};
+use crate::process::Trouble;
 
 /// The measurements of one place in the pipeline. Times are monotonic nanoseconds of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     pub place: u32,
     /// For the producer, the beginning of the first send. For a component, the time at which it
     /// took the first packet.
@@ -131,18 +107,13 @@ fn run_with<T: Sample>(
         _ => Some(Input::new(case, place, node.subscriber::<T>(&hop(place - 1))?)?),
     };
     if let Some(output) = &mut output
-        && !output.wait_for_receivers(1, TIMEOUT)?
+        && !output.wait_for_receivers(1, PATIENCE)?
     {
         return Err(format!("component {} did not connect", place + 1).into());
     }
     if let Some(input) = &mut input {
-        let end = std::time::Instant::now() + TIMEOUT;
-        while input.subscriber.senders() == 0 {
-            if std::time::Instant::now() > end {
-                return Err(format!("no sender connected to component {place}").into());
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let problem = format!("no sender connected to component {place}");
+        wait_until::<Trouble>(&problem, || Ok(input.subscriber.senders() > 0))?;
     }
     let mut seen = match (&mut input, &mut output) {
         (None, Some(output)) => produce(case, output, meeting)?,

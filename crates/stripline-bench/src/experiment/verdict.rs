@@ -5,14 +5,15 @@ use serde::Serialize;
 use super::case::Order;
 use super::file::{Experiment, counterpart};
 use super::report::{CaseReport, ExperimentRun, Status};
-use crate::ladder::statistics::median;
+use crate::Decision;
+use crate::statistics::median;
 
 /// The verdict on a target of a case.
 ///
 /// ```no_run
-/// # use stripline_bench::experiment::{VerdictOutcome, ExperimentReport};
+/// # use stripline_bench::{Decision, experiment::ExperimentReport};
 /// # fn example(report: &ExperimentReport) {
-/// let all_met = report.verdicts.iter().all(|verdict| verdict.outcome == VerdictOutcome::Met);
+/// let all_met = report.verdicts.iter().all(|verdict| verdict.outcome == Decision::Met);
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,7 +25,7 @@ pub struct Verdict {
     /// The reached value; `None` if there are no figures.
     pub value: Option<f64>,
     /// Whether the target was reached.
-    pub outcome: VerdictOutcome,
+    pub outcome: Decision,
     /// The reason why there are no figures.
     pub reason: Option<String>,
 }
@@ -33,10 +34,10 @@ impl Verdict {
     /// Returns the value as text: a count is whole, a ratio has four digits.
     ///
     /// ```
-    /// use stripline_bench::experiment::{VerdictOutcome, Verdict};
+    /// use stripline_bench::{Decision, experiment::Verdict};
     ///
     /// let (case, target, reason) = ("a".into(), "reordered <= 0".into(), None);
-    /// let verdict = Verdict { case, target, value: Some(3.0), outcome: VerdictOutcome::Missed, reason };
+    /// let verdict = Verdict { case, target, value: Some(3.0), outcome: Decision::Missed, reason };
     /// assert_eq!(verdict.figure(), "3");
     /// ```
     pub fn figure(&self) -> String {
@@ -44,41 +45,6 @@ impl Verdict {
             None => "-".into(),
             Some(count) if count.fract() == 0.0 => format!("{count}"),
             Some(ratio) => format!("{ratio:.4}"),
-        }
-    }
-}
-
-/// The outcome for a target.
-///
-/// ```
-/// use stripline_bench::experiment::VerdictOutcome;
-///
-/// assert_eq!(VerdictOutcome::Missed.as_str(), "MISSED");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum VerdictOutcome {
-    /// The target was reached.
-    Met,
-    /// The target was not reached.
-    Missed,
-    /// The library refuses this case, or the case for the comparison.
-    NotAvailable,
-    /// The case should have worked, but failed.
-    Failed,
-    /// The experiment ended before this case.
-    NotRun,
-}
-
-impl VerdictOutcome {
-    /// Returns the outcome as text for the user.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Met => "met",
-            Self::Missed => "MISSED",
-            Self::NotAvailable => "not available",
-            Self::Failed => "FAILED",
-            Self::NotRun => "not run",
         }
     }
 }
@@ -162,11 +128,11 @@ fn judge(
 ) -> Verdict {
     let obstacle = needed.iter().find(|report| report.status != Status::Measured);
     let outcome = match (obstacle.map(|report| report.status), value) {
-        (Some(Status::NotAvailable), _) => VerdictOutcome::NotAvailable,
-        (Some(Status::Failed), _) => VerdictOutcome::Failed,
-        (Some(_), _) | (None, None) => VerdictOutcome::NotRun,
-        (None, Some(value)) if is_met(value) => VerdictOutcome::Met,
-        (None, Some(_)) => VerdictOutcome::Missed,
+        (Some(Status::NotAvailable), _) => Decision::NotAvailable,
+        (Some(Status::Failed), _) => Decision::Failed,
+        (Some(_), _) | (None, None) => Decision::NotRun,
+        (None, Some(value)) if is_met(value) => Decision::Met,
+        (None, Some(_)) => Decision::Missed,
     };
     let reason = obstacle.and_then(|report| report.reason.clone());
     Verdict { case: report.case.to_string(), target, value, outcome, reason }
@@ -175,9 +141,9 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::super::report::{self, StageReport};
-    use super::super::stage::Trouble;
     use super::*;
-    use crate::ladder::Machine;
+    use crate::Machine;
+    use crate::process::Trouble;
 
     fn run(last_ms: f64, reordered: u64) -> ExperimentRun {
         let stages = vec![StageReport { reordered, ..StageReport::default() }];
@@ -194,7 +160,7 @@ mod tests {
                     [[case]]\nname = 'a'\ntarget = { over-ideal = 1.01, reordered-share-min = 0.1 }\n\
                     [[case]]\nname = 'b'\ntarget = { reordered = 0, over-case = { case = 'a', ratio = 1.01 } }\n";
 
-    fn verdicts(results: Vec<Result<Vec<ExperimentRun>, Trouble>>) -> Vec<(VerdictOutcome, Option<String>)> {
+    fn verdicts(results: Vec<Result<Vec<ExperimentRun>, Trouble>>) -> Vec<(Decision, Option<String>)> {
         let experiment = Experiment::parse(FILE, "x.toml").unwrap();
         let report = report::report(&experiment, 2, false, Machine::here(), results, false);
         report.verdicts.into_iter().map(|verdict| (verdict.outcome, verdict.reason)).collect()
@@ -202,8 +168,8 @@ mod tests {
 
     #[test]
     fn ratios_are_medians_and_counts_hold_in_every_run() {
-        use VerdictOutcome::{Met, Missed};
-        let outcomes = |a: Vec<ExperimentRun>, b: Vec<ExperimentRun>| -> Vec<VerdictOutcome> {
+        use Decision::{Met, Missed};
+        let outcomes = |a: Vec<ExperimentRun>, b: Vec<ExperimentRun>| -> Vec<Decision> {
             verdicts(vec![Ok(a), Ok(b)]).into_iter().map(|verdict| verdict.0).collect()
         };
         // In one run, one packet of b was out of order. The ratio of b's time to a's time is
@@ -222,30 +188,30 @@ mod tests {
     fn what_is_refused_is_told_with_its_reason_and_never_met() {
         let refused = Err(Trouble::Refused("no such thing".into()));
         let told = verdicts(vec![refused, Ok(vec![run(1.0, 0)])]);
-        assert_eq!(told[0], (VerdictOutcome::NotAvailable, Some("no such thing".into())));
-        assert_eq!(told[2].0, VerdictOutcome::Met);
-        assert_eq!(told[3], (VerdictOutcome::NotAvailable, Some("no such thing".into())));
+        assert_eq!(told[0], (Decision::NotAvailable, Some("no such thing".into())));
+        assert_eq!(told[2].0, Decision::Met);
+        assert_eq!(told[3], (Decision::NotAvailable, Some("no such thing".into())));
         let failed = verdicts(vec![Err(Trouble::Failed("it broke".into())), Ok(Vec::new())]);
-        assert_eq!(failed[0].0, VerdictOutcome::Failed);
-        assert_eq!(failed[2].0, VerdictOutcome::NotRun);
+        assert_eq!(failed[0].0, Decision::Failed);
+        assert_eq!(failed[2].0, Decision::NotRun);
     }
 
     #[test]
     fn what_was_put_in_sequence_is_judged_behind_it() {
         let text = FILE.replace("name = 'b'\n", "name = 'b'\norder = 'resequence'\n");
         let experiment = Experiment::parse(&text, "x.toml").unwrap();
-        let outcomes = |observer: StageReport| -> Vec<(String, VerdictOutcome)> {
+        let outcomes = |observer: StageReport| -> Vec<(String, Decision)> {
             let b = ExperimentRun { observer: Some(observer), ..run(101.0, 30) };
             let results = vec![Ok(vec![run(100.0, 20)]), Ok(vec![b])];
             let report = report::report(&experiment, 1, false, Machine::here(), results, false);
             report.verdicts.into_iter().skip(2).map(|verdict| (verdict.target, verdict.outcome)).collect()
         };
         let in_sequence = outcomes(StageReport::default());
-        assert_eq!(in_sequence[0], ("reordered behind the resequencing <= 0".into(), VerdictOutcome::Met));
-        assert_eq!(in_sequence[1].1, VerdictOutcome::Met);
+        assert_eq!(in_sequence[0], ("reordered behind the resequencing <= 0".into(), Decision::Met));
+        assert_eq!(in_sequence[1].1, Decision::Met);
         let lost = outcomes(StageReport { missing: 1, reordered: 1, ..StageReport::default() });
-        assert_eq!(lost[0], ("missing or twice = 0".into(), VerdictOutcome::Missed));
-        assert_eq!(lost[1].1, VerdictOutcome::Missed);
+        assert_eq!(lost[0], ("missing or twice = 0".into(), Decision::Missed));
+        assert_eq!(lost[1].1, Decision::Missed);
     }
 
     #[test]
@@ -254,7 +220,7 @@ mod tests {
         let results = vec![Ok(vec![run(100.0, 0)])];
         let report = report::report(&experiment, 1, false, Machine::here(), results, false);
         let told: Vec<_> = report.verdicts.into_iter().map(|v| (v.outcome, v.reason)).collect();
-        let left_out = (VerdictOutcome::NotRun, Some("case a was not chosen".into()));
-        assert_eq!(told, [(VerdictOutcome::Met, None), left_out]);
+        let left_out = (Decision::NotRun, Some("case a was not chosen".into()));
+        assert_eq!(told, [(Decision::Met, None), left_out]);
     }
 }

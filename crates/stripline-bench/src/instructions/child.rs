@@ -1,18 +1,14 @@
 //! The child process that is single-stepped.
 
 use std::hint::black_box;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, getpid, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 
-use crate::ladder::{Problem, statistics::median};
-use crate::processes;
-
-/// The job, as JSON.
-pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_INSTRUCTIONS";
+use crate::Problem;
+use crate::patience::{PATIENCE, wait_until};
+use crate::process::Trouble;
+use crate::statistics::median;
 
 /// Packets before the counted ones. Afterwards the links have settled and lazy symbols are bound.
 const WARM_UP: u32 = 1000;
@@ -22,84 +18,51 @@ const PACKETS: usize = if cfg!(debug_assertions) { 11 } else { 41 };
 const WINDOWS: usize = 5;
 /// The windows of many packets at a time: an empty one, `send_many`, and `drain`.
 const WINDOWS_TOGETHER: usize = 3;
-const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The job of the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct InstructionJob {
+pub(crate) struct SteppedJob {
     pub transport: String,
     /// The number of packets that one call sends or receives; 1 for single packets.
     pub together: usize,
     pub size: usize,
 }
 
-/// Runs the job of a process to be counted, and returns the exit code. In any other process,
-/// returns `None`.
-pub(crate) fn child_if_launched() -> Option<ExitCode> {
-    processes::answer(JOB_VARIABLE, |job| {
-        let outcome = job.and_then(|job| perform(&job));
-        let is_well = outcome.is_ok();
-        (outcome.err(), is_well)
-    })
-}
-
-fn perform(job: &InstructionJob) -> Result<(), Problem> {
-    // Without the parent, a marker would stop this process for ever.
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| e.to_string())?;
+/// Performs the job of a process that is stepped through.
+pub(crate) fn perform(job: &SteppedJob) -> Result<(), Trouble> {
     // SAFETY: the request takes no further arguments.
     if unsafe { libc::ptrace(libc::PTRACE_TRACEME) } < 0 {
-        return Err(format!("cannot be stepped through: {}", std::io::Error::last_os_error()));
+        return Err(format!("cannot be stepped through: {}", std::io::Error::last_os_error()).into());
     }
-    let text = |error: stripline::Error| error.to_string();
     let topics = format!("[default]\ntransport = '{}'\nwait = 'spin'\nsampling = 'off'", job.transport);
-    let domain = format!("instructions-{}", getpid().as_raw_nonzero());
-    let node = Node::join(&domain, Topics::parse(&topics).map_err(text)?).map_err(text)?;
-    let mut publisher = node.publisher::<u8>("packets").map_err(text)?;
-    let mut subscriber = node.subscriber::<u8>("packets").map_err(text)?;
-    if !publisher.wait_for_receivers(1, TIMEOUT).map_err(text)? {
+    let node = Node::join(&format!("instructions-{}", std::process::id()), Topics::parse(&topics)?)?;
+    let mut publisher = node.publisher::<u8>("packets")?;
+    let mut subscriber = node.subscriber::<u8>("packets")?;
+    if !publisher.wait_for_receivers(1, PATIENCE)? {
         return Err("the receiver did not connect".into());
     }
-    let end = Instant::now() + TIMEOUT;
-    while subscriber.senders() == 0 {
-        if Instant::now() > end {
-            return Err("the sender did not connect".into());
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let (publisher, subscriber) = (&mut publisher, &mut subscriber);
-    if job.together > 1 {
-        for _ in 0..WARM_UP {
-            packets(publisher, subscriber, job, false)?;
-        }
-        for _ in 0..PACKETS {
-            packets(publisher, subscriber, job, true)?;
-        }
-        return Ok(());
-    }
-    for _ in 0..WARM_UP {
-        packet(publisher, subscriber, job.size, false)?;
-    }
-    for _ in 0..PACKETS {
-        packet(publisher, subscriber, job.size, true)?;
-    }
-    Ok(())
+    wait_until::<Trouble>("the sender did not connect", || Ok(subscriber.senders() > 0))?;
+    let step = if job.together > 1 { packets } else { packet };
+    (0..WARM_UP).try_for_each(|_| step(&mut publisher, &mut subscriber, job, false))?;
+    (0..PACKETS).try_for_each(|_| step(&mut publisher, &mut subscriber, job, true))
 }
 
 /// Sends and receives several packets together. The content is neither written nor read.
 fn packets(
     publisher: &mut Publisher<u8>,
     subscriber: &mut Subscriber<u8>,
-    job: &InstructionJob,
+    job: &SteppedJob,
     is_counted: bool,
-) -> Result<(), Problem> {
-    let text = |error: stripline::Error| error.to_string();
-    let InstructionJob { together, size, .. } = *job;
+) -> Result<(), Trouble> {
+    let SteppedJob { together, size, .. } = *job;
     window(is_counted, || ());
-    window(is_counted, || publisher.send_many(together, size, |_, place| _ = black_box(place)))
-        .map_err(text)?;
-    let drained =
-        window(is_counted, || subscriber.drain(together, |packet| _ = black_box(&*packet))).map_err(text)?;
-    if drained == together { Ok(()) } else { Err(format!("{drained} of {together} packets were there")) }
+    window(is_counted, || publisher.send_many(together, size, |_, place| _ = black_box(place)))?;
+    let drained = window(is_counted, || subscriber.drain(together, |packet| _ = black_box(&*packet)))?;
+    if drained == together {
+        Ok(())
+    } else {
+        Err(format!("{drained} of {together} packets were there").into())
+    }
 }
 
 /// Sends and receives a packet. If the packet is counted, there is a marker before and after each
@@ -107,15 +70,14 @@ fn packets(
 fn packet(
     publisher: &mut Publisher<u8>,
     subscriber: &mut Subscriber<u8>,
-    size: usize,
+    job: &SteppedJob,
     is_counted: bool,
-) -> Result<(), Problem> {
-    let text = |error: stripline::Error| error.to_string();
+) -> Result<(), Trouble> {
     window(is_counted, || ());
-    let mut loan = window(is_counted, || publisher.loan(size)).map_err(text)?;
+    let mut loan = window(is_counted, || publisher.loan(job.size))?;
     loan.fill(7);
-    window(is_counted, || loan.send()).map_err(text)?;
-    let packet = window(is_counted, || subscriber.receive()).map_err(text)?.ok_or("the stream ended")?;
+    window(is_counted, || loan.send())?;
+    let packet = window(is_counted, || subscriber.receive())?.ok_or("the stream ended")?;
     black_box(packet.iter().map(|byte| u64::from(*byte)).sum::<u64>());
     window(is_counted, || drop(packet));
     Ok(())

@@ -12,9 +12,9 @@ mod step;
 
 use std::fmt::Write;
 
-use crate::ladder::Problem;
+use crate::Problem;
 
-pub(crate) use child::child_if_launched;
+pub(crate) use child::{SteppedJob, perform};
 
 /// The transports of the packets.
 const TRANSPORTS: [&str; 3] = ["shm", "inproc", "uds"];
@@ -142,8 +142,8 @@ fn parse(line: &str) -> Option<InstructionCount> {
 /// Counts the instructions for a packet of one transport and size, with `together` packets at a
 /// time.
 fn one(transport: &str, together: usize, size: usize) -> Result<InstructionCount, Problem> {
-    let job = child::InstructionJob { transport: transport.into(), together, size };
-    let windows = step::windows(&job)
+    let job = SteppedJob { transport: transport.into(), together, size };
+    let windows = step::windows(job)
         .map_err(|problem| format!("{transport}, {together} at a time, {size} B: {problem}"))?;
     let [send, receive] = child::evaluate(&windows, together)?;
     Ok(InstructionCount { transport: transport.into(), together, size, send, receive })

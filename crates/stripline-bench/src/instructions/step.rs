@@ -1,31 +1,23 @@
 //! Single-steps a child process with ptrace.
 
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
 use std::ptr::null_mut;
 
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-use super::child::{InstructionJob, JOB_VARIABLE};
-use crate::ladder::Problem;
-use crate::processes;
+use super::SteppedJob;
+use crate::Problem;
+use crate::process::{self, Job, OwnChild};
 
 /// The maximum number of instructions between two markers, which take some seconds.
 const STEPS_MAX: u64 = 1_000_000;
 
 /// Runs the job in a child. Returns the number of instructions of each window, which lasts from an
 /// odd marker to the next one.
-pub(super) fn windows(job: &InstructionJob) -> Result<Vec<u64>, Problem> {
-    let text = serde_json::to_string(job).map_err(|e| e.to_string())?;
-    let program = processes::program(None)?;
+pub(super) fn windows(job: SteppedJob) -> Result<Vec<u64>, Problem> {
     let _pin = Pin::new();
-    let child = Command::new(&program)
-        .env(JOB_VARIABLE, text)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("cannot start {}: {e}", program.display()))?;
+    let child = OwnChild::spawn(process::command(None, &Job::Stepped(job))?, Vec::new(), None)?;
     Stepped { pid: Pid::from_child(&child), child }.windows()
 }
 
@@ -55,10 +47,10 @@ impl Drop for Pin {
     }
 }
 
-/// The child, which ends when this value is dropped.
+/// The child.
 struct Stepped {
     pid: Pid,
-    child: Child,
+    child: OwnChild,
 }
 
 impl Stepped {
@@ -114,12 +106,12 @@ impl Stepped {
         if status.exit_status() == Some(0) {
             return Ok(None);
         }
-        let mut told = String::new();
+        let mut printed = Vec::new();
         if let Some(output) = &mut self.child.stdout {
-            let _ = output.read_to_string(&mut told);
+            let _ = output.read_to_end(&mut printed);
         }
-        Err(match serde_json::from_str(&told) {
-            Ok(Some(problem)) => problem,
+        Err(match process::outcome_of::<()>(&printed) {
+            Some(Err(trouble)) => trouble.into_problem(),
             _ => "it ended without a result".into(),
         })
     }
@@ -149,12 +141,4 @@ enum Resume {
     Run,
     /// For one instruction.
     Step,
-}
-
-impl Drop for Stepped {
-    fn drop(&mut self) {
-        // Neither call affects a child that has ended and was waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

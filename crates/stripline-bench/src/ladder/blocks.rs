@@ -7,12 +7,12 @@
 //! Each block begins with untimed packets. They bring the memory of the case back into the caches.
 //! Also, a link chooses its samples by the rate of the last millisecond, which must not be a pause.
 
-use super::Problem;
-use super::case::{Job, Measure, Outcome};
+use super::case::{Measure, Outcome, SideJob};
 use super::endpoints::stripline::BURST;
 use super::measure::{OneWayTimes, Side};
 use super::turns::{ControlPage, Turn, now_ns};
-use crate::processes::Usage;
+use crate::Problem;
+use crate::usage::Usage;
 
 /// The intended time of a block, in nanoseconds: long compared with the clock and the announcement,
 /// and short compared with changes of the machine.
@@ -37,7 +37,7 @@ const STAMPED_EVERY: usize = 4;
 /// Runs the blocks of all cases. The side at place 0 leads. A case without a side here has only the
 /// leader, or is a repetition.
 pub(super) fn run(
-    job: &Job,
+    job: &SideJob,
     place: u32,
     sides: &mut [Option<Box<dyn Side + '_>>],
     page: &mut ControlPage,
@@ -59,7 +59,7 @@ pub(super) fn run(
 
 /// The side that decides on the turns and measures the time of each.
 struct Leader<'a, 's> {
-    job: &'a Job,
+    job: &'a SideJob,
     sides: &'a mut [Option<Box<dyn Side + 's>>],
     page: &'a mut ControlPage,
     record: Record,
@@ -152,7 +152,7 @@ struct Record {
 }
 
 impl Record {
-    fn new(job: &Job, place: u32) -> Result<Self, Problem> {
+    fn new(job: &SideJob, place: u32) -> Result<Self, Problem> {
         let cases = &job.group.cases;
         Ok(Self {
             outcomes: vec![Outcome::default(); cases.len()],

@@ -3,103 +3,79 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+pub(crate) use stripline::terms::WaitStrategy as Wait;
 
-use super::Problem;
-use super::statistics::median;
-use crate::processes::{OthersTime, Usage};
+use crate::statistics::median;
+use crate::usage::{OthersTime, Usage};
 
-/// The subject of a measurement: the means that carries the packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Subject {
-    Atomics,
-    Futex,
-    Memcpy,
+/// The part of a subject in a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Only the leader works.
+    OneSide,
+    /// Memory or a socket without a link: a limit or a reference.
+    Bare,
+    /// A link of Stripline.
+    Ours,
+    /// Another library.
+    Peer,
+}
+
+macro_rules! subjects {
+    ($($(#[$doc:meta])* $subject:ident: $kind:ident, $name:literal;)*) => {
+        /// The subject of a measurement: the means that carries the packets.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub(crate) enum Subject { $($(#[$doc])* $subject,)* }
+
+        impl Subject {
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Self::$subject => $name,)* }
+            }
+
+            pub(crate) fn kind(self) -> Kind {
+                match self { $(Self::$subject => Kind::$kind,)* }
+            }
+        }
+    };
+}
+
+subjects! {
+    Atomics: Bare, "two atomics";
+    Futex: Bare, "futex hand-over";
+    Memcpy: OneSide, "memcpy";
     /// A ring with a header and a cursor, but nothing else.
-    MinimalRing,
+    MinimalRing: Bare, "minimal ring";
     /// Stripline's ring without the links.
-    Ring,
-    UnixSocket,
-    TcpSocket,
+    Ring: Bare, "bare ring";
+    UnixSocket: Bare, "bare Unix socket";
+    TcpSocket: Bare, "bare TCP socket";
     /// Both directions on the same socket. A dialogue can use such a socket, but a one-way stream
     /// cannot.
-    UnixDuplex,
-    TcpDuplex,
-    PosixQueue,
-    UdpSocket,
-    Stripline,
+    UnixDuplex: Bare, "bare Unix, duplex";
+    TcpDuplex: Bare, "bare TCP, duplex";
+    PosixQueue: Bare, "bare POSIX queue";
+    UdpSocket: Bare, "bare UDP socket";
+    Stripline: Ours, "stripline";
     /// Stripline with many packets at a time: `send_many` and `drain`.
-    Many,
+    Many: Ours, "stripline many";
     /// Stripline with scope `none`: a queue in the sender's process, and a thread that empties the
     /// queue.
-    Queued,
+    Queued: Ours, "stripline queued";
     /// Stripline with dispatch `direct`: a handler replies where the packet is received.
-    Direct,
+    Direct: Ours, "stripline direct";
     /// Two-way calls.
-    Calls,
-    Iceoryx2,
-    Zeromq,
-    Zenoh,
-    Dds,
-    Omniorb,
+    Calls: Ours, "stripline calls";
+    Iceoryx2: Peer, "iceoryx2";
+    Zeromq: Peer, "ZeroMQ";
+    Zenoh: Peer, "zenoh";
+    Dds: Peer, "Cyclone DDS";
+    Omniorb: Peer, "omniORB";
     /// zenoh, with the work in a callback.
-    ZenohCallback,
+    ZenohCallback: Peer, "zenoh, in its callback";
     /// omniORB, with the work in the servant.
-    OmniorbServant,
+    OmniorbServant: Peer, "omniORB, in the servant";
     /// No peer: only the clock and the machine.
-    Noise,
-}
-
-impl Subject {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Atomics => "two atomics",
-            Self::Futex => "futex hand-over",
-            Self::Memcpy => "memcpy",
-            Self::MinimalRing => "minimal ring",
-            Self::Ring => "bare ring",
-            Self::UnixSocket => "bare Unix socket",
-            Self::TcpSocket => "bare TCP socket",
-            Self::UnixDuplex => "bare Unix, duplex",
-            Self::TcpDuplex => "bare TCP, duplex",
-            Self::PosixQueue => "bare POSIX queue",
-            Self::UdpSocket => "bare UDP socket",
-            Self::Stripline => "stripline",
-            Self::Many => "stripline many",
-            Self::Queued => "stripline queued",
-            Self::Direct => "stripline direct",
-            Self::Calls => "stripline calls",
-            Self::Iceoryx2 => "iceoryx2",
-            Self::Zeromq => "ZeroMQ",
-            Self::Zenoh => "zenoh",
-            Self::Dds => "Cyclone DDS",
-            Self::Omniorb => "omniORB",
-            Self::ZenohCallback => "zenoh, in its callback",
-            Self::OmniorbServant => "omniORB, in the servant",
-            Self::Noise => "noise",
-        }
-    }
-}
-
-/// The way in which both sides wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Wait {
-    /// No waiting.
-    None,
-    Spin,
-    Adaptive,
-    Block,
-}
-
-impl Wait {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Spin => "spin",
-            Self::Adaptive => "adaptive",
-            Self::Block => "block",
-        }
-    }
+    Noise: OneSide, "noise";
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -124,6 +100,7 @@ pub(crate) struct Case {
     pub measure: Measure,
     pub subject: Subject,
     pub transport: String,
+    /// The way in which both sides wait, if there are two.
     pub wait: Wait,
     pub size: usize,
     pub readers: u32,
@@ -136,45 +113,23 @@ pub(crate) struct Case {
 
 impl Case {
     pub(crate) fn new(measure: Measure, subject: Subject, transport: &str, wait: Wait, size: usize) -> Self {
-        let transport = transport.into();
-        Self {
-            measure,
-            subject,
-            transport,
-            wait,
-            size,
-            readers: 1,
-            components: 2,
-            statistics: true,
-            again: false,
-        }
+        let (transport, readers, components) = (transport.into(), 1, 2);
+        Self { measure, subject, transport, wait, size, readers, components, statistics: true, again: false }
     }
 
     /// Returns whether only the leader works.
     pub(crate) fn has_one_side(&self) -> bool {
-        matches!(self.subject, Subject::Memcpy | Subject::Noise)
+        self.subject.kind() == Kind::OneSide
     }
 
     /// Returns whether the links of Stripline carry the packets.
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(
-            self.subject,
-            Subject::Stripline | Subject::Many | Subject::Queued | Subject::Direct | Subject::Calls
-        )
+        self.subject.kind() == Kind::Ours
     }
 
-    /// Returns whether another library carries the packets.
-    pub(crate) fn is_peer(&self) -> bool {
-        matches!(
-            self.subject,
-            Subject::Iceoryx2
-                | Subject::Zeromq
-                | Subject::Zenoh
-                | Subject::ZenohCallback
-                | Subject::Dds
-                | Subject::Omniorb
-                | Subject::OmniorbServant
-        )
+    /// Returns how both sides wait, as text for the user.
+    pub(crate) fn wait_name(&self) -> &'static str {
+        if self.has_one_side() { "none" } else { self.wait.as_str() }
     }
 
     /// Returns whether this is a stream that a separate thread carries.
@@ -223,7 +178,7 @@ impl fmt::Display for Case {
         if self.size > 0 {
             write!(f, ", {} B", self.size)?;
         }
-        if self.wait == Wait::None { Ok(()) } else { write!(f, ", {}", self.wait.name()) }
+        if self.has_one_side() { Ok(()) } else { write!(f, ", {}", self.wait_name()) }
     }
 }
 
@@ -271,9 +226,9 @@ impl fmt::Display for Group {
     }
 }
 
-/// The job of one process.
+/// The job of one process: a side of all cases, or all sides as threads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Job {
+pub(crate) struct SideJob {
     pub group: Group,
     /// The place in the chain, from 0.
     pub place: u32,
@@ -289,25 +244,13 @@ pub(crate) struct Job {
     pub descriptors: Vec<Vec<i32>>,
 }
 
-/// The result of a process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// The result of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RunOutcome {
     /// The results of the cases, in order.
     pub cases: Vec<Outcome>,
-    /// The reason why there is no result.
-    pub error: Option<Problem>,
-    /// The processor time of other programs during the run, which the launcher measures.
-    #[serde(skip)]
+    /// The processor time of other programs during the run.
     pub others: Option<OthersTime>,
-}
-
-impl RunOutcome {
-    /// Merges the result of another process of the same run.
-    pub(crate) fn merge(&mut self, other: Self) {
-        self.cases.resize(self.cases.len().max(other.cases.len()), Outcome::default());
-        self.cases.iter_mut().zip(other.cases).for_each(|(own, other)| own.merge(other));
-        self.error = self.error.take().or(other.error);
-    }
 }
 
 /// The result of a case in a run.
@@ -324,13 +267,20 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Merges the result of another process of the same run.
-    fn merge(&mut self, other: Self) {
-        self.blocks.extend(other.blocks);
-        self.times.extend(other.times);
-        self.lost += other.lost;
-        self.reordered += other.reordered;
-        self.usage.add(other.usage);
+    /// Merges the results of all sides of a run, case by case.
+    pub(crate) fn merged(sides: impl IntoIterator<Item = Vec<Self>>) -> Vec<Self> {
+        let mut whole: Vec<Self> = Vec::new();
+        for side in sides {
+            whole.resize(whole.len().max(side.len()), Self::default());
+            for (own, other) in whole.iter_mut().zip(side) {
+                own.blocks.extend(other.blocks);
+                own.times.extend(other.times);
+                own.lost += other.lost;
+                own.reordered += other.reordered;
+                own.usage.add(other.usage);
+            }
+        }
+        whole
     }
 
     /// Returns the median over blocks.

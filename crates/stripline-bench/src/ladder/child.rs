@@ -1,44 +1,20 @@
 //! The code of a process that takes part in a run.
 
 use std::os::fd::BorrowedFd;
-use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use stripline::node::Node;
 
-use super::Problem;
 use super::blocks;
-use super::case::{Case, Job, Measure, Outcome, RunOutcome, Subject};
+use super::case::{Case, Measure, Outcome, SideJob, Subject};
 use super::endpoints;
 use super::measure::Side;
 use super::turns::ControlPage;
-use crate::processes;
+use crate::Problem;
+use crate::process::{self, Trouble};
 
-/// The job, as JSON.
-pub(super) const JOB_VARIABLE: &str = "STRIPLINE_BENCH_JOB";
-
-/// The longest wait of a side for the others.
-const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Runs the job of a process that a ladder started, and returns the exit code. In any other
-/// process, returns `None`.
-pub(crate) fn child_if_launched() -> Option<ExitCode> {
-    processes::answer(JOB_VARIABLE, |job| {
-        let outcome = job
-            .and_then(|job| perform(&job))
-            .unwrap_or_else(|error| RunOutcome { error: Some(error), ..RunOutcome::default() });
-        let is_well = outcome.error.is_none();
-        (outcome, is_well)
-    })
-}
-
-fn perform(job: &Job) -> Result<RunOutcome, Problem> {
-    // Two hundred readers need many descriptors.
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+/// Performs the job of this process, and returns the results of the cases.
+pub(crate) fn perform(job: &SideJob) -> Result<Vec<Outcome>, Problem> {
     if job.descriptors.len() != job.group.cases.len() {
         return Err(format!("descriptors of {} cases", job.descriptors.len()));
     }
@@ -51,39 +27,28 @@ fn perform(job: &Job) -> Result<RunOutcome, Problem> {
         })
         .collect::<Result<_, Problem>>()?;
     if !job.group.threads {
-        return Ok(RunOutcome { cases: run_side(job, job.place, &nodes)?, ..RunOutcome::default() });
+        return run_side(job, job.place, &nodes);
     }
     // There is one process, with a thread for each side.
-    let sides = std::thread::scope(|scope| {
+    let side = |place| pin(job, place).and_then(|()| run_side(job, place, &nodes));
+    // The other side waits for a side that has failed, so the process ends.
+    let end = |problem| -> ! {
+        process::answer::<()>(Err(Trouble::Failed(problem)));
+        std::process::exit(1)
+    };
+    let sides: Vec<Vec<Outcome>> = std::thread::scope(|scope| {
+        let side = &side;
         let threads: Vec<_> = (0..job.group.sides())
-            .map(|place| {
-                let nodes = &nodes;
-                scope.spawn(move || {
-                    pin(job, place).unwrap_or_else(|error| end(error));
-                    Ok(run_side(job, place, nodes).unwrap_or_else(|error| end(error)))
-                })
-            })
+            .map(|place| scope.spawn(move || side(place).unwrap_or_else(|problem| end(problem))))
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into())))
-            .collect::<Vec<Result<Vec<Outcome>, Problem>>>()
-    });
-    let mut whole = RunOutcome::default();
-    for cases in sides {
-        whole.merge(RunOutcome { cases: cases?, ..RunOutcome::default() });
-    }
-    Ok(whole)
-}
-
-/// Ends the process, because a side has failed and the other side waits for it.
-fn end(error: Problem) -> ! {
-    processes::report(&RunOutcome { error: Some(error), ..RunOutcome::default() });
-    std::process::exit(1)
+        let joined = threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked"));
+        joined.collect::<Result<_, _>>()
+    })?;
+    Ok(Outcome::merged(sides))
 }
 
 /// Connects one side of each case, and runs the blocks of this side.
-fn run_side(job: &Job, place: u32, nodes: &[Option<Node>]) -> Result<Vec<Outcome>, Problem> {
+fn run_side(job: &SideJob, place: u32, nodes: &[Option<Node>]) -> Result<Vec<Outcome>, Problem> {
     // SAFETY: the descriptor was inherited for this process, which closes none of its descriptors
     // before it ends.
     let page = unsafe { BorrowedFd::borrow_raw(job.page) };
@@ -103,7 +68,7 @@ fn run_side(job: &Job, place: u32, nodes: &[Option<Node>]) -> Result<Vec<Outcome
 
 /// Connects one side of a case.
 fn connect<'n>(
-    job: &Job,
+    job: &SideJob,
     index: usize,
     place: u32,
     node: Option<&'n Node>,
@@ -160,42 +125,17 @@ fn connect<'n>(
         (Subject::Omniorb | Subject::OmniorbServant, _) => {
             endpoints::corba::connect(case, place, &domain(job, index))
         }
-        (Subject::Stripline | Subject::Many | Subject::Queued | Subject::Direct | Subject::Calls, None) => {
-            Err("it has no node".into())
-        }
-        #[cfg(not(any(feature = "peers", feature = "iceoryx2")))]
-        (Subject::Iceoryx2, _) => Err("it is not built in".into()),
-        #[cfg(not(any(feature = "peers", feature = "zeromq")))]
-        (Subject::Zeromq, _) => Err("it is not built in".into()),
-        #[cfg(not(feature = "zenoh"))]
-        (Subject::Zenoh | Subject::ZenohCallback, _) => Err("it is not built in".into()),
-        #[cfg(not(feature = "dds"))]
-        (Subject::Dds, _) => Err("it is not built in".into()),
-        #[cfg(not(feature = "corba"))]
-        (Subject::Omniorb | Subject::OmniorbServant, _) => Err("it is not built in".into()),
+        _ => Err(if case.is_ours() { "it has no node" } else { "it is not built in" }.into()),
     }
 }
 
 /// Returns the domain of a case's nodes. It is also the name of other objects that need a name.
-fn domain(job: &Job, index: usize) -> String {
+fn domain(job: &SideJob, index: usize) -> String {
     format!("{}-{index}", job.name)
 }
 
-/// Waits until all sides have arrived.
-pub(crate) fn assemble(here: &AtomicU64, sides: u32) -> Result<(), Problem> {
-    here.fetch_add(1, Ordering::AcqRel);
-    let patience = Instant::now() + TIMEOUT;
-    while here.load(Ordering::Acquire) < u64::from(sides) {
-        if Instant::now() > patience {
-            return Err("the other side did not start".into());
-        }
-        std::thread::sleep(Duration::from_micros(100));
-    }
-    Ok(())
-}
-
 /// Pins the calling thread, and threads that it will start, to the processor of the side.
-fn pin(job: &Job, place: u32) -> Result<(), Problem> {
+fn pin(job: &SideJob, place: u32) -> Result<(), Problem> {
     let mut set = CpuSet::new();
     if job.group.has_carrier_threads() {
         return Ok(());

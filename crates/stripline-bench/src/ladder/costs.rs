@@ -7,54 +7,30 @@ use stripline::transport;
 use super::case::{Case, Group, Outcome, Subject, Wait};
 use super::plan::{latency, stream, wake};
 use super::ratios::GroupRuns;
-use super::statistics::median;
-use super::{Pace, Progress, Runs, Settings, allowed_cpus, run_groups};
+use super::{Runs, Settings, run_groups};
+use crate::Progress;
 use crate::calibration::{Cost, TransportCosts};
-use crate::processes::OthersTime;
+use crate::statistics::median;
 
 /// The measured sizes: a message, a small packet, and a large packet.
 pub(crate) const SIZES: [usize; 3] = [64, 1024, 32_768];
 /// The intended total time of all runs.
 const BUDGET: Duration = Duration::from_secs(2 * 60);
 const QUICK_BUDGET: Duration = Duration::from_secs(15);
-const RUNS: u32 = 6;
-const QUICK_RUNS: u32 = 3;
 
-/// The result of a calibration's runs.
-pub(crate) struct Costs {
-    pub transports: Vec<TransportCosts>,
-    /// Number of runs of each group of cases.
-    pub runs: u32,
-    /// The share of all processors that other programs used, 0 to 1; `None` if unknown.
-    pub others_share: Option<f64>,
-    /// Notes on cases that could not be measured, with the reasons.
-    pub notes: Vec<String>,
-    pub interrupted: bool,
-}
-
-/// Measures all transports of the program. Each transport has a separate group for each size, so
-/// that a transport that fails here does not affect the others.
-pub(crate) fn measure(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<Costs, String> {
+/// Measures all transports of the program. Returns the costs, and the runs. Each transport has a
+/// separate group for each size, so that a transport that fails here does not affect the others.
+pub(crate) fn measure(
+    settings: &Settings,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<(Vec<TransportCosts>, Runs), String> {
     settings.check()?;
     let transports: Vec<&str> =
         transport::all().map(|transport| transport.name).filter(|name| settings.has(name)).collect();
     let groups: Vec<Group> =
         SIZES.iter().flat_map(|size| transports.iter().map(|name| group(name, *size))).collect();
-    let runs = settings.rounds.unwrap_or(if settings.quick { QUICK_RUNS } else { RUNS }).max(1);
-    let budget = if settings.quick { QUICK_BUDGET } else { BUDGET };
-    let pace = Pace::new(budget, settings.seconds_per_run, groups.len() * runs as usize);
-    let Runs { results, completed, notes, interrupted, .. } =
-        run_groups(groups, runs, pace, settings.program.as_ref(), observer)?;
-    let mut others = OthersTime::default();
-    let times = results.iter().flat_map(|result| &result.runs).filter_map(|run| run.others);
-    times.for_each(|time| others.add(time));
-    Ok(Costs {
-        transports: transports.into_iter().filter_map(|name| costs(name, &results)).collect(),
-        runs: completed,
-        others_share: others.share(allowed_cpus().len()),
-        notes,
-        interrupted,
-    })
+    let runs = run_groups(groups, settings, if settings.quick { QUICK_BUDGET } else { BUDGET }, observer)?;
+    Ok((transports.into_iter().filter_map(|name| costs(name, &runs.results)).collect(), runs))
 }
 
 /// Returns the cases of one transport at one size, which take turns.

@@ -4,10 +4,10 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::Problem;
 use super::case::{Case, Measure};
 use super::measure::{self, Count, OneWayTimes, Sender, Side, check_echo};
 use super::turns::now_ns;
+use crate::Problem;
 
 /// The handler of one side. A callback gives each packet to the handler, one at a time.
 pub(crate) struct Handler<S> {

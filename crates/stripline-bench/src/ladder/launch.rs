@@ -1,77 +1,46 @@
-//! The start of the processes of one run, and the collection of their results.
+//! The start of the processes of one run.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::Problem;
-use super::case::{Case, Group, Job, RunOutcome, Subject};
-use super::child::JOB_VARIABLE;
+use super::case::{Case, Group, Outcome, RunOutcome, SideJob, Subject};
 use super::endpoints;
-use crate::memory;
-use crate::processes::{ChildProcesses, OthersWatch};
+use crate::process::{Job, Launcher, Trouble};
+use crate::{Problem, memory};
 
-/// The maximum time that a run may take beyond the measuring time.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The settings and limits of all runs.
-pub(super) struct Launcher<'a> {
-    /// The program with a `main` that begins with `child_if_launched`.
-    pub program: &'a Path,
-    pub cpus: Vec<usize>,
-    pub seconds: f64,
-    pub interrupted: &'a AtomicBool,
-    pub count: u32,
-}
-
-impl Launcher<'_> {
-    /// Runs a group once, in new processes. All of them have ended when this returns.
-    pub(super) fn run(&mut self, group: &Group) -> Result<RunOutcome, Problem> {
-        self.count += 1;
-        let others = OthersWatch::start();
-        let name = format!("ladder-{}-{}", std::process::id(), self.count);
-        let page = memory::file(memory::PAGE)?;
-        let supplies: Vec<Supplies> = group
-            .cases
-            .iter()
-            .enumerate()
-            .map(|(index, case)| match group.original(index) == index {
-                true => Supplies::new(case, &format!("{name}-{index}")),
-                false => Ok(Supplies::Shared(Vec::new())),
-            })
-            .collect::<Result<_, _>>()?;
-        let mut family = ChildProcesses::default();
-        for place in 0..group.processes() {
-            let descriptors: Vec<Vec<RawFd>> = supplies.iter().map(|own| own.of(place)).collect();
-            let inherited = descriptors.iter().flatten().copied().chain([page.as_raw_fd()]).collect();
-            let job = Job {
-                group: group.clone(),
-                place,
-                cpus: self.cpus.clone(),
-                seconds: self.seconds,
-                name: name.clone(),
-                page: page.as_raw_fd(),
-                descriptors,
-            };
-            family.spawn(self.program, JOB_VARIABLE, &job, inherited)?;
-        }
-        // A side detects the death of the other side only if no other process holds the socket.
-        drop(supplies);
-        let end = Instant::now() + TIMEOUT + Duration::from_secs_f64(self.seconds);
-        let mut whole = RunOutcome::default();
-        family.listen(end, self.interrupted, |outcome: RunOutcome| match outcome.error {
-            Some(error) => Err(error),
-            None => {
-                whole.merge(outcome);
-                Ok(())
-            }
-        })?;
-        whole.others = others.stop();
-        Ok(whole)
-    }
+/// Runs a group once, in new processes on these processors. All of them have ended when this
+/// returns.
+pub(super) fn run(
+    group: &Group,
+    launcher: &mut Launcher<'_>,
+    cpus: &[usize],
+    seconds: f64,
+) -> Result<RunOutcome, Problem> {
+    let name = launcher.name();
+    let page = memory::file(memory::PAGE)?;
+    let supplies: Vec<Supplies> = group
+        .cases
+        .iter()
+        .enumerate()
+        .map(|(index, case)| match group.original(index) == index {
+            true => Supplies::new(case, &format!("{name}-{index}")),
+            false => Ok(Supplies::Shared(Vec::new())),
+        })
+        .collect::<Result<_, _>>()?;
+    let job = |place| {
+        let descriptors: Vec<Vec<RawFd>> = supplies.iter().map(|own| own.of(place)).collect();
+        let inherited = descriptors.iter().flatten().copied().chain([page.as_raw_fd()]).collect();
+        let (group, cpus, name) = (group.clone(), cpus.to_vec(), name.clone());
+        let job = SideJob { group, place, cpus, seconds, name, page: page.as_raw_fd(), descriptors };
+        (Job::Side(job), inherited)
+    };
+    let jobs = (0..group.processes()).map(job).collect();
+    let (sides, others) = launcher
+        .run::<Vec<Outcome>>(jobs, supplies, Duration::from_secs_f64(seconds))
+        .map_err(Trouble::into_problem)?;
+    Ok(RunOutcome { cases: Outcome::merged(sides), others })
 }
 
 /// Descriptors that the processes of a run inherit.

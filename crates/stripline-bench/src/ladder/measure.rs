@@ -4,9 +4,9 @@ use std::hint::{black_box, spin_loop};
 
 use hdrhistogram::Histogram;
 
-use super::Problem;
 use super::case::{Case, Measure};
 use super::turns::now_ns;
+use crate::Problem;
 
 /// The longest one-way time, in nanoseconds. A longer time counts as this one.
 const TIME_MAX: u64 = 100_000_000_000;

@@ -16,41 +16,38 @@
 
 mod blocks;
 mod case;
-pub(crate) mod child;
+mod chart;
+mod child;
 pub(crate) mod costs;
 mod endpoints;
 mod handler;
 mod launch;
-mod machine;
 pub(crate) mod measure;
 mod plan;
-mod plot;
-pub(crate) mod ratios;
+mod ratios;
 mod report;
-pub(crate) mod statistics;
-mod turns;
+mod tables;
+pub(crate) mod turns;
 
-pub use machine::Machine;
-pub(crate) use machine::printable;
-pub use plot::plot;
-pub use report::{Decision, Null, Percentiles, Ratio, Report, Row, Run};
+pub(crate) use case::SideJob;
+pub use chart::plot;
+pub(crate) use child::perform;
+pub use report::{Percentiles, Report, Row, Run};
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use rustix::thread::{CpuSet, sched_getaffinity};
 use stripline_waveform::internal::suggestion;
 
-use case::{Group, Subject};
-use launch::Launcher;
+use case::{Group, Kind, Subject};
 use ratios::{GroupRuns, NEAR_NS};
 
-use crate::OTHERS_SHARE_MAX;
-use crate::processes::{self, Interruption};
-
-/// An error message.
-pub(crate) type Problem = String;
+use crate::machine::allowed_cpus;
+use crate::process::Launcher;
+use crate::rounds::{Interruption, Progress, take_turns};
+use crate::statistics::median;
+use crate::usage::others_share;
+use crate::{Machine, OTHERS_SHARE_MAX};
 
 /// The sizes of a full run.
 const SIZES: [usize; 8] = [8, 32, 64, 256, 1024, 8192, 65_536, 1 << 20];
@@ -135,22 +132,6 @@ impl Settings {
     }
 }
 
-/// The progress of a ladder.
-///
-/// ```
-/// let start = stripline_bench::ladder::Progress { done: 0, total: 10, doing: "two atomics".into() };
-/// assert!(start.done < start.total);
-/// ```
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// Number of runs done.
-    pub done: usize,
-    /// The total number of runs.
-    pub total: usize,
-    /// The current case.
-    pub doing: String,
-}
-
 /// Runs the ladder. This takes minutes, or less than a minute if it is quick. Ctrl-C ends the
 /// ladder early, with the results up to then.
 ///
@@ -167,11 +148,9 @@ pub struct Progress {
 pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<Report, String> {
     settings.check()?;
     let groups = plan::groups(settings);
-    let rounds = settings.rounds.unwrap_or(if settings.quick { QUICK_RUNS } else { RUNS }).max(1);
     let budget = if settings.quick { QUICK_BUDGET } else { BUDGET };
-    let pace = Pace::new(budget, settings.seconds_per_run, groups.len() * rounds as usize);
     let Runs { results, completed, mut notes, seconds_per_run, interrupted } =
-        run_groups(groups, rounds, pace, settings.program.as_ref(), observer)?;
+        run_groups(groups, settings, budget, observer)?;
     notes.splice(0..0, missing_peers());
     notes.extend(core_distances(&results));
     notes.extend(busy_machine(&results));
@@ -193,100 +172,74 @@ pub fn run(settings: &Settings, observer: &mut dyn FnMut(&Progress)) -> Result<R
 }
 
 /// The runs of some groups.
-struct Runs {
+pub(crate) struct Runs {
     results: Vec<GroupRuns>,
     /// Number of rounds in which each group had a run.
-    completed: u32,
+    pub completed: u32,
     /// Notes on cases that could not be measured, with the reasons.
-    notes: Vec<String>,
+    pub notes: Vec<String>,
     seconds_per_run: f64,
-    interrupted: bool,
+    pub interrupted: bool,
 }
 
-/// Runs each group in every round, in an order that reverses from round to round.
+impl Runs {
+    /// Returns the share of all processors that other programs used, 0 to 1; `None` if unknown.
+    pub(crate) fn others_share(&self) -> Option<f64> {
+        let runs = self.results.iter().flat_map(|result| &result.runs);
+        others_share(runs.filter_map(|run| run.others), allowed_cpus().len())
+    }
+}
+
+/// Runs each group in every round, in turn with the others, within the budget of time.
 ///
 /// # Errors
 /// If nothing at all could be measured.
 fn run_groups(
     groups: Vec<Group>,
-    rounds: u32,
-    mut pace: Pace,
-    program: Option<&PathBuf>,
+    settings: &Settings,
+    budget: Duration,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Runs, String> {
-    let program = processes::program(program)?;
+    let rounds = settings.rounds.unwrap_or(if settings.quick { QUICK_RUNS } else { RUNS }).max(1);
+    let mut pace = Pace::new(budget, settings.seconds_per_run, groups.len() * rounds as usize);
     let interruption = Interruption::watch()?;
+    let mut launcher = Launcher::new("ladder", settings.program.as_ref(), &interruption);
     let mut notes = Vec::new();
     let cpus = allowed_cpus();
     if cpus.len() < 2 {
         notes.push("only one processor: both sides share it, and spinning is slow".into());
     }
-    let mut launcher = Launcher {
-        program: &program,
-        cpus: cpus.into_iter().take(2).collect(),
-        seconds: 0.0,
-        interrupted: &interruption.flag,
-        count: 0,
-    };
-    let is_interrupted = || interruption.flag.load(Ordering::Relaxed);
     let mut results: Vec<GroupRuns> =
         groups.into_iter().map(|group| GroupRuns { group, runs: Vec::new() }).collect();
-    let mut completed = 0;
-    for round in 0..rounds {
-        let mut order: Vec<usize> = (0..results.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
+    let completed = take_turns(&mut results, rounds, &interruption, |result, _| {
+        let doing = result.group.to_string();
+        observer(&Progress { done: pace.done, total: pace.total, doing: doing.clone() });
+        let outcome = launch::run(&result.group, &mut launcher, &cpus[..cpus.len().min(2)], pace.seconds());
+        if interruption.is_set() {
+            return;
         }
-        for index in order {
-            let result = &mut results[index];
-            let doing = result.group.to_string();
-            observer(&Progress { done: pace.done, total: pace.total, doing: doing.clone() });
-            launcher.seconds = pace.seconds();
-            let outcome = launcher.run(&result.group);
-            if is_interrupted() {
-                break;
-            }
-            pace.done += 1;
-            match outcome {
-                Ok(run) => result.runs.push(run),
-                Err(problem) => {
-                    // If another library fails here, the rest of the group must still be measured.
-                    if result.runs.is_empty() {
-                        result.group.cases.retain(|case| !case.is_peer());
-                    }
-                    let note = format!("{doing}: {problem}");
-                    // Report each failure once, although it occurs in every round.
-                    if !notes.contains(&note) {
-                        notes.push(note);
-                    }
+        pace.done += 1;
+        match outcome {
+            Ok(run) => result.runs.push(run),
+            Err(problem) => {
+                // If another library fails here, the rest of the group must still be measured.
+                if result.runs.is_empty() {
+                    result.group.cases.retain(|case| case.subject.kind() != Kind::Peer);
+                }
+                let note = format!("{doing}: {problem}");
+                // Report each failure once, although it occurs in every round.
+                if !notes.contains(&note) {
+                    notes.push(note);
                 }
             }
         }
-        if is_interrupted() {
-            break;
-        }
-        completed += 1;
-    }
+    });
+    let interrupted = interruption.is_set();
     if completed == 0 && results.iter().all(|result| result.runs.is_empty()) {
-        let interrupted = "interrupted before anything was measured";
-        return Err(notes.pop().filter(|_| !is_interrupted()).unwrap_or_else(|| interrupted.into()));
+        let reason = "interrupted before anything was measured";
+        return Err(notes.pop().filter(|_| !interrupted).unwrap_or_else(|| reason.into()));
     }
-    Ok(Runs {
-        results,
-        completed,
-        notes,
-        seconds_per_run: pace.mean_seconds(),
-        interrupted: is_interrupted(),
-    })
-}
-
-/// Returns the processors that this process may use.
-pub(crate) fn allowed_cpus() -> Vec<usize> {
-    match sched_getaffinity(None) {
-        Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
-        // If the system refuses, assume one processor.
-        Err(_) => vec![0],
-    }
+    Ok(Runs { results, completed, notes, seconds_per_run: pace.mean_seconds(), interrupted })
 }
 
 /// Returns a note if other libraries are not built in.
@@ -302,7 +255,7 @@ fn core_distances(results: &[GroupRuns]) -> Option<String> {
     let lines = || results.iter().flat_map(|result| result.of(&atomics)).flat_map(|run| &run.blocks);
     let near: Vec<f64> = lines().copied().filter(|line| *line <= NEAR_NS).collect();
     let far: Vec<f64> = lines().copied().filter(|line| *line > NEAR_NS).collect();
-    let (near_ns, far_ns) = statistics::median(&near).zip(statistics::median(&far))?;
+    let (near_ns, far_ns) = median(&near).zip(median(&far))?;
     Some(format!(
         "the processors moved: a cache line took {near_ns:.0} ns from one to the other in {} rounds, and {far_ns:.0} ns \
          in {}; both sides of a ratio are of the same round",
@@ -313,8 +266,7 @@ fn core_distances(results: &[GroupRuns]) -> Option<String> {
 
 /// Returns a note if other programs used much processor time.
 fn busy_machine(results: &[GroupRuns]) -> Option<String> {
-    let cpus = allowed_cpus().len();
-    let share = results.iter().filter_map(|result| result.others_share(cpus)).fold(0.0, f64::max);
+    let share = results.iter().filter_map(GroupRuns::others_share).fold(0.0, f64::max);
     (share > OTHERS_SHARE_MAX).then(|| {
         format!(
             "other programs used up to {:.0} % of the processors during the runs of a group; targets that such a \
@@ -363,7 +315,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::processes::OthersTime;
+    use crate::usage::OthersTime;
 
     #[test]
     fn wrong_settings_are_named() {

@@ -98,7 +98,7 @@ pub(super) fn futex() -> Case {
 
 /// Returns the loop without a peer.
 pub(super) fn noise() -> Case {
-    Case::new(Measure::Latency, Subject::Noise, "none", Wait::None, 0)
+    Case::new(Measure::Latency, Subject::Noise, "none", Wait::Spin, 0)
 }
 
 /// Returns round trips of packets, or of calls.
@@ -197,7 +197,7 @@ fn memory(settings: &Settings, size: usize, is_noise_due: bool) -> Vec<Case> {
         cases.push(stream(Subject::Many, "shm", Wait::Spin, size));
     }
     for new in [stream, latency] {
-        cases.push(new(Subject::Memcpy, "memory", Wait::None, size));
+        cases.push(new(Subject::Memcpy, "memory", Wait::Spin, size));
     }
     cases.extend(is_noise_due.then(noise));
     let one_way = latency(Subject::Stripline, "shm", Wait::Spin, size);
@@ -298,6 +298,7 @@ fn beside(transport: &str, subjects: [Subject; 2], wait: Wait, size: usize) -> V
 
 #[cfg(test)]
 mod tests {
+    use super::super::case::Kind;
     use super::*;
 
     #[test]
@@ -311,7 +312,9 @@ mod tests {
             cases.dedup();
             assert_eq!(cases.len(), count);
             for (over, under) in ratios::pairs() {
-                if (over.is_peer() || under.is_peer()) && cfg!(not(feature = "peers")) {
+                if [&over, &under].iter().any(|case| case.subject.kind() == Kind::Peer)
+                    && cfg!(not(feature = "peers"))
+                {
                     continue;
                 }
                 let group = groups.iter().find(|group| group.cases.contains(&over)).unwrap();

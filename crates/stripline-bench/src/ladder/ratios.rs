@@ -1,4 +1,4 @@
-//! The figures: ratios of blocks that took turns in a run.
+//! The ratios of blocks that took turns in a run.
 
 use super::Settings;
 use super::case::{Case, Group, Outcome, RunOutcome, Subject, Wait};
@@ -6,18 +6,16 @@ use super::plan::{
     MESSAGE_RATIO_SIZES, OUTSTANDING, OUTSTANDING_COUNTS, atomics, bare, futex, in_callback, latency,
     message_transports, outstanding, pipeline, publish, stream, wait_beside, wake, without_statistics,
 };
-use super::report::{Decision, Null, Ratio};
-use super::statistics::{MedianInterval, median, median_interval};
-use crate::OTHERS_SHARE_MAX;
-use crate::processes::OthersTime;
+use crate::figure::{Aim, Figure, Samples};
+use crate::machine::allowed_cpus;
+use crate::statistics::median;
+use crate::usage::others_share;
 
 /// Two processors count as near if a cache line takes at most this time from one to the other, in
 /// nanoseconds.
 pub(super) const NEAR_NS: f64 = 90.0;
 /// The minimum number of rounds for a separate figure of near or far processors.
 const ROUNDS_MIN: usize = 5;
-/// The minimum number of runs for a decision on a target.
-const RUNS_MIN: usize = 3;
 
 /// The runs of a group.
 pub(super) struct GroupRuns {
@@ -28,10 +26,8 @@ pub(super) struct GroupRuns {
 impl GroupRuns {
     /// Returns the share of all processors that other programs used during the runs, 0 to 1; `None`
     /// if unknown.
-    pub(super) fn others_share(&self, cpus: usize) -> Option<f64> {
-        let mut others = OthersTime::default();
-        self.runs.iter().filter_map(|run| run.others).for_each(|time| others.add(time));
-        others.share(cpus)
+    pub(super) fn others_share(&self) -> Option<f64> {
+        others_share(self.runs.iter().filter_map(|run| run.others), allowed_cpus().len())
     }
 
     /// Returns the results of a case for each run.
@@ -41,31 +37,12 @@ impl GroupRuns {
     }
 }
 
-/// The compared figure: the time of a packet, or the rate of packets.
-#[derive(Clone, Copy, Debug)]
-enum Figure {
-    Time,
-    Rate,
-}
-
-/// A comparison of two cases of one group: the first over the second, which is the reference.
-struct Pair {
-    over: Case,
-    under: Case,
-    figure: Figure,
-}
-
-#[derive(Clone, Copy)]
-enum Target {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-/// A figure with a target. If there are several pairs, the worst pair counts.
+/// A ratio with an aim. If there are several pairs, the worst pair counts. Each pair is two cases
+/// of one group: the second one is the reference.
 struct Comparison {
     name: String,
-    pairs: Vec<Pair>,
-    target: Target,
+    pairs: Vec<(Case, Case)>,
+    aim: Aim,
 }
 
 /// The first words of the reason if a case has no result.
@@ -73,12 +50,12 @@ const NOT_MEASURED: &str = "not measured";
 
 /// Returns all compared pairs: each case with its reference.
 pub(super) fn pairs() -> Vec<(Case, Case)> {
-    comparisons().into_iter().flat_map(|c| c.pairs).map(|pair| (pair.over, pair.under)).collect()
+    comparisons().into_iter().flat_map(|comparison| comparison.pairs).collect()
 }
 
-/// Returns all figures with a target, in the order of the report.
-pub(super) fn all(results: &[GroupRuns], settings: &Settings) -> Vec<Ratio> {
-    let mut ratios: Vec<Ratio> = comparisons().into_iter().map(|c| ratio(c, results)).collect();
+/// Returns all ratios, in the order of the report.
+pub(super) fn all(results: &[GroupRuns], settings: &Settings) -> Vec<Figure> {
+    let mut ratios: Vec<Figure> = comparisons().iter().map(|comparison| ratio(comparison, results)).collect();
     for ratio in &mut ratios {
         let is_peers =
             ["iceoryx2_64_over_shm", "uds_64_queued_rate_over_zeromq"].contains(&ratio.name.as_str());
@@ -94,62 +71,52 @@ pub(super) fn all(results: &[GroupRuns], settings: &Settings) -> Vec<Ratio> {
 }
 
 fn comparisons() -> Vec<Comparison> {
-    let time = |over, under| Pair { over, under, figure: Figure::Time };
-    let rate = |over, under| Pair { over, under, figure: Figure::Rate };
-    let new = |name: &str, pairs, target| Comparison { name: name.into(), pairs, target };
     let (spin, block) = (Wait::Spin, Wait::Block);
-    let one_way = |size| latency(Subject::Stripline, "shm", spin, size);
-    let packets = |size| stream(Subject::Stripline, "shm", spin, size);
-    let mut all = vec![new("shm_64_over_atomic", vec![time(one_way(64), atomics())], Target::AtMost(1.5))];
+    let one_way = |subject, size| latency(subject, "shm", spin, size);
+    let packets = |subject, size| stream(subject, "shm", spin, size);
+    let (ours, minimal) = (Subject::Stripline, Subject::MinimalRing);
+    let mut all = Vec::new();
+    let mut add = |name: &str, aim, over, under| {
+        all.push(Comparison { name: name.into(), pairs: vec![(over, under)], aim });
+    };
+    add("shm_64_over_atomic", Aim::at_most(1.5), one_way(ours, 64), atomics());
     for (size, most) in [(8, 1.3), (32, 1.3), (64, 1.3), (256, 1.3), (1024, 1.2), (8192, 1.1), (65_536, 1.03)]
     {
-        let minimal = latency(Subject::MinimalRing, "shm", spin, size);
         let name = format!("shm_{size}_over_minimal");
-        all.push(new(&name, vec![time(one_way(size), minimal)], Target::AtMost(most)));
+        add(&name, Aim::at_most(most), one_way(ours, size), one_way(minimal, size));
     }
     for (size, least) in
         [(8, 0.5), (32, 0.5), (64, 0.5), (256, 0.8), (1024, 0.8), (8192, 0.95), (65_536, 0.95)]
     {
-        let minimal = stream(Subject::MinimalRing, "shm", spin, size);
         let name = format!("shm_{size}_rate_over_minimal");
-        all.push(new(&name, vec![rate(packets(size), minimal)], Target::AtLeast(least)));
+        add(&name, Aim::rate_at_least(least), packets(ours, size), packets(minimal, size));
     }
     for size in [8, 32, 64, 256, 1024] {
-        let minimal = stream(Subject::MinimalRing, "shm", spin, size);
-        let many = stream(Subject::Many, "shm", spin, size);
         let name = format!("shm_{size}_many_rate_over_minimal");
-        all.push(new(&name, vec![rate(many, minimal)], Target::AtLeast(1.0)));
+        add(&name, Aim::rate_at_least(1.0), packets(Subject::Many, size), packets(minimal, size));
     }
-    let memcpy = stream(Subject::Memcpy, "memory", Wait::None, 65_536);
-    let iceoryx2 = latency(Subject::Iceoryx2, "shm", spin, 64);
-    let [queued, zeromq] =
-        [Subject::Queued, Subject::Zeromq].map(|subject| stream(subject, "uds", block, 64));
+    let shm_64 = || one_way(ours, 64);
     let calls = |transport, wait| latency(Subject::Calls, transport, wait, 64);
+    let carried = |subject| stream(subject, "uds", block, 64);
+    let memcpy = stream(Subject::Memcpy, "memory", Wait::Spin, 65_536);
+    add("shm_64k_over_memcpy", Aim::rate_at_least(0.6), packets(ours, 65_536), memcpy);
+    add("iceoryx2_64_over_shm", Aim::at_least(5.0), one_way(Subject::Iceoryx2, 64), shm_64());
+    let (queued, zeromq) = (carried(Subject::Queued), carried(Subject::Zeromq));
+    add("uds_64_queued_rate_over_zeromq", Aim::rate_at_least(1.2), queued, zeromq);
+    add("call_shm_64_over_two_ways", Aim::at_most(1.1), calls("shm", spin), shm_64());
+    add("wake_over_futex", Aim::at_most(1.05), wake(ours, "shm", 64), futex());
+    add("stats_64_on_over_off", Aim::at_most(1.1), shm_64(), without_statistics(&shm_64()));
+    let shm_32 = packets(ours, 32);
+    let off = without_statistics(&shm_32);
+    add("stats_32_rate_on_over_off", Aim::rate_at_least(0.9), shm_32, off);
+    add("publish_200_over_1", Aim::at_most(1.5), publish(200), publish(1));
+    let (adaptive, asleep) = (pipeline(10, Wait::Adaptive), pipeline(10, block));
+    add("adaptive_10_over_block", Aim::at_most(1.1), adaptive, asleep);
     let duplex = latency(Subject::UnixDuplex, "uds", block, 64);
-    let off = [without_statistics(&one_way(64)), without_statistics(&packets(32))];
-    let [off_64, off_32] = off;
-    all.extend([
-        new("shm_64k_over_memcpy", vec![rate(packets(65_536), memcpy)], Target::AtLeast(0.6)),
-        new("iceoryx2_64_over_shm", vec![time(iceoryx2, one_way(64))], Target::AtLeast(5.0)),
-        new("uds_64_queued_rate_over_zeromq", vec![rate(queued, zeromq)], Target::AtLeast(1.2)),
-        new("call_shm_64_over_two_ways", vec![time(calls("shm", spin), one_way(64))], Target::AtMost(1.1)),
-        new(
-            "wake_over_futex",
-            vec![time(wake(Subject::Stripline, "shm", 64), futex())],
-            Target::AtMost(1.05),
-        ),
-        new("stats_64_on_over_off", vec![time(one_way(64), off_64)], Target::AtMost(1.1)),
-        new("stats_32_rate_on_over_off", vec![rate(packets(32), off_32)], Target::AtLeast(0.9)),
-        new("publish_200_over_1", vec![time(publish(200), publish(1))], Target::AtMost(1.5)),
-        new(
-            "adaptive_10_over_block",
-            vec![time(pipeline(10, Wait::Adaptive), pipeline(10, block))],
-            Target::AtMost(1.1),
-        ),
-        new("call_uds_64_over_bare", vec![time(calls("uds", block), duplex)], Target::AtMost(1.15)),
-        // The rate may be at most a tenth below the best rate with fewer outstanding calls.
-        new("call_outstanding_worst_step", steps(), Target::AtMost(1.0 / 0.9)),
-    ]);
+    add("call_uds_64_over_bare", Aim::at_most(1.15), calls("uds", block), duplex);
+    // The rate may be at most a tenth below the best rate with fewer outstanding calls.
+    let (name, aim) = ("call_outstanding_worst_step".into(), Aim::at_most(1.0 / 0.9));
+    all.push(Comparison { name, pairs: steps(), aim });
     let sockets = ["uds", "tcp"].map(|name| (name, 1024));
     let messages = message_transports().flat_map(|name| MESSAGE_RATIO_SIZES.map(|size| (name, size)));
     for (name, size) in sockets.into_iter().chain(messages) {
@@ -158,21 +125,17 @@ fn comparisons() -> Vec<Comparison> {
             ("iceoryx2", _) | (_, ..1024) => 1.15,
             _ => 1.1,
         };
-        let least = 1.0 / most;
-        let least = (least * 100.0_f64).round() / 100.0;
-        let mut compare = |ours, bare, part: &str| {
-            let pair = |new: fn(_, &_, _, _) -> Case| {
-                let wait = wait_beside(name);
-                (new(ours, name, wait, size), new(bare, name, wait, size))
-            };
-            let ((over, under), (more, fewer)) = (pair(latency), pair(stream));
-            let named = |figure: &str| format!("{name}_{size}{part}{figure}_over_bare");
-            all.push(new(&named(""), vec![time(over, under)], Target::AtMost(most)));
-            all.push(new(&named("_rate"), vec![rate(more, fewer)], Target::AtLeast(least)));
-        };
-        compare(Subject::Stripline, bare(name), "");
-        if let Some(callback) = in_callback(name) {
-            compare(Subject::Direct, callback, "_direct");
+        let least = (100.0_f64 / most).round() / 100.0;
+        let callback = in_callback(name).map(|callback| ("_direct", Subject::Direct, callback));
+        for (part, ours, bare) in [("", ours, bare(name))].into_iter().chain(callback) {
+            let case = |new: fn(_, &_, _, _) -> Case, subject| new(subject, name, wait_beside(name), size);
+            for (figure, new, aim) in [
+                ("", latency as fn(_, &_, _, _) -> _, Aim::at_most(most)),
+                ("_rate", stream, Aim::rate_at_least(least)),
+            ] {
+                let name = format!("{name}_{size}{part}{figure}_over_bare");
+                all.push(Comparison { name, pairs: vec![(case(new, ours), case(new, bare))], aim });
+            }
         }
     }
     all
@@ -180,159 +143,68 @@ fn comparisons() -> Vec<Comparison> {
 
 /// Returns pairs for calls per second: the time of a call with more outstanding calls, over the
 /// time with fewer.
-fn steps() -> Vec<Pair> {
+fn steps() -> Vec<(Case, Case)> {
     let mut pairs = Vec::new();
     for (transport, wait) in OUTSTANDING {
-        for (index, more) in OUTSTANDING_COUNTS.into_iter().enumerate() {
-            for fewer in &OUTSTANDING_COUNTS[..index] {
-                let [over, under] = [more, *fewer].map(|count| outstanding(transport, wait, count));
-                pairs.push(Pair { over, under, figure: Figure::Time });
-            }
+        let call = |count: &u32| outstanding(transport, wait, *count);
+        for (index, more) in OUTSTANDING_COUNTS.iter().enumerate() {
+            pairs.extend(OUTSTANDING_COUNTS[..index].iter().map(|fewer| (call(more), call(fewer))));
         }
     }
     pairs
 }
 
-/// The figures of a pair, over all runs.
-struct Measured {
-    ratio: MedianInterval,
-    null: MedianInterval,
-    near: Option<f64>,
-    far: Option<f64>,
-    runs: usize,
-    others_share: Option<f64>,
-}
-
-/// Returns the figures of a comparison, which are the figures of the worst pair.
-fn ratio(comparison: Comparison, results: &[GroupRuns]) -> Ratio {
-    let Comparison { name, pairs, target } = comparison;
+/// Returns the ratio of the worst pair.
+fn ratio(comparison: &Comparison, results: &[GroupRuns]) -> Figure {
+    let Comparison { name, pairs, aim } = comparison;
+    let worse = |a: Figure, b: Figure| if aim.is_worse(&b, &a) { b } else { a };
     // An incomplete comparison has no value, because the missing part might be the worst.
-    let measured: Result<Vec<Measured>, String> = pairs.iter().map(|pair| measure(pair, results)).collect();
-    let (is_worse, text): (fn(f64, f64) -> bool, _) = match target {
-        Target::AtMost(most) => (|a, b| a > b, format!("<= {}", (most * 100.0).round() / 100.0)),
-        Target::AtLeast(least) => (|a, b| a < b, format!(">= {least}")),
-    };
-    let (worst, missing) = match measured {
-        Ok(all) => {
-            let worse = |a: Measured, b: Measured| if is_worse(b.ratio.value, a.ratio.value) { b } else { a };
-            (all.into_iter().reduce(worse), None)
-        }
-        Err(reason) => (None, Some(reason)),
-    };
-    let found = worst.as_ref();
-    Ratio {
-        name,
-        value: found.map(|m| m.ratio.value),
-        low: found.map(|m| m.ratio.low),
-        high: found.map(|m| m.ratio.high),
-        coverage: found.map(|m| m.ratio.coverage),
-        near: found.and_then(|m| m.near),
-        far: found.and_then(|m| m.far),
-        null: found.map(|m| Null { value: m.null.value, low: m.null.low, high: m.null.high }),
-        target: text,
-        decision: found.map(|m| decide_ratio(m, target)),
-        others_share: found.and_then(|m| m.others_share),
-        missing,
+    let measured: Result<Vec<Figure>, String> =
+        pairs.iter().map(|pair| measure(name, *aim, pair, results)).collect();
+    match measured {
+        Ok(all) => all.into_iter().reduce(worse).unwrap_or_else(|| Figure::missing(name, *aim, None)),
+        Err(reason) => Figure::missing(name, *aim, Some(reason)),
     }
 }
 
-/// Returns whether the target of a ratio is met. Ratios are compared as ratios: 0.5 is as far from
-/// 1 as 2 is.
-fn decide_ratio(measured: &Measured, target: Target) -> Decision {
-    let Measured { ratio, null, runs, others_share, .. } = measured;
-    let (limit, is_at_most) = match target {
-        Target::AtMost(most) => (most, true),
-        Target::AtLeast(least) => (least, false),
-    };
-    decide(&Evidence {
-        value: ratio.value.ln(),
-        low: ratio.low.ln(),
-        high: ratio.high.ln(),
-        null: (null.low.ln(), null.high.ln()),
-        limit: limit.ln(),
-        is_at_most,
-        runs: *runs,
-        others_share: *others_share,
-    })
-}
-
-/// A figure with a null comparison and a target, on a scale on which equal steps have equal
-/// distances and the null is 0.
-pub(crate) struct Evidence {
-    pub value: f64,
-    pub low: f64,
-    pub high: f64,
-    /// The interval of the null comparison.
-    pub null: (f64, f64),
-    pub limit: f64,
-    /// Whether the limit is an upper limit, not a lower limit.
-    pub is_at_most: bool,
-    pub runs: usize,
-    pub others_share: Option<f64>,
-}
-
-/// Returns whether a target is met. A figure decides nothing in three cases: if it is nearer to the
-/// target than its null comparison is wide, if the target is inside its interval, or if there are
-/// too few runs. On a busy machine, a missed target is not judged.
-pub(crate) fn decide(evidence: &Evidence) -> Decision {
-    let Evidence { value, low, high, null, limit, is_at_most, runs, others_share } = *evidence;
-    let is_met = if is_at_most { value <= limit } else { value >= limit };
-    // A null comparison on one side of 0 counts as if it reached 0.
-    let null_width = null.1.max(0.0) - null.0.min(0.0);
-    let holds_target = low < limit && limit < high;
-    match is_met {
-        _ if runs < RUNS_MIN || holds_target || null_width > (value - limit).abs() => Decision::NotDecided,
-        true => Decision::Met,
-        false if others_share.is_some_and(|share| share > OTHERS_SHARE_MAX) => Decision::NotJudged,
-        false => Decision::Missed,
-    }
-}
-
-/// Returns the figures of a pair: the median over the runs of the median over the rounds of a run.
+/// Returns the ratio of a pair: the median over the runs of the median over the rounds of a run.
 /// The null comparison compares the reference with its repetition.
-fn measure(pair: &Pair, results: &[GroupRuns]) -> Result<Measured, String> {
-    let again = Case { again: true, ..pair.under.clone() };
-    let needed = [&pair.over, &pair.under, &again];
-    let not_measured = || format!("{NOT_MEASURED}: {}; {}", pair.over, pair.under);
+fn measure(
+    name: &str,
+    aim: Aim,
+    (over, under): &(Case, Case),
+    results: &[GroupRuns],
+) -> Result<Figure, String> {
+    let again = Case { again: true, ..under.clone() };
+    let needed = [over, under, &again];
+    let not_measured = || format!("{NOT_MEASURED}: {over}; {under}");
     let group = results
         .iter()
         .find(|result| needed.iter().all(|case| result.group.cases.contains(case)))
         .ok_or_else(not_measured)?;
     let [over, under, again] = needed.map(|case| group.of(case));
-    let compare = |over: &[&Outcome], under: &[&Outcome]| -> Vec<Vec<f64>> {
-        let runs = over.iter().zip(under);
-        runs.map(|(over, under)| by_round(&over.blocks, &under.blocks, pair.figure)).collect()
-    };
-    let ratios = compare(&over, &under);
-    let of_runs = |ratios: &[Vec<f64>]| -> Vec<f64> { ratios.iter().filter_map(|r| median(r)).collect() };
-    let values = of_runs(&ratios);
-    let ratio = median_interval(&values).ok_or_else(not_measured)?;
-    let null = median_interval(&of_runs(&compare(&again, &under))).ok_or_else(not_measured)?;
     let lines = group.of(&atomics());
-    let at_distance = |is_near: bool| {
-        let rounds = ratios.iter().zip(&lines).flat_map(|(ratios, line)| ratios.iter().zip(&line.blocks));
-        let kept: Vec<f64> =
-            rounds.filter(|(_, line)| (**line <= NEAR_NS) == is_near).map(|(ratio, _)| *ratio).collect();
-        if kept.len() < ROUNDS_MIN { None } else { median(&kept) }
-    };
-    let others_share = group.others_share(super::allowed_cpus().len());
-    let (near, far, runs) = (at_distance(true), at_distance(false), values.len());
-    Ok(Measured { ratio, null, near, far, runs, others_share })
-}
-
-/// Returns the ratio of each round.
-fn by_round(over: &[f64], under: &[f64], figure: Figure) -> Vec<f64> {
-    let rounds = over.iter().zip(under);
-    match figure {
-        Figure::Time => rounds.map(|(over, under)| over / under).collect(),
-        // A rate is the inverse of a time.
-        Figure::Rate => rounds.map(|(over, under)| under / over).collect(),
+    let (mut samples, mut near, mut far) = (Samples::default(), Vec::new(), Vec::new());
+    for (run, ((over, under), again)) in over.iter().zip(&under).zip(&again).enumerate() {
+        samples.add_run(aim, &over.blocks, &under.blocks, &again.blocks);
+        let rounds = aim.compare(&over.blocks, &under.blocks);
+        for (ratio, line_ns) in rounds.into_iter().zip(lines.get(run).iter().flat_map(|line| &line.blocks)) {
+            if *line_ns <= NEAR_NS { near.push(ratio) } else { far.push(ratio) }
+        }
     }
+    if samples.values.is_empty() || samples.nulls.is_empty() {
+        return Err(not_measured());
+    }
+    let enough = |rounds: &[f64]| if rounds.len() < ROUNDS_MIN { None } else { median(rounds) };
+    let figure = Figure::new(name, aim, &samples, group.others_share());
+    Ok(Figure { near: enough(&near), far: enough(&far), ..figure })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::{Decision, Null};
+    use crate::usage::OthersTime;
 
     /// The times of a case's blocks, for each run.
     type Runs = Vec<Vec<f64>>;
@@ -363,7 +235,7 @@ mod tests {
         Case { again: true, ..case.clone() }
     }
 
-    fn find(results: &[GroupRuns], name: &str) -> Ratio {
+    fn find(results: &[GroupRuns], name: &str) -> Figure {
         all(results, &Settings::default()).into_iter().find(|ratio| ratio.name == name).unwrap()
     }
 
@@ -372,7 +244,7 @@ mod tests {
     }
 
     /// Returns the ratio of 64 B over two atomics.
-    fn over_atomic(shm: Runs, atomic: Runs, repeated: Runs) -> Ratio {
+    fn over_atomic(shm: Runs, atomic: Runs, repeated: Runs) -> Figure {
         let cases = vec![(atomics(), atomic), (shm_64(), shm), (again(&atomics()), repeated)];
         find(&[runs(cases)], "shm_64_over_atomic")
     }
@@ -386,7 +258,7 @@ mod tests {
             thrice(&[50.0, 202.0, 200.0]),
         );
         assert_eq!((ratio.value, ratio.decision), (Some(1.4), Some(Decision::Met)));
-        assert_eq!((&*ratio.target, ratio.coverage), ("<= 1.5", Some(0.75)));
+        assert_eq!((&*ratio.aim, ratio.coverage), ("<= 1.5", Some(0.75)));
         assert_eq!(ratio.null, Some(Null { value: 1.0, low: 1.0, high: 1.0 }));
         assert!(ratio.missing.is_none());
     }
@@ -433,7 +305,7 @@ mod tests {
             ];
             let mut group = runs(cases);
             for (run, share) in group.runs.iter_mut().zip(shares) {
-                let cpu_s = share * crate::ladder::allowed_cpus().len() as f64;
+                let cpu_s = share * allowed_cpus().len() as f64;
                 run.others = Some(OthersTime { cpu_s, elapsed_s: 1.0 });
             }
             let ratio = find(&[group], "shm_64_over_atomic");

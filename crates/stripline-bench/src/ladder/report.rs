@@ -1,13 +1,13 @@
 //! The results of a ladder.
 
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::case::{Case, Measure, Outcome};
-use super::machine::Machine;
 use super::ratios::GroupRuns;
-use super::statistics::{median, percentile, pool};
-use crate::processes::Usage;
+use crate::Machine;
+use crate::figure::{Figure, by_name};
+use crate::statistics::{median, percentile, pool};
+use crate::usage::Usage;
 
 /// The results of a whole ladder. In JSON, the ratios are an object with the names as keys.
 ///
@@ -34,7 +34,7 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The figures with a target.
     #[serde(serialize_with = "by_name")]
-    pub ratios: Vec<Ratio>,
+    pub ratios: Vec<Figure>,
     /// Notes on cases that could not be measured, with the reasons, and on cases that were left
     /// out.
     pub notes: Vec<String>,
@@ -139,98 +139,6 @@ pub struct Percentiles {
     pub samples: u64,
 }
 
-/// A figure with a target.
-///
-/// ```no_run
-/// # use stripline_bench::ladder::{Settings, run};
-/// let report = run(&Settings { quick: true, ..Settings::default() }, &mut |_| ())?;
-/// assert!(report.ratios.iter().all(|ratio| ratio.value.is_some() != ratio.missing.is_some()));
-/// # Ok::<(), String>(())
-/// ```
-#[derive(Clone, Debug, Serialize)]
-pub struct Ratio {
-    /// The name: numerator over denominator.
-    #[serde(skip)]
-    pub name: String,
-    /// The median over runs of the median over the rounds of a run.
-    pub value: Option<f64>,
-    /// The lower end of the interval of the value.
-    pub low: Option<f64>,
-    /// The upper end of the interval.
-    pub high: Option<f64>,
-    /// The probability that the interval contains the true median over runs: 0.75 for three runs,
-    /// 0.97 for six. The interval of the null comparison has the same coverage.
-    pub coverage: Option<f64>,
-    /// The median over rounds in which the processors were near each other; `None` if there were
-    /// too few.
-    pub near: Option<f64>,
-    /// The median over rounds in which the processors were far apart; `None` if there were too few.
-    pub far: Option<f64>,
-    /// The reference compared with itself, in blocks of the same runs.
-    pub null: Option<Null>,
-    /// The target in words.
-    pub target: String,
-    /// Whether the target is met, as far as these runs can decide it.
-    pub decision: Option<Decision>,
-    /// The share of all processors that other programs used during the runs of this ratio, 0 to 1;
-    /// `None` if unknown.
-    pub others_share: Option<f64>,
-    /// The reason why there is no value.
-    pub missing: Option<String>,
-}
-
-/// A decision on a target.
-///
-/// ```
-/// assert_eq!(stripline_bench::ladder::Decision::NotDecided.as_str(), "not decided");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Decision {
-    /// The target is met.
-    Met,
-    /// The target is missed.
-    Missed,
-    /// The ratio is nearer to the target than its null comparison is wide, the interval contains
-    /// the target, or there were fewer than three runs.
-    NotDecided,
-    /// The target is missed, but other programs used more than
-    /// [`OTHERS_SHARE_MAX`](crate::OTHERS_SHARE_MAX) of the processors.
-    NotJudged,
-}
-
-impl Decision {
-    /// Returns the decision as text for the user.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Met => "met",
-            Self::Missed => "MISSED",
-            Self::NotDecided => "not decided",
-            Self::NotJudged => "not judged: the machine was busy",
-        }
-    }
-}
-
-/// A comparison of a case with itself. Apart from noise, the ratio is 1.
-///
-/// ```no_run
-/// # use stripline_bench::ladder::{Settings, run};
-/// let report = run(&Settings { quick: true, ..Settings::default() }, &mut |_| ())?;
-/// for ratio in &report.ratios {
-///     println!("{}: {:?}", ratio.name, ratio.null);
-/// }
-/// # Ok::<(), String>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Null {
-    /// The median ratio.
-    pub value: f64,
-    /// The lower end of the interval.
-    pub low: f64,
-    /// The upper end of the interval.
-    pub high: f64,
-}
-
 /// Returns the rows. The latency and the throughput of a subject share a row.
 pub(super) fn rows(results: &[GroupRuns]) -> Vec<Row> {
     let mut rows: Vec<(Case, Row)> = Vec::new();
@@ -292,7 +200,7 @@ fn row(key: &Case, cases: &[&Case], result: &GroupRuns) -> Option<Row> {
     (!all.is_empty()).then(|| Row {
         what: key.subject.name().into(),
         transport: key.transport.clone(),
-        wait: key.wait.name().into(),
+        wait: key.wait_name().into(),
         size: key.size,
         readers: if key.measure == Measure::Outstanding { 1 } else { key.readers },
         outstanding: (key.measure == Measure::Outstanding).then_some(key.readers),
@@ -317,14 +225,6 @@ fn row(key: &Case, cases: &[&Case], result: &GroupRuns) -> Option<Row> {
         involuntary_switches: total(|usage| usage.involuntary_switches),
         peak_kib: all.iter().map(|run| run.usage.peak_kib).max().unwrap_or(0),
     })
-}
-
-fn by_name<S: Serializer>(ratios: &[Ratio], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut map = serializer.serialize_map(Some(ratios.len()))?;
-    for ratio in ratios {
-        map.serialize_entry(&ratio.name, ratio)?;
-    }
-    map.end()
 }
 
 #[cfg(test)]

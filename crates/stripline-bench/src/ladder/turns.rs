@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::thread::futex;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Problem;
+use crate::Problem;
 use crate::memory::{Mapping, PAGE};
 
 /// A distance larger than the reach of the prefetcher, which fetches cache lines in pairs.

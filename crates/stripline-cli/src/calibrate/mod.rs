@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
-use stripline_bench::OTHERS_SHARE_MAX;
 use stripline_bench::calibration::{self, Calibration, CalibrationResult, Cost, TransportCosts};
-use stripline_bench::ladder::{Machine, Settings};
+use stripline_bench::ladder::Settings;
+use stripline_bench::report::ns;
+use stripline_bench::{Machine, OTHERS_SHARE_MAX};
 use stripline_components::formats::utc_datetime;
 use stripline_waveform::internal::wrapped;
 
 use crate::Exit;
-use crate::bench::{BenchScreen, ns};
+use crate::bench::BenchScreen;
 use crate::control::print_json;
 use crate::format::{counted, quantity};
 use crate::run::worse;

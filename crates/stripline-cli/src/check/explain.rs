@@ -6,10 +6,10 @@ use stripline_bench::calibration::Cost;
 use stripline_waveform::internal::{TopicChoice, wrapped};
 use stripline_waveform::{Candidate, ChosenBy, ConnectionPlan, TransportChoice};
 
-use crate::bench::ns;
 use crate::calibrate::Costs;
 use crate::table::{Cell, Table, Tone};
 use crate::terminal;
+use stripline_bench::report::ns;
 
 /// The sizes in a calibration, as columns.
 const SIZES: [(usize, &str); 3] = [(64, "64 B"), (1024, "1 KiB"), (32_768, "32 KiB")];

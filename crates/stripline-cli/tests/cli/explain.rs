@@ -9,8 +9,8 @@ use crate::common::pty::on_terminal;
 use crate::common::{Run, repository, stripline};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use stripline_bench::Machine;
 use stripline_bench::calibration::program_version;
-use stripline_bench::ladder::Machine;
 use tempfile::TempDir;
 
 /// The transports in the calibration of the tests.

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::thread::futex;
 
-use super::super::Problem;
 use super::super::case::Case;
 use super::super::measure::{self, OneWayTimes, Receiver, Sender, Side};
 use super::super::turns::{APART, now_ns};
+use crate::Problem;
 use crate::memory::{Mapping, PAGE};
 
 /// The memory that memcpy uses, in bytes: as much as the ring of a link.

@@ -8,12 +8,11 @@ use std::time::Duration;
 use stripline::Sample;
 use stripline::call::{CallError, Client, ClientOptions, Pending, Plain, Server, ServerOptions};
 use stripline::node::Node;
-use stripline::terms::WaitStrategy;
 
-use super::super::Problem;
-use super::super::case::{Case, Measure, Wait};
+use super::super::case::{Case, Measure};
 use super::super::measure::{self, OneWayTimes, Side, check_echo};
 use super::super::turns::now_ns;
+use crate::Problem;
 
 /// The size of a request and of a reply in bytes.
 pub(crate) const BYTES: usize = size_of::<Block>();
@@ -35,11 +34,7 @@ type Echo = Client<Plain<Block>, Plain<Block>, String>;
 
 /// Connects one side of the case.
 pub(crate) fn connect<'n>(case: &Case, place: u32, node: &'n Node) -> Result<Box<dyn Side + 'n>, Problem> {
-    let wait = match case.wait {
-        Wait::None | Wait::Spin => WaitStrategy::Spin,
-        Wait::Adaptive => WaitStrategy::Adaptive,
-        Wait::Block => WaitStrategy::Block,
-    };
+    let wait = case.wait;
     let text = |error: stripline::Error| error.to_string();
     if place > 0 {
         let options = ServerOptions { wait, ..ServerOptions::default() };

@@ -6,17 +6,15 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use stripline_corba_sys as ffi;
 
-use super::super::Problem;
 use super::super::case::{Case, Subject};
 use super::super::handler::{self, Handler};
 use super::super::measure::{self, Receiver, Sender, Side};
 use super::stripline::DEPTH;
-
-const TIMEOUT: Duration = Duration::from_secs(10);
+use crate::Problem;
+use crate::patience::wait_until;
 
 /// Connects one side. Each side has a servant. The other side finds the servant's socket through a
 /// file.
@@ -43,17 +41,11 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     let text = |e: std::io::Error| format!("{}: {e}", whole.display());
     std::fs::write(&whole, &socket).map_err(text)?;
     std::fs::rename(&whole, file(place)).map_err(text)?;
-    let patience = Instant::now() + TIMEOUT;
-    let its = loop {
-        match std::fs::read_to_string(file(1 - place)) {
-            Ok(its) => break its,
-            Err(_) if Instant::now() < patience => std::thread::sleep(Duration::from_millis(1)),
-            Err(e) => return Err(format!("omniORB: the other side has no socket: {e}")),
-        }
-    };
+    wait_until::<Problem>("omniORB: the other side has no socket", || Ok(file(1 - place).exists()))?;
+    let peers = std::fs::read_to_string(file(1 - place)).map_err(|e| format!("omniORB: {e}"))?;
     // No other process reads this file.
     std::fs::remove_file(file(1 - place)).map_err(|e| format!("omniORB: {e}"))?;
-    let reference = format!("corbaloc:omniunix:1.2@{its}:/{domain}-{}", 1 - place);
+    let reference = format!("corbaloc:omniunix:1.2@{peers}:/{domain}-{}", 1 - place);
     let client = made(&reference, |reference, text| {
         // SAFETY: as above.
         unsafe { ffi::bare::stripline_corba_bare_connect(reference, text) }

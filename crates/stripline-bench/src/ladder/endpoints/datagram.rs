@@ -10,9 +10,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv, sockopt};
 
-use super::super::Problem;
 use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
+use crate::Problem;
 
 /// The largest packet: a full datagram (IPv4).
 pub(crate) const SIZE_MAX: usize = 65_507;

@@ -4,16 +4,16 @@
 
 use std::ffi::{CString, c_void};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use stripline_dds_sys as sys;
 
-use super::super::Problem;
 use super::super::case::{Case, Measure};
 use super::super::measure::{self, Receiver, Sender, Side};
+use crate::Problem;
+use crate::patience::wait_until;
 
-/// Time limit for the ends to find each other, followed by the time for their messages to arrive.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// The time for messages of the other end to arrive after the ends have found each other.
 const SETTLE_TIME: Duration = Duration::from_millis(300);
 /// The number of the domain in this process. The transport `dds` uses another number.
 const DOMAIN: u32 = 77;
@@ -65,20 +65,13 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     // In a stream, each side keeps only one end, and drops the other end as soon as it is
     // connected.
     let is_stream = case.measure == Measure::Throughput;
-    let patience = Instant::now() + TIMEOUT;
-    let is_connected = || {
+    wait_until::<Problem>("Cyclone DDS: the peer did not connect", || {
         // SAFETY: both ends are open.
         let counts = unsafe {
             [sys::stripline_dds_matched_readers(writer.end), sys::stripline_dds_matched_writers(reader.end)]
         };
-        (is_stream && place > 0 || counts[0] > 0) && (is_stream && place == 0 || counts[1] > 0)
-    };
-    while !is_connected() {
-        if Instant::now() > patience {
-            return Err("Cyclone DDS: the peer did not connect".into());
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        Ok((is_stream && place > 0 || counts[0] > 0) && (is_stream && place == 0 || counts[1] > 0))
+    })?;
     // The other side may find this side later.
     std::thread::sleep(SETTLE_TIME);
     let sender = DdsSender { writer: writer.end, bytes: vec![0; case.size] };

@@ -1,18 +1,16 @@
 //! iceoryx2: publish-subscribe, with payloads written in place. Both sides poll.
 
 use std::hint::spin_loop;
-use std::time::{Duration, Instant};
 
 use iceoryx2::port::publisher::Publisher;
 use iceoryx2::port::subscriber::Subscriber;
 use iceoryx2::port::update_connections::UpdateConnections;
 use iceoryx2::prelude::*;
 
-use super::super::Problem;
 use super::super::case::{Case, Measure};
 use super::super::measure::{self, Receiver, Sender, Side};
-
-const TIMEOUT: Duration = Duration::from_secs(10);
+use crate::Problem;
+use crate::patience::wait_until;
 
 /// Connects one side, which publishes on one service and subscribes to the service of the peer.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
@@ -43,17 +41,10 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     // In a stream, each side keeps only one end, and drops the other end as soon as it is
     // connected.
     let is_stream = case.measure == Measure::Throughput;
-    let is_connected = || {
-        (is_stream && place > 0 || own.dynamic_config().number_of_subscribers() > 0)
-            && (is_stream && place == 0 || peers.dynamic_config().number_of_publishers() > 0)
-    };
-    let patience = Instant::now() + TIMEOUT;
-    while !is_connected() {
-        if Instant::now() > patience {
-            return Err("iceoryx2: the peer did not connect".into());
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until::<Problem>("iceoryx2: the peer did not connect", || {
+        let has_reader = is_stream && place > 0 || own.dynamic_config().number_of_subscribers() > 0;
+        Ok(has_reader && (is_stream && place == 0 || peers.dynamic_config().number_of_publishers() > 0))
+    })?;
     publisher.update_connections().map_err(text("connections"))?;
     let sender = Iceoryx2Sender { publisher, size: case.size };
     Ok(measure::side(case, place, sender, Iceoryx2Receiver { subscriber }))

@@ -9,9 +9,9 @@ use std::os::fd::BorrowedFd;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::super::Problem;
 use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
+use crate::Problem;
 use crate::memory::{Mapping, PAGE};
 
 /// Bytes before the payload of a frame.

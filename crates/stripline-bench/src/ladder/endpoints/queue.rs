@@ -6,9 +6,9 @@ use std::io::Error;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::super::Problem;
 use super::super::case::{Case, Wait};
 use super::super::measure::{self, Receiver, Sender, Side};
+use crate::Problem;
 
 /// Returns the size of the case's messages: the size of a packet, if the system allows such
 /// messages.

@@ -2,18 +2,17 @@
 
 use std::hint::spin_loop;
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
 
 use stripline_ring::{Fence, Mode, Reader, ReaderMode, Writer};
 
-use super::super::Problem;
 use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
+use crate::Problem;
 use crate::memory::{Mapping, PAGE};
+use crate::patience::wait_until;
 
 /// The size of the control page and the cursor page in bytes.
 const HEAD: usize = 2 * PAGE;
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the number of bytes of memory for one ring.
 pub(crate) fn bytes(case: &Case) -> usize {
@@ -41,24 +40,18 @@ pub(crate) fn connect(case: &Case, place: u32, files: [BorrowedFd<'_>; 2]) -> Re
 
 /// Returns a reader of the peer's ring, as soon as the ring exists.
 fn reader(memory: &Mapping, capacity: usize) -> Result<Reader, Problem> {
-    let patience = Instant::now() + TIMEOUT;
-    loop {
+    let mut found = None;
+    wait_until::<Problem>("the ring's writer did not start", || {
         // SAFETY: this is the memory of a ring, or zeros, which the reader refuses. The mapping
         // outlives the reader.
         let reader = unsafe {
             let (control, cursor) = (memory.at(0).cast(), memory.at(PAGE).cast());
             Reader::new(control, memory.at(HEAD), capacity, cursor, ReaderMode::Blocking)
         };
-        if let Ok(mut reader) = reader
-            && reader.is_attached()
-        {
-            return Ok(reader);
-        }
-        if Instant::now() > patience {
-            return Err("the ring's writer did not start".into());
-        }
-        std::thread::yield_now();
-    }
+        found = reader.ok().and_then(|mut reader| reader.is_attached().then_some(reader));
+        Ok(found.is_some())
+    })?;
+    found.ok_or_else(|| "there is no reader".into())
 }
 
 struct RingSender {

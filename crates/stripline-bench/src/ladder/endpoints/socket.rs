@@ -4,9 +4,9 @@ use std::io::{BufReader, ErrorKind, Read, Write};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use super::super::Problem;
 use super::super::case::{Case, Measure, Wait};
 use super::super::measure::{self, Receiver, Sender, Side};
+use crate::Problem;
 
 /// Bytes per read while many packets are buffered.
 const BUFFER: usize = 1 << 16;

@@ -1,17 +1,16 @@
 //! Stripline through the public interface, with statistics on unless the case turns them off.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use stripline::node::{Dispatch, Node, PacketView, Publisher, Subscriber, Topics};
 use stripline::{Error, Received};
 
-use super::super::Problem;
-use super::super::case::{Case, Measure, Subject, Wait};
+use super::super::case::{Case, Measure, Subject};
 use super::super::handler::{self, Handler};
 use super::super::measure::{self, Count, Receiver, Sender, Side, Sink, Source};
+use crate::Problem;
+use crate::patience::{PATIENCE, wait_until};
 
-const TIMEOUT: Duration = Duration::from_secs(15);
 /// Number of packets of a burst. It is less than the depth, so that a publish loads the cursors as
 /// rarely with many readers as with one reader.
 pub(crate) const BURST: u64 = 1024;
@@ -36,11 +35,7 @@ pub(crate) fn node(case: &Case, domain: &str) -> Result<Node, Problem> {
     let text = format!(
         "[default]\ntransport = '{}'\nwait = '{}'\nbuffer = {}\nsampling = '{}'\nscope = '{}'\n{depth}",
         case.transport,
-        match case.wait {
-            Wait::None | Wait::Spin => "spin",
-            Wait::Adaptive => "adaptive",
-            Wait::Block => "block",
-        },
+        case.wait.as_str(),
         case.buffer(),
         if case.statistics { "auto" } else { "off" },
         if case.subject == Subject::Queued { "none" } else { "transport" },
@@ -259,7 +254,7 @@ impl StriplineSender {
     }
 
     fn wait(&mut self, receivers: u32) -> Result<(), Problem> {
-        match self.publisher.wait_for_receivers(receivers as usize, TIMEOUT).map_err(text_of)? {
+        match self.publisher.wait_for_receivers(receivers as usize, PATIENCE).map_err(text_of)? {
             true => Ok(()),
             false => Err(format!("only {} receivers connected", self.publisher.receivers())),
         }
@@ -282,14 +277,7 @@ impl StriplineReceiver {
     }
 
     fn wait(&mut self) -> Result<(), Problem> {
-        let end = Instant::now() + TIMEOUT;
-        while self.0.senders() == 0 {
-            if Instant::now() > end {
-                return Err("no sender connected".into());
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
+        wait_until("no sender connected", || Ok(self.0.senders() > 0))
     }
 }
 

@@ -7,7 +7,6 @@ use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use ::zenoh::handlers::{FifoChannel, FifoChannelHandler};
 use ::zenoh::pubsub::{Publisher, Subscriber};
@@ -15,14 +14,12 @@ use ::zenoh::qos::CongestionControl;
 use ::zenoh::sample::Sample;
 use ::zenoh::{Session, Wait};
 
-use super::super::Problem;
 use super::super::case::{Case, Subject};
 use super::super::handler::{self, Handler};
 use super::super::measure::{self, Receiver, Sender, Side};
 use super::stripline::DEPTH;
-
-/// The longest wait of one side for the other.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::Problem;
+use crate::patience::wait_until;
 
 /// Connects one side. The first side listens, and passes the address to the other over a socket.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
@@ -35,15 +32,12 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
         stream.write_all(format!("tcp/{port}").as_bytes()).map_err(text)?;
         session
     } else {
-        let until = Instant::now() + PATIENCE;
-        let mut stream = loop {
-            match UnixStream::connect_addr(&name) {
-                Ok(stream) => break stream,
-                Err(error) if Instant::now() >= until => return Err(text(error)),
-                Err(_) => std::thread::sleep(Duration::from_millis(1)),
-            }
-        };
-        let mut address = String::new();
+        let mut stream = None;
+        wait_until::<Problem>("zenoh: the peer does not listen", || {
+            stream = UnixStream::connect_addr(&name).ok();
+            Ok(stream.is_some())
+        })?;
+        let (mut stream, mut address) = (stream.ok_or("zenoh: no stream")?, String::new());
         stream.read_to_string(&mut address).map_err(text)?;
         open(&[], &[address])?
     };
@@ -61,13 +55,9 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     };
     let publisher = session.declare_publisher(key(1 - place)).congestion_control(CongestionControl::Block);
     let publisher = publisher.wait().map_err(text)?;
-    let until = Instant::now() + PATIENCE;
-    while !publisher.matching_status().wait().map_err(text)?.matching() {
-        if Instant::now() >= until {
-            return Err(text("the peer did not subscribe"));
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_until::<Problem>("zenoh: the peer did not subscribe", || {
+        Ok(publisher.matching_status().wait().map_err(text)?.matching())
+    })?;
     // A side that only receives drops its sender. A session without owners would end the
     // subscribers.
     let held = session.clone();

@@ -1,10 +1,10 @@
 //! ZeroMQ: PUSH to PULL over a Unix socket, measured only with sleeping. A thread of ZeroMQ carries
 //! the packets, and would starve beside a spinning thread on the same processor.
 
-use super::super::Problem;
 use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
 use super::stripline::DEPTH;
+use crate::Problem;
 
 /// Connects one side. To receive, each side binds an abstract name, which leaves no file behind.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {

@@ -1,5 +1,6 @@
 //! The machine on which the figures were measured.
 
+use rustix::thread::{CpuSet, sched_getaffinity};
 use serde::{Deserialize, Serialize};
 
 /// The maximum number of characters of a text that the system provides.
@@ -34,7 +35,7 @@ const BOOT_PARAMETERS: [&str; 20] = [
 /// A description of this machine.
 ///
 /// ```
-/// let machine = stripline_bench::ladder::Machine::here();
+/// let machine = stripline_bench::Machine::here();
 /// assert!(machine.cpus > 0);
 /// println!("{machine}");
 /// ```
@@ -70,7 +71,7 @@ impl Machine {
         let system = rustix::system::uname();
         Self {
             cpu: printable(field("model name")),
-            cpus: super::allowed_cpus().len(),
+            cpus: allowed_cpus().len(),
             kernel: printable(&format!(
                 "{} {}",
                 system.sysname().to_string_lossy(),
@@ -87,7 +88,7 @@ impl Machine {
     /// number of processors is ignored, because it is the number that the program may use.
     ///
     /// ```
-    /// use stripline_bench::ladder::Machine;
+    /// use stripline_bench::Machine;
     ///
     /// let (now, mut then) = (Machine::here(), Machine::here());
     /// assert!(now.differences(&then).is_empty());
@@ -138,6 +139,15 @@ impl std::fmt::Display for Machine {
         write!(f, ", {}", self.kernel)?;
         write!(f, ", governor {}", self.governor.as_deref().unwrap_or("unknown"))?;
         write!(f, ", clock source {}", self.clock_source.as_deref().unwrap_or("unknown"))
+    }
+}
+
+/// Returns the processors that this process may use.
+pub(crate) fn allowed_cpus() -> Vec<usize> {
+    match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect(),
+        // If the system refuses, assume one processor.
+        Err(_) => vec![0],
     }
 }
 
