@@ -7,7 +7,7 @@ use stripline::node::Subscriber;
 use stripline::payload::TypeName;
 use stripline::terms::Overflow;
 
-use crate::order::Bare;
+use crate::order::PlainDetection;
 use crate::puppet::{Puppet, beside_another};
 use crate::support::{await_senders, await_that, binary, expect_nothing, join, take};
 
@@ -26,7 +26,7 @@ pub fn a_type_without_a_layout_needs_one_build_or_an_allowance(transport: &'stat
     let other = executable(&folder, "other", "x");
     let mut sender = Puppet::start_from(binary(&other), &domain, transport, "");
     sender.order("publish-bare detections");
-    let mut refused = node.subscriber::<Bare>("detections").unwrap();
+    let mut refused = node.subscriber::<PlainDetection>("detections").unwrap();
     await_that("the refusal", || !node.refused_connections().is_empty());
     let [(_, reason)] = &node.refused_connections()[..] else { panic!("one is refused") };
     for words in
@@ -43,7 +43,7 @@ pub fn a_type_without_a_layout_needs_one_build_or_an_allowance(transport: &'stat
         stripline::internal::tap::topic(&node, "detections", &name, 4, Overflow::DropOldest).unwrap();
     await_senders(&mut tap, 1);
     takes_one(&mut subscriber, &mut sender, 2);
-    assert_eq!(take(&mut tap).samples.len(), size_of::<Bare>());
+    assert_eq!(take(&mut tap).samples.len(), size_of::<PlainDetection>());
     expect_nothing(&mut refused);
 
     // The sender allows the type by name.
@@ -54,10 +54,10 @@ pub fn a_type_without_a_layout_needs_one_build_or_an_allowance(transport: &'stat
 
 /// Checks that a packet arrives when the sender has `receivers` receivers.
 #[track_caller]
-fn takes_one(subscriber: &mut Subscriber<Bare>, sender: &mut Puppet, receivers: usize) {
+fn takes_one(subscriber: &mut Subscriber<PlainDetection>, sender: &mut Puppet, receivers: usize) {
     await_senders(subscriber, 1);
     sender.order(&format!("send-bare {receivers}"));
-    assert_eq!(take(subscriber).samples, [Bare { range_bin: 7, level_db: 0.5 }]);
+    assert_eq!(take(subscriber).samples, [PlainDetection { range_bin: 7, level_db: 0.5 }]);
 }
 
 /// Makes an executable that is a copy of this one with `suffix` appended.

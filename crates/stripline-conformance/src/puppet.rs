@@ -14,7 +14,7 @@ use stripline::transport::Reach;
 use stripline::{Error, Gap, GapReason, Received};
 
 use crate::dispatch::Gate;
-use crate::order::Bare;
+use crate::order::PlainDetection;
 use crate::refusals::Refusal;
 use crate::support::{
     DEADLINE, abstract_names, await_that, domain, fill, join, meeting_point, take, this_binary, topics_text,
@@ -159,7 +159,7 @@ struct Stage {
     node: Node,
     publisher: Option<Publisher<u64>>,
     /// A publisher of a type without a layout.
-    bare: Option<Publisher<Bare>>,
+    bare: Option<Publisher<PlainDetection>>,
     subscriber: Option<Subscriber<u64>>,
     messages: Option<Subscriber<Cbor<u64, NoSchema>>>,
     /// The connection of the packet taken last.
@@ -176,7 +176,7 @@ impl Stage {
             "send-bare" => {
                 let publisher = self.bare.as_mut().unwrap();
                 assert!(publisher.wait_for_receivers(number(), DEADLINE).unwrap());
-                publisher.send(&[Bare { range_bin: 7, level_db: 0.5 }]).unwrap();
+                publisher.send(&[PlainDetection { range_bin: 7, level_db: 0.5 }]).unwrap();
             }
             "subscribe" => self.subscriber = Some(self.node.subscriber(object).unwrap()),
             "subscribe-messages" => self.messages = Some(self.node.subscriber(object).unwrap()),

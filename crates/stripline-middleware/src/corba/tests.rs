@@ -278,7 +278,7 @@ fn a_receiver_that_counts_what_it_has_not_read_loses_its_sender() {
     };
     let fds = vec![page_fd, sleeping.as_fd().try_clone_to_owned().unwrap(), socket];
     let address = serde_json::to_string(&ticket).unwrap();
-    let sink = sink(Ticket { address, fds, ..Ticket::default() }).unwrap();
+    let sink = sink(Ticket::new(address, fds)).unwrap();
     let frame = frame_of(0, 32 * 1024, Kind::Data);
     let mut sent = 0;
     let error = loop {
@@ -383,7 +383,7 @@ fn over_tcp_a_host_that_leaves_this_one_takes_insecure() {
     let mut parsed = CorbaTicket::parse(&ticket.address).unwrap();
     parsed.address = "192.0.2.1:9".parse().ok();
     let address = serde_json::to_string(&parsed).unwrap();
-    let error = sink(Ticket { address, ..Ticket::default() }).err().unwrap().to_string();
+    let error = sink(Ticket::new(address, vec![])).err().unwrap().to_string();
     assert!(error.contains("`insecure`"), "{error}");
 }
 

@@ -1,6 +1,7 @@
 //! Messages that strangers and other versions send to the ends of a path.
 
 use std::io;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
@@ -41,7 +42,7 @@ fn a_ticket_that_does_not_fit_is_refused_by_name() {
 fn a_ticket_without_its_descriptors_or_with_others_is_refused() {
     let (_source, ticket) = path(&DDS, 8);
     let address = ticket.address.clone();
-    let refusal = sink(&DDS, Ticket { address, ..Ticket::default() }).err().unwrap();
+    let refusal = sink(&DDS, Ticket::new(address, vec![])).err().unwrap();
     assert!(refusal.contains("two descriptors"), "{refusal}");
     assert!(sink(&DDS, ticket).is_ok());
 }

@@ -53,7 +53,7 @@ fn a_ticket_that_does_not_fit_is_refused_by_name() {
 fn a_ticket_without_its_descriptors_or_with_others_is_refused() {
     let (_source, ticket) = path(&ZENOH, 8);
     let address = ticket.address.clone();
-    let with = |fds| Ticket { address: address.clone(), fds, ..Ticket::default() };
+    let with = |fds| Ticket::new(address.clone(), fds);
     let [page, doorbell]: [OwnedFd; 2] = ticket.fds.try_into().unwrap();
     let refusal = sink(&ZENOH, with(vec![page.try_clone().unwrap()])).err().unwrap();
     assert!(refusal.contains("two descriptors"), "{refusal}");

@@ -436,3 +436,24 @@ impl Source {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_without_a_ticket_or_with_a_long_one_is_a_violation() {
+        let source = |_: &PathRequest<'_>| Err(crate::Error::failed("not here"));
+        let carrier = Carrier { source, sink: |_| Err("the ticket is known".into()) };
+        let refusal = |address: Option<&str>| match open_sink(Some(carrier), address, Ticket::default()) {
+            Err(refusal) => refusal,
+            Ok(_) => panic!("it is open"),
+        };
+        let longest = "a".repeat(Ticket::ADDRESS_MAX);
+        assert!(matches!(refusal(None), PeerRefusal::Violation(text) if text.contains("no ticket")));
+        assert!(
+            matches!(refusal(Some(&format!("{longest}a"))), PeerRefusal::Violation(text) if text.contains("1025"))
+        );
+        assert_eq!(refusal(Some(&longest)), PeerRefusal::Unusable("the ticket is known".into()));
+    }
+}
