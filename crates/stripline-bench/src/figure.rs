@@ -170,7 +170,8 @@ impl Aim {
         }
     }
 
-    /// Returns whether a figure is further from the aim than another figure, or less far beyond it.
+    /// Returns whether a figure is worse than another figure: further from the aim, or less far
+    /// beyond it.
     pub(crate) fn is_worse(self, figure: &Figure, other: &Figure) -> bool {
         if self.is_at_most { figure.value > other.value } else { figure.value < other.value }
     }

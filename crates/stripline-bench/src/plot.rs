@@ -34,8 +34,8 @@ pub(crate) struct Line {
     pub has_dots: bool,
 }
 
-/// Draws a chart with a logarithmic axis for the values, which have a unit. A dashed line is about
-/// a receiver that is asleep.
+/// Draws a chart with a logarithmic axis for the values, which have a unit. A dashed line is for a
+/// receiver that is asleep.
 pub(crate) fn chart<X>(
     area: &Area<'_>,
     (title, below): (&str, &str),

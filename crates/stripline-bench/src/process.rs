@@ -180,7 +180,7 @@ impl Drop for OwnChild {
     }
 }
 
-/// A starter of the processes of one run after the other.
+/// The launcher of processes, for one run after the other.
 pub(crate) struct Launcher<'a> {
     /// The program with a `main` that begins with `child_if_launched`; `None` for this program.
     program: Option<&'a PathBuf>,
@@ -210,7 +210,7 @@ impl<'a> Launcher<'a> {
     /// when this returns.
     ///
     /// `held` is dropped when all processes have started. It keeps the descriptors open until then:
-    /// a process detects the death of another only if no third one holds the socket.
+    /// a process detects the death of another only if no third process holds the socket.
     pub(crate) fn run<O: DeserializeOwned>(
         &self,
         jobs: Vec<(Job, Vec<RawFd>)>,

@@ -128,7 +128,7 @@ pub fn add_class<C: Class>(registry: Registry, mut spec: ComponentSpec, class: A
     })
 }
 
-/// Returns the name of the one input, or of the one output, of a component with a handler.
+/// Returns the name of the only input, or of the only output, of a component with a handler.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, Direction, PortTypes};

@@ -186,7 +186,7 @@ impl ErrorOut {
         self.finish(caught(call))
     }
 
-    /// Returns the status of a call, and writes the error of one that failed.
+    /// Returns the status of a call. If the call has failed, writes the error.
     #[inline(always)]
     pub(crate) fn finish(self, outcome: Result<Status, Failure>) -> Status {
         outcome.unwrap_or_else(|failure| self.report(failure))

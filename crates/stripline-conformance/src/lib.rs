@@ -1,9 +1,9 @@
-//! The contract of Stripline as tests. They run over every transport, in one process and in
+//! The contract of Stripline, as tests that run over every transport, in one process and in
 //! several.
 //!
 //! [`link_rules!`] makes the tests of the link contract: order, ends, gaps, overflow, scopes,
-//! restarts, trust. A crate with a carrier runs them over it: `examples/carrier` is an example. For
-//! a rule that a transport cannot support, the test asserts the refusal by name and prints it.
+//! restarts, trust. A crate with a carrier runs these tests over the carrier, as `examples/carrier`
+//! does. If a transport cannot support a rule, the test asserts the refusal by name and prints it.
 //!
 //! The tests of this package run over every transport of the build:
 //!

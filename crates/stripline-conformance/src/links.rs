@@ -1,8 +1,9 @@
 //! The rules of links: one file per section, and one test per rule and transport.
 
-/// Makes the tests of the link contract for transports: the function that registers them, which may
-/// do nothing, and their names. A test program has the macro in its root, once; for transports of a
-/// condition, `further` stands in front of the function.
+/// Makes the tests of the link contract for some transports. The arguments are the function that
+/// registers the transports, which may do nothing, and the names of the transports. A test program
+/// calls the macro once, at the root of the crate. Further calls, for transports that only some
+/// builds have, begin with `further`.
 ///
 /// ```no_run
 /// fn register() {

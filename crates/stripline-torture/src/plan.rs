@@ -78,7 +78,7 @@ const FOR_TESTS: [&str; 2] = [LOSSY, "multicast"];
 const BETWEEN_PROCESSES: [&str; 12] =
     ["shm", "uds", "tcp", "mqueue", "udp", ZEROMQ, ICEORYX2, ZENOH, DDS, CORBA, LOSSY, "multicast"];
 
-/// Returns those of these transports that this program has.
+/// Returns the transports with these names that this program has.
 pub fn present(names: &[&'static str]) -> impl Iterator<Item = &'static str> + Clone {
     names.iter().copied().filter(|name| stripline::transport::all().any(|transport| transport.name == *name))
 }

@@ -69,10 +69,10 @@
 //! assert!(stripline::transport::check("pair", &options).is_ok());
 //! ```
 //!
-//! The example is short of two rules. A socket that both processes have can be made blocking by the
-//! other process, and a child of a fork must not use the descriptors of its parent
-//! ([`Descriptor`](fork::Descriptor)). `examples/carrier` keeps both, and runs the conformance
-//! suite. The modules of this page that are not shown serve `stripline-middleware`; any release may
+//! The example breaks two rules. A write must never block, but the other process can make the
+//! shared socket blocking. A child of a fork must not use the descriptors of the parent
+//! ([`Descriptor`](fork::Descriptor)). `examples/carrier` keeps both rules, and runs the
+//! conformance suite. The hidden modules of this page serve `stripline-middleware`; any release may
 //! change them.
 
 pub use crate::sys::doorbell::{Doorbell, PollSet};

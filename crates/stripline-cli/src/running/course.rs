@@ -19,8 +19,8 @@ impl<T> Default for Window<T> {
 }
 
 impl<T: Copy> Window<T> {
-    /// Adds a reading. Returns the oldest reading, and the seconds since then. With another reading
-    /// than `continues` accepts as the one before, the window begins anew.
+    /// Adds a reading. Returns the oldest reading, and the seconds since then. If `continues` does
+    /// not accept the reading before, the window begins anew.
     pub(crate) fn add(
         &mut self,
         now: Instant,

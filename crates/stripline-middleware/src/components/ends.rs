@@ -16,13 +16,14 @@ pub(crate) trait Wire: Send + 'static {
     type Receiver: WireReceiver;
     type Sender: WireSender;
 
-    /// The part of the format that has no place for the channels of a stream; `None`: it has one.
+    /// The part of the format that has no place for the channels of a stream; `None`: the format
+    /// has a place.
     const ONE_CHANNEL: Option<&'static str>;
 
-    /// Describes the source, without the properties of both.
+    /// Describes the source, without the properties that source and sink share.
     fn source() -> ComponentSpec;
 
-    /// Describes the sink, without the properties of both.
+    /// Describes the sink, without the properties that source and sink share.
     fn sink() -> ComponentSpec;
 
     /// Returns the properties that both components have beside `insecure`.
@@ -69,7 +70,7 @@ pub(crate) fn add<W: Wire>(registry: Registry) -> Registry {
     registry.with::<WireSource<W>>().with::<WireSink<W>>()
 }
 
-/// Returns the description of a component, with the properties of both.
+/// Returns the description of a component, with the properties that source and sink share.
 fn described<W: Wire>(spec: ComponentSpec, is_sink: bool) -> ComponentSpec {
     let properties = W::properties(is_sink).into_iter().chain([insecure()]);
     properties.fold(spec, ComponentSpec::property).validated(W::check)
@@ -88,7 +89,7 @@ pub(crate) fn source(name: &str, summary: &str, output: &str) -> ComponentSpec {
 pub(crate) struct WireOutput {
     publisher: Publisher<Dynamic>,
     sample_bytes: usize,
-    /// The rate of streams without one.
+    /// The rate of a stream that has no rate.
     rate_hz: Option<f64>,
 }
 

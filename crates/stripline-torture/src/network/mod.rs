@@ -20,7 +20,7 @@ pub fn play_if_asked() -> Option<u8> {
 
 /// The options of a run.
 pub struct Network {
-    /// One of [`transports`].
+    /// A transport of [`transports`].
     pub transport: &'static str,
     /// Packets of each cell.
     pub packets: u64,

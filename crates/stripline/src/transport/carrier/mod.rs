@@ -9,14 +9,15 @@
 //! 2. a [`PathSink`]: the sending end, which the sender opens with the ticket of the source;
 //! 3. a [`Carrier`]: the two functions that make the ends.
 //!
-//! [`StreamTransport`](super::stream::StreamTransport) makes a transport of it: one `static`, and
-//! an entry in the registry. `pipe.rs` is an example that passes the conformance suite.
+//! [`StreamTransport`](super::stream::StreamTransport) makes a transport of a carrier: one
+//! `static`, and an entry in the registry. `examples/carrier` is a crate that passes the
+//! conformance suite.
 //!
 //! A carrier must deliver bytes once and in order, as long as both processes live. Bytes that were
 //! written before the sender's end must remain readable. A carrier may cut the bytes anywhere.
 //!
 //! If a peer breaks the rules of the path, the bytes do not just end. The path reports a
-//! [`violation`], and the link reports it by the name of the connection.
+//! [`violation`], and the link reports the violation with the name of the connection.
 
 mod callback_source;
 mod room;
@@ -298,7 +299,7 @@ pub struct Sink {
     pub end: Arc<dyn PathSink>,
     /// Whether [`PathSink::write`] lends memory of the path to the buffer of the frames.
     pub(crate) lends: bool,
-    /// The end of a session, for what only sessions have.
+    /// The end of a session, for the functions that only sessions have.
     pub(crate) session: Option<Arc<dyn SessionEnd>>,
     /// Set once the receiver has hung up; the same flag as in the ticket.
     pub(crate) is_receiver_gone: Arc<AtomicBool>,
@@ -381,7 +382,7 @@ pub trait PathSource: Send {
     fn read(&mut self, room: &mut ReadRoom<'_>, wait: ReadWait) -> io::Result<usize>;
 
     /// Adds the descriptor that becomes ready once there are bytes, unless a call has been set in
-    /// [`Source::call_slot`]. Returns false if there are some already.
+    /// [`Source::call_slot`]. Returns false if there are bytes already.
     fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool;
 
     /// Takes the next step to open the path while the sender opens the other end, for example by
