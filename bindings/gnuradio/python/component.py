@@ -120,7 +120,7 @@ class _Component:
 
     def __init__(self, make):
         self._make = make
-        # This flowgraph provides the description, and is also the first one that runs.
+        # This flowgraph provides the description, and is also the first flowgraph that runs.
         self._spare = self._make_graph()
         self._graph, self._blocks = None, []
         self.values = dict(_variables(self._spare[0]))

@@ -56,7 +56,7 @@ class Source(gr.top_block):
         gr.top_block.__init__(self, "source")
         self.numbers = Numbers()
         sink = stripline.sink("u32", "out", packet_items={PACKET})
-        # Packets of always as many.
+        # All packets have the same number of items.
         sink.set_output_multiple({PACKET})
         self.connect(self.numbers, sink)
 

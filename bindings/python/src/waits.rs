@@ -231,8 +231,8 @@ pub fn call<'py>(
     }
     let py = function.py();
     let arguments = arguments.into_pyobject(py)?;
-    // `pyo3::ffi` declares this function as one that must not unwind, so the compiler would leave
-    // `stay` out. `black_box` hides the function from the compiler. SAFETY: it is the same
+    // `pyo3::ffi` declares that this function must not unwind, so the compiler would leave `stay`
+    // out. `black_box` hides the function from the compiler. SAFETY: it is the same
     // function, with a type that may unwind.
     let call: Call =
         std::hint::black_box(unsafe { mem::transmute::<*const (), Call>(ffi::PyObject_Call as *const ()) });

@@ -371,7 +371,7 @@ pub(crate) struct LadderArguments {
     #[command(flatten)]
     pub json: JsonArguments,
 
-    /// Draw the plot to this file, and replace one that exists
+    /// Draw the plot to this file. A file that exists is replaced
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
@@ -403,7 +403,7 @@ pub(crate) struct LinksArguments {
     #[arg(long)]
     pub json: bool,
 
-    /// Repeat the list every second, or every so many seconds, until Ctrl-C
+    /// Repeat the list every second, or at this interval, until Ctrl-C
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = seconds)]
     pub watch: Option<f64>,
 }

@@ -81,7 +81,7 @@ impl LineFile {
         }
     }
 
-    /// Returns the number of lines lost since the last one that was written.
+    /// Returns the number of lines lost since the last line that was written.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }

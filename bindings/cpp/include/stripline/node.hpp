@@ -141,7 +141,7 @@ public:
     explicit operator bool() const noexcept { return handle_ != nullptr; }
 
     /// Stops the node: all calls of the node's publishers and subscribers fail with
-    /// status::stopped, those that wait now and all later ones. Never blocks. Works from any
+    /// status::stopped, both waiting calls and all later calls. Never blocks. Works from any
     /// thread, but not in a signal handler.
     result<void> stop(const std::nothrow_t &) const {
         return detail::outcome(handle_, [&](auto error) { return stripline_node_stop(handle_, error); });

@@ -166,7 +166,7 @@ template <class T>
 class subscriber;
 
 /// An iterator of a range-for over the packets of a subscriber. It contains the current packet.
-/// That packet is released before the next is received, unless the loop has moved it out.
+/// The iterator releases the packet before it receives the next, unless the loop has moved it out.
 /// Move-only.
 template <class T>
 class packet_iterator {

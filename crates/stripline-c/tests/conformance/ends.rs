@@ -16,7 +16,7 @@ pub fn an_abandoned_stream_resumes_with_a_gap(pair: &mut Pair) {
     resumes(pair);
 }
 
-/// Checks that another sender replaces one that has left.
+/// Checks that another sender replaces a sender that has left.
 fn resumes(pair: &mut Pair) {
     pair.await_sender_end();
     pair.sender().ok("publish out numbers u8");

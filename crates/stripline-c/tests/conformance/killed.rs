@@ -139,7 +139,7 @@ pub fn a_receiver_killed_at_every_step(pair: &mut Pair) {
         let gap = answer.strip_suffix(" 2010/80400/40 ended").and_then(|it| it.strip_prefix("2009/80360/40"));
         let gap = gap.unwrap_or_else(|| panic!("{steps} {is_answered}: {answer}"));
         if is_answered || steps > 1 {
-            // The gap reaches from the first packet that was not finished to the first one that
+            // The gap reaches from the first packet that was not finished to the first packet that
             // arrives.
             let numbers = gap.strip_prefix("/peer-restart:").unwrap_or_else(|| panic!("{steps}: {answer}"));
             let numbers: Vec<u64> = numbers.split(':').map(|number| number.parse().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! The programs of the ends, and those that run and are free.
+//! The programs of the ends, and the running programs that are free.
 
 use std::fmt;
 use std::path::PathBuf;

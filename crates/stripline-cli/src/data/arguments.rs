@@ -68,11 +68,11 @@ pub(crate) struct EchoArguments {
     #[command(flatten)]
     pub source: SourceArguments,
 
-    /// End after so many packets
+    /// End after this number of packets
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
-    /// Print at most so many samples of each packet
+    /// Print at most this number of samples of each packet
     #[arg(long, value_name = "N")]
     pub samples: Option<usize>,
 
@@ -152,7 +152,7 @@ pub(crate) struct RecordArguments {
     #[arg(long, value_name = "SECONDS", value_parser = crate::arguments::seconds)]
     pub duration: Option<f64>,
 
-    /// End after so many packets of each port
+    /// End after this number of packets of each port
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
@@ -205,7 +205,7 @@ pub(crate) struct ReplayArguments {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
     pub speed: f64,
 
-    /// Wait for so many subscribers of each topic
+    /// Wait for this number of subscribers of each topic
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub receivers: u32,
 }

@@ -41,7 +41,7 @@ pub(super) fn replace_file(
 /// Returns the path of the file that a symbolic link names, also if there is no such file.
 pub(super) fn behind_links(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
-    // The system follows as many.
+    // The system follows at most 40 links, too.
     for _ in 0..40 {
         let Ok(target) = path.read_link() else { break };
         path = folder(&path).join(target);

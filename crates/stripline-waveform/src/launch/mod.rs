@@ -239,7 +239,7 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
 ///
 /// fn main() -> ExitCode {
 ///     let registry = Registry::new().with::<Ticker>();
-///     // This executable is also the one that the components run in.
+///     // The components also run in this executable.
 ///     if let Some(code) = host_if_launched(&registry) {
 ///         return code;
 ///     }

@@ -173,7 +173,7 @@ impl ServiceClient {
     /// let service = Service::new("root")?.operation("root", |x: f64| Ok::<f64, String>(x.sqrt()))?;
     /// let mut server = node.service_server(service, ServerOptions::default())?;
     /// let client = node.service_client("root", ClientOptions::default())?;
-    /// // As a language without types does it, from what the server offers.
+    /// // A language without types uses the operations that the server describes.
     /// assert!(client.wait_for_servers(1, std::time::Duration::from_secs(5))?);
     /// let root = client.operation_of(&client.servers()[0].operations[0])?;
     /// std::thread::scope(|scope| {
