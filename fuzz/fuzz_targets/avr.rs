@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use stripline_components::adsb::message::Message;
 use stripline_components::adsb::{Accepted, Frame, Tracker, TrackerConfig};
-use stripline_fuzz as _; // for its allocator
+use stripline_fuzz as _; // for the allocator
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };

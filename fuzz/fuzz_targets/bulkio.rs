@@ -5,7 +5,7 @@
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use stripline_middleware::internal::{BulkioSri, BulkioTime, BulkioValue};
-use stripline_fuzz as _; // for its allocator
+use stripline_fuzz as _; // for the allocator
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Unstructured::new(data);

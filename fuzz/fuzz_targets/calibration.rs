@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use stripline_bench::calibration::Calibration;
-use stripline_fuzz as _; // for its allocator
+use stripline_fuzz as _; // for the allocator
 
 fuzz_target!(|data: &[u8]| {
     match Calibration::parse(data) {

@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use stripline::StreamInfo;
-use stripline_fuzz as _;
-use stripline_middleware::gnuradio::{CarriedTags, Described, KEYWORD, TaggedMessage}; // for its allocator
+use stripline_fuzz as _; // for the allocator
+use stripline_middleware::gnuradio::{CarriedTags, Described, KEYWORD, TaggedMessage};
 
 fuzz_target!(|data: &[u8]| {
     read(data);

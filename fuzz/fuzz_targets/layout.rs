@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use stripline::payload::{Layout, Schema, TypeName};
-use stripline_fuzz as _; // for its allocator
+use stripline_fuzz as _; // for the allocator
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);

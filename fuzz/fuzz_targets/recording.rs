@@ -6,7 +6,7 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use stripline_components::formats::{RecordingEntry, RecordingReader};
-use stripline_fuzz as _; // for its allocator
+use stripline_fuzz as _; // for the allocator
 
 /// The start of a recording of bytes.
 const START: &[u8] = b"SLREC\r\n\x1a\x01\0\0\0\x0d\0\0\0{\"type\":\"u8\"}\0\0\0";

@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use libfuzzer_sys::fuzz_target;
 use stripline_components::formats::{SigMfMeta, utc_datetime};
-use stripline_fuzz as _; // for its allocator
+use stripline_fuzz as _; // for the allocator
 
 fuzz_target!(|data: &[u8]| {
     let path = Path::new("recording.sigmf-meta");

@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use stripline::component::{ComponentSpec, Properties};
 use stripline_fuzz as _;
 use stripline_waveform::internal::{check_spec, render_component, render_component_list};
-use stripline_waveform::{Catalog, DescribeError, Overrides, ProgramCommand, parse_bytes}; // for its allocator
+use stripline_waveform::{Catalog, DescribeError, Overrides, ProgramCommand, parse_bytes}; // for the allocator
 
 fuzz_target!(|data: &[u8]| {
     // A property's value follows a zero byte.

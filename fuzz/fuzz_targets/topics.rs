@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use stripline::node::Topics;
-use stripline_fuzz as _; // for its allocator
+use stripline_fuzz as _; // for the allocator
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };

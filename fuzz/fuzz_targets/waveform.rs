@@ -11,7 +11,7 @@ use num_complex::Complex;
 use stripline::component::{ComponentSpec, Direction, PortSpec, PortTypes, Properties, PropertySpec};
 use stripline::payload::TypeName;
 use stripline_fuzz as _;
-use stripline_waveform::{Catalog, DescribeError, ExecutableSpecs, Overrides, Placement, ProgramCommand, parse_bytes}; // for its allocator
+use stripline_waveform::{Catalog, DescribeError, ExecutableSpecs, Overrides, Placement, ProgramCommand, parse_bytes}; // for the allocator
 
 fn cf32_or_f32() -> PortTypes {
     PortTypes::OneOf(vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()])

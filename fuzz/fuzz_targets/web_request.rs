@@ -3,7 +3,7 @@
 #![allow(missing_docs)] // the macro makes items without docs
 
 use libfuzzer_sys::fuzz_target;
-use stripline_fuzz as _; // for its allocator
+use stripline_fuzz as _; // for the allocator
 
 // The command is no library, so the parser is compiled into this target.
 #[allow(dead_code)]
