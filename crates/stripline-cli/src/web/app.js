@@ -103,7 +103,9 @@ function receive(update) {
   seen = true;
   // Connections disappear a moment before their waveform, or while a component is restarted.
   const isLess = state.connections.length < kept.connections.length;
-  if (isLess && (running.phase === "stopping" || state.at_ms - kept.at_ms < 3000)) state.connections = kept.connections;
+  // Without any connection, the waveform is ending.
+  const isEnding = running.phase === "stopping" || state.connections.length === 0;
+  if (isLess && (isEnding || state.at_ms - kept.at_ms < 3000)) state.connections = kept.connections;
   else kept = { connections: state.connections, at_ms: state.at_ms };
   badge("phase", running.phase, running.phase === "running" ? "good" : "warn");
   at("totals").textContent = `${running.elapsed_s.toFixed(0)} s · ${count(running.packets)} packets · ${count(running.lost)} lost`;
