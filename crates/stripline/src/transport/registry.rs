@@ -34,13 +34,23 @@ struct Registered {
 /// Adds transports of another crate to this process, and the transports that the crate was built
 /// without. A transport with the name of an earlier one is left out.
 pub fn register(transports: &[&'static StreamTransport], absent: &[AbsentTransport]) {
-    let names: Vec<&str> = all().map(|transport| transport.name).collect();
+    // The lock comes first: several threads may register the same transports.
     let mut registered = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
-    let is_new = |name: &str| !names.contains(&name);
-    registered.transports.extend(transports.iter().filter(|new| is_new(new.capabilities.name)));
-    let absent = absent.iter().filter(|new| is_new(new.name) && !registered.absent.contains(new));
-    let absent: Vec<AbsentTransport> = absent.copied().collect();
-    registered.absent.extend(absent);
+    let own = BUILT_IN.iter().chain(FOR_TESTS).map(|transport| transport.capabilities().name);
+    let mut names: Vec<&str> =
+        own.chain(registered.transports.iter().map(|transport| transport.capabilities.name)).collect();
+    for transport in transports {
+        let name = transport.capabilities.name;
+        if !names.contains(&name) {
+            registered.transports.push(transport);
+            names.push(name);
+        }
+    }
+    for new in absent {
+        if !names.contains(&new.name) && !registered.absent.contains(new) {
+            registered.absent.push(*new);
+        }
+    }
 }
 
 /// Returns all transports of this process.
@@ -266,4 +276,36 @@ pub fn check(name: &str, options: &LinkOptions) -> Result<()> {
         return Err(unsupported(rule, vec!["one of them"]));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::sys::own_process::in_own_process;
+
+    static TWIN: StreamTransport = StreamTransport {
+        capabilities: Capabilities { name: "twin", ..StreamTransport::CAPABILITIES },
+        ..StreamTransport::LOCAL
+    };
+
+    #[test]
+    fn threads_that_register_one_transport_add_it_once() {
+        let name = "transport::registry::tests::threads_that_register_one_transport_add_it_once";
+        in_own_process(name, "twin", || {
+            let absent = AbsentTransport { name: "far", summary: "elsewhere", remedy: "not here" };
+            let start = Barrier::new(8);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        start.wait();
+                        register(&[&TWIN], &[absent]);
+                    });
+                }
+            });
+            assert_eq!(all().filter(|transport| transport.name == "twin").count(), 1);
+            assert_eq!(super::absent(), [absent]);
+        });
+    }
 }
