@@ -139,7 +139,7 @@ pub struct FoundReady {
 }
 
 impl<'a> PollSet<'a> {
-    /// Returns an empty set for a [`ReadySet`](super::ready_set::ReadySet).
+    /// Returns an empty set for a `ReadySet`.
     pub fn for_ready_set() -> Self {
         Self { fds: Vec::new(), interests: Some(Vec::new()) }
     }
