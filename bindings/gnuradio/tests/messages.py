@@ -406,11 +406,12 @@ class Links(unittest.TestCase):
         self.assertEqual([pmt.to_long(one) for one in found.found], [0, 1, 2])
 
     def test_pdus_of_samples_become_a_stream(self):
-        place, data = self.place, [complex(number, -number) for number in range(100)]
-        out, back = self.graphs()
-        source = out.kept[0]
+        data = [complex(number, -number) for number in range(100)]
+        out, source = gr.top_block(), Source()
+        sink = stripline.message_sink("events", receivers=1, domain=self.place)
+        out.msg_connect(source, "out", sink, "in")
         back = gr.top_block()
-        incoming = stripline.message_source("events", vectors="complex", domain=place)
+        incoming = stripline.message_source("events", vectors="complex", domain=self.place)
         stream, found = pdu.pdu_to_tagged_stream(gr.types.complex_t, "length"), blocks.vector_sink_c()
         back.msg_connect(incoming, "out", stream, "pdus")
         back.connect(stream, found)
@@ -419,8 +420,9 @@ class Links(unittest.TestCase):
         source.send(pmt.cons(dictionary(burst=pmt.from_long(1)), pmt.init_c32vector(100, data)))
         while len(found.data()) < 100:
             pass
-        back.stop()
-        self.wait(back)
+        for graph in (out, back):
+            graph.stop()
+            self.wait(graph)
         self.assertEqual(list(found.data()), data)
         self.assertEqual(
             {pmt.symbol_to_string(tag.key): pmt.to_long(tag.value) for tag in found.tags()}, {"length": 100, "burst": 1})
