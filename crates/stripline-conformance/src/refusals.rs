@@ -35,47 +35,28 @@ pub enum Refusal {
     OwnListener,
 }
 
-/// The refusals of each transport.
-const TABLE: [(&str, &[Refusal]); 16] = [
+/// The refusals of each transport that is no plain carrier.
+const TABLE: [(&str, &[Refusal]); 9] = [
     ("inproc", &[OtherProcesses, FramesOnTheSocket, Session, SharedMemory, OwnListener]),
     ("shm", &[FramesOnTheSocket, Session]),
     ("uds", &[MemoryOptions, StrongerScope, ExactSuccessor, Session, SharedMemory]),
-    ("tcp", &[MemoryOptions, Group, StrongerScope, ExactSuccessor, Session, SharedMemory, OwnListener]),
-    ("mqueue", CARRIER),
+    ("tcp", &[MemoryOptions, StrongerScope, ExactSuccessor, Session, SharedMemory, OwnListener]),
     ("udp", &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener]),
     ("zeromq", UNREPAIRED),
-    ("iceoryx2", OF_ONE_USER),
     ("zenoh", UNREPAIRED),
     ("dds", UNREPAIRED),
-    ("corba", CARRIER),
-    ("pipe", CARRIER),
-    ("faulty", CARRIER),
-    ("multicast", CARRIER),
-    ("callback", CARRIER),
     (
         "lossy",
         &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, SharedMemory, OwnListener, Repair],
     ),
 ];
 
-/// The refusals of a transport with frames beside the signalling socket.
+/// The refusals of a carrier, which has its frames beside the signalling socket. A carrier of
+/// another crate has no row.
 const CARRIER: &[Refusal] =
     &[MemoryOptions, StrongerScope, ExactSuccessor, FramesOnTheSocket, Session, SharedMemory, OwnListener];
 
-/// The refusals of a carrier that also cannot be opened to a group.
-const OF_ONE_USER: &[Refusal] = &[
-    MemoryOptions,
-    Group,
-    StrongerScope,
-    ExactSuccessor,
-    FramesOnTheSocket,
-    Session,
-    SharedMemory,
-    OwnListener,
-];
-
-/// The refusals of a carrier of one user that also leaves packets in the sender's process for a
-/// while.
+/// The refusals of a carrier that leaves packets in the sender's process for a while.
 const UNREPAIRED: &[Refusal] = &[
     MemoryOptions,
     StrongerScope,
@@ -88,14 +69,15 @@ const UNREPAIRED: &[Refusal] = &[
 ];
 
 impl Refusal {
-    /// Returns whether the table has this refusal for a transport. A transport that is bound to an
-    /// address is never open to a group.
+    /// Returns whether a transport has this refusal. The capabilities of a transport say whether it
+    /// can be open to a group, unless it is bound to an address.
     pub fn is_of(self, transport: &str) -> bool {
-        if self == Self::Group && bind().is_some() {
-            return true;
+        if self == Self::Group {
+            let groups = stripline::transport::all().any(|found| found.name == transport && found.groups);
+            return !groups || bind().is_some();
         }
         let row = TABLE.iter().find(|(name, _)| *name == transport);
-        row.unwrap_or_else(|| panic!("add `{transport}` to the table of refusals")).1.contains(&self)
+        row.map_or(CARRIER, |(_, refusals)| refusals).contains(&self)
     }
 
     /// Prints a refusal that the caller has asserted. The refusal must be in the table.
