@@ -64,8 +64,9 @@ impl Interrupt {
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        // Relaxed: no other data depends on the flag.
-        self.is_set.load(Ordering::Relaxed)
+        // A signal that arrives before its last handler is installed has stored its number alone.
+        // Relaxed: no other data depends on the flag and the number.
+        self.is_set.load(Ordering::Relaxed) || self.signal.load(Ordering::Relaxed) != 0
     }
 
     /// Ends the command, as a signal does.
@@ -177,4 +178,19 @@ fn write_out(text: &str, interrupt: &Interrupt, exit: &mut Exit) -> bool {
     complain!("error: cannot write to standard output: {error}");
     *exit = Exit::Failure;
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without this, the command goes on for ever.
+    #[test]
+    fn a_signal_between_two_handlers_of_the_installation_counts() {
+        let interrupt = Interrupt::default();
+        assert!(!interrupt.is_set());
+        interrupt.signal.store(SIGTERM.cast_unsigned() as usize, Ordering::Relaxed);
+        assert!(interrupt.is_set());
+        assert_eq!(interrupt.reason(), "SIGTERM");
+    }
 }
