@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use crate::common;
 use crate::common::waveform::File;
@@ -15,30 +16,34 @@ const LANGUAGES: [(&str, &str, &[&str]); 2] = [
     ("bindings/cpp/examples/gain.cpp", "c++", &["-std=c++17"]),
 ];
 
-/// Builds each example with the static library of this build.
-fn gains(folder: &Path) -> Vec<PathBuf> {
-    let (archive, features) = common::c_library();
-    let native = Command::new(repository("packaging/native-libraries")).arg(features).output().unwrap();
-    let native = String::from_utf8(native.stdout).unwrap();
-    let mut programs = Vec::new();
-    for (source, compiler, options) in LANGUAGES {
-        if Command::new(compiler).arg("--version").output().is_err() {
-            eprintln!("NOT RUN: {source}: {compiler} is missing (Debian: gcc g++)");
-            continue;
-        }
-        let program = folder.join(compiler);
-        let mut command = Command::new(compiler);
-        command.args(options).args(["-Wall", "-Wextra", "-Werror", "-O2"]);
-        for include in ["crates/stripline-c/include", "bindings/cpp/include"] {
-            command.arg("-I").arg(repository(include));
-        }
-        command.arg(repository(source)).arg(&archive).arg("-o").arg(&program);
-        let output = command.args(native.split_whitespace()).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        programs.push(program);
-    }
-    assert!(!programs.is_empty(), "a C compiler is part of every build");
-    programs
+/// Returns the examples, built with the static library of this build. Both tests share them.
+fn gains() -> &'static [PathBuf] {
+    static GAINS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    GAINS.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (archive, features) = common::c_library();
+        let native = Command::new(repository("packaging/native-libraries")).arg(features).output().unwrap();
+        let native = String::from_utf8(native.stdout).unwrap();
+        let build = |&(source, compiler, options): &(&str, &str, &[&str])| {
+            if Command::new(compiler).arg("--version").output().is_err() {
+                eprintln!("NOT RUN: {source}: {compiler} is missing (Debian: gcc g++)");
+                return None;
+            }
+            let program = folder.join(format!("gain-{compiler}"));
+            let mut command = Command::new(compiler);
+            command.args(options).args(["-Wall", "-Wextra", "-Werror", "-O2"]);
+            for include in ["crates/stripline-c/include", "bindings/cpp/include"] {
+                command.arg("-I").arg(repository(include));
+            }
+            command.arg(repository(source)).arg(&archive).arg("-o").arg(&program);
+            let output = command.args(native.split_whitespace()).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            Some(program)
+        };
+        let programs: Vec<PathBuf> = LANGUAGES.iter().filter_map(build).collect();
+        assert!(!programs.is_empty(), "a C compiler is part of every build");
+        programs
+    })
 }
 
 #[test]
@@ -63,9 +68,9 @@ fn components_in_c_and_cpp_give_the_samples_of_the_one_in_rust() {
     };
     let expected = samples(&common::gain_example(), "rust.toml");
     assert_eq!(expected.len(), 8 * 20_000);
-    for (number, program) in gains(folder.path()).into_iter().enumerate() {
+    for (number, program) in gains().iter().enumerate() {
         assert!(
-            samples(&program, &format!("other-{number}.toml")) == expected,
+            samples(program, &format!("other-{number}.toml")) == expected,
             "{} gives other samples",
             program.display()
         );
@@ -74,8 +79,7 @@ fn components_in_c_and_cpp_give_the_samples_of_the_one_in_rust() {
 
 #[test]
 fn components_in_c_and_cpp_are_read_changed_tested_and_killed_while_they_run() {
-    let folder = tempfile::tempdir().unwrap();
-    gains(folder.path()).iter().for_each(|program| is_controlled(program));
+    gains().iter().for_each(|program| is_controlled(program));
 }
 
 fn is_controlled(program: &Path) {
