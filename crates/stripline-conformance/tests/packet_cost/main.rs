@@ -57,11 +57,11 @@ impl Case {
     /// Returns the name of the case in the table.
     fn name(self) -> &'static str {
         match self {
-            Self::Alone => "64 B, one at a time",
-            Self::Asleep => "64 B, to a receiver that sleeps",
-            Self::Large => "32 KiB, one at a time",
+            Self::Alone => "64 B",
+            Self::Asleep => "64 B, receiver asleep",
+            Self::Large => "32 KiB",
             Self::Together => "64 B, `send_many` and `drain`",
-            Self::Queued => "64 B, queued under scope `none`",
+            Self::Queued => "64 B, scope `none`",
         }
     }
 }
@@ -93,9 +93,11 @@ fn the_page_of_each_transport_has_what_a_packet_costs() {
                     let counts = count(name, case);
                     let threads = format!("Threads of its own: {}.", listed(&counts.threads));
                     let row = row(case, &counts);
+                    let calls = [&counts.sender, &counts.receiver, &counts.others];
+                    let has_calls = calls.iter().any(|calls| !calls.is_empty());
                     let is_same = |line: &str| comparable(name, line) == comparable(name, &row);
-                    let is_right =
-                        page.lines().any(is_same) && (case != Case::Alone || words.contains(&threads));
+                    let is_right = page.lines().find(|line| is_row(line, case)).map_or(!has_calls, is_same)
+                        && (case != Case::Alone || words.contains(&threads));
                     (!is_right).then(|| format!("{name}: {threads}\n{row}"))
                 })
                 .collect();
@@ -116,10 +118,7 @@ fn the_page_of_each_middleware_has_what_a_packet_costs() {
         let name = transport.name;
         let page = page_of(name);
         for case in Case::ALL {
-            let Some(most) = page.lines().find_map(|line| calls_of(line, case)) else {
-                let _ = writeln!(wrong, "{name}: no row of {}", case.name());
-                continue;
-            };
+            let most = page.lines().find_map(|line| calls_of(line, case)).unwrap_or_default();
             let attempts: Vec<Counts> = (0..ATTEMPTS)
                 .map_while(|_| {
                     let counts = count(name, case);
@@ -143,10 +142,15 @@ fn the_page_of_each_middleware_has_what_a_packet_costs() {
     assert!(wrong.is_empty(), "not in docs/transports/NAME.md:\n{wrong}");
 }
 
+/// Returns whether a line of a page is the row of this case. A case without calls has no row.
+fn is_row(line: &str, case: Case) -> bool {
+    line.strip_prefix("| ").and_then(|cells| cells.split_once(" |")).is_some_and(|it| it.0 == case.name())
+}
+
 /// Returns the calls of the sender and the receiver in a row for this case.
 fn calls_of(line: &str, case: Case) -> Option<[Calls; 2]> {
-    let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
-    (cells.next() == Some(case.name())).then_some(())?;
+    is_row(line, case).then_some(())?;
+    let mut cells = line.split('|').skip(2).map(str::trim);
     let mut calls = || {
         let cell = cells.next()?;
         let listed = cell.split(", ").filter(|call| *call != "none");
