@@ -69,8 +69,8 @@ const UNREPAIRED: &[Refusal] = &[
 ];
 
 impl Refusal {
-    /// Returns whether a transport has this refusal. The capabilities of a transport say whether it
-    /// can be open to a group, unless it is bound to an address.
+    /// Returns whether a transport has this refusal. The capabilities of a transport state
+    /// whether it can be open to a group, unless it is bound to an address.
     pub fn is_of(self, transport: &str) -> bool {
         if self == Self::Group {
             let groups = stripline::transport::all().any(|found| found.name == transport && found.groups);

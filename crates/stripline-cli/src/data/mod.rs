@@ -184,7 +184,6 @@ fn write_out(text: &str, interrupt: &Interrupt, exit: &mut Exit) -> bool {
 mod tests {
     use super::*;
 
-    /// Without this, the command goes on for ever.
     #[test]
     fn a_signal_between_two_handlers_of_the_installation_counts() {
         let interrupt = Interrupt::default();
