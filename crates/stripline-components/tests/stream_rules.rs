@@ -48,10 +48,19 @@ fn the_check_refuses_what_the_component_refuses() {
 fn the_document_has_the_rules() {
     let keys: Vec<String> = STREAM_KEYS.iter().map(|key| format!("`{key}`")).collect();
     let mut table = format!("| | {} |\n{}|\n", keys.join(" | "), "| --- ".repeat(STREAM_KEYS.len() + 1));
+    // Components with the same rules share a row.
+    let mut rows: Vec<(&[StreamRule], Vec<String>)> = Vec::new();
     for (name, rules) in STREAM_RULES {
-        let mode = &name[type_of(name).len()..];
+        let mode = name.split_once(", ").map_or(String::new(), |(_, mode)| format!(" ({mode})"));
+        let name = format!("`{}`{mode}", type_of(name));
+        match rows.iter_mut().find(|row| row.0 == rules) {
+            Some(row) => row.1.push(name),
+            None => rows.push((rules, vec![name])),
+        }
+    }
+    for (rules, names) in rows {
         let rules: Vec<&str> = rules.iter().map(|rule| rule.text()).collect();
-        table += &format!("| `{}`{mode} | {} |\n", type_of(name), rules.join(" | "));
+        table += &format!("| {} | {} |\n", names.join(", "), rules.join(" | "));
     }
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/components.md");
     let document = std::fs::read_to_string(document).unwrap();

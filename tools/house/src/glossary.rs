@@ -6,44 +6,46 @@ use crate::tree;
 
 const GLOSSARY: &str = "docs/glossary.md";
 
-/// A row of the glossary, with its line.
-struct Row {
-    line: usize,
-    cells: Vec<String>,
+/// An item of the glossary: the term, the meaning, the origin, and the names in the code.
+struct Item {
+    term: String,
+    meaning: String,
+    from: String,
+    code: String,
 }
 
-fn rows() -> Vec<Row> {
+fn items() -> Vec<Item> {
     let text = tree::read(GLOSSARY);
-    let rows = (1..).zip(text.lines()).filter(|(_, line)| line.starts_with('|')).map(|(line, text)| {
-        let cells = text.trim_matches('|').split('|').map(|cell| cell.trim().to_string());
-        Row { line, cells: cells.collect() }
+    let items = text.split("\n- ").skip(1).map(|item| {
+        let item = item.split_whitespace().collect::<Vec<_>>().join(" ");
+        let parts = || {
+            let (term, rest) = item.strip_prefix("**")?.split_once("**: ")?;
+            let (meaning, rest) = rest.split_once(". (")?;
+            let (from, code) = rest.rsplit_once(") ").or_else(|| Some((rest.strip_suffix(')')?, "")))?;
+            let [term, from, code] = [term, from, code].map(String::from);
+            Some(Item { term, meaning: format!("{meaning}."), from, code })
+        };
+        parts().unwrap_or_else(|| panic!("{GLOSSARY}: not `**term**: Meaning. (origin) names`: {item}"))
     });
-    // Skip the head and the line below it.
-    rows.skip(2).collect()
+    items.collect()
 }
 
 #[test]
 fn each_term_is_well_formed() {
-    for Row { line, cells } in rows() {
-        let place = format!("{GLOSSARY}:{line}");
-        let [term, meaning, from, code] = &cells[..] else { panic!("{place}: not four cells") };
-        assert!(!term.is_empty() && !from.is_empty(), "{place}: an empty cell");
-        assert_eq!(*term, term.to_lowercase(), "{place}: a term is in lower case");
-        assert!(
-            meaning.starts_with(char::is_uppercase) && meaning.ends_with('.'),
-            "{place}: a meaning begins with a capital letter and ends with `.`"
-        );
+    for Item { term, meaning, from, code } in items() {
+        assert!(!term.is_empty() && !from.is_empty(), "{term}: an empty part");
+        assert_eq!(term, term.to_lowercase(), "a term is in lower case");
+        assert!(meaning.starts_with(char::is_uppercase), "{term}: a meaning begins with a capital letter");
         let is_list = code.split(", ").all(|name| name.starts_with('`') && name.ends_with('`'));
-        assert!(code == "-" || is_list, "{place}: names in the code are in backticks, or `-`");
+        assert!(code.is_empty() || is_list, "{term}: names in the code are in backticks");
     }
 }
 
 #[test]
 fn terms_are_sorted_and_unique() {
-    for pair in rows().windows(2) {
+    for pair in items().windows(2) {
         let [before, after] = pair else { unreachable!() };
-        let (line, before, after) = (after.line, &before.cells[0], &after.cells[0]);
-        assert!(before < after, "{GLOSSARY}:{line}: `{after}` stands behind `{before}`");
+        assert!(before.term < after.term, "{GLOSSARY}: `{}` stands behind `{}`", after.term, before.term);
     }
 }
 
@@ -53,10 +55,9 @@ pub fn type_names() -> BTreeSet<String> {
         span.starts_with(|symbol: char| symbol.is_ascii_uppercase())
             && span.chars().all(|symbol| symbol.is_ascii_alphanumeric())
     };
-    let rows = rows();
-    let cells = rows.iter().flat_map(|row| &row.cells);
+    let items = items();
     // Every second piece is between backticks.
-    let spans = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let spans = items.iter().flat_map(|item| item.code.split('`').skip(1).step_by(2));
     spans.filter(is_type).map(String::from).collect()
 }
 

@@ -8,7 +8,7 @@ use StreamRule::{ByFormat, Changed, LeftOut, PassedOn, Refused, Used, UsedAndCha
 /// use stripline_components::components::{StreamRule, stream_rule};
 ///
 /// assert_eq!(stream_rule("fft", "row_length"), Some(StreamRule::Refused));
-/// assert_eq!(StreamRule::UsedAndChanged.text(), "used, changed");
+/// assert_eq!(StreamRule::UsedAndChanged.text(), "used/changed");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -37,17 +37,17 @@ impl StreamRule {
         matches!(self, Used | UsedAndPassedOn | UsedAndChanged)
     }
 
-    /// Returns the words for the documents.
+    /// Returns the word for the documents.
     pub const fn text(self) -> &'static str {
         match self {
-            PassedOn => "passed on",
+            PassedOn => "kept",
             Changed => "changed",
-            LeftOut => "left out",
+            LeftOut => "absent",
             Refused => "refused",
             Used => "used",
-            UsedAndPassedOn => "used, passed on",
-            UsedAndChanged => "used, changed",
-            ByFormat => "by format",
+            UsedAndPassedOn => "used/kept",
+            UsedAndChanged => "used/changed",
+            ByFormat => "format",
         }
     }
 }

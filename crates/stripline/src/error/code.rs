@@ -218,19 +218,27 @@ mod tests {
     }
 
     #[test]
-    fn the_document_has_a_full_row_for_each_code() {
+    fn the_document_has_a_full_item_for_each_code() {
         let document = include_str!("../../../../docs/errors.md");
-        let rows = document.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+        let items = document.split("\n- ").skip(1).map(|item| {
+            let item = item.split("\n\n").next().unwrap();
+            item.split_whitespace().collect::<Vec<_>>().join(" ")
+        });
         let mut documented = Vec::new();
-        for row in rows {
-            let cells: Vec<_> = row.split(" | ").collect();
-            let Ok(number) = cells[0].parse::<u16>() else { continue };
-            let [_, word, meaning, remedy, side] = cells[..] else { panic!("five cells: {row}") };
-            assert!(!meaning.is_empty() && !remedy.is_empty() && !side.is_empty(), "{row}");
-            documented.push((number, word.trim_matches('`'), remedy));
+        for item in items {
+            let parts = || {
+                let (number, rest) = item.split_once(" `")?;
+                let (word, rest) = rest.split_once("` (")?;
+                let (side, rest) = rest.split_once("): ")?;
+                let (meaning, remedy) = rest.split_once(" Remedy: ")?;
+                Some((number, word, side, meaning, remedy))
+            };
+            let Some((number, word, side, meaning, remedy)) = parts() else { panic!("five parts: {item}") };
+            assert!(!meaning.is_empty() && !side.is_empty(), "{item}");
+            documented.push((number.parse().unwrap(), word.to_string(), remedy.to_string()));
         }
-        let there: Vec<_> =
-            ErrorCode::ALL.iter().map(|code| (code.number(), code.word(), code.remedy())).collect();
+        let there: Vec<(u16, String, String)> =
+            ErrorCode::ALL.iter().map(|it| (it.number(), it.word().into(), it.remedy().into())).collect();
         assert_eq!(documented, there, "left: docs/errors.md");
     }
 }
