@@ -511,7 +511,7 @@ mod tests {
             serde_json::to_value(decode::<T>(example.to_string().as_bytes()).unwrap()).unwrap()
         }
         let document = include_str!("../../../../docs/wire.md");
-        assert!(document.contains(&format!("| version: {VERSION} |")));
+        assert!(document.contains(&format!(": version: {VERSION}.")));
         let examples = &document[document.find("{\"key\": 1").unwrap()..];
         let mut examples = serde_json::Deserializer::from_str(examples).into_iter().map(Result::unwrap);
         let mut next = || examples.next().unwrap();
