@@ -58,9 +58,16 @@ fn the_document_has_the_rules() {
             None => rows.push((rules, vec![name])),
         }
     }
+    // Components with one rule for all keys are below the table.
+    let is_uniform = |rules: &[StreamRule]| rules.iter().all(|rule| *rule == rules[0]);
+    let (uniform, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| is_uniform(row.0));
     for (rules, names) in rows {
         let rules: Vec<&str> = rules.iter().map(|rule| rule.text()).collect();
         table += &format!("| {} | {} |\n", names.join(", "), rules.join(" | "));
+    }
+    table += "\nThe same rule for all keys:\n\n";
+    for (rules, names) in uniform {
+        table += &format!("- {}: {}\n", rules[0].text(), names.join(", "));
     }
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/components.md");
     let document = std::fs::read_to_string(document).unwrap();

@@ -230,7 +230,7 @@ mod tests {
                 let (number, rest) = item.split_once(" `")?;
                 let (word, rest) = rest.split_once("` (")?;
                 let (side, rest) = rest.split_once("): ")?;
-                let (meaning, remedy) = rest.split_once(" Remedy: ")?;
+                let (meaning, remedy) = rest.strip_suffix('*')?.split_once(" *")?;
                 Some((number, word, side, meaning, remedy))
             };
             let Some((number, word, side, meaning, remedy)) = parts() else { panic!("five parts: {item}") };

@@ -598,24 +598,30 @@ mod tests {
     #[test]
     fn docs_match_the_code() {
         let document = include_str!("../../../../docs/layouts.md");
-        let rows = |heading: &str| -> Vec<Vec<&str>> {
-            let table = document.split(heading).nth(1).unwrap().trim_start();
-            let rows = table.lines().take_while(|line| line.starts_with('|')).skip(1);
-            rows.map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect()).collect()
+        let items = |lead: &str| -> Vec<(String, String)> {
+            let (_, list) = document.split_once(lead).unwrap();
+            let list = list.split("\n\n").next().unwrap();
+            let items = list.trim_start_matches("- ").split("\n- ").map(|item| {
+                let item = item.split_whitespace().collect::<Vec<_>>().join(" ");
+                let (text, rest) = item.strip_prefix('`').unwrap().split_once('`').unwrap();
+                (text.to_string(), rest.trim_end_matches('.').to_string())
+            });
+            items.collect()
         };
-        let valid = rows("| text | bytes | offsets |");
+        let valid = items("\nTexts with the bytes and the offsets:\n\n");
         assert!(valid.len() >= 5);
-        for row in valid {
-            let layout = parse(row[1]);
+        for (text, rest) in valid {
+            let layout = parse(&text);
             let offsets: Vec<_> =
                 layout.scalars().map(|place| format!("{} {}", place.path, place.offset)).collect();
-            assert_eq!((layout.to_string().as_str(), layout.size().to_string().as_str()), (row[1], row[2]));
-            assert_eq!(offsets.join(", ").trim_start(), row[3]);
+            assert_eq!(layout.to_string(), text);
+            assert_eq!(format!(" ({}): `{}`", layout.size(), offsets.join(", ").trim_start()), rest);
         }
-        let invalid = rows("| text | refused: |");
+        let invalid = items("\nRefused texts:\n\n");
         assert!(invalid.len() >= 5);
-        for row in invalid {
-            assert!(refused(row[1]).contains(row[2]), "{}: {}", row[1], refused(row[1]));
+        for (text, words) in invalid {
+            let words = words.trim_start_matches(": ");
+            assert!(!words.is_empty() && refused(&text).contains(words), "{text}: {}", refused(&text));
         }
         for limit in [
             ("bytes of the text", Layout::TEXT_MAX),
@@ -624,7 +630,7 @@ mod tests {
             ("dimensions of an array", Layout::DIMENSIONS_MAX),
             ("bytes of a sample", Layout::SIZE_MAX),
         ] {
-            assert!(document.contains(&format!("| {} | {} |", limit.0, limit.1)), "{limit:?}");
+            assert!(document.contains(&format!("- {}: {}.", limit.0, limit.1)), "{limit:?}");
         }
     }
 
