@@ -307,12 +307,13 @@ mod tests {
         assert_eq!(values.next().unwrap().unwrap(), expected);
         let serde_json::Value::Object(keys) = serde_json::to_value(&expected).unwrap() else { panic!() };
         for key in keys.keys() {
-            assert!(document.contains(&format!("| `{key}` |")), "{key}");
+            assert!(document.contains(&format!("\n- `{key}`: ")), "{key}");
         }
+        let words = document.split_whitespace().collect::<Vec<_>>().join(" ");
         for limit in
             [StreamInfo::AXES_MAX, StreamInfo::CHANNELS_MAX, StreamInfo::CHANNEL_NAME_MAX, Axis::UNIT_MAX]
         {
-            assert!(document.contains(&format!("at most {limit} ")), "{limit}");
+            assert!(words.contains(&format!("at most {limit} ")), "{limit}");
         }
     }
 
