@@ -10,7 +10,7 @@
 #include <stripline.h>
 
 /* A time limit that only ends a hang. */
-#define PATIENCE_NS INT64_C(60000000000)
+#define TIMEOUT_NS INT64_C(60000000000)
 
 enum { objects_max = 32, words_max = 64, line_max = 1 << 16 };
 
@@ -865,7 +865,7 @@ static void perform(char *line) {
     } else if (strcmp(command, "receivers") == 0) {
         size_t wanted = strtoul(words[2], NULL, 10);
         stripline_publisher *out = find(words[1])->handle;
-        ANSWER(stripline_publisher_wait_for_receivers(out, wanted, PATIENCE_NS, &error));
+        ANSWER(stripline_publisher_wait_for_receivers(out, wanted, TIMEOUT_NS, &error));
     } else if (strcmp(command, "peers") == 0) {
         count_peers(find(words[1]));
     } else if (strcmp(command, "stream") == 0) {
@@ -911,7 +911,7 @@ static void perform(char *line) {
     } else if (strcmp(command, "servers") == 0) {
         size_t wanted = strtoul(words[2], NULL, 10);
         stripline_client *of = find(words[1])->handle;
-        ANSWER(stripline_client_wait_for_servers(of, wanted, PATIENCE_NS, &error));
+        ANSWER(stripline_client_wait_for_servers(of, wanted, TIMEOUT_NS, &error));
     } else if (strcmp(command, "call") == 0) {
         call(words, count);
     } else if (strcmp(command, "server") == 0) {

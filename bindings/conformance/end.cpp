@@ -35,7 +35,7 @@ using milliseconds = std::chrono::milliseconds;
 using words_t = std::vector<std::string>;
 
 // A time limit that only ends a hang.
-constexpr auto patience = std::chrono::seconds(60);
+constexpr auto test_timeout = std::chrono::seconds(60);
 
 void answer(const std::string &text) { std::cout << "@@ " << text << std::endl; }
 
@@ -144,7 +144,9 @@ public:
         : publisher_(std::move(publisher)), seed_(seed_of(topic)) {}
     output_of(const stripline::node &node, const std::string &topic) : output_of(node.publisher<T>(topic), topic) {}
 
-    bool wait_for_receivers(std::size_t count) override { return publisher_.wait_for_receivers(count, patience); }
+    bool wait_for_receivers(std::size_t count) override {
+        return publisher_.wait_for_receivers(count, test_timeout);
+    }
     std::size_t receivers() override { return publisher_.receivers(); }
     std::uint64_t sequence() override { return publisher_.sequence(); }
     void set_stream(const stripline::stream_description &stream) override { publisher_.set_stream(stream); }
@@ -561,7 +563,7 @@ public:
             options.deadline = milliseconds(number(words[3]));
             clients_.emplace(words[1], stripline::client(*node_, words[2], options));
         } else if (command == "servers") {
-            return clients_.at(words[1]).wait_for_servers(number(words[2]), patience) ? "ok" : "empty";
+            return clients_.at(words[1]).wait_for_servers(number(words[2]), test_timeout) ? "ok" : "empty";
         } else if (command == "call") {
             return call(words);
         } else if (command == "server") {

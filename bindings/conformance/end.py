@@ -16,7 +16,7 @@ import numpy.typing as npt
 import stripline
 
 # A time limit that only ends a hang.
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def answer(text: str) -> None:
@@ -364,7 +364,7 @@ class End:
 
     def do_receivers(self, name: str, count: str) -> str:
         try:
-            self.outputs[name].handle.wait_for_receivers(int(count), PATIENCE_S)
+            self.outputs[name].handle.wait_for_receivers(int(count), TIMEOUT_S)
         except TimeoutError:
             return "empty"
         return "ok"
@@ -489,7 +489,7 @@ class End:
 
     def do_servers(self, name: str, count: str) -> str:
         try:
-            self.clients[name].wait_for_servers(int(count), PATIENCE_S)
+            self.clients[name].wait_for_servers(int(count), TIMEOUT_S)
         except TimeoutError:
             return "empty"
         return "ok"

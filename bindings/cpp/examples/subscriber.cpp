@@ -2,7 +2,7 @@
 // explains both.
 //
 //     ./subscriber       waits for room: nothing is lost
-//     ./subscriber 50    takes 50 ms over each packet, and drops what it has no room for
+//     ./subscriber 50    takes 50 ms over each packet, and drops packets without room
 #include <chrono>
 #include <complex>
 #include <csignal>

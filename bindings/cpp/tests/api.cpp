@@ -71,7 +71,7 @@ static void packets() {
     const node of = isolated_node();
     auto out = TAKE(of.publisher<std::uint32_t>("x", nt));
     auto in = TAKE(of.subscriber<std::uint32_t>("x", nt));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     CHECK(TAKE(out.receivers(nt)) == 1 && TAKE(in.senders(nt)) == 1);
     CHECK(TAKE(out.samples_max(nt)) >= TAKE(out.samples_in_place(nt)));
     CHECK(TAKE(in.try_receive(nt)).empty());
@@ -126,7 +126,7 @@ static void packets() {
     // A received packet is forwarded with the place in the stream.
     auto forward = TAKE(of.publisher<std::uint32_t>("y", nt));
     auto further = TAKE(of.subscriber<std::uint32_t>("y", nt));
-    CHECK(TAKE(forward.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(forward.wait_for_receivers(1, test_timeout, nt)));
     auto copy = TAKE(forward.loan(1, nt));
     copy[0] = packet[1];
     TAKE(copy.send_like(packet, nt));
@@ -153,7 +153,7 @@ static void packets() {
         auto moved = std::move(unsent);
         moved[0] = 1;
     }
-    TAKE(out.finish(patience, nt));
+    TAKE(out.finish(test_timeout, nt));
     std::size_t count = 0, samples = 0;
     stripline::result<void> outcome;
     for (auto &each : in.packets(outcome)) {
@@ -178,7 +178,7 @@ static void held_packets() {
     stripline::subscriber_options options;
     options.hold = 4;
     auto in = TAKE(of.subscriber<std::uint32_t>("x", options, nt));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     for (int round = 0; round < 100; round++) {
         std::vector<stripline::packet<std::uint32_t>> held;
         for (std::uint32_t number = 0; number < 4; number++) {
@@ -202,14 +202,14 @@ static void windows() {
     const node of = isolated_node();
     auto out = TAKE(of.publisher<float>("x", nt));
     auto in = TAKE(of.windowed_subscriber<float>("x", nt));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     TAKE(out.send(std::array<float, 3>{0, 1, 2}, nt));
     TAKE(out.send(std::array<float, 3>{3, 4, 5}, nt));
     auto first = *TAKE(in.receive(4, nt));
     CHECK(first.size() == 4 && first[3] == 3.0F && TAKE(first.info(nt)).sample_index == 0);
     TAKE(first.consume(2, nt));
     CHECK(!first);
-    auto second = *TAKE(in.receive_for(4, patience, nt));
+    auto second = *TAKE(in.receive_for(4, test_timeout, nt));
     CHECK(second[0] == 2.0F && second[3] == 5.0F);
     second.release();
     CHECK(TAKE(in.receive_for(1, std::chrono::seconds(0), nt)).empty());
@@ -223,11 +223,11 @@ static void handlers() {
     auto second = TAKE(of.publisher<detection>("b", nt));
     auto from_first = TAKE(of.subscriber<std::uint32_t>("a", nt));
     auto from_second = TAKE(of.subscriber<detection>("b", nt));
-    CHECK(TAKE(first.wait_for_receivers(1, patience, nt)));
-    CHECK(TAKE(second.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(first.wait_for_receivers(1, test_timeout, nt)));
+    CHECK(TAKE(second.wait_for_receivers(1, test_timeout, nt)));
     TAKE(first.send(std::array<std::uint32_t, 1>{1}, nt));
     TAKE(second.send(std::array<detection, 1>{{{1, 2, 3.0F}}}, nt));
-    const auto ready = TAKE(stripline::wait_any(patience, nt, from_first, from_second));
+    const auto ready = TAKE(stripline::wait_any(test_timeout, nt, from_first, from_second));
     CHECK(ready.size() == 2 && (ready[0] || ready[1]));
 
     int seen = 0, stops = 0;
@@ -250,7 +250,7 @@ static void handlers() {
     // A handler that fails with its own message.
     auto out = TAKE(of.publisher<float>("c", nt));
     auto in = TAKE(of.subscriber<float>("c", nt));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     TAKE(out.send(std::array<float, 1>{1}, nt));
     std::array<stripline::served_port, 1> failing{
         stripline::on(in, [](const stripline::packet_view<float> &packet) -> stripline::result<void> {
@@ -261,14 +261,14 @@ static void handlers() {
     std::vector<stripline::subscriber<float>> several;
     several.push_back(std::move(in));
     TAKE(out.finish(nt));
-    CHECK(TAKE(stripline::wait_any(patience, nt, several)).at(0));
+    CHECK(TAKE(stripline::wait_any(test_timeout, nt, several)).at(0));
 }
 
 static void batches() {
     node of = isolated_node();
     auto out = TAKE(of.publisher<std::uint32_t>("batches", nt));
     auto in = TAKE(of.subscriber<std::uint32_t>("batches", nt));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     const auto write = [](std::size_t index, stripline::span<std::uint32_t> place) {
         CHECK(place.size() == 2);
         place[0] = place[1] = static_cast<std::uint32_t>(index);
@@ -325,7 +325,7 @@ static void ends() {
     CHECK(!refused.connection.empty() && refused.reason.find("f64") != std::string::npos);
     auto out = TAKE(of.publisher<std::uint8_t>("x", nt));
     auto in = TAKE(of.subscriber<std::uint8_t>("x", nt));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     TAKE(out.send(std::vector<std::uint8_t>{1}, nt));
     TAKE(out.abandon(nt));
     CHECK(TAKE(in.receive(nt)));
@@ -349,25 +349,25 @@ static void wait_sets() {
     CHECK(TAKE(set.wait(std::chrono::nanoseconds(0), nt)).empty());
     CHECK(TAKE(out.ready_descriptor(nt)) >= 0 && TAKE(out.arm_for_receivers(1, nt)));
     auto in = TAKE(of.subscriber<std::uint32_t>("x", nt));
-    CHECK(TAKE(set.wait(patience, nt))[0].key == 1);
+    CHECK(TAKE(set.wait(test_timeout, nt))[0].key == 1);
     CHECK(TAKE(set.remove(1, nt)) && !TAKE(set.remove(1, nt)));
     wait_until([&] { return !TAKE(out.arm_for_receivers(1, nt)); });
     TAKE(set.add(3, in, nt));
     TAKE(set.add(4, out, 2, nt));
-    const auto room = TAKE(set.wait(patience, nt));
+    const auto room = TAKE(set.wait(test_timeout, nt));
     CHECK(room.size() == 1 && room[0].key == 4 && room[0].readable && !room[0].closed);
     TAKE(out.send(std::vector<std::uint32_t>{1, 2}, nt));
-    wait_until([&] { return TAKE(set.wait(patience, nt)).size() == 2; });
+    wait_until([&] { return TAKE(set.wait(test_timeout, nt)).size() == 2; });
     CHECK(!TAKE(in.arm(nt)) && !TAKE(out.arm(2, nt)) && TAKE(in.ready_descriptor(nt)) >= 0);
     FAILS(invalid_argument, "windowed", in.arm(2, nt));
     // A member of the set may be moved, and may end first.
     auto moved = std::move(in);
     FAILS(invalid_argument, "moved", in.arm(nt));
     FAILS(invalid_argument, "moved", set.add(5, in, nt));
-    CHECK(TAKE(set.wait(patience, nt)).size() == 2);
+    CHECK(TAKE(set.wait(test_timeout, nt)).size() == 2);
     CHECK(TAKE(moved.receive(nt)));
     { const auto ended = std::move(moved); }
-    CHECK(TAKE(set.wait(patience, nt)).size() == 1 && TAKE(set.remove(4, nt)));
+    CHECK(TAKE(set.wait(test_timeout, nt)).size() == 1 && TAKE(set.remove(4, nt)));
     FAILS(invalid_argument, "descriptor", set.add_descriptor(6, -1, stripline::interest::readable, nt));
     TAKE(set.add_descriptor(6, TAKE(out.ready_descriptor(nt)), stripline::interest::readable, nt));
     // A wake ends a wait, and moving a set leaves it empty.

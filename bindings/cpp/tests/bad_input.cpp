@@ -17,7 +17,7 @@ static void moved_from_objects() {
     auto out = TAKE(of.publisher<std::uint8_t>("x", nt));
     auto in = TAKE(of.subscriber<std::uint8_t>("x", nt));
     auto windowed = TAKE(of.windowed_subscriber<std::uint8_t>("x", nt));
-    CHECK(TAKE(out.wait_for_receivers(2, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(2, test_timeout, nt)));
     TAKE(out.send(bytes{1}, nt));
     auto packet = *TAKE(in.receive(nt));
     auto window = *TAKE(windowed.receive(1, nt));
@@ -69,7 +69,7 @@ static void moved_from_objects() {
         CHECK(each.empty() && false);
     }
     FAILS(invalid_argument, "moved", outcome);
-    FAILS(invalid_argument, "moved", stripline::wait_any(patience, nt, in));
+    FAILS(invalid_argument, "moved", stripline::wait_any(test_timeout, nt, in));
     std::array<stripline::served_port, 1> ports{
         stripline::on(in, [](const stripline::packet_view<std::uint8_t> &) {})};
     FAILS(invalid_argument, "moved", stripline::serve(ports, nt));
@@ -93,7 +93,7 @@ static void packets_outlive_what_they_came_from() {
         options.hold = hold;
         std::optional<stripline::subscriber<std::uint8_t>> in(
             TAKE(of->subscriber<std::uint8_t>("x", options, nt)));
-        CHECK(TAKE(out->wait_for_receivers(1, patience, nt)));
+        CHECK(TAKE(out->wait_for_receivers(1, test_timeout, nt)));
         TAKE(out->send(bytes{42}, nt));
         auto packet = *TAKE(in->receive(nt));
         in.reset();
@@ -118,7 +118,7 @@ static void loans() {
     const node of = isolated_node("[default]\ndepth = 2\ntransport = 'shm'");
     auto out = TAKE(of.publisher<std::uint8_t>("x", nt));
     auto in = TAKE(of.subscriber<std::uint8_t>("x", nt));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     auto loan = TAKE(out.loan(1, nt));
     FAILS(port, "loan open", out.loan(1, nt));
     FAILS(port, "loan open", out.try_loan(1, nt));
@@ -196,7 +196,7 @@ static void arguments() {
     FAILS(invalid_argument, "", out.set_stream(stream, nt));
 
     auto in = TAKE(of.subscriber<float>("x", nt));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     TAKE(out.send(std::array<float, 1>{1}, nt));
     auto packet = *TAKE(in.receive(nt));
     FAILS(invalid_argument, "UTF-8", packet.refuse(no_utf8, nt));
@@ -217,14 +217,14 @@ static void arguments() {
     FAILS(port, "hold", stripline::serve(ports, nt));
     FAILS(invalid_argument, "count", stripline::serve(std::vector<stripline::served_port>(), nt));
     std::vector<stripline::subscriber<float>> none;
-    FAILS(invalid_argument, "count", stripline::wait_any(patience, nt, none));
+    FAILS(invalid_argument, "count", stripline::wait_any(test_timeout, nt, none));
 }
 
 static void handlers_and_their_own_subscriber() {
     const node of = isolated_node();
     auto out = TAKE(of.publisher<std::uint8_t>("x", nt));
     std::optional<stripline::subscriber<std::uint8_t>> in(TAKE(of.subscriber<std::uint8_t>("x", nt)));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     TAKE(out.send(bytes{1}, nt));
     TAKE(out.send(bytes{2}, nt));
     TAKE(out.finish(nt));
@@ -234,7 +234,7 @@ static void handlers_and_their_own_subscriber() {
             seen += packet[0];
             if (in) {
                 FAILS(in_use, "", in->receive(nt));
-                FAILS(in_use, "", stripline::wait_any(patience, nt, *in));
+                FAILS(in_use, "", stripline::wait_any(test_timeout, nt, *in));
                 in.reset();
             }
             CHECK(packet.size() == 1);
@@ -247,7 +247,7 @@ static void handlers_and_their_own_subscriber() {
     // A handler that destroys itself: it lives until the call ends.
     auto other = TAKE(of.publisher<std::uint8_t>("y", nt));
     auto from_other = TAKE(of.subscriber<std::uint8_t>("y", nt));
-    CHECK(TAKE(other.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(other.wait_for_receivers(1, test_timeout, nt)));
     TAKE(other.send(bytes{1}, nt));
     TAKE(other.finish(nt));
     std::vector<stripline::served_port> gone;

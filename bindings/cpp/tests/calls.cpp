@@ -24,7 +24,7 @@ static void messages() {
     const node of = isolated_node();
     auto out = TAKE(of.message_publisher("m", "message/tune{hz:f64}", nt));
     auto in = TAKE(of.message_subscriber("m", "message/tune{hz:f64}", nt));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     const std::array<std::uint8_t, 2> value{0x18, 0x2a};
     TAKE(out.send(value, nt));
     auto found = TAKE(in.receive(nt));
@@ -111,7 +111,7 @@ static void calls(std::size_t threads) {
     // The server keeps the parts of the service that it needs.
     from.reset();
     const auto caller = TAKE(client::make(of, "text", nt));
-    CHECK(TAKE(caller.wait_for_servers(1, patience, nt)));
+    CHECK(TAKE(caller.wait_for_servers(1, test_timeout, nt)));
     CHECK(!TAKE(serving.serve_one(std::chrono::nanoseconds(1), nt)));
     const auto waker = TAKE(serving.waker(nt));
     std::thread thread([&] { FAILS(interrupted, "", serving.serve(threads, nt)); });
@@ -207,11 +207,11 @@ static void ends_its_server() {
         const service gone = std::move(from);
     }
     const auto caller = TAKE(client::make(of, "ends", nt));
-    CHECK(TAKE(caller.wait_for_servers(1, patience, nt)));
+    CHECK(TAKE(caller.wait_for_servers(1, test_timeout, nt)));
     auto outstanding = TAKE(operation_of(caller, "end").start(bytes(), nt));
-    CHECK(TAKE(serving->serve_one(patience, nt)));
+    CHECK(TAKE(serving->serve_one(test_timeout, nt)));
     CHECK(!serving.has_value());
-    (void)outstanding.wait_for(patience, nt);
+    (void)outstanding.wait_for(test_timeout, nt);
 }
 
 int main() {

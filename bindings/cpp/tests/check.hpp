@@ -14,7 +14,7 @@
 #include <stripline.hpp>
 
 // A time limit that only ends a hang.
-constexpr std::chrono::seconds patience(600);
+constexpr std::chrono::seconds test_timeout(600);
 
 #define CHECK(...) \
     do { \
@@ -57,7 +57,7 @@ inline void take(const stripline::result<void> &found, int line) {
 // Waits for a condition that another thread makes true.
 template <class Condition>
 void wait_until(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
+    const auto deadline = std::chrono::steady_clock::now() + test_timeout;
     while (!condition()) {
         CHECK(std::chrono::steady_clock::now() < deadline);
         std::this_thread::yield();

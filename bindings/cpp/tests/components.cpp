@@ -184,7 +184,7 @@ static void ends() {
     auto in = TAKE(run.input<float>("in", nt));
     const float one[] = {1};
     TAKE(in.send(one, nt));
-    FAILS(failed, "it is broken", run.finish(patience, nt));
+    FAILS(failed, "it is broken", run.finish(test_timeout, nt));
     CHECK(alive == 0);
 
     run = start("stop");
@@ -234,7 +234,7 @@ static void handlers(const char *options) {
     }
     const std::uint32_t last[] = {99};
     TAKE(in.send(last, nt));
-    FAILS(handler, "not ninety-nine", run.finish(patience, nt));
+    FAILS(handler, "not ninety-nine", run.finish(test_timeout, nt));
 }
 
 struct nameless : doubled {

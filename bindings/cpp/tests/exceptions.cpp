@@ -34,7 +34,7 @@ static void classes() {
     const node of = isolated();
     auto out = of.publisher<std::uint8_t>("x");
     auto in = of.subscriber<std::uint8_t>("x");
-    CHECK(out.wait_for_receivers(1, patience));
+    CHECK(out.wait_for_receivers(1, test_timeout));
     auto loan = out.loan(1);
     const auto error = THROWN(usage_error, out.loan(1));
     CHECK(error.code() == stripline::status::port && std::string(error.what()).find("loan") != std::string::npos);
@@ -67,7 +67,7 @@ static void loops() {
     stripline::subscriber_options options;
     options.hold = 4;
     auto in = of.subscriber<std::uint8_t>("x", options);
-    CHECK(out.wait_for_receivers(1, patience));
+    CHECK(out.wait_for_receivers(1, test_timeout));
     for (std::uint8_t number = 0; number < 3; number++) {
         out.send(bytes{number});
     }
@@ -87,7 +87,7 @@ static void handlers_that_throw() {
     const node of = isolated();
     auto out = of.publisher<std::uint8_t>("x");
     auto in = of.subscriber<std::uint8_t>("x");
-    CHECK(out.wait_for_receivers(1, patience));
+    CHECK(out.wait_for_receivers(1, test_timeout));
     for (std::uint8_t number = 0; number < 5; number++) {
         out.send(bytes{number});
     }
@@ -117,14 +117,14 @@ static void handlers_that_throw() {
     std::vector<stripline::served_port> ports;
     ports.push_back(stripline::on(in, handler));
     const auto failed = stripline::serve(ports, std::nothrow);
-    FAILS(handler, "no std::exception", failed);
+    FAILS(handler, "other than a std::exception", failed);
     CHECK(failed.error().thrown() != nullptr && seen == 3);
     CHECK(serve() == stripline::served::stopped && serve() == stripline::served::ended && seen == 5);
 
     // The handler throws after it has destroyed its own subscriber.
     auto second = of.publisher<std::uint8_t>("y");
     std::optional<stripline::subscriber<std::uint8_t>> own(of.subscriber<std::uint8_t>("y"));
-    CHECK(second.wait_for_receivers(1, patience));
+    CHECK(second.wait_for_receivers(1, test_timeout));
     second.send(bytes{1});
     is_thrown = false;
     try {
@@ -144,7 +144,7 @@ static void handlers_that_throw() {
         place[0] = 1;
     };
     auto batched = of.subscriber<std::uint8_t>("y");
-    CHECK(second.wait_for_receivers(1, patience));
+    CHECK(second.wait_for_receivers(1, test_timeout));
     for (int round = 0; round < 2; round++) {
         is_thrown = false;
         try {

@@ -17,7 +17,7 @@ static void messages() {
     const node of = isolated_node();
     auto out = TAKE(of.message_publisher("m", "message/cbor", nt));
     auto in = TAKE(of.message_subscriber("m", "message/cbor", nt));
-    CHECK(TAKE(out.wait_for_receivers(1, patience, nt)));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
     const json value = {{"hz", 433.92e6}, {"names", {"a", "b"}}, {"none", nullptr}};
     TAKE(stripline::send_json(out, value, nt));
     {

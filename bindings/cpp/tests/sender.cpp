@@ -11,7 +11,7 @@ int main(int count, char **arguments) try {
     stream.id = "of C++";
     stream.sample_rate_hz = 5e5;
     out.set_stream(stream);
-    CHECK(out.wait_for_receivers(1, patience));
+    CHECK(out.wait_for_receivers(1, test_timeout));
     const std::string mode = count == 6 ? arguments[5] : "";
     const auto packets = std::stoul(arguments[3]), samples = std::stoul(arguments[4]);
     std::uint32_t value = 0;
@@ -31,7 +31,7 @@ int main(int count, char **arguments) try {
         std::fflush(stdout);
         std::getchar();
     }
-    out.finish(patience);
+    out.finish(test_timeout);
     std::printf("sent %lu\n", packets);
 } catch (const stripline::error &error) {
     std::fprintf(stderr, "sender: %s\n", error.what());

@@ -106,9 +106,9 @@ static void components() {
         in->send(std::array<float, 2>{1, 2});
         CHECK((*out.receive())[1] == 2);
         if (mode == std::string("run")) {
-            THROWS(error, "run threw", run.finish(patience));
+            THROWS(error, "run threw", run.finish(test_timeout));
         } else if (mode == std::string("strange")) {
-            THROWS(error, "what is no std::exception", run.finish(patience));
+            THROWS(error, "something other than a std::exception", run.finish(test_timeout));
         } else {
             in.reset();
             CHECK(out.receive().ended());
@@ -151,7 +151,7 @@ static void handlers() {
     in.send(std::array<float, 1>{3});
     CHECK((*out.receive())[0] == 9);
     in.send(std::array<float, 1>{-3});
-    THROWS(error, "a negative sample", run.finish(patience));
+    THROWS(error, "a negative sample", run.finish(test_timeout));
 }
 
 static void calls() {
@@ -168,14 +168,14 @@ static void calls() {
     const auto waker = serving.waker();
     std::thread thread([&] { THROWS(interrupted_error, "", serving.serve()); });
     const stripline::client caller(of, "text");
-    CHECK(caller.wait_for_servers(1, patience));
+    CHECK(caller.wait_for_servers(1, test_timeout));
     const bytes request{0x01};
     CHECK(caller.operation({"echo"}).call(request).bytes()[0] == 0x01);
     CHECK(caller.operation({"echo"}).start(request).wait().bytes().size() == 1);
-    CHECK(caller.operation({"echo"}).start(request).wait_for(patience).has_value());
+    CHECK(caller.operation({"echo"}).start(request).wait_for(test_timeout).has_value());
     THROWS(user_error, "own error", (void)caller.operation({"fail"}).call(request));
     THROWS(call_error, "the antenna is gone", (void)caller.operation({"throw"}).call(request));
-    THROWS(call_error, "no std::exception", (void)caller.operation({"strange"}).call(request));
+    THROWS(call_error, "other than a std::exception", (void)caller.operation({"strange"}).call(request));
     const auto mine = caller.waker();
     mine.wake();
     THROWS(interrupted_error, "", (void)caller.operation({"echo"}).call(request));
@@ -185,7 +185,7 @@ static void calls() {
 
     auto out = of.message_publisher("m");
     auto in = of.message_subscriber("m");
-    CHECK(out.wait_for_receivers(1, patience));
+    CHECK(out.wait_for_receivers(1, test_timeout));
     out.send(bytes{0x01});
     CHECK(in.receive()->size() == 1);
     const auto of_in = in.waker();

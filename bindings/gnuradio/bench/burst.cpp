@@ -126,10 +126,10 @@ int main(int argc, char **argv) {
     if (sends) {
         const auto from = gnuradio::make_block_sptr<bursts>(count, samples);
         if (is_ours) {
-            stripline::gr::sink_options with;
-            with.domain = address;
-            with.receivers = 1;
-            graph->connect(from, 0, stripline::gr::sink::make("complex", "iq", with), 0);
+            stripline::gr::sink_options settings;
+            settings.domain = address;
+            settings.receivers = 1;
+            graph->connect(from, 0, stripline::gr::sink::make("complex", "iq", settings), 0);
         } else {
             graph->connect(from, 0, gr::zeromq::push_sink::make(sizeof(gr_complex), 1, endpoint.data()), 0);
         }
@@ -140,11 +140,11 @@ int main(int argc, char **argv) {
     }
     const auto into = gnuradio::make_block_sptr<reader>(count, samples);
     if (is_ours) {
-        stripline::gr::source_options with;
+        stripline::gr::source_options settings;
         // The time is longer than the pause.
-        with.spin_us = std::string(argv[2]) == "spinning" ? 10'000 : 0;
-        with.domain = address;
-        graph->connect(stripline::gr::source::make("complex", "iq", with), 0, into, 0);
+        settings.spin_us = std::string(argv[2]) == "spinning" ? 10'000 : 0;
+        settings.domain = address;
+        graph->connect(stripline::gr::source::make("complex", "iq", settings), 0, into, 0);
     } else {
         graph->connect(gr::zeromq::pull_source::make(sizeof(gr_complex), 1, endpoint.data()), 0, into, 0);
     }

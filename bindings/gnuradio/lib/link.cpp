@@ -98,13 +98,13 @@ stripline_sample_type sample_kind::c_type() const noexcept {
     return type;
 }
 
-std::size_t item_bytes_of(const sample_kind &kind, const options &with) {
-    if (with.vlen == 0 || with.vlen > item_bytes_max / kind.bytes) {
+std::size_t item_bytes_of(const sample_kind &kind, const options &settings) {
+    if (settings.vlen == 0 || settings.vlen > item_bytes_max / kind.bytes) {
         throw std::invalid_argument(
-            "stripline: `vlen` is " + std::to_string(with.vlen) + "; a vector of " + kind.name + " has 1 to " +
+            "stripline: `vlen` is " + std::to_string(settings.vlen) + "; a vector of " + kind.name + " has 1 to " +
             std::to_string(item_bytes_max / kind.bytes) + " samples");
     }
-    return with.vlen * kind.bytes;
+    return settings.vlen * kind.bytes;
 }
 
 std::string message_of(stripline_status code, const detail::c_error &error) {
@@ -133,28 +133,28 @@ void check_text(const std::string &where, const char *option, const std::string 
     }
 }
 
-std::optional<node> make_node(const std::string &where, const std::string &topic, const topic_options &with) {
+std::optional<node> make_node(const std::string &where, const std::string &topic, const topic_options &settings) {
     check_text(where, "topic", topic);
-    check_text(where, "policy", with.policy);
-    check_text(where, "domain", with.domain);
+    check_text(where, "policy", settings.policy);
+    check_text(where, "domain", settings.domain);
     if (topic.empty()) {
         throw std::invalid_argument(where + ": the topic is empty; give it a name, as `iq`");
     }
-    if (with.is_port) {
+    if (settings.is_port) {
         const auto is_set = [](const std::string &text) { return text.find_first_not_of(" \t\n") != std::string::npos; };
-        if (is_set(with.policy) || is_set(with.domain)) {
+        if (is_set(settings.policy) || is_set(settings.domain)) {
             throw std::invalid_argument(
-                where + ": `policy` and `domain` are those of a topic, and this is a port; set the options of its" +
+                where + ": `policy` and `domain` are for topics, and this is a port; set the options of its" +
                 " connection in the waveform file");
         }
         return std::nullopt;
     }
     node_options from;
-    if (!with.domain.empty()) {
-        from.domain = with.domain;
+    if (!settings.domain.empty()) {
+        from.domain = settings.domain;
     }
-    if (with.policy.find_first_not_of(" \t\n") != std::string::npos) {
-        from.topics = topics_of(topic, with.policy);
+    if (settings.policy.find_first_not_of(" \t\n") != std::string::npos) {
+        from.topics = topics_of(topic, settings.policy);
     }
     try {
         return node(from);
@@ -163,8 +163,8 @@ std::optional<node> make_node(const std::string &where, const std::string &topic
     }
 }
 
-void check_port(const std::string &where, const topic_options &with, bool is_joined) {
-    if (!with.is_port) {
+void check_port(const std::string &where, const topic_options &settings, bool is_joined) {
+    if (!settings.is_port) {
         throw std::invalid_argument(where + ": it is a block of a topic; make it as one of a port");
     }
     if (is_joined) {

@@ -32,7 +32,7 @@ struct sample_kind {
 
 /// Returns the size of an item in bytes. Throws std::invalid_argument for a vector without samples
 /// or with too many.
-std::size_t item_bytes_of(const sample_kind &kind, const options &with);
+std::size_t item_bytes_of(const sample_kind &kind, const options &settings);
 
 /// Throws the failure of a C function: std::invalid_argument for mistakes that the user can
 /// correct.
@@ -49,10 +49,10 @@ void check_text(const std::string &where, const char *option, const std::string 
 
 /// Makes the node of a block, or no node for a port. `where` names the block in messages. Throws
 /// std::invalid_argument and std::runtime_error.
-std::optional<node> make_node(const std::string &where, const std::string &topic, const topic_options &with);
+std::optional<node> make_node(const std::string &where, const std::string &topic, const topic_options &settings);
 
 /// Checks that a block may be connected to the ports of a component. Throws std::invalid_argument.
-void check_port(const std::string &where, const topic_options &with, bool is_joined);
+void check_port(const std::string &where, const topic_options &settings, bool is_joined);
 
 /// Throws std::runtime_error for a block with a port that does not exist.
 [[noreturn]] void raise_apart(const std::string &where);

@@ -14,18 +14,18 @@ const pmt::pmt_t &in_port() {
 
 }  // namespace
 
-message_sink::sptr message_sink::make(const std::string &topic, const message_sink_options &with) {
-    return gnuradio::make_block_sptr<message_sink_impl>(topic, with);
+message_sink::sptr message_sink::make(const std::string &topic, const message_sink_options &settings) {
+    return gnuradio::make_block_sptr<message_sink_impl>(topic, settings);
 }
 
-message_sink_impl::message_sink_impl(const std::string &topic, const message_sink_options &with)
+message_sink_impl::message_sink_impl(const std::string &topic, const message_sink_options &settings)
     : ::gr::block("stripline_message_sink", ::gr::io_signature::make(0, 0, 0), ::gr::io_signature::make(0, 0, 0)),
       where_(block_name("message sink", topic)),
       topic_(topic),
-      with_(with),
-      node_(make_node(where_, topic, with)),
-      end_(where_, with.is_port, d_logger) {
-    check_text(where_, "type", with.type);
+      with_(settings),
+      node_(make_node(where_, topic, settings)),
+      end_(where_, settings.is_port, d_logger) {
+    check_text(where_, "type", settings.type);
     message_port_register_in(in_port());
     set_msg_handler(in_port(), [this](const pmt::pmt_t &message) {
         const std::lock_guard<std::mutex> guard(mutex_);

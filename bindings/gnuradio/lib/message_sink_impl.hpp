@@ -13,7 +13,7 @@ namespace stripline::gr {
 
 class message_sink_impl : public message_sink {
 public:
-    message_sink_impl(const std::string &topic, const message_sink_options &with);
+    message_sink_impl(const std::string &topic, const message_sink_options &settings);
 
     void abandon() override { end_.abandon(); }
     std::size_t receivers() const override { return end_.receivers(); }

@@ -30,19 +30,19 @@ const pmt::pmt_t &gaps_port() {
 
 }  // namespace
 
-message_source::sptr message_source::make(const std::string &topic, const message_source_options &with) {
-    return gnuradio::make_block_sptr<message_source_impl>(topic, with);
+message_source::sptr message_source::make(const std::string &topic, const message_source_options &settings) {
+    return gnuradio::make_block_sptr<message_source_impl>(topic, settings);
 }
 
-message_source_impl::message_source_impl(const std::string &topic, const message_source_options &with)
+message_source_impl::message_source_impl(const std::string &topic, const message_source_options &settings)
     : ::gr::block("stripline_message_source", ::gr::io_signature::make(0, 0, 0), ::gr::io_signature::make(0, 0, 0)),
       where_(block_name("message source", topic)),
       topic_(topic),
-      with_(with),
-      form_(message_form::of(where_, with)),
-      node_(make_node(where_, topic, with)),
+      with_(settings),
+      form_(message_form::of(where_, settings)),
+      node_(make_node(where_, topic, settings)),
       end_(where_, "bytes", d_logger) {
-    check_text(where_, "type", with.type);
+    check_text(where_, "type", settings.type);
     message_port_register_out(out_port());
     message_port_register_out(gaps_port());
     if (node_) {

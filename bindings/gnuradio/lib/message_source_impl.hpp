@@ -16,7 +16,7 @@ namespace stripline::gr {
 
 class message_source_impl : public message_source {
 public:
-    message_source_impl(const std::string &topic, const message_source_options &with);
+    message_source_impl(const std::string &topic, const message_source_options &settings);
     ~message_source_impl() override;
 
     std::uint64_t messages() const override { return messages_; }

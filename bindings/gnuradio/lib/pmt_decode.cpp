@@ -34,7 +34,7 @@ public:
     }
 
 private:
-    std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
+    std::size_t remaining() const { return static_cast<std::size_t>(end_ - at_); }
     [[noreturn]] void no_cbor() const {
         problem("it is no CBOR (RFC 8949) at byte " + std::to_string(at_ - start_));
     }
@@ -65,7 +65,7 @@ private:
 };
 
 std::uint64_t decoder::big_endian(std::size_t length) {
-    if (left() < length) {
+    if (remaining() < length) {
         problem("it ends early");
     }
     std::uint64_t number = 0;
@@ -94,7 +94,7 @@ head decoder::next() {
 }
 
 bool decoder::takes_break() {
-    if (left() == 0) {
+    if (remaining() == 0) {
         problem("it ends early");
     }
     const bool is_break = *at_ == 0xff;
@@ -106,7 +106,7 @@ bool decoder::takes_break() {
 /// without its elements is detected early.
 template <class Each>
 void decoder::each(const head &of, std::size_t least, Each one) {
-    if (!of.is_indefinite() && of.number > left() / least) {
+    if (!of.is_indefinite() && of.number > remaining() / least) {
         problem("it ends early");
     }
     for (std::size_t index = 0; of.is_indefinite() ? !takes_break() : index < of.number; index++) {
@@ -117,7 +117,7 @@ void decoder::each(const head &of, std::size_t least, Each one) {
 /// Returns the bytes of a text or a byte string. The parts are joined.
 std::string decoder::string_of(const head &of) {
     if (!of.is_indefinite()) {
-        if (of.number > left()) {
+        if (of.number > remaining()) {
             problem("it ends early");
         }
         std::string found(reinterpret_cast<const char *>(at_), static_cast<std::size_t>(of.number));
@@ -254,7 +254,7 @@ std::optional<pmt::pmt_t> decoder::uniform(const head &of, pmt::pmt_t (*make)(st
     std::vector<Number> numbers;
     bool is_uniform = true;
     if (!of.is_indefinite()) {
-        numbers.reserve(std::min(static_cast<std::size_t>(of.number), left()));
+        numbers.reserve(std::min(static_cast<std::size_t>(of.number), remaining()));
     }
     try {
         each(of, 1, [&](std::size_t index) {
@@ -371,17 +371,17 @@ pmt::pmt_t decoder::map_of(const head &of, unsigned depth) {
 
 }  // namespace
 
-message_form message_form::of(const std::string &where, const message_source_options &with) {
+message_form message_form::of(const std::string &where, const message_source_options &settings) {
     message_form made;
-    made.pairs = with.pairs;
-    if (with.vectors.empty()) {
+    made.pairs = settings.pairs;
+    if (settings.vectors.empty()) {
         return made;
     }
-    made.vectors = sample_kind::of(with.vectors);
+    made.vectors = sample_kind::of(settings.vectors);
     const std::string &name = made.vectors->name;
     if (name[0] == 'c' && name != "cf32" && name != "cf64") {
         throw std::invalid_argument(
-            where + ": `vectors` is `" + with.vectors + "`, of which GNU Radio has no uniform vectors; use complex");
+            where + ": `vectors` is `" + settings.vectors + "`, of which GNU Radio has no uniform vectors; use complex");
     }
     return made;
 }

@@ -33,7 +33,7 @@ struct STRIPLINE_GR_API message_form {
 
     /// Reads the options of a source. Throws std::invalid_argument, also for a type without PMT
     /// vectors.
-    static message_form of(const std::string &where, const message_source_options &with);
+    static message_form of(const std::string &where, const message_source_options &settings);
 };
 
 /// Encodes a value in CBOR. Throws message_problem for a value that a message cannot contain.

@@ -35,8 +35,8 @@ private:
 };
 
 /// Returns the type of a block's messages.
-inline std::string message_type_of(const message_options &with) {
-    return with.type.empty() ? std::string("message/cbor") : with.type;
+inline std::string message_type_of(const message_options &settings) {
+    return settings.type.empty() ? std::string("message/cbor") : settings.type;
 }
 
 }  // namespace stripline::gr

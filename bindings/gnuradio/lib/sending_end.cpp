@@ -9,10 +9,10 @@ namespace stripline::gr {
 namespace {
 
 /// The time that the end of the stream waits for room if the flowgraph ends by itself.
-constexpr std::chrono::seconds finish_patience{10};
+constexpr std::chrono::seconds finish_timeout{10};
 
 /// The time that it waits if the flowgraph is being stopped.
-constexpr std::chrono::milliseconds stop_patience{10};
+constexpr std::chrono::milliseconds stop_timeout{10};
 
 }  // namespace
 
@@ -148,9 +148,9 @@ bool sending_end::finish_stream() {
     while (true) {
         // If GNU Radio has interrupted the thread, the exception of a stop unwinds.
         const bool hurries = is_being_stopped() || std::uncaught_exceptions() > 0;
-        const auto patience =
-            hurries ? std::chrono::nanoseconds(stop_patience) : std::chrono::nanoseconds(finish_patience);
-        const auto left = std::max(patience - (clock::now() - begin), std::chrono::nanoseconds(0));
+        const auto timeout =
+            hurries ? std::chrono::nanoseconds(stop_timeout) : std::chrono::nanoseconds(finish_timeout);
+        const auto left = std::max(timeout - (clock::now() - begin), std::chrono::nanoseconds(0));
         const auto finish = [&] { return stripline_publisher_finish(publisher_.get(), left.count(), nullptr); };
         // A stop shortens only a long wait.
         const stripline_status code = hurries ? finish() : watch_->guard(finish);

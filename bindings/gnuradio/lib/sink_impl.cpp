@@ -19,27 +19,27 @@ bool is_description(const ::gr::tag_t &tag) {
 
 }  // namespace
 
-sink::sptr sink::make(const std::string &type, const std::string &topic, const sink_options &with) {
-    return gnuradio::make_block_sptr<sink_impl>(type, topic, with);
+sink::sptr sink::make(const std::string &type, const std::string &topic, const sink_options &settings) {
+    return gnuradio::make_block_sptr<sink_impl>(type, topic, settings);
 }
 
-sink_impl::sink_impl(const std::string &type, const std::string &topic, const sink_options &with)
+sink_impl::sink_impl(const std::string &type, const std::string &topic, const sink_options &settings)
     : ::gr::sync_block(
           "stripline_sink",
-          ::gr::io_signature::make(1, 1, static_cast<int>(item_bytes_of(sample_kind::of(type), with))),
+          ::gr::io_signature::make(1, 1, static_cast<int>(item_bytes_of(sample_kind::of(type), settings))),
           ::gr::io_signature::make(0, 0, 0)),
       where_(block_name("sink", topic)),
       topic_(topic),
       kind_(sample_kind::of(type)),
-      with_(with),
-      item_bytes_(item_bytes_of(kind_, with)),
-      node_(make_node(where_, topic, with)),
-      end_(where_, with.is_port, d_logger) {
-    check_text(where_, "stream", with.stream);
-    if (with.sample_rate_hz && !(std::isfinite(*with.sample_rate_hz) && *with.sample_rate_hz > 0)) {
+      with_(settings),
+      item_bytes_(item_bytes_of(kind_, settings)),
+      node_(make_node(where_, topic, settings)),
+      end_(where_, settings.is_port, d_logger) {
+    check_text(where_, "stream", settings.stream);
+    if (settings.sample_rate_hz && !(std::isfinite(*settings.sample_rate_hz) && *settings.sample_rate_hz > 0)) {
         throw std::invalid_argument(where_ + ": `sample_rate` is no number of samples a second; it must be above 0");
     }
-    if (with.center_frequency_hz && !std::isfinite(*with.center_frequency_hz)) {
+    if (settings.center_frequency_hz && !std::isfinite(*settings.center_frequency_hz)) {
         throw std::invalid_argument(where_ + ": `center_freq` is no number of Hz; leave it out where it is unknown");
     }
     if (node_) {

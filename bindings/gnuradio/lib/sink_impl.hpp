@@ -15,7 +15,7 @@ namespace stripline::gr {
 
 class sink_impl : public sink {
 public:
-    sink_impl(const std::string &type, const std::string &topic, const sink_options &with);
+    sink_impl(const std::string &type, const std::string &topic, const sink_options &settings);
 
     void abandon() override { end_.abandon(); }
     std::size_t receivers() const override { return end_.receivers(); }

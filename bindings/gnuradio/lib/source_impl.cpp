@@ -21,24 +21,24 @@ constexpr std::int64_t search_ns = 1'000'000'000;
 
 }  // namespace
 
-source::sptr source::make(const std::string &type, const std::string &topic, const source_options &with) {
-    return gnuradio::make_block_sptr<source_impl>(type, topic, with);
+source::sptr source::make(const std::string &type, const std::string &topic, const source_options &settings) {
+    return gnuradio::make_block_sptr<source_impl>(type, topic, settings);
 }
 
 void source::set_reader_check(std::int64_t interval_ns) {
     reader_check_ns.store(interval_ns, std::memory_order_relaxed);
 }
 
-source_impl::source_impl(const std::string &type, const std::string &topic, const source_options &with)
+source_impl::source_impl(const std::string &type, const std::string &topic, const source_options &settings)
     : ::gr::sync_block(
           "stripline_source", ::gr::io_signature::make(0, 0, 0),
-          ::gr::io_signature::make(1, 1, static_cast<int>(item_bytes_of(sample_kind::of(type), with)))),
+          ::gr::io_signature::make(1, 1, static_cast<int>(item_bytes_of(sample_kind::of(type), settings)))),
       where_(block_name("source", topic)),
       topic_(topic),
-      with_(with),
+      with_(settings),
       kind_(sample_kind::of(type)),
-      item_bytes_(item_bytes_of(kind_, with)),
-      node_(make_node(where_, topic, with)),
+      item_bytes_(item_bytes_of(kind_, settings)),
+      node_(make_node(where_, topic, settings)),
       end_(where_, "samples", d_logger) {
     if (node_) {
         join();

@@ -16,7 +16,7 @@ namespace stripline::gr {
 
 class source_impl : public source {
 public:
-    source_impl(const std::string &type, const std::string &topic, const source_options &with);
+    source_impl(const std::string &type, const std::string &topic, const source_options &settings);
 
     std::uint64_t lost_packets() const override { return end_.lost_packets(); }
     std::uint64_t lost_samples() const override { return end_.lost_samples(); }

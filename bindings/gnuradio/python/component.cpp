@@ -129,7 +129,7 @@ std::int32_t call(stripline_reason *reason, Call function) noexcept {
     } catch (const std::exception &thrown) {
         return stripline_reason_set(reason, thrown.what());
     } catch (...) {
-        return stripline_reason_set(reason, "it threw what is no std::exception");
+        return stripline_reason_set(reason, "it threw something other than a std::exception");
     }
 }
 
@@ -167,7 +167,7 @@ std::int32_t test(void *instance, const char *name, double *value, stripline_rea
     } catch (const std::exception &thrown) {
         return stripline_reason_set(reason, thrown.what());
     } catch (...) {
-        return stripline_reason_set(reason, "it threw what is no std::exception");
+        return stripline_reason_set(reason, "it threw something other than a std::exception");
     }
 }
 

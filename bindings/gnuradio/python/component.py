@@ -73,7 +73,7 @@ def readout(summary, *, unit="", name=None):
 def main(flowgraph, args=None):
     """Runs a top block as a component: the `main` of a script that a waveform names by `exec`.
 
-    `flowgraph` is the class of the top block, or a function without arguments that returns one. Its
+    `flowgraph` is the class of the top block, or a function without arguments that returns one. The
     Stripline sources and sinks are the ports, by their topics. Each pair of methods `set_x` and
     `get_x`, as the Companion makes for a variable, is a property `x`, which may be changed while it
     runs. The type of the property is the type of its value in the new top block: bool, int, float

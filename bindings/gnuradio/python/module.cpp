@@ -24,7 +24,7 @@ constexpr const char *source_doc =
     "topic:  the topic\n"
     "vlen:   samples of an item\n"
     "policy: options of the topic as in a topics file, as 'overflow = \"block\", depth = 8'\n"
-    "domain: the domain; empty: that of the environment\n"
+    "domain: the domain; empty: the domain of the environment\n"
     "spin_us: microseconds for which it polls for a packet before it sleeps\n\n"
     "Raises ValueError for a type, topic or option with a mistake.";
 
@@ -39,7 +39,7 @@ constexpr const char *sink_doc =
     "Raises ValueError for a type, topic or option with a mistake.";
 
 constexpr const char *message_source_doc =
-    "A block that passes the messages of a topic on at its port `out`, and what is lost at `gaps`.\n\n"
+    "A block that passes the messages of a topic on at its port `out`, and reports of losses at `gaps`.\n\n"
     "topic:   the topic\n"
     "vectors: the type of the uniform vectors that arrays of numbers become, as complex; empty: vectors of values\n"
     "pairs:   a map of one entry becomes a pair, and not a dictionary\n"
@@ -80,13 +80,13 @@ PYBIND11_MODULE(stripline_python, module) {
         .def(
             py::init([](const std::string &type, const std::string &topic, std::size_t vlen, const std::string &policy,
                         const std::string &domain, std::uint32_t spin_us) {
-                gr::source_options with;
-                with.spin_us = spin_us;
-                with.vlen = vlen;
-                with.policy = policy;
-                with.domain = domain;
-                with.is_port = gr::made_ports() != nullptr;
-                return joined(topic, [&] { return gr::source::make(type, topic, with); });
+                gr::source_options settings;
+                settings.spin_us = spin_us;
+                settings.vlen = vlen;
+                settings.policy = policy;
+                settings.domain = domain;
+                settings.is_port = gr::made_ports() != nullptr;
+                return joined(topic, [&] { return gr::source::make(type, topic, settings); });
             }),
             "type"_a, "topic"_a, "vlen"_a = 1, "policy"_a = "", "domain"_a = "", "spin_us"_a = 0, source_doc)
         .def_static(
@@ -102,17 +102,17 @@ PYBIND11_MODULE(stripline_python, module) {
             py::init([](const std::string &type, const std::string &topic, std::size_t vlen, const std::string &policy,
                         const std::string &domain, std::size_t receivers, std::size_t packet_items,
                         const std::string &stream, std::optional<double> sample_rate, std::optional<double> center_freq) {
-                gr::sink_options with;
-                with.vlen = vlen;
-                with.policy = policy;
-                with.domain = domain;
-                with.is_port = gr::made_ports() != nullptr;
-                with.receivers = receivers;
-                with.packet_items = packet_items;
-                with.stream = stream;
-                with.sample_rate_hz = sample_rate;
-                with.center_frequency_hz = center_freq;
-                return joined(topic, [&] { return gr::sink::make(type, topic, with); });
+                gr::sink_options settings;
+                settings.vlen = vlen;
+                settings.policy = policy;
+                settings.domain = domain;
+                settings.is_port = gr::made_ports() != nullptr;
+                settings.receivers = receivers;
+                settings.packet_items = packet_items;
+                settings.stream = stream;
+                settings.sample_rate_hz = sample_rate;
+                settings.center_frequency_hz = center_freq;
+                return joined(topic, [&] { return gr::sink::make(type, topic, settings); });
             }),
             "type"_a, "topic"_a, "vlen"_a = 1, "policy"_a = "", "domain"_a = "", "receivers"_a = 0,
             "packet_items"_a = 0, "stream"_a = "", "sample_rate"_a = py::none(), "center_freq"_a = py::none(), sink_doc)
@@ -126,14 +126,14 @@ PYBIND11_MODULE(stripline_python, module) {
         .def(
             py::init([](const std::string &topic, const std::string &vectors, bool pairs, const std::string &type,
                         const std::string &policy, const std::string &domain) {
-                gr::message_source_options with;
-                with.vectors = vectors;
-                with.pairs = pairs;
-                with.type = type;
-                with.policy = policy;
-                with.domain = domain;
-                with.is_port = gr::made_ports() != nullptr;
-                return joined(topic, [&] { return gr::message_source::make(topic, with); });
+                gr::message_source_options settings;
+                settings.vectors = vectors;
+                settings.pairs = pairs;
+                settings.type = type;
+                settings.policy = policy;
+                settings.domain = domain;
+                settings.is_port = gr::made_ports() != nullptr;
+                return joined(topic, [&] { return gr::message_source::make(topic, settings); });
             }),
             "topic"_a, "vectors"_a = "", "pairs"_a = false, "type"_a = "", "policy"_a = "", "domain"_a = "",
             message_source_doc)
@@ -149,13 +149,13 @@ PYBIND11_MODULE(stripline_python, module) {
         .def(
             py::init([](const std::string &topic, std::size_t receivers, const std::string &type,
                         const std::string &policy, const std::string &domain) {
-                gr::message_sink_options with;
-                with.receivers = receivers;
-                with.type = type;
-                with.policy = policy;
-                with.domain = domain;
-                with.is_port = gr::made_ports() != nullptr;
-                return joined(topic, [&] { return gr::message_sink::make(topic, with); });
+                gr::message_sink_options settings;
+                settings.receivers = receivers;
+                settings.type = type;
+                settings.policy = policy;
+                settings.domain = domain;
+                settings.is_port = gr::made_ports() != nullptr;
+                return joined(topic, [&] { return gr::message_sink::make(topic, settings); });
             }),
             "topic"_a, "receivers"_a = 0, "type"_a = "", "policy"_a = "", "domain"_a = "", message_sink_doc)
         .def("abandon", &gr::message_sink::abandon, "Makes the next stop abandon the stream, which then has no end.")
@@ -173,11 +173,11 @@ PYBIND11_MODULE(stripline_python, module) {
     module.def(
         "_decode_message",
         [](const std::string &bytes, const std::string &vectors, bool pairs) {
-            gr::message_source_options with;
-            with.vectors = vectors;
-            with.pairs = pairs;
+            gr::message_source_options settings;
+            settings.vectors = vectors;
+            settings.pairs = pairs;
             return gr::decode_message(
-                reinterpret_cast<const std::uint8_t *>(bytes.data()), bytes.size(), gr::message_form::of("test", with));
+                reinterpret_cast<const std::uint8_t *>(bytes.data()), bytes.size(), gr::message_form::of("test", settings));
         },
         "bytes"_a, "vectors"_a = "", "pairs"_a = false);
     gr::add_component(module);

@@ -16,7 +16,7 @@ from companion import compile_all, write
 
 COMMAND = os.environ["STRIPLINE_COMMAND"]
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples/gain.py"
-PATIENCE_S = 60
+TIMEOUT_S = 60
 WAVEFORM = """
 [waveform]
 name = "{name}"
@@ -128,13 +128,13 @@ _numbers = itertools.count()
 
 def stripline(*arguments):
     """Runs the command to its end. Returns the exit code, and all its output."""
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
 def describe(script):
     done = subprocess.run(
-        [sys.executable, script, "--describe"], stdout=subprocess.PIPE, timeout=PATIENCE_S, check=True)
+        [sys.executable, script, "--describe"], stdout=subprocess.PIPE, timeout=TIMEOUT_S, check=True)
     (found,) = json.loads(done.stdout)
     return found
 
@@ -168,7 +168,7 @@ class Components(unittest.TestCase):
         raise AssertionError("it does not run")
 
     def end(self, process, code=0):
-        text, _ = process.communicate(timeout=PATIENCE_S)
+        text, _ = process.communicate(timeout=TIMEOUT_S)
         self.assertEqual(process.returncode, code, text)
         return text
 
@@ -199,7 +199,7 @@ class Components(unittest.TestCase):
         self.wait_until(lambda: size() > before + 80_000)
 
     def wait_until(self, is_met):
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while not is_met():
             self.assertLess(time.monotonic(), until)
             time.sleep(0.01)
@@ -207,7 +207,7 @@ class Components(unittest.TestCase):
     def process_of_gain(self):
         """The process and the restarts of the gain."""
         listed = subprocess.run(
-            [COMMAND, "waveforms", self.name, "--json"], stdout=subprocess.PIPE, timeout=PATIENCE_S, check=True)
+            [COMMAND, "waveforms", self.name, "--json"], stdout=subprocess.PIPE, timeout=TIMEOUT_S, check=True)
         (found,) = json.loads(listed.stdout)["waveforms"]
         (gain,) = [it for it in found["components"] if it["name"] == "gain"]
         return gain
@@ -351,8 +351,8 @@ class Components(unittest.TestCase):
         source = 'stripline.source("complex", "in"'
         for begin, words in {
             'raise RuntimeError("no receiver is plugged in")': "no receiver is plugged in",
-            f'{source}, policy="depth = 8")': "`policy` and `domain` are t",
-            f'{source}, domain="there")': "`policy` and `domain` are t",
+            f'{source}, policy="depth = 8")': "`policy` and `domain` are for",
+            f'{source}, domain="there")': "`policy` and `domain` are for",
             f"{source})": "`in`",
             'stripline.source("complex", "a b")': "a b",
             "self.first = 2**63": "`first` is 9223372036854775808",

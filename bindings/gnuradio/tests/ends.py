@@ -9,14 +9,14 @@ from gnuradio import blocks, gr, stripline
 from support import domain, receiver, run_together, sender, started
 
 # A limit that only ends a hang.
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 def ended(graph):
     """Returns whether all blocks of a flowgraph have ended in time."""
     waiter = threading.Thread(target=gr.top_block_wait_unlocked, args=(graph._impl,), daemon=True)
     waiter.start()
-    waiter.join(PATIENCE_S)
+    waiter.join(TIMEOUT_S)
     return not waiter.is_alive()
 
 
@@ -47,7 +47,7 @@ class Numbers(gr.sync_block):
         if self.at < self.first:
             limit = self.first
         elif self.go is not None:
-            self.go.wait(PATIENCE_S)
+            self.go.wait(TIMEOUT_S)
         part = min(len(outputs[0]), limit - self.at)
         outputs[0][:part] = numpy.arange(self.at, self.at + part)
         self.at += part
@@ -187,7 +187,7 @@ class Ends(unittest.TestCase):
         graph.start()
         with sender(place, 2000, 600) as process:
             self.assertTrue(ended(graph))
-            self.assertEqual(process.wait(PATIENCE_S), 0)
+            self.assertEqual(process.wait(TIMEOUT_S), 0)
         self.assertEqual(found.data(), list(range(1000)))
 
     def test_the_end_downstream_ends_a_source_that_waits(self):
@@ -256,7 +256,7 @@ class Ends(unittest.TestCase):
         while len(found.data()) < 6000:
             pass
         with sender(place, 3, 600) as process:
-            self.assertEqual(process.wait(PATIENCE_S), 0)
+            self.assertEqual(process.wait(TIMEOUT_S), 0)
         self.assertTrue(ended(back))
         self.assertEqual(list(found.data()), [*range(6000), *range(1800)])
         # The number of samples that the killed sender would have sent is unknown.

@@ -17,7 +17,7 @@ from array import array
 from pathlib import Path
 
 COMMAND = os.environ["STRIPLINE_COMMAND"]
-PATIENCE_S = 60
+TIMEOUT_S = 60
 # The numbers that are sent before the file `go` exists. After that, more are sent until `end`
 # exists.
 FIRST = 10_000
@@ -157,7 +157,7 @@ class Kills(unittest.TestCase):
         self.wait_until(lambda: self.items() and len(self.items()[0]) == FIRST)
 
     def wait_until(self, is_met):
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while not is_met():
             self.assertLess(time.monotonic(), until, (self.folder / "printed").read_text())
             self.assertIsNone(self.process.poll(), (self.folder / "printed").read_text())
@@ -179,7 +179,7 @@ class Kills(unittest.TestCase):
 
     def process_of(self, component):
         command = [COMMAND, "waveforms", self.name, "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
         if done.returncode != 0:
             return None
         # None if the launcher does not answer in time.
@@ -194,7 +194,7 @@ class Kills(unittest.TestCase):
 
     def end(self):
         (self.folder / "end").touch()
-        self.assertEqual(self.process.wait(PATIENCE_S), 0, (self.folder / "printed").read_text())
+        self.assertEqual(self.process.wait(TIMEOUT_S), 0, (self.folder / "printed").read_text())
 
     def go(self):
         (self.folder / "go").touch()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 COMMAND = os.environ["STRIPLINE_COMMAND"]
-PATIENCE_S = 60
+TIMEOUT_S = 60
 # The components that are not built in, each with a property that can be changed.
 OWN = {"gain": "factor", "detector": "threshold", "sink": "alpha"}
 
@@ -36,7 +36,7 @@ class Languages(unittest.TestCase):
 
     def stripline(self, verb, *arguments, code=0):
         done = subprocess.run([COMMAND, verb, self.name, *arguments], capture_output=True, text=True,
-                              timeout=PATIENCE_S, check=False)
+                              timeout=TIMEOUT_S, check=False)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -44,7 +44,7 @@ class Languages(unittest.TestCase):
         return float(self.stripline("get", place))
 
     def wait_until(self, what, is_so):
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while not is_so():
             self.assertLess(time.monotonic(), end, f"waited for {what}")
             time.sleep(0.02)
@@ -65,7 +65,7 @@ class Languages(unittest.TestCase):
     def value_there(self, place):
         """The value, or -1 while the component does not run."""
         done = subprocess.run([COMMAND, "get", self.name, place], capture_output=True, text=True,
-                              timeout=PATIENCE_S, check=False)
+                              timeout=TIMEOUT_S, check=False)
         return float(done.stdout) if done.returncode == 0 else -1
 
     def grows(self, place, by=1):
@@ -106,7 +106,7 @@ class Languages(unittest.TestCase):
         # A restarted receiver begins the figures anew, and measures only some packets.
         self.grows("detector.detections", by=300)
         self.stripline("stop")
-        text, _ = self.launcher.communicate(timeout=PATIENCE_S)
+        text, _ = self.launcher.communicate(timeout=TIMEOUT_S)
         self.assertEqual(self.launcher.returncode, 0, text)
         connections = json.loads(self.result.read_text())["connections"]
         self.assertEqual(len(connections), 3)

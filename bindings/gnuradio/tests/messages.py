@@ -12,7 +12,7 @@ from gnuradio.stripline import stripline_python
 from support import domain, started
 
 VENV_PYTHON = os.environ["STRIPLINE_VENV"] + "/bin/python3"
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 encode, decode = stripline_python._encode_message, stripline_python._decode_message
 s = pmt.intern
@@ -65,14 +65,14 @@ class Sink(gr.basic_block):
 
     def take(self, message):
         if self.hold is not None:
-            self.hold.wait(PATIENCE_S)
+            self.hold.wait(TIMEOUT_S)
         with self.changed:
             self.found.append(message)
             self.changed.notify_all()
 
     def wait_for(self, count):
         with self.changed:
-            assert self.changed.wait_for(lambda: len(self.found) >= count, PATIENCE_S), self.found
+            assert self.changed.wait_for(lambda: len(self.found) >= count, TIMEOUT_S), self.found
 
 
 class Forms(unittest.TestCase):
@@ -238,7 +238,7 @@ class Links(unittest.TestCase):
     def wait(self, graph):
         waiter = threading.Thread(target=gr.top_block_wait_unlocked, args=(graph._impl,), daemon=True)
         waiter.start()
-        waiter.join(PATIENCE_S)
+        waiter.join(TIMEOUT_S)
         self.assertFalse(waiter.is_alive(), "the flowgraph has not ended")
 
     def test_messages_go_from_one_flowgraph_to_another_until_its_end(self):
@@ -296,7 +296,7 @@ class Links(unittest.TestCase):
                     self.assertEqual(
                         process.stdout.read(),
                         "[{'name': 'burst', 'at': 0.5}, {'freq': 7}, {'meta': {'n': 1}, 'data': [[1.0, -1.0]]}, b'\\x00\\xff']\n")
-                self.assertEqual(process.wait(PATIENCE_S), 0)
+                self.assertEqual(process.wait(TIMEOUT_S), 0)
 
     def test_a_message_that_cannot_be_read_is_left_out_and_its_sender_gets_the_reason(self):
         graph, found = gr.top_block(), Sink()
@@ -306,7 +306,7 @@ class Links(unittest.TestCase):
         with started(VENV_PYTHON, "messages_peer.py", "refused", self.place) as process:
             words = 'a message cannot be read: ["a"][1]: the number does not fit the type of `vectors`'
             self.assertIn(words, process.stdout.readline())
-            self.assertEqual(process.wait(PATIENCE_S), 0)
+            self.assertEqual(process.wait(TIMEOUT_S), 0)
         self.wait(graph)
         self.assertEqual((incoming.refused_messages(), incoming.last_refusal()), (1, words))
         self.assertEqual([pmt.u8vector_elements(one) for one in found.found], [[3]])

@@ -15,7 +15,7 @@ from support import domain
 
 STOPS = 100
 # A limit that only ends a hang.
-PATIENCE_S = 60
+TIMEOUT_S = 60
 SLOW = 'overflow = "block", depth = 2'
 
 
@@ -41,7 +41,7 @@ class Stops(unittest.TestCase):
                 graph, kept, waits = make(domain("stops"))
                 graph.start()
                 if number % 2 == 0:
-                    until = time.monotonic() + PATIENCE_S
+                    until = time.monotonic() + TIMEOUT_S
                     while not waits():
                         self.assertLess(time.monotonic(), until)
                 # A moment between the start of the threads and a long wait.
@@ -49,7 +49,7 @@ class Stops(unittest.TestCase):
                 graph.stop()
                 waiter = threading.Thread(target=gr.top_block_wait_unlocked, args=(graph._impl,), daemon=True)
                 waiter.start()
-                waiter.join(PATIENCE_S)
+                waiter.join(TIMEOUT_S)
                 self.assertFalse(waiter.is_alive(), "a wait goes on")
                 del kept
 

@@ -24,7 +24,7 @@ class Gain(stripline.Component):
         # The setter and the self-test are called in this loop.
         for packet in self.in_:
             with self.out.loan(len(packet), like=packet) as y:
-                # As real numbers: a complex product would change signs of zeros.
+                # The samples as real numbers: a complex product would change signs of zeros.
                 x = packet.samples.view(np.float32)
                 np.multiply(x, np.float32(self.factor), out=y.view(np.float32))
             self.packets += 1

@@ -1,7 +1,7 @@
 """Receives the packets of `publisher.py` in another terminal, and prints the losses.
 
     python subscriber.py       waits for room: nothing is lost
-    python subscriber.py 50    takes 50 ms over each packet, and drops what it has no room for
+    python subscriber.py 50    takes 50 ms over each packet, and drops packets without room
 
 docs/python.md explains both.
 """

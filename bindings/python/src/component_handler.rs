@@ -18,7 +18,7 @@ use crate::packet::{Packet, Shared};
 use crate::waits;
 
 /// An array that a handler has returned.
-struct Made {
+struct ReturnedArray {
     /// The owner of the bytes. It is dropped without the interpreter's lock, so the next thread
     /// that has the lock frees it.
     _array: Py<PyAny>,
@@ -79,9 +79,9 @@ fn handle(
     shared: &Arc<Shared>,
     view: &PacketView<'_, Dynamic>,
     output: Option<&Output>,
-) -> Result<Option<Made>, Error> {
+) -> Result<Option<ReturnedArray>, Error> {
     Python::attach(|py| {
-        let call = || -> PyResult<Option<Made>> {
+        let call = || -> PyResult<Option<ReturnedArray>> {
             let packet = Packet::of_handler(py, Arc::clone(shared), Owner::current(), view)?;
             let found = waits::call(&instance.object.bind(py).getattr("handle")?, (packet,))?;
             match output {
@@ -89,7 +89,7 @@ fn handle(
                 None => Err(error::argument("`handle` has returned an array, but there is no output".into())),
                 Some(output) => {
                     let bytes = output.array.bytes_of(&found, &output.port)?;
-                    Ok(Some(Made { _array: found.unbind(), bytes }))
+                    Ok(Some(ReturnedArray { _array: found.unbind(), bytes }))
                 }
             }
         };

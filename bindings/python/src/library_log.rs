@@ -23,13 +23,13 @@ static FORWARD: Forward = Forward;
 
 #[derive(Default)]
 struct Queue {
-    records: Mutex<VecDeque<Waiting>>,
+    records: Mutex<VecDeque<QueuedRecord>>,
     arrived: Condvar,
     is_ending: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-struct Waiting {
+struct QueuedRecord {
     level: Level,
     target: String,
     text: String,
@@ -48,7 +48,7 @@ impl Log for Forward {
         }
         let Some(queue) = current() else { return };
         let target = record.target().replace("::", ".");
-        let waiting = Waiting { level: record.level(), target, text: record.args().to_string() };
+        let waiting = QueuedRecord { level: record.level(), target, text: record.args().to_string() };
         let mut records = lock(&queue.records);
         if records.len() < WAITING_MAX {
             records.push_back(waiting);
@@ -127,7 +127,7 @@ impl Queue {
     }
 }
 
-impl Waiting {
+impl QueuedRecord {
     fn pass_on(self, py: Python<'_>) -> PyResult<()> {
         let level = match self.level {
             Level::Error => 40,

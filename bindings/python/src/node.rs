@@ -219,9 +219,9 @@ impl Node {
         let offers = waits::detached(py, || handle.node.known_servers()).map_err(error::raised)?;
         let mut made = Vec::new();
         for offer in offers {
-            if let Ok(its) = waits::detached(py, || handle.node.describe(&offer)) {
-                let operations = operation_parts(&its.operations);
-                made.push(describe.call1((offer.service, its.server, offer.address, operations))?);
+            if let Ok(server) = waits::detached(py, || handle.node.describe(&offer)) {
+                let operations = operation_parts(&server.operations);
+                made.push(describe.call1((offer.service, server.server, offer.address, operations))?);
             }
         }
         Ok(made)

@@ -17,8 +17,8 @@ impl StreamCache {
     /// Returns the Python object for a description.
     pub fn object<'py>(&self, py: Python<'py>, stream: &Arc<StreamInfo>) -> PyResult<Bound<'py, PyAny>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((its, object)) = &*last
-            && Arc::ptr_eq(its, stream)
+        if let Some((last_stream, object)) = &*last
+            && Arc::ptr_eq(last_stream, stream)
         {
             return Ok(object.bind(py).clone());
         }

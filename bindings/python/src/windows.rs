@@ -44,7 +44,7 @@ struct Port {
     /// Samples of one stream of one connection, in order.
     parts: VecDeque<Part>,
     /// The total number of their samples.
-    there: usize,
+    available: usize,
     /// The packet after the next boundary.
     behind: Option<Part>,
     /// The gap before the next window.
@@ -77,7 +77,7 @@ impl Part {
         Self { samples: Samples::Held(Arc::new(held)), used: 0, length, info, gap }
     }
 
-    fn left(&self) -> usize {
+    fn remaining(&self) -> usize {
         self.length - self.used
     }
 
@@ -107,7 +107,7 @@ impl Part {
 }
 
 /// The outcome of a search for a window.
-enum Found {
+enum Search {
     Window(Window),
     Nothing,
     End,
@@ -115,29 +115,29 @@ enum Found {
 
 impl Port {
     /// Returns the next window, if it is complete without a wait.
-    fn take(&mut self, py: Python<'_>, shared: &Arc<Shared>, samples: usize, hop: usize) -> PyResult<Found> {
+    fn take(&mut self, py: Python<'_>, shared: &Arc<Shared>, samples: usize, hop: usize) -> PyResult<Search> {
         self.input.serve();
         loop {
-            if self.there >= samples {
-                return self.cut(py, shared, samples, hop, true).map(Found::Window);
+            if self.available >= samples {
+                return self.cut(py, shared, samples, hop, true).map(Search::Window);
             }
-            if self.there > 0 && (self.behind.is_some() || self.has_ended) {
-                let rest = self.there;
-                return self.cut(py, shared, rest, rest, false).map(Found::Window);
+            if self.available > 0 && (self.behind.is_some() || self.has_ended) {
+                let rest = self.available;
+                return self.cut(py, shared, rest, rest, false).map(Search::Window);
             }
             if let Some(part) = self.behind.take() {
                 self.add(part);
                 continue;
             }
             if self.has_ended {
-                return Ok(Found::End);
+                return Ok(Search::End);
             }
             // A window across the boundary needs a copy of these samples, and holds no packet.
             self.parts.iter_mut().for_each(|before| before.copy(shared.array.samples.size()));
             match self.input.holding.try_receive().map_err(error::raised)? {
                 Received::Packet(held) => self.add(Part::new(held)),
                 Received::Ended => self.has_ended = true,
-                Received::Empty => return Ok(Found::Nothing),
+                Received::Empty => return Ok(Search::Nothing),
             }
         }
     }
@@ -155,7 +155,7 @@ impl Port {
         if !is_joined {
             self.behind = Some(part);
         } else if part.length > 0 {
-            self.there += part.length;
+            self.available += part.length;
             self.parts.push_back(part);
         }
     }
@@ -173,7 +173,7 @@ impl Port {
         let Some(first) = self.parts.front() else { unreachable!("there are samples") };
         let (info, before) = (Arc::clone(&first.info), first.used);
         let made = match &first.samples {
-            Samples::Held(held) if first.left() >= samples => {
+            Samples::Held(held) if first.remaining() >= samples => {
                 packet::part_of(py, array, held, first.used, samples)?
             }
             _ => self.gather(py, array, samples)?,
@@ -203,13 +203,13 @@ impl Port {
     }
 
     fn consume(&mut self, mut samples: usize) {
-        self.there -= samples;
+        self.available -= samples;
         while samples > 0 {
             let Some(first) = self.parts.front_mut() else { return };
-            let used = first.left().min(samples);
+            let used = first.remaining().min(samples);
             first.used += used;
             samples -= used;
-            if first.left() == 0 {
+            if first.remaining() == 0 {
                 self.parts.pop_front();
             }
         }
@@ -267,7 +267,7 @@ impl WindowedSubscriber {
         let port = Port {
             input: Input::new(holding, requests),
             parts: VecDeque::new(),
-            there: 0,
+            available: 0,
             behind: None,
             gap: None,
             has_ended: false,
@@ -349,10 +349,10 @@ impl WindowedSubscriber {
         self.with(|port| {
             loop {
                 match port.take(py, &self.shared, samples, hop)? {
-                    Found::Window(window) => return Ok(window),
-                    Found::End => return Err(error::end_of_stream(topic)),
-                    Found::Nothing if port.wait(py, deadline)? => {}
-                    Found::Nothing => {
+                    Search::Window(window) => return Ok(window),
+                    Search::End => return Err(error::end_of_stream(topic)),
+                    Search::Nothing if port.wait(py, deadline)? => {}
+                    Search::Nothing => {
                         return Err(PyTimeoutError::new_err(format!(
                             "port `{topic}`: {samples} samples did not come within {} s",
                             timeout.unwrap_or(f64::INFINITY)
@@ -369,9 +369,9 @@ impl WindowedSubscriber {
     fn try_window(&self, py: Python<'_>, samples: usize, hop: Option<usize>) -> PyResult<Option<Window>> {
         let hop = self.check(samples, hop)?;
         match self.with(|port| port.take(py, &self.shared, samples, hop))? {
-            Found::Window(window) => Ok(Some(window)),
-            Found::Nothing => Ok(None),
-            Found::End => Err(error::end_of_stream(&self.shared.topic)),
+            Search::Window(window) => Ok(Some(window)),
+            Search::Nothing => Ok(None),
+            Search::End => Err(error::end_of_stream(&self.shared.topic)),
         }
     }
 

@@ -14,7 +14,7 @@ import pytest
 import stripline
 
 # A limit that only ends a hang.
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 # A shell starts its background jobs with Ctrl-C ignored. Programs of the tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,14 +37,14 @@ def linked(
     """Returns both ends of a connection."""
     subscriber = node.subscriber("topic", dtype, **options)  # type: ignore[arg-type]
     publisher = node.publisher("topic", dtype)  # type: ignore[arg-type]
-    publisher.wait_for_receivers(1, PATIENCE_S)
+    publisher.wait_for_receivers(1, TIMEOUT_S)
     return publisher, subscriber
 
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
     """Runs a program, and returns what it has printed."""
     command = [sys.executable, "-W", "error", "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
 
 
 _started: list[subprocess.Popen[str]] = []

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PATIENCE_S, linked
+from conftest import TIMEOUT_S, linked
 
 import stripline
 
@@ -20,7 +20,7 @@ def test_numbers(node: stripline.Node, dtype: Any) -> None:
     out, in_ = linked(node, dtype)
     sent = np.arange(5).astype(dtype)
     out.send(sent)
-    found = in_.receive(PATIENCE_S).samples
+    found = in_.receive(TIMEOUT_S).samples
     assert found.dtype == sent.dtype and (found == sent).all()
     out.finish()
 
@@ -31,7 +31,7 @@ def test_types_by_their_names(node: stripline.Node, name: str) -> None:
     out, in_ = linked(node, kind)
     with out.loan(2) as y:
         y[:] = np.array([(1, 2), (3, 4)], kind.dtype) if kind.dtype.names else 7
-    found = in_.receive(PATIENCE_S).samples
+    found = in_.receive(TIMEOUT_S).samples
     assert found.dtype == kind.dtype and len(found) == 2
     if kind.dtype.names:
         assert found["im"].tolist() == [2, 4]
@@ -47,7 +47,7 @@ def test_structures(node: stripline.Node) -> None:
     out, in_ = linked(node, det)
     sent = np.array([(1, -2, 3.5), (4, 5, 6)], fields)
     out.send(sent)
-    found = in_.receive(PATIENCE_S).samples
+    found = in_.receive(TIMEOUT_S).samples
     assert (found == sent).all() and found["doppler_bin"].tolist() == [-2, 5]
     # The dtype contains the name.
     assert stripline.SampleType("all", [("one", det.dtype), ("more", det.dtype, (2,))]).layout == (
@@ -143,7 +143,7 @@ def test_arrays_that_do_not_fit(node: stripline.Node) -> None:
     out.send(good[:0])
     shifted = np.zeros(9, np.uint8)[1:].view(np.float32)
     out.send(shifted)
-    assert [in_.receive(PATIENCE_S).sequence for _ in range(3)] == [0, 1, 2]
+    assert [in_.receive(TIMEOUT_S).sequence for _ in range(3)] == [0, 1, 2]
     out.finish()
 
 

@@ -7,7 +7,7 @@ import select
 
 import numpy as np
 import pytest
-from conftest import PATIENCE_S, linked
+from conftest import TIMEOUT_S, linked
 
 import stripline
 
@@ -28,7 +28,7 @@ def test_async_for_ends_with_the_stream(node: stripline.Node) -> None:
         await sending
         return received
 
-    assert asyncio.run(asyncio.wait_for(main(), PATIENCE_S)) == list(range(50))
+    assert asyncio.run(asyncio.wait_for(main(), TIMEOUT_S)) == list(range(50))
 
 
 def test_a_cancelled_task_loses_no_packet(node: stripline.Node) -> None:
@@ -42,7 +42,7 @@ def test_a_cancelled_task_loses_no_packet(node: stripline.Node) -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
         out.send(np.ones(1, np.float32))
-        packet = await asyncio.wait_for(anext(packets), PATIENCE_S)
+        packet = await asyncio.wait_for(anext(packets), TIMEOUT_S)
         assert packet.sequence == 0
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(anext(packets), 0.001)
@@ -68,14 +68,14 @@ def test_a_second_iterator_takes_the_place_of_one_that_was_left(node: stripline.
         with pytest.raises(stripline.UsageError, match="another task"):
             await anext(aiter(in_))
         out.send(np.zeros(1, np.float32))
-        assert (await asyncio.wait_for(waiting, PATIENCE_S)).sequence == 0
+        assert (await asyncio.wait_for(waiting, TIMEOUT_S)).sequence == 0
         second = aiter(in_)
         waiting = asyncio.ensure_future(anext(second))
         await asyncio.sleep(0)
         # The end of the first iterator does not take the reader away from the second.
         del first
         out.send(np.zeros(1, np.float32))
-        assert (await asyncio.wait_for(waiting, PATIENCE_S)).sequence == 1
+        assert (await asyncio.wait_for(waiting, TIMEOUT_S)).sequence == 1
         out.finish()
 
     asyncio.run(main())
@@ -101,7 +101,7 @@ def test_two_subscribers_in_one_loop(node: stripline.Node) -> None:
     for topic in ("left", "right"):
         in_ = node.subscriber(topic, np.float32)
         out = node.publisher(topic, np.float32)
-        out.wait_for_receivers(1, PATIENCE_S)
+        out.wait_for_receivers(1, TIMEOUT_S)
         ends.append((out, in_))
 
     async def take(in_: stripline.Subscriber) -> int:
@@ -113,7 +113,7 @@ def test_two_subscribers_in_one_loop(node: stripline.Node) -> None:
         for samples, (out, _) in zip((3, 4), ends):
             out.send(np.ones(samples, np.float32))
             out.finish()
-        return await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE_S)
+        return await asyncio.wait_for(asyncio.gather(*tasks), TIMEOUT_S)
 
     assert asyncio.run(main()) == [3, 4]
 
@@ -126,7 +126,7 @@ def test_a_stopped_node_ends_the_iteration_with_its_error(node: stripline.Node) 
         await asyncio.sleep(0)
         node.stop()
         with pytest.raises(stripline.StoppedError):
-            await asyncio.wait_for(waiting, PATIENCE_S)
+            await asyncio.wait_for(waiting, TIMEOUT_S)
 
     with pytest.warns(ResourceWarning):
         asyncio.run(main())
@@ -149,5 +149,5 @@ def test_a_loop_of_the_programs_own(node: stripline.Node) -> None:
         if packet is not None:
             packets += 1
         elif in_.arm():
-            assert poll.poll(PATIENCE_S * 1000)
+            assert poll.poll(TIMEOUT_S * 1000)
     assert packets == 2 and in_.fileno() == in_.fileno()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PATIENCE_S, line, run_python, start_python
+from conftest import TIMEOUT_S, line, run_python, start_python
 
 import stripline
 
@@ -86,8 +86,8 @@ OPERATIONS = ["tune", "status", "add", "names", "only_named", "fail", "power", "
 def tuner(node: stripline.Node) -> Iterator[stripline.Client]:
     with node.server(Tuner()) as server:
         server.start()
-        with node.client("tuner", deadline=PATIENCE_S) as client:
-            client.wait_for_servers(timeout=PATIENCE_S)
+        with node.client("tuner", deadline=TIMEOUT_S) as client:
+            client.wait_for_servers(timeout=TIMEOUT_S)
             yield client
 
 
@@ -177,10 +177,10 @@ def test_pending_calls(tuner: stripline.Client) -> None:
 
 def test_calls_that_are_not_answered(node: stripline.Node) -> None:
     server = node.server(Tuner(), name="a")
-    with node.client("tuner", deadline=PATIENCE_S) as client:
-        client.wait_for_servers(1, PATIENCE_S)
+    with node.client("tuner", deadline=TIMEOUT_S) as client:
+        client.wait_for_servers(1, TIMEOUT_S)
         call = client.double.start(1)
-        assert not call.done() and 0 < call.time_left <= PATIENCE_S
+        assert not call.done() and 0 < call.time_left <= TIMEOUT_S
         with pytest.raises(TimeoutError, match="`tuner.double` did not answer within 0.001 s"):
             call.wait(0.001)
         with pytest.raises(stripline.UnansweredError, match="did not answer within 1ms") as late:
@@ -197,7 +197,7 @@ def test_calls_that_are_not_answered(node: stripline.Node) -> None:
         assert found.value.code == "call-cancelled"
         del soon, cancelled
         # One call waits; others were cancelled before they began.
-        assert server.serve_one(PATIENCE_S)
+        assert server.serve_one(TIMEOUT_S)
         assert call.wait() == 2
         assert not server.serve_one(0.001)
         assert server.counts().calls == 1 and server.counts().clients == 1
@@ -244,7 +244,7 @@ def test_limits_and_names(node: stripline.Node) -> None:
     ):
         with pytest.raises(stripline.Error, match=words):
             make()
-    client = node.client("tuner", deadline=PATIENCE_S, outstanding=2)
+    client = node.client("tuner", deadline=TIMEOUT_S, outstanding=2)
     server = node.server(Tuner())
     kept = [client.double.start(1), client.double.start(2)]
     with pytest.raises(stripline.CallError, match="2 calls are outstanding, which is the limit") as many:
@@ -279,8 +279,8 @@ def test_names_of_classes() -> None:
 
 
 def test_a_server_that_has_waited_keeps_its_order_and_refuses_beyond(node: stripline.Node) -> None:
-    with node.server(Tuner(), waiting=1) as server, node.client("tuner", deadline=PATIENCE_S) as client:
-        client.wait_for_servers(1, PATIENCE_S)
+    with node.server(Tuner(), waiting=1) as server, node.client("tuner", deadline=TIMEOUT_S) as client:
+        client.wait_for_servers(1, TIMEOUT_S)
         calls = [client.double.start(number) for number in range(10)]
         server.start()
         codes = []
@@ -298,7 +298,7 @@ class Odd:
     """Handlers that misuse the server."""
 
     def __init__(self, node: stripline.Node) -> None:
-        self.client = node.client("odd", deadline=PATIENCE_S)
+        self.client = node.client("odd", deadline=TIMEOUT_S)
         self.server: stripline.Server | None = None
         self.gate, self.began = threading.Event(), threading.Event()
 
@@ -322,7 +322,7 @@ class Odd:
 
     def wait(self) -> str:
         self.began.set()
-        self.gate.wait(PATIENCE_S)
+        self.gate.wait(TIMEOUT_S)
         return "late"
 
     def serve(self) -> None:
@@ -338,8 +338,8 @@ def odd(node: stripline.Node) -> Iterator[tuple[stripline.Server, stripline.Clie
     serves = Odd(node)
     server = node.server(serves)
     serves.server = server
-    client = node.client("odd", deadline=PATIENCE_S)
-    client.wait_for_servers(1, PATIENCE_S)
+    client = node.client("odd", deadline=TIMEOUT_S)
+    client.wait_for_servers(1, TIMEOUT_S)
     yield server, client, serves
     serves.gate.set()
     server.close()
@@ -348,7 +348,7 @@ def odd(node: stripline.Node) -> Iterator[tuple[stripline.Server, stripline.Clie
 def test_a_handler_that_calls_itself_is_a_cycle(odd: tuple[stripline.Server, stripline.Client, Odd]) -> None:
     server, client, serves = odd
     server.start()
-    serves.client.wait_for_servers(1, PATIENCE_S)
+    serves.client.wait_for_servers(1, TIMEOUT_S)
     with pytest.raises(stripline.CallRefusedError, match="a cycle of calls"):
         client.itself()
     with pytest.raises(stripline.CallRefusedError, match="RecursionError"):
@@ -394,7 +394,7 @@ def test_a_handler_that_does_not_return(odd: tuple[stripline.Server, stripline.C
     server, client, serves = odd
     server.start()
     call = client.wait.start()
-    assert serves.began.wait(PATIENCE_S)
+    assert serves.began.wait(TIMEOUT_S)
     with pytest.raises(stripline.UnansweredError):
         client.with_options(deadline=0.01).echo(1)
     with pytest.raises(TimeoutError, match="a handler of `odd` did not return within 0.001 s"):
@@ -429,14 +429,14 @@ def test_many_threads_call(tuner: stripline.Client) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
     assert failed == []
 
 
 def test_a_stopped_node_ends_calls_and_serving(node: stripline.Node) -> None:
     server = node.server(Tuner())
-    client = node.client("tuner", deadline=PATIENCE_S)
-    client.wait_for_servers(1, PATIENCE_S)
+    client = node.client("tuner", deadline=TIMEOUT_S)
+    client.wait_for_servers(1, TIMEOUT_S)
     call = client.double.start(1)
     node.stop()
     with pytest.raises(stripline.StoppedError):
@@ -456,7 +456,7 @@ def test_a_loop_of_the_programs_own(tuner: stripline.Client) -> None:
     calls = [tuner.double.start(number) for number in range(10)]
     while not all([call.done() for call in calls]):
         if tuner.arm():
-            assert poll.poll(PATIENCE_S * 1000)
+            assert poll.poll(TIMEOUT_S * 1000)
     assert [call.wait(0) for call in calls] == [2 * number for number in range(10)]
 
 
@@ -498,7 +498,7 @@ def test_handlers_that_wait_run_at_once(node: stripline.Node) -> None:
     async def main() -> None:
         radio = AsyncRadio()
         server = node.server(radio)
-        client = node.async_client("radio", deadline=PATIENCE_S)
+        client = node.async_client("radio", deadline=TIMEOUT_S)
         # No server serves yet; the calls wait.
         serving = asyncio.create_task(server.serve_async())
         calls = [asyncio.create_task(client.wait(number)) for number in range(100)]
@@ -520,14 +520,14 @@ def test_handlers_that_wait_run_at_once(node: stripline.Node) -> None:
             await serving
         server.close()
 
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+    asyncio.run(asyncio.wait_for(main(), TIMEOUT_S))
 
 
 def test_a_server_that_is_closed_ends_its_handlers(node: stripline.Node) -> None:
     async def main() -> None:
         radio = AsyncRadio()
         radio.server = server = node.server(radio)
-        client = node.async_client("radio", deadline=PATIENCE_S)
+        client = node.async_client("radio", deadline=TIMEOUT_S)
         serving = asyncio.create_task(server.serve_async())
         call = asyncio.create_task(client.wait(1))
         assert await client.plain(2) == 2
@@ -541,12 +541,12 @@ def test_a_server_that_is_closed_ends_its_handlers(node: stripline.Node) -> None
         with pytest.raises(stripline.UsageError, match="is closed"):
             await server.serve_async()
 
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+    asyncio.run(asyncio.wait_for(main(), TIMEOUT_S))
 
 
 def test_async_clients_wait_for_servers_and_deadlines(node: stripline.Node) -> None:
     async def main() -> None:
-        client = node.async_client("tuner", deadline=PATIENCE_S)
+        client = node.async_client("tuner", deadline=TIMEOUT_S)
         with pytest.raises(stripline.NoServerError, match="within 10ms"):
             await client.with_options(deadline=0.01).tune(1e6)
         early = asyncio.create_task(client.tune(433.92e6))
@@ -575,7 +575,7 @@ def test_async_clients_wait_for_servers_and_deadlines(node: stripline.Node) -> N
         with pytest.raises(stripline.UsageError, match="is closed"):
             await client.double(1)
 
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+    asyncio.run(asyncio.wait_for(main(), TIMEOUT_S))
 
 
 def test_pending_calls_are_awaited(tuner: stripline.Client) -> None:
@@ -591,13 +591,13 @@ def test_pending_calls_are_awaited(tuner: stripline.Client) -> None:
         assert await asyncio.gather(*threads) == [2 * number for number in range(50)]
 
     for _ in range(2):
-        asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+        asyncio.run(asyncio.wait_for(main(), TIMEOUT_S))
 
 
 def test_a_stopped_node_ends_awaited_calls(node: stripline.Node) -> None:
     async def main() -> None:
         server = node.server(Tuner())
-        client = node.async_client("tuner", deadline=PATIENCE_S)
+        client = node.async_client("tuner", deadline=TIMEOUT_S)
         calls = [asyncio.create_task(client.double(number)) for number in range(3)]
         await asyncio.sleep(0.001)
         node.stop()
@@ -606,7 +606,7 @@ def test_a_stopped_node_ends_awaited_calls(node: stripline.Node) -> None:
                 await call
         server.close()
 
-    asyncio.run(asyncio.wait_for(main(), PATIENCE_S))
+    asyncio.run(asyncio.wait_for(main(), TIMEOUT_S))
 
 
 BEGIN = """

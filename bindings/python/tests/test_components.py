@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from conftest import PATIENCE_S, run_python
+from conftest import TIMEOUT_S, run_python
 
 import stripline
 from stripline import _components, testing
@@ -199,7 +199,7 @@ def test_live_changes_and_self_tests() -> None:
         with pytest.raises(stripline.UsageError, match="taken before"):
             mixed.input("in")
         in_.send(ONE)
-        assert out.receive(PATIENCE_S).samples.tolist() == [1]
+        assert out.receive(TIMEOUT_S).samples.tolist() == [1]
         # This happens while it waits for a packet.
         mixed.set("factor", 4)
         in_.finish()
@@ -366,7 +366,7 @@ def test_a_handlers_own_ways() -> None:
         in_, out = square.input("in"), square.output("out")
         square.set("bias", 2)
         in_.send(np.ones(1, np.float32))
-        assert out.receive(PATIENCE_S).samples.tolist() == [3]
+        assert out.receive(TIMEOUT_S).samples.tolist() == [3]
         square.set("bias", 0)
         in_.finish()
         square.finish()
@@ -382,7 +382,7 @@ def test_what_the_ports_gave_ends_with_the_run() -> None:
         def run(self) -> None:
             with pytest.raises(AttributeError, match="is a port, and cannot be set"):
                 self.in_ = self.in_
-            packet = self.in_.receive(PATIENCE_S)
+            packet = self.in_.receive(TIMEOUT_S)
             kept.extend([self, self.in_, self.out, self.ports, packet, packet.samples])
 
     testing.run(Keeps, {"in": np.arange(3, dtype=np.float32)})
@@ -427,7 +427,7 @@ def test_a_port_in_use_by_another_thread_when_run_returns_is_named() -> None:
     with pytest.raises(stripline.Error, match="its `run` has returned, but subscriber `in` is in use"):
         harness.finish()
     in_.finish()
-    threads[0].join(PATIENCE_S)
+    threads[0].join(TIMEOUT_S)
     assert not threads[0].is_alive()
 
 
@@ -451,7 +451,7 @@ def test_readouts_and_properties_are_set_by_those_that_may() -> None:
 
 
 def refused(words: str, **parts: Any) -> None:
-    name = parts.pop("its", None)
+    name = parts.pop("class_name", None)
     with pytest.raises((stripline.Error, RuntimeError), match=words):
         cls: Any = type("Bad", (stripline.Component,), parts, **({"name": name} if name else {}))
         testing.Harness(cls)
@@ -463,7 +463,7 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
     f32 = np.float32
     refused("has no method that runs it")
     refused("both `run` and `handle`", run=run, handle=run)
-    refused("`a b` is no name of a component", its="a b", run=run)
+    refused("`a b` is no name of a component", class_name="a b", run=run)
     refused("`p q` is no name of a port", run=run, p=stripline.input_port(f32, name="p q"))
     refused("two of the name `a`", run=run, a=stripline.input_port(f32), b=stripline.output_port(f32, name="a"))
     refused("0 inputs and 1 outputs", handle=run, out=stripline.output_port(f32))
@@ -605,7 +605,7 @@ testing.run(Forks, {"in": np.ones(2, "f4")})
 """
     # From Python 3.12 on, a fork of a process with threads is a warning.
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=dict(os.environ))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=dict(os.environ))
     assert (done.returncode, done.stdout, done.stderr) == (0, "forked\nparent\n", "")
 
 
@@ -639,7 +639,7 @@ def test_ports_of_messages_and_of_windows() -> None:
         in_, means = it.input("in"), it.message_output("means")
         it.set("bias", 3)
         in_.send(np.ones(4, np.float32))
-        assert means.receive(PATIENCE_S).value == {"of": 0, "value": 4.0}
+        assert means.receive(TIMEOUT_S).value == {"of": 0, "value": 4.0}
         with pytest.raises(stripline.UsageError, match="has samples; take it by"):
             it.message_input("in")
         with pytest.raises(stripline.UsageError, match="has messages; take it by `message_input`"):

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE_S, line, start
+from conftest import TIMEOUT_S, line, start
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/languages.md").read_text()
@@ -57,7 +57,7 @@ def test_each_publisher_with_each_subscriber(
     while printed[-1].startswith("packet "):
         printed[-1] = line(takes)
     printed.append(line(takes))
-    assert (sends.wait(PATIENCE_S), takes.wait(PATIENCE_S)) == (0, 0)
+    assert (sends.wait(TIMEOUT_S), takes.wait(TIMEOUT_S)) == (0, 0)
     page = {shape(line) for line in PAGE.splitlines()}
     assert [text for text in printed if shape(text) not in page] == []
     assert printed[-1].endswith(", lost 0")

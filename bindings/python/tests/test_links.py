@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PATIENCE_S, linked
+from conftest import TIMEOUT_S, linked
 
 import stripline
 
@@ -25,7 +25,7 @@ def test_samples_arrive_in_place_with_their_numbers(node: stripline.Node) -> Non
     sent = np.arange(4, dtype=np.complex64)
     out.send(sent, time_ns=17, sample_index=100)
     out.send(sent[:0], intended_ns=5)
-    packet = in_.receive(PATIENCE_S)
+    packet = in_.receive(TIMEOUT_S)
     samples = packet.samples
     assert samples.dtype == np.complex64 and samples.tolist() == sent.tolist()
     assert not samples.flags.writeable and samples.flags.aligned and samples.ndim == 1
@@ -33,7 +33,7 @@ def test_samples_arrive_in_place_with_their_numbers(node: stripline.Node) -> Non
     assert (packet.sequence, packet.sample_index, packet.time_ns, packet.gap) == (0, 100, 17, None)
     assert packet.intended_ns is None and packet.connection.endswith("-> topic")
     assert packet.stream == about
-    second = in_.receive(PATIENCE_S)
+    second = in_.receive(TIMEOUT_S)
     assert (second.sequence, second.sample_index, second.intended_ns, len(second)) == (1, 104, 5, 0)
     assert second.samples.shape == (0,) and second.stream is packet.stream
     assert (in_.held, in_.senders, out.receivers, out.sequence) == (2, 1, 1, 2)
@@ -75,7 +75,7 @@ def test_nothing_there(node: stripline.Node) -> None:
 def test_a_view_cannot_be_made_writable(node: stripline.Node) -> None:
     out, in_ = linked(node)
     out.send(np.ones(4, np.float32))
-    samples = in_.receive(PATIENCE_S).samples
+    samples = in_.receive(TIMEOUT_S).samples
     for array in (samples, samples[1:], samples.view(np.uint8)):
         with pytest.raises(ValueError):
             array.flags.writeable = True
@@ -91,18 +91,18 @@ def test_more_than_hold_is_a_buffer_error_that_names_them(node: stripline.Node) 
     for number in range(4):
         out.send(np.full(2, number, np.float32))
     # A list of all packets.
-    kept = [in_.receive(PATIENCE_S), in_.receive(PATIENCE_S)]
+    kept = [in_.receive(TIMEOUT_S), in_.receive(TIMEOUT_S)]
     with pytest.raises(BufferError, match=r"packet 0 of .*packet 1 of .*") as held:
-        in_.receive(PATIENCE_S)
+        in_.receive(TIMEOUT_S)
     assert isinstance(held.value, stripline.TooManyHeldError) and held.value.code == "too-many-held"
     view = kept.pop(0).samples[1:]
     # A view keeps the packet as well.
     with pytest.raises(BufferError):
-        in_.receive(PATIENCE_S)
+        in_.receive(TIMEOUT_S)
     assert view.tolist() == [0]
     del view
-    assert in_.receive(PATIENCE_S).samples.tolist() == [2, 2]
-    with in_.receive(PATIENCE_S) as last:
+    assert in_.receive(TIMEOUT_S).samples.tolist() == [2, 2]
+    with in_.receive(TIMEOUT_S) as last:
         assert last.sequence == 3
     out.finish()
 
@@ -113,7 +113,7 @@ def test_views_outlive_packet_subscriber_and_node() -> None:
     views = []
     for number in range(4):
         out.send(np.full(1000, number))
-        views.append(in_.receive(PATIENCE_S).samples[number:])
+        views.append(in_.receive(TIMEOUT_S).samples[number:])
     in_.close()
     in_.close()
     del in_
@@ -132,7 +132,7 @@ def test_node_deleted_first() -> None:
     del node
     gc.collect()
     out.send(np.ones(2, np.float32))
-    assert in_.receive(PATIENCE_S).samples.tolist() == [1, 1]
+    assert in_.receive(TIMEOUT_S).samples.tolist() == [1, 1]
     out.finish()
 
 
@@ -140,7 +140,7 @@ def test_released_packets(node: stripline.Node) -> None:
     out, in_ = linked(node)
     for _ in range(2):
         out.send(np.ones(2, np.float32))
-    packet = in_.receive(PATIENCE_S)
+    packet = in_.receive(TIMEOUT_S)
     samples = packet.samples
     packet.release()
     packet.release()
@@ -152,7 +152,7 @@ def test_released_packets(node: stripline.Node) -> None:
             use()
     assert "released" in repr(packet)
     # The packet is released on another thread, while an array over it is read.
-    packet = in_.receive(PATIENCE_S)
+    packet = in_.receive(TIMEOUT_S)
     view = packet.samples
     thread = threading.Thread(target=packet.release)
     thread.start()
@@ -185,7 +185,7 @@ def test_a_loan_is_sent_at_the_end_and_read_only_then(node: stripline.Node) -> N
     assert not y.flags.writeable
     with pytest.raises(ValueError):
         y[0] = 9
-    packet = in_.receive(PATIENCE_S)
+    packet = in_.receive(TIMEOUT_S)
     assert packet.samples.tolist() == [1, 2, 3, 4] and packet.time_ns == 3
     # A slice that is kept after the send reaches neither the packet nor a later loan.
     kept[:] = -1
@@ -195,7 +195,7 @@ def test_a_loan_is_sent_at_the_end_and_read_only_then(node: stripline.Node) -> N
         kept[:] = -3
         memory[3] = -4
     assert packet.samples.tolist() == [1, 2, 3, 4]
-    assert in_.receive(PATIENCE_S).samples.tolist() == [7] * 4
+    assert in_.receive(TIMEOUT_S).samples.tolist() == [7] * 4
     out.finish()
 
 
@@ -206,7 +206,7 @@ def test_buffers_of_loans_are_used_again(node: stripline.Node) -> None:
         with out.loan(100 - number) as y:
             y[:] = number
             places.add(y.ctypes.data)
-        assert in_.receive(PATIENCE_S).samples.tolist() == [number] * (100 - number)
+        assert in_.receive(TIMEOUT_S).samples.tolist() == [number] * (100 - number)
     assert len(places) <= 2
     out.finish()
 
@@ -223,7 +223,7 @@ def test_an_exception_cancels_a_loan(node: stripline.Node) -> None:
         z[:] = 2
         loan.truncate(2)
         loan.truncate(5)
-    packet = in_.receive(PATIENCE_S)
+    packet = in_.receive(TIMEOUT_S)
     assert (packet.sequence, packet.samples.tolist()) == (0, [2, 2])
     with pytest.raises(stripline.UsageError, match="used before"):
         loan.__enter__()
@@ -238,7 +238,7 @@ def test_two_loans_are_sent_by_their_ends(node: stripline.Node) -> None:
         with out.loan(1) as second:
             first[:], second[:] = 1, 2
         out.send(np.full(1, 3, np.float32))
-    assert [in_.receive(PATIENCE_S).samples[0] for _ in range(3)] == [2, 3, 1]
+    assert [in_.receive(TIMEOUT_S).samples[0] for _ in range(3)] == [2, 3, 1]
     out.finish()
 
 
@@ -264,11 +264,11 @@ def test_a_with_block_ends_or_abandons(node: stripline.Node) -> None:
     in_ = node.subscriber("topic", np.float32)
     with pytest.raises(KeyError):
         with node.publisher("topic", np.float32) as out:
-            out.wait_for_receivers(1, PATIENCE_S)
+            out.wait_for_receivers(1, TIMEOUT_S)
             raise KeyError
     assert in_.try_receive() is None
     with node.publisher("topic", np.float32) as out:
-        out.wait_for_receivers(1, PATIENCE_S)
+        out.wait_for_receivers(1, TIMEOUT_S)
         out.send(np.ones(1, np.float32))
     assert [len(packet) for packet in in_] == [1]
 
@@ -311,17 +311,17 @@ def test_stamps_of_a_received_packet(node: stripline.Node) -> None:
     out, in_ = linked(node)
     next_in = node.subscriber("next", np.float64)
     next_out = node.publisher("next", np.float64)
-    next_out.wait_for_receivers(1, PATIENCE_S)
+    next_out.wait_for_receivers(1, TIMEOUT_S)
     out.set_stream(stripline.StreamInfo("first"))
     out.send(np.ones(2, np.float32), time_ns=5, sample_index=30)
-    packet = in_.receive(PATIENCE_S)
+    packet = in_.receive(TIMEOUT_S)
     next_out.send(packet.samples.astype(np.float64), like=packet)
     with next_out.loan(2, like=packet) as y:
         y[:] = 2
     with pytest.raises(stripline.UsageError, match="`like` sets time and index"):
         next_out.send(np.ones(2), like=packet, time_ns=1)
     for _ in range(2):
-        found = next_in.receive(PATIENCE_S)
+        found = next_in.receive(TIMEOUT_S)
         assert (found.stream.id, found.time_ns, found.sample_index) == ("first", 5, 30)
     out.finish()
     next_out.finish()
@@ -340,7 +340,7 @@ def test_one_thread_at_a_time(node: stripline.Node) -> None:
     started = threading.Event()
     thread = threading.Thread(target=wait)
     thread.start()
-    started.wait(PATIENCE_S)
+    started.wait(TIMEOUT_S)
     # The other thread is in its call soon.
     while True:
         try:
@@ -351,7 +351,7 @@ def test_one_thread_at_a_time(node: stripline.Node) -> None:
             assert error.code == "in-use" and "in use by another thread" in str(error)
             break
     node.stop()
-    thread.join(PATIENCE_S)
+    thread.join(TIMEOUT_S)
     assert outcome == ["stopped"]
 
 
@@ -367,7 +367,7 @@ def test_a_waiting_thread_leaves_python_to_others(node: stripline.Node) -> None:
     for number in range(500):
         out.send(np.full(1, number, np.float32))
     out.finish()
-    thread.join(PATIENCE_S)
+    thread.join(TIMEOUT_S)
     assert received == list(range(500))
 
 
@@ -390,7 +390,7 @@ def test_larger_than_a_ring_and_slow_receivers(node: stripline.Node) -> None:
     with out.loan(len(big)) as y:
         y[:] = 2
     out.finish(None)
-    thread.join(PATIENCE_S)
+    thread.join(TIMEOUT_S)
     assert sums == [40_000_000, 80_000_000]
 
 
@@ -399,8 +399,8 @@ def test_acknowledged_sends(domain: str) -> None:
         out, in_ = linked(node)
 
         def take() -> None:
-            in_.receive(PATIENCE_S).release()
-            packet = in_.receive(PATIENCE_S)
+            in_.receive(TIMEOUT_S).release()
+            packet = in_.receive(TIMEOUT_S)
             samples = packet.samples
             with pytest.raises(stripline.UsageError, match="delete them"):
                 packet.refuse("too loud")
@@ -414,7 +414,7 @@ def test_acknowledged_sends(domain: str) -> None:
         with pytest.raises(stripline.NotAcknowledgedError, match="too loud") as refused:
             out.send(np.ones(1, np.float32))
         assert refused.value.connection is not None and refused.value.remedy
-        thread.join(PATIENCE_S)
+        thread.join(TIMEOUT_S)
         out.finish()
 
 
@@ -425,7 +425,7 @@ def test_a_spinning_subscriber(domain: str) -> None:
             in_.receive(0.001)
         thread = threading.Thread(target=lambda: out.send(np.ones(1, np.float32)))
         thread.start()
-        assert in_.receive(PATIENCE_S).samples.tolist() == [1]
+        assert in_.receive(TIMEOUT_S).samples.tolist() == [1]
         thread.join()
         out.finish()
 
@@ -438,7 +438,7 @@ def test_options_of_topics(domain: str, tmp_path: Path) -> None:
         with stripline.Node(domain, topics=topics) as node:
             out, in_ = linked(node)
             out.send(np.ones(1, np.float32))
-            assert len(in_.receive(PATIENCE_S)) == 1
+            assert len(in_.receive(TIMEOUT_S)) == 1
             out.finish()
     for wrong, problem in (
         ({"topic": {"a": {"transprot": "shm"}}}, "transprot"),
@@ -466,7 +466,7 @@ def test_the_log_goes_to_logging(node: stripline.Node, caplog: pytest.LogCapture
     try:
         in_ = node.subscriber("topic", np.float32)
         out = node.publisher("topic", np.int16)
-        assert found.wait(PATIENCE_S)
+        assert found.wait(TIMEOUT_S)
     finally:
         logger.removeHandler(handler)
         logger.setLevel(logging.NOTSET)
@@ -485,7 +485,7 @@ def test_packets_are_garbage_without_cycles(node: stripline.Node) -> None:
     gc.disable()
     try:
         out.send(np.ones(4, np.float32))
-        packet = in_.receive(PATIENCE_S)
+        packet = in_.receive(TIMEOUT_S)
         gone = weakref.ref(packet.samples)
         del packet
         assert gone() is None and in_.held == 0

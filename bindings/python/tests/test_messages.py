@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from c_peer import c_publisher
-from conftest import PATIENCE_S, line, start_python
+from conftest import TIMEOUT_S, line, start_python
 
 import stripline
 
@@ -22,7 +22,7 @@ def ends(node: stripline.Node, messages: str = "message/cbor") -> tuple[
 ]:
     in_ = node.message_subscriber("topic", messages)
     out = node.message_publisher("topic", messages)
-    out.wait_for_receivers(1, PATIENCE_S)
+    out.wait_for_receivers(1, TIMEOUT_S)
     return out, in_
 
 
@@ -74,15 +74,15 @@ def test_values_arrive_as_they_were_sent(node: stripline.Node) -> None:
     out, in_ = ends(node)
     for value in SAME:
         out.send(value)
-        message = in_.receive(PATIENCE_S)
+        message = in_.receive(TIMEOUT_S)
         assert message.value == value and type(message.value) is type(value)
     out.send(math.nan)
-    assert math.isnan(in_.receive(PATIENCE_S).value)
+    assert math.isnan(in_.receive(TIMEOUT_S).value)
     out.send(-0.0)
-    assert math.copysign(1, in_.receive(PATIENCE_S).value) == -1
+    assert math.copysign(1, in_.receive(TIMEOUT_S).value) == -1
     for value, expected in OTHERS:
         out.send(value)
-        assert in_.receive(PATIENCE_S).value == expected
+        assert in_.receive(TIMEOUT_S).value == expected
     assert out.sequence == len(SAME) + len(OTHERS) + 2
     out.finish()
     with pytest.raises(stripline.EndOfStream):
@@ -161,14 +161,14 @@ def test_what_has_no_form_is_named_and_not_sent(node: stripline.Node, case: int)
         assert refused.value.code == "invalid-argument" and refused.value.remedy
     assert out.sequence == 0
     out.send("after it")
-    assert in_.receive(PATIENCE_S).sequence == 0
+    assert in_.receive(TIMEOUT_S).sequence == 0
     out.finish()
 
 
 def test_the_deepest_value_travels(node: stripline.Node) -> None:
     out, in_ = ends(node)
     out.send(nested(128))
-    assert in_.receive(PATIENCE_S).value == nested(128)
+    assert in_.receive(TIMEOUT_S).value == nested(128)
     out.finish()
 
 
@@ -180,7 +180,7 @@ def test_a_message_that_would_not_fit(node: stripline.Node) -> None:
         out.send([part] * 1024)
     assert out.sequence == 0
     out.send(3)
-    assert in_.receive(PATIENCE_S).value == 3
+    assert in_.receive(TIMEOUT_S).value == 3
     out.finish()
 
 
@@ -225,11 +225,11 @@ def test_bytes_that_are_no_message_are_an_error_and_receiving_goes_on(
         for message, words in bad.items():
             out.send(message)
             with pytest.raises(stripline.DecodeError, match=words) as broken:
-                in_.receive(PATIENCE_S)
+                in_.receive(TIMEOUT_S)
             assert broken.value.code == "decode" and "-> topic" in str(broken.value)
         for message, value in odd.items():
             out.send(message)
-            assert in_.receive(PATIENCE_S).value == value
+            assert in_.receive(TIMEOUT_S).value == value
 
 
 def test_other_types_are_refused_and_listed(node: stripline.Node) -> None:
@@ -254,7 +254,7 @@ def test_other_types_are_refused_and_listed(node: stripline.Node) -> None:
 def test_a_schema_connects_with_any_message(node: stripline.Node) -> None:
     in_ = node.message_subscriber("topic")
     with node.message_publisher("topic", "message/tune{hz:f64}") as out:
-        out.wait_for_receivers(1, PATIENCE_S)
+        out.wait_for_receivers(1, TIMEOUT_S)
         out.send({"hz": 1.0})
     assert [message.value for message in in_] == [{"hz": 1.0}]
 
@@ -281,7 +281,7 @@ def test_one_message_is_acknowledged_by_itself(node: stripline.Node) -> None:
     for deadline in (-1.0, math.nan):
         with pytest.raises(ValueError, match="the deadline is"):
             out.send(1, scope="server", deadline=deadline)
-    out.send("z", scope="server", deadline=PATIENCE_S)
+    out.send("z", scope="server", deadline=TIMEOUT_S)
     assert [in_.receive().value, in_.receive().value] == ["y", "z"]
     out.finish()
 
@@ -315,7 +315,7 @@ def test_async_for(node: stripline.Node) -> None:
         await sending
         return received
 
-    assert asyncio.run(asyncio.wait_for(main(), PATIENCE_S)) == list(range(50))
+    assert asyncio.run(asyncio.wait_for(main(), TIMEOUT_S)) == list(range(50))
 
 
 @pytest.mark.parametrize("wait", ["in_.receive()", "for _ in in_: pass", "fill()", "lonely.wait_for_receivers()"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PATIENCE_S, line, linked, run_python, start, start_python
+from conftest import TIMEOUT_S, line, linked, run_python, start, start_python
 
 import stripline
 
@@ -52,7 +52,7 @@ def test_packets_from_rust(domain: str, transport: str) -> None:
             assert (packet.samples == np.arange(next_, next_ + 600, dtype=np.uint32)).all()
             next_ += len(packet)
         assert next_ == 500 * 600
-        assert line(rust) == "sent 500" and rust.wait(PATIENCE_S) == 0
+        assert line(rust) == "sent 500" and rust.wait(TIMEOUT_S) == 0
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -64,7 +64,7 @@ def test_packets_to_rust(domain: str, transport: str, way: str) -> None:
     about = stripline.StreamInfo("of C++", 5e5)
     with stripline.Node(domain, topics=topics_of(transport)) as node:
         with node.publisher("numbers", np.uint32, stream=about) as out:
-            out.wait_for_receivers(1, PATIENCE_S)
+            out.wait_for_receivers(1, TIMEOUT_S)
             for first in range(0, 500 * 600, 600):
                 numbers = np.arange(first, first + 600, dtype=np.uint32)
                 if way == "send":
@@ -72,7 +72,7 @@ def test_packets_to_rust(domain: str, transport: str, way: str) -> None:
                 else:
                     with out.loan(600) as y:
                         y[:] = numbers
-    assert line(rust) == "received 500, and the end" and rust.wait(PATIENCE_S) == 0
+    assert line(rust) == "received 500, and the end" and rust.wait(TIMEOUT_S) == 0
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -93,16 +93,16 @@ def test_a_killed_sender(domain: str, transport: str) -> None:
         in_ = node.subscriber("topic", np.float32)
         program = start_python(code)
         assert line(program) == "holds"
-        packet = in_.receive(PATIENCE_S)
+        packet = in_.receive(TIMEOUT_S)
         view = packet.samples
         program.send_signal(signal.SIGKILL)
         program.wait()
         # Received packets stay valid, and another publisher replaces the first one.
         assert view.tolist() == [1] * 3
         out = node.publisher("topic", np.float32)
-        out.wait_for_receivers(1, PATIENCE_S)
+        out.wait_for_receivers(1, TIMEOUT_S)
         out.send(np.full(3, 5, np.float32))
-        assert in_.receive(PATIENCE_S).samples.tolist() == [5] * 3
+        assert in_.receive(TIMEOUT_S).samples.tolist() == [5] * 3
         assert view.tolist() == [1] * 3
         out.finish()
 
@@ -122,7 +122,7 @@ def test_a_killed_receiver(domain: str, transport: str) -> None:
     with stripline.Node(domain, topics=topics_of(transport)) as node:
         with node.publisher("topic", np.float32) as out:
             program = start_python(code)
-            out.wait_for_receivers(1, PATIENCE_S)
+            out.wait_for_receivers(1, TIMEOUT_S)
             out.send(np.ones(3, np.float32))
             assert line(program) == "holds"
             program.send_signal(signal.SIGKILL)
@@ -151,7 +151,7 @@ def _child(out: Any, in_: Any, node: Any, results: Any) -> None:
     with stripline.Node.isolated() as own:
         own_out, own_in = linked(own)
         own_out.send(np.full(1, 3, np.float32))
-        outcomes.append(str(own_in.receive(PATIENCE_S).samples[0]))
+        outcomes.append(str(own_in.receive(TIMEOUT_S).samples[0]))
         own_out.finish()
     results.put(outcomes)
 
@@ -162,23 +162,23 @@ def test_a_fork(node: stripline.Node, packets: int) -> None:
     out, in_ = linked(node)
     for _ in range(packets):
         out.send(np.ones(1, np.float32))
-        in_.receive(PATIENCE_S)
+        in_.receive(TIMEOUT_S)
     context = multiprocessing.get_context("fork")
     results = context.Queue()
     child = context.Process(target=_child, args=(out, in_, node, results))
     child.start()
-    assert results.get(timeout=PATIENCE_S) == ["forked"] * 6 + ["3.0"]
-    child.join(PATIENCE_S)
+    assert results.get(timeout=TIMEOUT_S) == ["forked"] * 6 + ["3.0"]
+    child.join(TIMEOUT_S)
     assert child.exitcode == 0
     # The parent's link is unchanged.
     out.send(np.full(1, 2, np.float32))
-    assert in_.receive(PATIENCE_S).samples.tolist() == [2]
+    assert in_.receive(TIMEOUT_S).samples.tolist() == [2]
     out.finish()
 
 
 def _send_number(domain: str) -> None:
     with stripline.Node(domain) as node, node.publisher("topic", np.float32) as out:
-        out.wait_for_receivers(1, PATIENCE_S)
+        out.wait_for_receivers(1, TIMEOUT_S)
         out.send(np.full(1, 7, np.float32))
 
 
@@ -190,7 +190,7 @@ def test_new_processes(domain: str, method: str) -> None:
         child = context.Process(target=_send_number, args=(domain,))
         child.start()
         assert [packet.samples[0] for packet in in_] == [7]
-        child.join(PATIENCE_S)
+        child.join(TIMEOUT_S)
         assert child.exitcode == 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import PATIENCE_S, line, run_python, start_python
+from conftest import TIMEOUT_S, line, run_python, start_python
 
 import stripline
 
@@ -25,12 +25,12 @@ class Radio:
         self.client: stripline.Client | None = None
 
     def meet(self, number: int) -> int:
-        self.barrier.wait(PATIENCE_S)
+        self.barrier.wait(TIMEOUT_S)
         return number
 
     def wait(self, number: int) -> int:
         self.begun.release()
-        assert self.gate.wait(PATIENCE_S)
+        assert self.gate.wait(TIMEOUT_S)
         return number
 
     def note(self, number: int) -> int:
@@ -57,8 +57,8 @@ class Radio:
 def radio(node: stripline.Node) -> Iterator[tuple[stripline.Server, stripline.Client, Radio]]:
     serves = Radio()
     server = serves.server = node.server(serves)
-    client = serves.client = node.client("radio", deadline=PATIENCE_S)
-    client.wait_for_servers(1, PATIENCE_S)
+    client = serves.client = node.client("radio", deadline=TIMEOUT_S)
+    client.wait_for_servers(1, TIMEOUT_S)
     yield server, client, serves
     serves.gate.set()
     server.close()
@@ -84,14 +84,14 @@ def test_calls_begin_in_order_and_wait_for_a_thread(radio: Ends) -> None:
     server, client, serves = radio
     server.start(threads=2)
     held = client.wait.start(-1)
-    assert serves.begun.acquire(timeout=PATIENCE_S)
+    assert serves.begun.acquire(timeout=TIMEOUT_S)
     # The other thread handles all calls, one after the other, and is not blocked.
     calls = [client.note.start(number) for number in range(50)]
     assert [call.wait() for call in calls] == list(range(50))
     assert serves.order == list(range(50)) and not held.done()
     # With both threads in a handler, the next call waits.
     second = client.wait.start(-2)
-    assert serves.begun.acquire(timeout=PATIENCE_S)
+    assert serves.begun.acquire(timeout=TIMEOUT_S)
     with pytest.raises(stripline.UnansweredError):
         client.with_options(deadline=0.01).note(100)
     serves.gate.set()
@@ -103,12 +103,12 @@ def test_calls_begin_in_order_and_wait_for_a_thread(radio: Ends) -> None:
 
 def test_more_calls_than_may_wait_are_refused(node: stripline.Node) -> None:
     serves = Radio()
-    with node.server(serves, waiting=1) as server, node.client("radio", deadline=PATIENCE_S) as client:
-        client.wait_for_servers(1, PATIENCE_S)
+    with node.server(serves, waiting=1) as server, node.client("radio", deadline=TIMEOUT_S) as client:
+        client.wait_for_servers(1, TIMEOUT_S)
         server.start(threads=2)
         held = [client.wait.start(number) for number in range(2)]
         for _ in held:
-            assert serves.begun.acquire(timeout=PATIENCE_S)
+            assert serves.begun.acquire(timeout=TIMEOUT_S)
         calls = [client.note.start(number) for number in range(10)]
         serves.gate.set()
         assert [call.wait() for call in held] == [0, 1]
@@ -145,7 +145,7 @@ def test_a_handler_that_exits_ends_all_threads(radio: Ends) -> None:
     held, call = client.wait.start(1), client.exit.start()
 
     def open_gate() -> None:
-        if serves.begun.acquire(timeout=PATIENCE_S):
+        if serves.begun.acquire(timeout=TIMEOUT_S):
             serves.gate.set()
 
     threading.Thread(target=open_gate).start()
@@ -164,7 +164,7 @@ def test_a_stopped_node_ends_them(node: stripline.Node) -> None:
     served = threading.Thread(target=server.serve, args=(2,))
     served.start()
     node.stop()
-    served.join(PATIENCE_S)
+    served.join(TIMEOUT_S)
     assert not served.is_alive()
 
 

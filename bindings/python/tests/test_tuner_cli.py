@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE_S, line, start
+from conftest import TIMEOUT_S, line, start
 
 import stripline
 
@@ -44,7 +44,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[str]:
     yield request.param
     program.send_signal(signal.SIGINT)
     assert re.fullmatch(r"answered \d+ calls", line(program))
-    assert program.wait(PATIENCE_S) == 0
+    assert program.wait(TIMEOUT_S) == 0
 
 
 def test_the_page_has_what_is_printed() -> None:
@@ -53,7 +53,7 @@ def test_the_page_has_what_is_printed() -> None:
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
 
 
 @pytest.mark.parametrize("client", PROGRAMS)
@@ -94,7 +94,7 @@ def test_the_commands_show_and_call_each(server: str) -> None:
 def test_errors_of_a_rust_service_in_python() -> None:
     program = start(RUST, "serve")
     line(program)
-    with stripline.Node() as node, node.client("tuner", deadline=PATIENCE_S) as tuner:
+    with stripline.Node() as node, node.client("tuner", deadline=TIMEOUT_S) as tuner:
         assert tuner.tune(433.92e6) == 433.925e6
         assert tuner.status() == {"frequency_hz": 433.925e6, "tunings": 1}
         with pytest.raises(stripline.OperationError) as own:
@@ -110,7 +110,7 @@ def test_errors_of_a_rust_service_in_python() -> None:
         assert [it.name for it in described.operations] == ["tune", "status"]
         call = tuner.tune.start(1e6)
         program.kill()
-        program.wait(PATIENCE_S)
+        program.wait(TIMEOUT_S)
         try:
             assert call.wait() == 1e6
         except stripline.ServerGoneError:

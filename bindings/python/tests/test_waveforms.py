@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PATIENCE_S
+from conftest import TIMEOUT_S
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 COMMAND = os.environ.get("STRIPLINE_COMMAND", "")
@@ -44,13 +44,13 @@ LIVE = "rate = 48e3, packet = 480"
 def stripline(*arguments: str, code: int = 0) -> str:
     """Runs the command to its end. Returns all its output."""
     assert COMMAND, "bindings/python/check names the command in STRIPLINE_COMMAND"
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == code, (arguments, done)
     return done.stdout + done.stderr
 
 
 def wait_until(is_met: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while not is_met():
         assert time.monotonic() < until
         time.sleep(0.005)
@@ -82,7 +82,7 @@ class Waveform:
     def value(self, property: str) -> Any:
         """Returns a property of the gain; None while it starts."""
         command = [COMMAND, "get", self.name, f"gain.{property}", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
         return json.loads(done.stdout)[0]["value"] if done.returncode == 0 else None
 
     def counts(self, packets: int = 3) -> None:
@@ -95,7 +95,7 @@ class Waveform:
         found: list[dict[str, Any]] = []
         # The waveform is not listed if its launcher does not answer in time.
         while not found:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
             found = json.loads(done.stdout)["waveforms"]
         (pid,) = [it["pid"] for it in found[0]["components"] if it["name"] == "gain"]
         assert pid is None or isinstance(pid, int)
@@ -104,7 +104,7 @@ class Waveform:
     def end(self) -> tuple[int, str]:
         """Waits for the end. Returns the exit code and the rest of the output."""
         assert self.process is not None
-        text, _ = self.process.communicate(timeout=PATIENCE_S)
+        text, _ = self.process.communicate(timeout=TIMEOUT_S)
         return self.process.returncode, text
 
     def stop(self) -> None:
@@ -388,7 +388,7 @@ def test_processors_are_those_of_the_waveform(
 def test_the_script_by_hand() -> None:
     def gain(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(EXAMPLES / "gain.py"), *arguments]
-        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=PATIENCE_S)
+        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=TIMEOUT_S)
 
     (described,) = json.loads(gain("--describe").stdout)
     assert (described["name"], described["summary"]) == ("gain", "Multiplies every sample by a factor.")

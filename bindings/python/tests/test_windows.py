@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import PATIENCE_S, line, linked, start_python
+from conftest import TIMEOUT_S, line, linked, start_python
 
 import stripline
 
@@ -19,7 +19,7 @@ def windowed(
 ) -> tuple[stripline.Publisher, stripline.WindowedSubscriber]:
     in_ = node.windowed_subscriber("topic", dtype, **options)
     out = node.publisher("topic", dtype)
-    out.wait_for_receivers(1, PATIENCE_S)
+    out.wait_for_receivers(1, TIMEOUT_S)
     return out, in_
 
 
@@ -125,7 +125,7 @@ def test_waits_and_bad_input(node: stripline.Node) -> None:
         in_.window(4, timeout=0.001)
     out.send(np.arange(3, 6, dtype=np.int32))
     # The samples that had arrived were kept.
-    assert in_.window(4, timeout=PATIENCE_S).samples.tolist() == [0, 1, 2, 3]
+    assert in_.window(4, timeout=TIMEOUT_S).samples.tolist() == [0, 1, 2, 3]
     for samples, hop, words in ((0, None, "a window of 0"), (1 << 30, None, "from 1 to"), (4, 0, "a hop of 0"),
                                 (4, 5, "a hop of 5")):  # fmt: skip
         with pytest.raises(stripline.UsageError, match=words):
@@ -154,7 +154,7 @@ def test_async_for(node: stripline.Node) -> None:
         await sending
         return first
 
-    assert asyncio.run(asyncio.wait_for(main(), PATIENCE_S)) == list(range(0, 60, 2))
+    assert asyncio.run(asyncio.wait_for(main(), TIMEOUT_S)) == list(range(0, 60, 2))
 
 
 def test_ctrl_c_ends_a_wait_for_a_window() -> None:
@@ -244,7 +244,7 @@ def test_a_packet_is_acknowledged_by_itself(node: stripline.Node) -> None:
     with pytest.raises(stripline.NotAcknowledgedError) as late:
         out.send(np.ones(1, np.int16), scope="target", deadline=0.001)
     assert late.value.code == "unanswered"
-    out.send(np.ones(1, np.int16), scope="server", deadline=PATIENCE_S)
+    out.send(np.ones(1, np.int16), scope="server", deadline=TIMEOUT_S)
     with pytest.raises(stripline.NotAcknowledgedError):
         with out.loan(1, scope="target", deadline=0.001) as y:
             y[:] = 2

@@ -35,12 +35,12 @@ pub mod instructions;
 pub mod ladder;
 mod machine;
 mod memory;
-mod patience;
 mod plot;
 mod process;
 pub mod report;
 mod rounds;
 mod statistics;
+mod timeout;
 mod usage;
 
 pub use figure::{Decision, Figure, Null};

@@ -49,14 +49,14 @@ pub(crate) enum Job {
 
 /// The reason why a process has no result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Trouble {
+pub(crate) enum NoResult {
     /// The library refuses the case, with this message.
     Refused(Problem),
     /// The case should have worked, but failed.
     Failed(Problem),
 }
 
-impl Trouble {
+impl NoResult {
     /// Returns the message.
     pub(crate) fn into_problem(self) -> Problem {
         match self {
@@ -65,19 +65,19 @@ impl Trouble {
     }
 }
 
-impl From<Problem> for Trouble {
+impl From<Problem> for NoResult {
     fn from(problem: Problem) -> Self {
         Self::Failed(problem)
     }
 }
 
-impl From<&str> for Trouble {
+impl From<&str> for NoResult {
     fn from(problem: &str) -> Self {
         Self::Failed(problem.into())
     }
 }
 
-impl From<stripline::Error> for Trouble {
+impl From<stripline::Error> for NoResult {
     fn from(error: stripline::Error) -> Self {
         match error {
             stripline::Error::Unsupported { .. } => Self::Refused(error.to_string()),
@@ -93,7 +93,7 @@ pub(crate) fn child_if_launched() -> Option<ExitCode> {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     Some(match serde_json::from_str(&job) {
-        Ok(Job::Side(job)) => answer(ladder::perform(&job).map_err(Trouble::from)),
+        Ok(Job::Side(job)) => answer(ladder::perform(&job).map_err(NoResult::from)),
         Ok(Job::Place(job)) => answer(experiment::perform(&job)),
         Ok(Job::Stepped(job)) => answer(instructions::perform(&job)),
         Ok(Job::End(job)) => bindings::perform(&job),
@@ -102,7 +102,7 @@ pub(crate) fn child_if_launched() -> Option<ExitCode> {
 }
 
 /// Prints the result of this process for the program that started it. Returns the exit code.
-pub(crate) fn answer<O: Serialize>(outcome: Result<O, Trouble>) -> ExitCode {
+pub(crate) fn answer<O: Serialize>(outcome: Result<O, NoResult>) -> ExitCode {
     let is_printed = serde_json::to_string(&outcome)
         .map_err(std::io::Error::other)
         .and_then(|text| writeln!(std::io::stdout(), "{text}"))
@@ -111,7 +111,7 @@ pub(crate) fn answer<O: Serialize>(outcome: Result<O, Trouble>) -> ExitCode {
 }
 
 /// Reads the result that a process printed; `None` if the text is no result.
-pub(crate) fn outcome_of<O: DeserializeOwned>(text: &[u8]) -> Option<Result<O, Trouble>> {
+pub(crate) fn outcome_of<O: DeserializeOwned>(text: &[u8]) -> Option<Result<O, NoResult>> {
     serde_json::from_slice(text).ok()
 }
 
@@ -216,7 +216,7 @@ impl<'a> Launcher<'a> {
         jobs: Vec<(Job, Vec<RawFd>)>,
         held: impl Sized,
         time: Duration,
-    ) -> Result<(Vec<O>, Option<OthersTime>), Trouble> {
+    ) -> Result<(Vec<O>, Option<OthersTime>), NoResult> {
         let others = OthersWatch::start();
         let mut processes = Vec::new();
         for (job, inherited) in jobs {

@@ -29,7 +29,7 @@ pub struct Failure(Box<Parts>);
 pub struct Parts {
     /// The kind of failure.
     pub code: Code,
-    /// One sentence that names what failed, where, and the remedy.
+    /// One sentence that names the failure, the place and the remedy.
     pub message: String,
     /// The connection or peer that the failure is about, as `from -> to`.
     pub connection: Option<String>,

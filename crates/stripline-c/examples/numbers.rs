@@ -12,7 +12,7 @@ use stripline::StreamInfo;
 use stripline::node::{Node, Topics};
 
 /// A time limit that only ends a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -23,7 +23,7 @@ fn main() {
     let node = Node::join(domain, Topics::parse(topics).unwrap()).unwrap();
     match role.as_str() {
         "send" => send(&node, packets, samples),
-        "receive" => receive(&node, packets, PATIENCE),
+        "receive" => receive(&node, packets, TIMEOUT),
         "receive-part" => receive(&node, packets, Duration::from_millis(100)),
         _ => panic!("`{role}` is no role"),
     }
@@ -32,7 +32,7 @@ fn main() {
 fn send(node: &Node, packets: u32, samples: u32) {
     let mut publisher = node.publisher::<u32>("numbers").unwrap();
     publisher.set_stream(StreamInfo::new("of Rust").sample_rate_hz(2.5e5));
-    assert!(publisher.wait_for_receivers(1, PATIENCE).unwrap());
+    assert!(publisher.wait_for_receivers(1, TIMEOUT).unwrap());
     for number in 0..packets {
         let mut loan = publisher.loan(samples as usize).unwrap();
         loan.iter_mut().zip(number * samples..).for_each(|(sample, value)| *sample = value);
@@ -48,7 +48,7 @@ fn receive(node: &Node, packets: u32, for_the_end: Duration) {
     println!("waits");
     let mut next = 0;
     for number in 0..u64::from(packets) {
-        let packet = subscriber.receive_timeout(PATIENCE).unwrap().packet().unwrap();
+        let packet = subscriber.receive_timeout(TIMEOUT).unwrap().packet().unwrap();
         assert_eq!((packet.sequence(), packet.sample_index(), packet.gap()), (number, next, None));
         assert_eq!((packet.stream().id.as_str(), packet.stream().sample_rate_hz), ("of C++", Some(5e5)));
         assert!(packet.iter().zip(next as u32..).all(|(sample, value)| *sample == value));

@@ -195,7 +195,7 @@ typedef struct stripline_error stripline_error;
  */
 stripline_status stripline_error_status(const stripline_error *error);
 
-/* Returns one sentence that names what failed, where, and the remedy. Never NULL.
+/* Returns one sentence that names the failure, the place and the remedy. Never NULL.
  *
  * - Ownership: the text is valid until the error is freed.
  * - Blocking: never.

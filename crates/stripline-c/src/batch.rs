@@ -49,8 +49,8 @@ pub unsafe extern "C" fn stripline_publisher_send_many(
         };
         match run(|| link.send_many(packets, samples, write)) {
             Ok(()) => Ok(Status::Ok),
-            Err(Ended::Link(error)) => Err(error.into()),
-            Err(Ended::Callback(reason)) => {
+            Err(EarlyEnd::Link(error)) => Err(error.into()),
+            Err(EarlyEnd::Callback(reason)) => {
                 Err(Failure::new(Status::Handler, format!("the writer failed: {reason}")))
             }
         }
@@ -98,9 +98,9 @@ pub unsafe extern "C" fn stripline_subscriber_drain(
         });
         match drained {
             Ok(0) => Ok(Status::Ended),
-            Ok(_) | Err(Ended::Callback(LinkError::Stopped)) => Ok(Status::Ok),
-            Err(Ended::Link(error)) => Err(error.into()),
-            Err(Ended::Callback(reason)) => {
+            Ok(_) | Err(EarlyEnd::Callback(LinkError::Stopped)) => Ok(Status::Ok),
+            Err(EarlyEnd::Link(error)) => Err(error.into()),
+            Err(EarlyEnd::Callback(reason)) => {
                 Err(Failure::new(Status::Handler, format!("the handler failed: {reason}")))
             }
         }
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn stripline_subscriber_drain(
 }
 
 /// The cause of the early end of a call.
-enum Ended {
+enum EarlyEnd {
     Link(LinkError),
     /// A failure of a function of the program.
     Callback(LinkError),
@@ -125,13 +125,13 @@ fn stop(reason: LinkError) {
     resume_unwind(Box::new(Stop(reason)));
 }
 
-fn run<T>(call: impl FnOnce() -> stripline::Result<T>) -> Result<T, Ended> {
+fn run<T>(call: impl FnOnce() -> stripline::Result<T>) -> Result<T, EarlyEnd> {
     // The documentation of the link states that it stays valid if the function that it calls
     // unwinds.
     match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(outcome) => outcome.map_err(Ended::Link),
+        Ok(outcome) => outcome.map_err(EarlyEnd::Link),
         Err(panic) => match panic.downcast::<Stop>() {
-            Ok(stopped) => Err(Ended::Callback(stopped.0)),
+            Ok(stopped) => Err(EarlyEnd::Callback(stopped.0)),
             Err(panic) => resume_unwind(panic),
         },
     }

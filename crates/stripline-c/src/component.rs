@@ -1,7 +1,6 @@
 //! Components: their specification, and the functions that make and run them.
 
 mod declare;
-mod given;
 mod handler;
 mod harness;
 mod instance;
@@ -10,6 +9,7 @@ mod ports;
 mod properties;
 mod readout;
 mod reason;
+mod taken_ports;
 
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ use crate::status::Status;
 
 use instance::{ComponentType, Functions};
 
-pub(crate) use given::Given;
+pub(crate) use taken_ports::TakenPorts;
 
 pub use declare::{Port, PortDirection, Property, PropertyAccess, PropertyKind};
 pub use handler::Made;

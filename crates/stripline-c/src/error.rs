@@ -79,7 +79,7 @@ pub extern "C" fn stripline_error_status(error: Ref<Error>) -> Status {
     error.as_ref().map_or(Status::Ok, |error| error.status)
 }
 
-/// Returns one sentence that names what failed, where, and the remedy. Never NULL.
+/// Returns one sentence that names the failure, the place and the remedy. Never NULL.
 ///
 /// - Ownership: the text is valid until the error is freed.
 /// - Blocking: never.

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr::null;
 use std::sync::Arc;
 
-use stripline::internal::inlined;
+use stripline::internal::fast_path;
 use stripline::node::{HeldPacket, Packet as RustPacket, PacketView, Window};
 use stripline::payload::Dynamic;
 use stripline::{Gap, GapReason as RustReason, StreamInfo};
@@ -426,7 +426,7 @@ fn release_fast(handle: &Packet, error: ErrorOut) -> Option<Status> {
         handle.samples.set(null());
         // SAFETY: as above.
         unsafe { handle.content.get().write(Content::Free) };
-        inlined::release(lent);
+        fast_path::release(lent);
         true
     };
     owner.head().enter_fast(error, give_back)

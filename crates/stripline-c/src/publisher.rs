@@ -14,7 +14,7 @@ use stripline::payload::Dynamic;
 use stripline_bindings::PortType;
 
 use crate::border::{ErrorOut, Handle, Out, Ref, Str};
-use crate::component::Given;
+use crate::component::TakenPorts;
 use crate::error::Failure;
 use crate::handle::{Head, Headed, drop_quietly};
 use crate::node::Node;
@@ -41,7 +41,7 @@ pub struct Publisher {
     /// Whether the program has freed the publisher while the loan was open.
     is_freed: Cell<bool>,
     /// The list of the component's ports, if the publisher was taken from one.
-    given: Option<Arc<Given>>,
+    taken: Option<Arc<TakenPorts>>,
     pub(crate) member: MemberSlot<Self>,
 }
 
@@ -94,36 +94,36 @@ pub extern "C" fn stripline_message_publisher_new(
 }
 
 impl Out<*mut Publisher> {
-    /// Opens a port by name and type, and writes the handle. `given` is the list of a component's
+    /// Opens a port by name and type, and writes the handle. `taken` is the list of a component's
     /// ports.
     pub(crate) fn open(
         &self,
         (name, what): (Str, &'static str),
         of: impl FnOnce(&str) -> Result<PortType, Failure>,
-        given: Option<&Arc<Given>>,
+        taken: Option<&Arc<TakenPorts>>,
         make: impl FnOnce(PortName<'_, Dynamic>) -> Result<RustPublisher<Dynamic>, Failure>,
     ) -> Result<Status, Failure> {
         self.check("publisher")?;
         let name = name.required(what)?;
-        self.put("publisher", Publisher::new(make(of(name)?.at(name))?, given))
+        self.put("publisher", Publisher::new(make(of(name)?.at(name))?, taken))
     }
 }
 
 impl Publisher {
     /// Returns a handle of a link.
-    fn new(link: RustPublisher<Dynamic>, given: Option<&Arc<Given>>) -> *mut Self {
+    fn new(link: RustPublisher<Dynamic>, taken: Option<&Arc<TakenPorts>>) -> *mut Self {
         let made = Box::into_raw(Box::new(Self {
             head: Head::new(),
             name: link.name().into(),
             link: UnsafeCell::new(Some(link)),
             loan: Loan { content: UnsafeCell::new(None), owner: null() },
             is_freed: Cell::new(false),
-            given: given.cloned(),
+            taken: taken.cloned(),
             member: MemberSlot::new(),
         }));
         // SAFETY: the publisher was just made, and the loan's handle is part of it.
         unsafe { (*made).loan.owner = made };
-        given.iter().for_each(|given| given.add_publisher(made));
+        taken.iter().for_each(|taken| taken.add_publisher(made));
         made
     }
 
@@ -396,8 +396,8 @@ pub extern "C" fn stripline_publisher_free(publisher: Handle<Publisher>) {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        if let Some(given) = self.given.take() {
-            given.remove_publisher(self);
+        if let Some(taken) = self.taken.take() {
+            taken.remove_publisher(self);
         }
         if self.head.is_poisoned() {
             // After a panic, the loan is not given back, and an end of stream would be wrong.

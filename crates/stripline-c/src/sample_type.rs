@@ -55,7 +55,7 @@ fn read(given: SampleType) -> Result<RustType, Failure> {
     match RustType::parse(name) {
         Ok(parsed) if is_given && (parsed.size(), parsed.align()) != (sample_size, sample_align) => {
             Err(Failure::argument(format!(
-                "`type`: a sample of `{parsed}` has {} bytes aligned to {}, but that of the program has {sample_size} \
+                "`type`: a sample of `{parsed}` has {} bytes aligned to {}, but the program's sample has {sample_size} \
                  aligned to {sample_align}; give the layout that the structure has, with its padding as fields",
                 parsed.size(),
                 parsed.align()

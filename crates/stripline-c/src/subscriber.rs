@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use stripline::Received;
-use stripline::internal::inlined;
+use stripline::internal::fast_path;
 use stripline::node::{
     HeldPacket, Holding, Packet as RustPacket, PortName, ReadyDescriptor, Subscriber as RustSubscriber,
     Waitable, Waker as RustWaker, Window, Windowed,
@@ -16,7 +16,7 @@ use stripline::payload::Dynamic;
 use stripline_bindings::PortType;
 
 use crate::border::{ErrorOut, Handle, Out, Ref, Str};
-use crate::component::Given;
+use crate::component::TakenPorts;
 use crate::error::Failure;
 use crate::handle::{Head, Headed, drop_quietly};
 use crate::node::Node;
@@ -44,7 +44,7 @@ pub struct Subscriber {
     /// Whether the program has freed the subscriber while its packet was lent.
     is_freed: Cell<bool>,
     /// The list of the component's ports, if the subscriber was taken from one.
-    given: Option<Arc<Given>>,
+    taken: Option<Arc<TakenPorts>>,
     pub(crate) member: MemberSlot<Self>,
 }
 
@@ -188,14 +188,14 @@ pub extern "C" fn stripline_message_subscriber_new(
 }
 
 impl Out<*mut Subscriber> {
-    /// Opens a port by name and type, and writes the handle. `given` is the list of a component's
+    /// Opens a port by name and type, and writes the handle. `taken` is the list of a component's
     /// ports.
     pub(crate) fn open(
         &self,
         (name, what): (Str, &'static str),
         of: impl FnOnce(&str) -> Result<PortType, Failure>,
         options: &Ref<SubscriberOptions>,
-        given: Option<&Arc<Given>>,
+        taken: Option<&Arc<TakenPorts>>,
         make: impl FnOnce(PortName<'_, Dynamic>) -> Result<RustSubscriber<Dynamic>, Failure>,
     ) -> Result<Status, Failure> {
         self.check("subscriber")?;
@@ -207,7 +207,7 @@ impl Out<*mut Subscriber> {
         if options.hold != 0 && options.windowed != 0 {
             return Err(Failure::argument("`hold` and `windowed` are both set; set one of them"));
         }
-        self.put("subscriber", Subscriber::new(make(of.at(name))?, &options, given)?)
+        self.put("subscriber", Subscriber::new(make(of.at(name))?, &options, taken)?)
     }
 }
 
@@ -216,7 +216,7 @@ impl Subscriber {
     fn new(
         mut link: RustSubscriber<Dynamic>,
         options: &SubscriberOptions,
-        given: Option<&Arc<Given>>,
+        taken: Option<&Arc<TakenPorts>>,
     ) -> Result<*mut Self, Failure> {
         if options.resequence_window != 0 {
             let skip_after = Duration::from_millis(options.resequence_skip_after_ms.into());
@@ -233,12 +233,12 @@ impl Subscriber {
             lent: Packet::new(Content::Free, null()),
             slots,
             is_freed: Cell::new(false),
-            given: given.cloned(),
+            taken: taken.cloned(),
             member: MemberSlot::new(),
         }));
         // SAFETY: the subscriber was just made, and the packet's handle is part of it.
         unsafe { (*made).lent.owner = made };
-        given.iter().for_each(|given| given.add_subscriber(made));
+        taken.iter().for_each(|taken| taken.add_subscriber(made));
         Ok(made)
     }
 
@@ -467,7 +467,7 @@ impl Handle<Subscriber> {
         let receive = || {
             // SAFETY: the head is idle, and no packet is lent.
             let Source::One(source) = (unsafe { found.source() }) else { return false };
-            match inlined::receive(source, !(0..SPIN_NS).contains(&timeout_ns)) {
+            match fast_path::receive(source, !(0..SPIN_NS).contains(&timeout_ns)) {
                 // SAFETY: as above.
                 Some(Ok(packet)) => unsafe { found.lend_packet(Received::Packet(packet), place) }.is_ok(),
                 Some(Err(problem)) => {
@@ -678,8 +678,8 @@ pub extern "C" fn stripline_subscriber_free(subscriber: Handle<Subscriber>) {
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        if let Some(given) = self.given.take() {
-            given.remove_subscriber(self);
+        if let Some(taken) = self.taken.take() {
+            taken.remove_subscriber(self);
         }
         // SAFETY: nothing else uses the subscriber.
         let lent = unsafe { self.lent.take() };

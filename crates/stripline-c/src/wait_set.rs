@@ -396,12 +396,12 @@ pub extern "C" fn stripline_wait_set_wait(
         };
         let first = if found.is_empty() { 0 } else { set.next.load(Ordering::Relaxed) % found.len() };
         let given = found.len().min(capacity);
-        for (index, its) in found.iter().cycle().skip(first).take(given).enumerate() {
-            let bits = [(its.readable, Ready::Readable), (its.writable, Ready::Writable)];
-            let bits = bits.into_iter().chain([(its.closed, Ready::Closed)]);
+        for (index, member) in found.iter().cycle().skip(first).take(given).enumerate() {
+            let bits = [(member.readable, Ready::Readable), (member.writable, Ready::Writable)];
+            let bits = bits.into_iter().chain([(member.closed, Ready::Closed)]);
             let ready = bits.filter(|(is_set, _)| *is_set).map(|(_, bit)| bit as u64).sum();
             // SAFETY: the caller has room for `capacity` events.
-            unsafe { events.pointer().add(index).write(WaitEvent { key: its.key, ready }) };
+            unsafe { events.pointer().add(index).write(WaitEvent { key: member.key, ready }) };
         }
         let next = if given < found.len() { first + given } else { 0 };
         // Relaxed: one thread waits at a time.

@@ -27,13 +27,13 @@ use crate::web::arguments::WebArguments;
         stripline components adsb-source                      its ports and properties\n  \
         stripline new component gain                          a component to begin with, from a template\n  \
         stripline bench ladder --quick                        the speed of links on this machine\n  \
-        stripline calibrate                                   what a packet costs here, for `check --explain`\n  \
+        stripline calibrate                                   the cost of a packet here, for `check --explain`\n  \
         stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \
         stripline links                                       live ports, and which waits for which\n  \
         stripline top                                         a live view of a running waveform\n  \
         stripline services                                    servers of calls, and their operations\n  \
         stripline set fm demodulator.deviation=5e3            change a property of a running waveform\n  \
-        stripline echo fm demodulator.out                     look at what a port sends\n  \
+        stripline echo fm demodulator.out                     print the packets of a port\n  \
         stripline web fm                                      see it in the browser: graph, latency, spectrum\n\n\
         Programs in other containers are found through a folder: STRIPLINE_RUNTIME_DIR=/run/radio stripline links. It \
         must be set to the same folder for all programs.\n\n\
@@ -66,7 +66,7 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Run an experiment from a file, or measure links
     Bench(BenchArguments),
-    /// Measure what a packet costs over each transport on this machine, for `check --explain`
+    /// Measure the cost of a packet over each transport on this machine, for `check --explain`
     Calibrate(CalibrateArguments),
     /// Create a component or waveform from a template
     New(NewArguments),
@@ -117,12 +117,12 @@ pub(crate) enum Command {
     stripline transports --json | jq -r '.transports[] | select(.in_program).name'\n  \
     stripline run waveforms/adsb.toml --transport uds     all connections over one of them\n\n\
     A connection of a waveform file names one by `transport`; without it, one is chosen (`auto`).\n\n\
-    KEEPS is about the options of a connection: every scope, overflow policy, dispatch and flow control, and memory \
-    options; what is left out is refused by name. --json lists them one by one, and what `depth` bounds. IN THIS \
-    PROGRAM is \"yes\", or what brings the transport in. Each has a page, docs/transports/NAME.md: what it is for, \
-    and the copies, threads and system calls that a packet costs.\n\n\
-    A FORMAT is the wire of another program. A stock component receives it, and another one sends it. LACKS is what \
-    that wire cannot say.\n\n\
+    KEEPS is about the options of a connection: every scope, overflow policy, dispatch and flow control, and \
+    memory options; an option that is left out is refused by name. --json lists them one by one, and the limit \
+    that `depth` sets. IN THIS PROGRAM is \"yes\", or the part that adds the transport. Each has a page, \
+    docs/transports/NAME.md: the purpose, and the copies, threads and system calls that a packet costs.\n\n\
+    A FORMAT is the wire of another program. A stock component receives it, and another one sends it. LACKS has the \
+    facts that the wire cannot carry.\n\n\
     Exit codes: 0 listed.")]
 pub(crate) struct TransportsArguments {
     /// Print everything as JSON
@@ -134,10 +134,10 @@ pub(crate) struct TransportsArguments {
 #[command(after_help = "Examples:\n  \
     stripline components                  all of them, with their ports\n  \
     stripline components fir-filter       its ports and properties, and an example to copy\n  \
-    stripline components ./my-component   the same of an executable of one's own\n  \
+    stripline components ./my-component   the same of your own executable\n  \
     stripline components fm.toml          all components that a waveform file uses\n  \
     stripline components --json           for a script\n\n\
-    An executable of one's own is run with --describe. A name with a `/` or the ending .toml is a path.\n\n\
+    Your own executable is run with --describe. A name with a `/` or the ending .toml is a path.\n\n\
     Exit codes: 0 shown, 2 no component of that name, or no description.")]
 pub(crate) struct ComponentsArguments {
     /// The component to show: a type, an executable, or a waveform file with several
@@ -160,7 +160,7 @@ pub(crate) struct OverrideArguments {
     #[arg(long, value_name = "NAME")]
     pub transport: Option<String>,
 
-    /// Run all components as threads of one process, or each in a process of its own
+    /// Run all components as threads of one process, or each in a separate process
     #[arg(long)]
     pub placement: Option<PlacementArgument>,
 }
@@ -179,12 +179,12 @@ pub(crate) struct OverrideArguments {
     A component's lines on standard error begin with its name in brackets. docs/observing.md describes the log.\n\n\
     REORDERED counts packets that arrived after a later one, for example from a pool. A connection with `resequence` \
     still delivers them in sequence.\n\n\
-    QUEUED is the median time between the arrival of a packet and its component's taking it; SERVICE that between the \
-    taking and the release. A connection is slow where QUEUED is long, and the component behind it where SERVICE is \
-    near the time between two packets. docs/arrives-late.md goes on from there.\n\n\
+    QUEUED is the median time from the arrival of a packet until the component takes it; SERVICE is the median \
+    time from there to the release. A connection is slow where QUEUED is long, and the component behind it where \
+    SERVICE is near the time between two packets. docs/arrives-late.md goes on from there.\n\n\
     Exit codes: 0 it ended, or was stopped in order, 1 it failed, 2 wrong usage or waveform file.\n\n\
     Ctrl-C stops the sources first. The run ends when packets in transit have arrived, when no receiver has taken \
-    one for 5 s, or after a minute (exit code 0); a warning has what did not arrive. A second Ctrl-C ends \
+    one for 5 s, or after a minute (exit code 0); a warning names the missing packets. A second Ctrl-C ends \
     everything at once (exit code 1), whereas further SIGTERM and SIGHUP change nothing.")]
 pub(crate) struct RunArguments {
     /// The waveform file (TOML), or a waveform that is built in: adsb, fm, radio, spectrum
@@ -244,7 +244,7 @@ pub(crate) enum LogFormat {
 /// The form of the components' standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputForm {
-    /// As it is, byte by byte: right for samples
+    /// Unchanged, byte by byte: right for samples
     Raw,
     /// Lines with the name of the component, also in the log file
     Lines,
@@ -262,7 +262,7 @@ pub(crate) enum OutputForm {
     stripline bench mine.toml --runs 10 --json                            your own file, for a script\n  \
     stripline bench mine.toml --require-targets                           exit code 3 unless all targets are met\n  \
     stripline bench ladder --quick                                        links from the machine's limits up\n  \
-    stripline bench instructions                                          what a packet costs on any machine\n\n\
+    stripline bench instructions                                          the cost of a packet on any machine\n\n\
     An experiment is a matrix of pipelines: a producer and components that work on each packet. Each case is run \
     several times by new processes, in turn with all others, and compared with its ideal and with published figures. \
     A case that the library refuses is listed with the reason. docs/experiment-file.md describes the file and the \
@@ -318,7 +318,7 @@ pub(crate) enum BenchCommand {
     /// Count the instructions that a packet takes, the same on every machine
     Instructions(InstructionsArguments),
 
-    /// Measure what a packet costs in C, C++, Python and GNU Radio
+    /// Measure the cost of a packet in C, C++, Python and GNU Radio
     Bindings(BindingsArguments),
 }
 
@@ -341,9 +341,10 @@ pub(crate) struct InstructionsArguments {
     stripline bench ladder --output l.json --svg l.svg               all cases: about eight minutes\n  \
     stripline bench ladder --sizes 64,1024 --transports shm,uds      a part of it\n  \
     stripline bench ladder --require-targets                         exit code 3 unless its targets are met\n\n\
-    What is compared takes turns in blocks of a millisecond in the same processes, because a virtual machine moves its \
-    processors. Each ratio stands beside its null comparison, the reference over itself, and is met, missed or not \
-    decided. Compare ratios, not nanoseconds, between machines. The ladder needs two processors for itself.\n\n\
+    The compared programs take turns in blocks of a millisecond in the same processes, because a virtual machine \
+    moves its processors. Each ratio stands beside its null comparison, the reference over itself, and is met, \
+    missed or not decided. Compare ratios, not nanoseconds, between machines. The ladder needs two processors for \
+    itself.\n\n\
     iceoryx2 and ZeroMQ are measured, too, if built in: cargo build --release --features peers\n\n\
     Exit codes: 0 measured (whether or not the targets are met), 1 failure or Ctrl-C (the results up to then are \
     reported), 2 wrong usage, 3 with --require-targets: a target is not met.")]
@@ -383,8 +384,8 @@ pub(crate) struct LadderArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline links                       every connection of every process of this user\n  \
-    stripline links radio                 those of one waveform\n  \
-    stripline links --watch demodulator   those of one component, every second\n  \
+    stripline links radio                 the connections of one waveform\n  \
+    stripline links --watch demodulator   the connections of one component, every second\n  \
     stripline links --watch=0.2 radio     five times a second\n  \
     stripline links --json | jq .waits    which port waits for which, for a script\n\n\
     LAG is the number of packets sent that wait for the receiver; sockets do not report it. DEPTH is the most that may \
@@ -448,7 +449,7 @@ pub(crate) struct CallArguments {
     /// The service, as `stripline services` lists it
     pub service: String,
 
-    /// One of its operations
+    /// An operation of the service
     pub operation: String,
 
     /// The request as JSON; `-` is standard input
@@ -544,7 +545,7 @@ pub(crate) struct WaveformsArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline get radio                    all properties of all components\n  \
-    stripline get radio filter             those of one component\n  \
+    stripline get radio filter             all properties of one component\n  \
     stripline get radio filter.high        one value only, for a script\n  \
     stripline get --pid 4711 filter        of the waveform of this launcher\n\n\
     SET shows when a property can be set: `at start` (in the waveform file), `any time` (`stripline set`), or \
@@ -594,7 +595,7 @@ pub(crate) struct SetArguments {
 #[command(after_help = "Examples:\n  \
     stripline test radio channel                 all self-tests of one component\n  \
     stripline test radio channel stopband        one of them\n\n\
-    They run between two packets, which wait meanwhile.\n\n\
+    Self-tests run between two packets, which wait meanwhile.\n\n\
     Exit codes: 0 all passed, 1 one failed or was not run, 2 no waveform, component or self-test of that name.")]
 pub(crate) struct TestArguments {
     #[command(flatten)]
@@ -621,7 +622,7 @@ pub(crate) struct TestArguments {
     stripline stop radio              sources first; packets in transit still arrive\n  \
     stripline stop radio --now        at once; packets in transit are lost\n  \
     stripline stop radio recorder     one component; the others continue as far as they can\n\n\
-    It waits for the end and prints the run's summary, as the run itself does.\n\n\
+    The command waits for the end and prints the run's summary, as the run itself does.\n\n\
     Exit codes: 0 it has ended (with --now: at once, as requested; the run itself then ends with 1), 1 it failed or does \
     not end, 2 there is no such waveform or component.")]
 pub(crate) struct StopArguments {
@@ -645,7 +646,7 @@ pub(crate) struct StopArguments {
     stripline schema waveform > waveform.schema.json\n  \
     stripline schema topics > topics.schema.json\n\n\
     An editor with TOML support completes and checks keys by it: `#:schema ./waveform.schema.json` as the first line of \
-    a file names it. `stripline check` finds more: what belongs together.\n\n\
+    a file names it. `stripline check` finds more: keys that do not fit together.\n\n\
     Exit codes: 0 printed, 2 no such kind of file.")]
 pub(crate) struct SchemaArguments {
     /// The kind of file

@@ -40,8 +40,8 @@ pub(crate) fn call(arguments: &CallArguments) -> Outcome {
     let options = ClientOptions { deadline: timeout, wait: WaitStrategy::Block, ..ClientOptions::default() };
     let client = node.service_client(service, options);
     let operation = client.and_then(|client| client.operation::<Value, Reply, Reply>(&arguments.operation));
-    let called = operation.map_err(Failure::usage)?.call(&request);
-    let reply = called.map_err(|error| failure(&error, service, &arguments.operation, &request))?;
+    let outcome = operation.map_err(Failure::usage)?.call(&request);
+    let reply = outcome.map_err(|error| failure(&error, service, &arguments.operation, &request))?;
     Ok(print_json(&reply))
 }
 
@@ -86,7 +86,7 @@ fn failure(error: &CallError<Reply>, service: &str, operation: &str, request: &V
             } else if request.is_null() {
                 "; the request is the third argument, as JSON"
             } else {
-                "; `stripline services` shows what the operation takes"
+                "; `stripline services` shows the type of the request"
             };
             Failure::usage(format!("{error}{remedy}"))
         }

@@ -66,7 +66,7 @@ pub(crate) fn waveforms(arguments: &WaveformsArguments) -> Outcome {
         let pids: BTreeSet<u32> = halted.filter_map(|component| component.pid).collect();
         for pid in pids {
             let name = printable(&waveform.name, WORD_MAX);
-            complain!("warning: {name}: process {pid} is suspended; `kill -CONT {pid}` lets it go on");
+            report!("warning: {name}: process {pid} is suspended; `kill -CONT {pid}` lets it go on");
         }
     }
     Ok(exit)
@@ -76,7 +76,7 @@ pub(crate) fn waveforms(arguments: &WaveformsArguments) -> Outcome {
 pub(crate) fn listed() -> Result<Running, Failure> {
     let found = control::running()?;
     for (_, problem) in &found.problems {
-        complain!("warning: {}", printable(problem, TEXT_MAX));
+        report!("warning: {}", printable(problem, TEXT_MAX));
     }
     Ok(found)
 }
@@ -108,12 +108,12 @@ pub(crate) fn get(arguments: &GetArguments) -> Outcome {
         let place = format!("{}.{}", reading.component, reading.property);
         if let Some(waiting) = reading.waiting.as_ref().filter(|_| property.is_some()) {
             let waiting = printable(&waiting.to_string(), TEXT_MAX);
-            complain!("warning: {place} was set to {waiting}, which the component has not applied yet");
+            report!("warning: {place} was set to {waiting}, which the component has not applied yet");
         }
         if let (None, Some(problem)) = (&reading.value, &reading.problem) {
             // A component's reason is printed once, not for each property.
             if !unknown.contains(&(&reading.component, problem)) {
-                complain!("error: {place} is unavailable: {}", printable(problem, TEXT_MAX));
+                report!("error: {place} is unavailable: {}", printable(problem, TEXT_MAX));
                 unknown.push((&reading.component, problem));
             }
         }
@@ -149,7 +149,7 @@ pub(crate) fn set(arguments: &SetArguments) -> Outcome {
             };
             exit = worse(exit, print(&change.values.iter().map(line).collect::<String>()));
         } else if change.taken != ChangeState::Applied {
-            complain!("error: {}", not_taken(change));
+            report!("error: {}", not_taken(change));
             exit = Exit::Failure;
         }
     }
@@ -180,14 +180,14 @@ fn set_or_interrupted(
     let outcome = what.recv().ok().flatten();
     if outcome.is_none() {
         let pid = arguments.which.pid.map_or(String::new(), |pid| format!(" --pid {pid}"));
-        settings.iter().for_each(|setting| complain_of_interrupted(&client, &pid, setting));
+        settings.iter().for_each(|setting| report_interrupted(&client, &pid, setting));
     }
     outcome
 }
 
 /// Reports a setting with an unknown outcome. The setting was passed on to the component and may
 /// still be applied.
-fn complain_of_interrupted(client: &ControlClient, pid: &str, setting: &Setting) {
+fn report_interrupted(client: &ControlClient, pid: &str, setting: &Setting) {
     let Setting { component, property, .. } = setting;
     let (name, place) = (client.name(), format!("{component}.{property}"));
     let value = |value: &Value| printable(&value.to_string(), WORD_MAX);
@@ -195,14 +195,14 @@ fn complain_of_interrupted(client: &ControlClient, pid: &str, setting: &Setting)
     match reading.as_ref().map(|reading| (&reading.waiting, &reading.value)) {
         Some((Some(waiting), now)) => {
             let now = now.as_ref().map_or("?".into(), value);
-            complain!(
+            report!(
                 "interrupted: {place} = {} is not applied yet; it will be when the component checks for requests; to \
                  undo it: stripline set {name}{pid} {place}={now}",
                 value(waiting)
             );
         }
-        Some((None, Some(now))) => complain!("interrupted: {place} is {} now", value(now)),
-        _ => complain!("interrupted: `stripline get {name}{pid} {place}` shows whether it was set"),
+        Some((None, Some(now))) => report!("interrupted: {place} is {} now", value(now)),
+        _ => report!("interrupted: `stripline get {name}{pid} {place}` shows whether it was set"),
     }
 }
 
@@ -220,7 +220,7 @@ pub(crate) fn test(arguments: &TestArguments) -> Outcome {
     let exit = if arguments.json { print_json(&runs) } else { print(&results(&runs)) };
     for run in &runs {
         if let Some(problem) = &run.problem {
-            complain!("error: {}.{} was not run: {}", run.component, run.test, printable(problem, TEXT_MAX));
+            report!("error: {}.{} was not run: {}", run.component, run.test, printable(problem, TEXT_MAX));
         }
     }
     let passed = |run: &TestRun| run.result.as_ref().is_some_and(|result| result.passed);
@@ -240,7 +240,7 @@ pub(crate) fn stop(arguments: &StopArguments) -> Outcome {
     let what = component.unwrap_or(client.name());
     bar.set_message(format!("stopping {what}"));
     if bar.is_hidden() && !arguments.json {
-        complain!("stopping {what}");
+        report!("stopping {what}");
     }
     let stopped = client.stop(component, arguments.now, &mut |waveform| {
         bar.set_message(progress(what, waveform));
@@ -263,12 +263,12 @@ pub(crate) fn stop(arguments: &StopArguments) -> Outcome {
     match failure {
         // The user asked for this end, so it is not a failure.
         Some(failure) if arguments.now && failure == RunReport::ENDED_NOW => {
-            complain!("{failure}");
+            report!("{failure}");
             Ok(exit)
         }
         Some(failure) => {
             let lines: Vec<String> = failure.lines().map(|line| printable(line, TEXT_MAX)).collect();
-            complain!("error: {}", lines.join("\n"));
+            report!("error: {}", lines.join("\n"));
             Ok(Exit::Failure)
         }
         None => Ok(exit),
@@ -298,7 +298,7 @@ pub(crate) fn find(which: &Which) -> Result<(ControlClient, Option<&str>), Failu
                 // The process may be suspended. A search by the waveform's name reports the reason.
                 (None, Some(first)) => (first.to_string(), None),
                 (None, None) => {
-                    let silent = running.problems.iter().find(|(its, _)| *its == pid);
+                    let silent = running.problems.iter().find(|(silent_pid, _)| *silent_pid == pid);
                     return Err(match silent {
                         Some((_, why)) => Failure::new(why),
                         None => Failure::usage(no_such_process(pid)),
@@ -334,7 +334,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Exit {
     match serde_json::to_string_pretty(value) {
         Ok(text) => print(&(text + "\n")),
         Err(error) => {
-            complain!("error: the result does not serialise: {error}");
+            report!("error: the result does not serialise: {error}");
             Exit::Failure
         }
     }

@@ -32,7 +32,7 @@ impl Failure {
 
     /// Prints the failure, and returns the exit code.
     pub(crate) fn report(&self) -> Exit {
-        self.text.lines().for_each(|line| complain!("error: {}", printable(line, LINE_MAX)));
+        self.text.lines().for_each(|line| report!("error: {}", printable(line, LINE_MAX)));
         self.exit
     }
 }

@@ -38,10 +38,10 @@ pub(crate) fn print_links(arguments: &LinksArguments) -> Outcome {
             json(&overview, &rules, arguments.watch.is_some())
         } else {
             for problem in &overview.problems {
-                complain!("warning: {}", printable(&problem.to_string(), 500));
+                report!("warning: {}", printable(&problem.to_string(), 500));
             }
             for rule in &rules {
-                complain!("warning: {}", printable(&rule.to_string(), 500));
+                report!("warning: {}", printable(&rule.to_string(), 500));
             }
             render(&overview, filter)
         };

@@ -135,7 +135,7 @@ impl RunLog {
     /// Prints a line above the progress, with the time if `-v` is set.
     pub(crate) fn print(&self, text: &str) {
         let time = if self.is_verbose { rfc3339(SystemTime::now()) + " " } else { String::new() };
-        self.bar.suspend(|| complain!("{time}{text}"));
+        self.bar.suspend(|| report!("{time}{text}"));
     }
 
     /// Completes the trace, and reports lines that were lost, and files that were removed.

@@ -2,7 +2,7 @@
 
 /// Writes a line to standard error. Ignores errors of the write: a full or closed log should not
 /// end a receiver.
-macro_rules! complain {
+macro_rules! report {
     ($($word:tt)*) => {{
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($word)*)));
     }};
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     stripline::internal::log_to_stderr();
     stripline_middleware::register();
     if let Err(error) = stripline::internal::process::prepare_for_limits() {
-        complain!("error: {error}");
+        report!("error: {error}");
         return Exit::Failure.into();
     }
     // A benchmark starts this same executable for each side of a link.

@@ -51,11 +51,11 @@ pub(crate) fn check_writable(path: &Path, form: Form) -> Result<(), Exit> {
         return Ok(());
     }
     if let Err(error) = OpenOptions::new().append(true).create(true).open(path) {
-        complain!("error: cannot write {shown}: {error}");
+        report!("error: cannot write {shown}: {error}");
         return Err(Exit::Usage);
     }
     if !is_replaceable(path, form) {
-        complain!("error: {shown} exists, and is no earlier result: name another file, or remove it");
+        report!("error: {shown} exists, and is no earlier result: name another file, or remove it");
         return Err(Exit::Usage);
     }
     Ok(())
@@ -98,7 +98,7 @@ pub(crate) fn write_text(path: &Path, form: Form, text: Result<String, String>) 
     let text = match text {
         Ok(text) => text,
         Err(error) => {
-            complain!("error: {error}");
+            report!("error: {error}");
             return Exit::Failure;
         }
     };
@@ -130,7 +130,7 @@ pub(crate) fn write_text(path: &Path, form: Form, text: Result<String, String>) 
     match written {
         Ok(()) => Exit::Clean,
         Err(problem) => {
-            complain!("error: {problem}");
+            report!("error: {problem}");
             Exit::Failure
         }
     }
@@ -141,7 +141,7 @@ fn write_special(path: &Path, text: &str) -> std::io::Result<()> {
     let at_once = OFlags::NONBLOCK.bits().cast_signed();
     let probe = OpenOptions::new().write(true).custom_flags(at_once).open(path);
     if probe.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NXIO)) && is_fifo(path) {
-        complain!("waiting for a reader of the pipe {}; Ctrl-C ends it", path.display());
+        report!("waiting for a reader of the pipe {}; Ctrl-C ends it", path.display());
     }
     OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
 }

@@ -107,7 +107,7 @@ fn end(
         Ok(report) => report,
         Err(error) => {
             log.write(None, Level::Error, LAUNCHER, &error.to_string());
-            complain!("error: {error}");
+            report!("error: {error}");
             return Exit::Failure;
         }
     };
@@ -121,21 +121,21 @@ fn end(
     let is_json_printed = json.is_some_and(|path| path.as_os_str() == "-");
     if !arguments.quiet && !is_json_printed && report.duration_s > 0.0 {
         match is_stdout_taken {
-            true => complain!("{}", summary(&report).trim_end()),
+            true => report!("{}", summary(&report).trim_end()),
             false => exit = worse(exit, print(&summary(&report))),
         }
     }
     if arguments.quiet {
         // The warnings about files were already printed during the run.
         let notes = transit_notes(&report);
-        notes.lines().filter(|line| !line.is_empty()).for_each(|line| complain!("warning: {line}"));
+        notes.lines().filter(|line| !line.is_empty()).for_each(|line| report!("warning: {line}"));
     }
     if let Some(path) = json.filter(|path| may_wait(path)) {
         exit = worse(exit, write_json(path, &report));
     }
     if let Some(failure) = &report.failure {
         log.write(None, Level::Error, LAUNCHER, failure);
-        complain!("error: {failure}");
+        report!("error: {failure}");
         exit = Exit::Failure;
     }
     exit
@@ -153,17 +153,17 @@ fn checked(file: &Path, overrides: &Overrides, registry: &Registry) -> Result<Wa
     let (waveform, warnings) = found.map_err(|diagnostics| {
         let failure = refused(&diagnostics);
         if !file.exists() {
-            complain!("built into the command: {}", builtin::names());
+            report!("built into the command: {}", builtin::names());
         }
         failure
     })?;
-    warnings.iter().for_each(|warning| complain!("{}", warning.render(is_coloured)));
+    warnings.iter().for_each(|warning| report!("{}", warning.render(is_coloured)));
     Ok(waveform)
 }
 
 /// Prints the problems of a file, and returns the failure.
 pub(crate) fn refused(found: &Diagnostics) -> Failure {
-    complain!("{}", found.render(terminal::is_stderr_coloured()).trim_end());
+    report!("{}", found.render(terminal::is_stderr_coloured()).trim_end());
     Exit::Usage.into()
 }
 

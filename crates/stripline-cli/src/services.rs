@@ -82,7 +82,7 @@ pub(crate) fn join(domain: &str) -> Result<Node, Failure> {
 fn topics_of(path: &Path) -> Result<Topics, Failure> {
     read_bytes(path).and_then(|bytes| check_topics(&bytes, path)).map_err(|found| {
         let failure = refused(&found);
-        complain!("note: STRIPLINE_TOPICS names this topics file");
+        report!("note: STRIPLINE_TOPICS names this topics file");
         failure
     })
 }

@@ -164,7 +164,7 @@ pub(crate) fn print_while_read(text: &str) -> Printed {
         Ok(()) => Printed::All,
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Printed::Unread,
         Err(error) => {
-            complain!("error: cannot write to standard output: {error}");
+            report!("error: cannot write to standard output: {error}");
             Printed::Failed
         }
     }

@@ -33,15 +33,13 @@ pub(crate) fn raise_when_unread(signals: &[i32]) {
     let Some(signal) = process::not_ignored(signals).first().copied() else { return };
     let wait = move || {
         while wait_while_read(None) {}
-        complain!("standard output has no reader any more");
+        report!("standard output has no reader any more");
         // The call fails only for an invalid signal number.
         let _ = low_level::raise(signal);
     };
     if let Err(error) = std::thread::Builder::new().spawn(wait) {
         let limit = SystemLimit::of_thread(&error).map_or_else(String::new, |limit| format!("; {limit}"));
-        complain!(
-            "no thread can watch standard output ({error}{limit}): a closed pipe is noticed at a write"
-        );
+        report!("no thread can watch standard output ({error}{limit}): a closed pipe is noticed at a write");
     }
 }
 

@@ -270,10 +270,10 @@ mod tests {
     fn a_pipe_is_written_as_far_as_its_reader_takes_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = fifo(&folder);
-        let its = path.clone();
+        let fifo_path = path.clone();
         // Opening the FIFO waits for a reader.
         let writer = std::thread::spawn(move || {
-            let mut file = create(&its).unwrap();
+            let mut file = create(&fifo_path).unwrap();
             file.write_all(&[7; 300_000]).unwrap();
             file
         });

@@ -38,7 +38,7 @@ fn the_check_refuses_what_the_component_refuses() {
     for (name, rules) in STREAM_RULES {
         let Some(spec) = registry.specs().get(type_of(name)) else { continue };
         let refused =
-            |key| rules[STREAM_KEYS.iter().position(|its| *its == key).unwrap()] == StreamRule::Refused;
+            |key| rules[STREAM_KEYS.iter().position(|known| *known == key).unwrap()] == StreamRule::Refused;
         assert_eq!(spec.order.takes_channels, !refused("channels"), "{name}");
         assert_eq!(spec.order.takes_rows, !refused("row_length"), "{name}");
     }
@@ -271,7 +271,7 @@ fn fault<T: Sample, R: Sample>(
 }
 
 fn faults<T: Sample, R: Sample>(name: &str, component: &Stage, inputs: usize, feed: &Feed<T>) -> Vec<String> {
-    let (_, rules) = STREAM_RULES.iter().find(|(its, _)| *its == name).unwrap();
+    let (_, rules) = STREAM_RULES.iter().find(|(known, _)| *known == name).unwrap();
     let of_keys = STREAM_KEYS.iter().zip(rules).filter_map(|(key, rule)| {
         let mut component = Stage {
             name: component.name,

@@ -13,8 +13,8 @@ use crate::support::{DEADLINE, await_receivers, expect_nothing, node, pair, take
 pub fn is_ready(descriptor: &ReadyDescriptor, within: Duration) -> bool {
     let until = Instant::now() + within;
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let time = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
         match poll(&mut [PollFd::from_borrowed_fd(descriptor.as_fd(), PollFlags::IN)], Some(&timeout)) {
             Ok(count) => return count > 0,
             Err(rustix::io::Errno::INTR) => {}

@@ -198,9 +198,9 @@ pub fn a_wait_set_waits_for_ports_and_descriptors(transport: &'static str) {
     let descriptor = publisher.ready_descriptor().unwrap();
     fill_and_arm(&mut publisher);
     let taken = Arc::new(Mutex::new(subscriber));
-    let its = Arc::clone(&taken);
+    let receiving = Arc::clone(&taken);
     let sent = publisher.sequence();
-    let receiver = std::thread::spawn(move || take_all(&mut its.lock().unwrap(), 1..sent));
+    let receiver = std::thread::spawn(move || take_all(&mut receiving.lock().unwrap(), 1..sent));
     let mut room = (descriptor, || publisher.arm(100));
     let ready = set.wait(&mut [&mut room], time).unwrap();
     assert_eq!(ready.members, [0]);
@@ -270,8 +270,8 @@ pub fn a_wait_set_survives_what_is_done_to_it(transport: &'static str) {
     // A member is dropped by another thread while the set waits for it.
     let shared = Arc::new(Mutex::new(Some(subscriber)));
     let descriptor = shared.lock().unwrap().as_mut().unwrap().ready_descriptor().unwrap();
-    let its = Arc::clone(&shared);
-    let arm = move || its.lock().unwrap().as_mut().map_or(Ok(true), |subscriber| subscriber.arm());
+    let armed = Arc::clone(&shared);
+    let arm = move || armed.lock().unwrap().as_mut().map_or(Ok(true), |subscriber| subscriber.arm());
     set.add(1, (descriptor.clone(), arm.clone())).unwrap();
     assert!(set.add(1, (descriptor.clone(), arm.clone())).is_err(), "a key is used once");
     // The same port is added under two keys: both are ready.

@@ -13,7 +13,7 @@ use crate::trust::versions;
 
 /// All properties of a packet, with the samples as bytes.
 #[derive(Debug, PartialEq)]
-struct Found {
+struct PacketProperties {
     sequence: u64,
     sample_index: u64,
     samples: usize,
@@ -23,11 +23,11 @@ struct Found {
     gap: Option<stripline::Gap>,
 }
 
-fn find<T: Content>(subscriber: &mut Subscriber<T>) -> Found {
+fn find<T: Content>(subscriber: &mut Subscriber<T>) -> PacketProperties {
     let Received::Packet(packet) = subscriber.receive_timeout(DEADLINE).unwrap() else {
         panic!("no packet in time")
     };
-    Found {
+    PacketProperties {
         sequence: packet.sequence(),
         sample_index: packet.sample_index(),
         samples: packet.samples(),

@@ -386,7 +386,7 @@ pub fn a_receiver_with_invalid_flow_control_is_cut_off_and_named(transport: &'st
         // The receiver has room for fewer packets and takes none. The sender does not wait for a
         // receiver that violates the protocol.
         sender.order("send 19");
-        let said = sender.await_complaint("its connection was closed");
+        let said = sender.await_error("its connection was closed");
         assert!(said.contains("liar -> numbers") && said.contains(violation), "{said}");
         (0..20).for_each(|number| drop(take_number(&mut subscriber, number)));
         // The connection is closed: after the sent data comes the end of the socket.

@@ -89,8 +89,8 @@ pub fn messages_may_be_large(transport: &'static str) {
     let mut subscriber = node.subscriber::<Cbor<String, NoSchema>>("text").unwrap();
     assert!(publisher.wait_for_receivers(1, DEADLINE).unwrap());
     let text = "all work and no play ".repeat(5000);
-    let its = text.clone();
-    let sender = std::thread::spawn(move || publisher.send(&its).unwrap());
+    let sent = text.clone();
+    let sender = std::thread::spawn(move || publisher.send(&sent).unwrap());
     assert_eq!(subscriber.receive_timeout(DEADLINE).unwrap().packet().unwrap().decode().unwrap(), text);
     sender.join().unwrap();
 }
@@ -165,7 +165,7 @@ pub fn every_policy_takes_large_packets(transport: &'static str) {
         // into the ring. On a socket, the sender may not have read yet that the previous packet was
         // taken completely. A policy may then act after all.
         let may_lose = is_stream(transport) && policy != "block";
-        let patience = if may_lose { Duration::from_secs(1) } else { DEADLINE };
+        let timeout = if may_lose { Duration::from_secs(1) } else { DEADLINE };
         let node = node(transport, &format!("overflow = \"{policy}\"\nbuffer = 1048576\ndepth = 2"));
         let (mut publisher, mut subscriber) = pair::<u32>(&node, "large");
         let (go, gone) = mpsc::channel();
@@ -178,7 +178,7 @@ pub fn every_policy_takes_large_packets(transport: &'static str) {
         let mut taken = 0;
         while taken < 10 {
             go.send(()).unwrap();
-            match subscriber.receive_timeout(patience) {
+            match subscriber.receive_timeout(timeout) {
                 Ok(Received::Packet(packet)) => {
                     assert!(*packet == samples(packet.sequence(), 150_000), "packet {}", packet.sequence());
                     assert!(packet.gap().is_none() || may_lose);
@@ -192,7 +192,7 @@ pub fn every_policy_takes_large_packets(transport: &'static str) {
         drop(go);
         loop {
             match subscriber.receive_timeout(DEADLINE) {
-                // This packet took longer than the patience lasted.
+                // This packet arrived after the timeout.
                 Ok(Received::Packet(_)) if may_lose => taken += 1,
                 Err(Error::Ejected { .. }) if may_lose && policy == "eject" => {}
                 Ok(Received::Ended) => break,

@@ -353,13 +353,13 @@ pub fn scopes_hold_for_each_of_many(transport: &'static str) {
         let node = node(transport, &format!("scope = \"{scope}\"\ndeadline-ms = 120000"));
         let (mut publisher, mut subscriber) = pair::<u64>(&node, "numbers");
         let written = std::sync::Arc::new(AtomicU64::new(0));
-        let its = std::sync::Arc::clone(&written);
+        let count = std::sync::Arc::clone(&written);
         let sender = std::thread::spawn(move || {
             publisher
                 .send_many(100, 2, |index, place| {
                     place.fill(index as u64);
                     // Relaxed: the packet orders it.
-                    its.store(index as u64 + 1, Ordering::Relaxed);
+                    count.store(index as u64 + 1, Ordering::Relaxed);
                 })
                 .unwrap();
             publisher.finish().unwrap();

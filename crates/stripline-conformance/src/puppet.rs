@@ -29,7 +29,7 @@ pub const SAMPLES: usize = 1000;
 /// A child process that executes commands. It is killed and waited for when it is dropped.
 pub struct Puppet {
     process: TestProcess,
-    complaints: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
 }
 
 impl Puppet {
@@ -41,15 +41,15 @@ impl Puppet {
     /// Starts a puppet from the given executable.
     pub fn start_from(mut command: Command, domain: &str, transport: &str, rules: &str) -> Self {
         command.env(DOMAIN, domain).env(TOPICS, topics_text(transport, rules)).stderr(Stdio::piped());
-        let (process, errors) = TestProcess::start(&mut command);
-        let complaints = Arc::new(Mutex::new(String::new()));
-        let (lines, its) = (BufReader::new(errors.unwrap()).lines(), Arc::clone(&complaints));
+        let (process, pipe) = TestProcess::start(&mut command);
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let (lines, printed) = (BufReader::new(pipe.unwrap()).lines(), Arc::clone(&stderr));
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                its.lock().unwrap().push_str(&(line + "\n"));
+                printed.lock().unwrap().push_str(&(line + "\n"));
             }
         });
-        let mut puppet = Self { process, complaints };
+        let mut puppet = Self { process, stderr };
         assert_eq!(puppet.answer(), "ready");
         puppet
     }
@@ -71,7 +71,7 @@ impl Puppet {
             Ok(answer) => answer,
             Err(error) => {
                 self.process.kill();
-                panic!("a puppet does not answer ({error}); its errors: {}", self.complaints.lock().unwrap());
+                panic!("a puppet does not answer ({error}); its errors: {}", self.stderr.lock().unwrap());
             }
         }
     }
@@ -115,12 +115,12 @@ impl Puppet {
     }
 
     /// Waits until the puppet has printed this on standard error. Returns the line.
-    pub fn await_complaint(&self, part: &str) -> String {
+    pub fn await_error(&self, part: &str) -> String {
         let said = || {
-            let all = self.complaints.lock().unwrap();
+            let all = self.stderr.lock().unwrap();
             all.lines().find(|line| line.contains(part)).map(String::from)
         };
-        await_that(&format!("a complaint with `{part}`"), || said().is_some());
+        await_that(&format!("an error with `{part}`"), || said().is_some());
         said().unwrap()
     }
 
@@ -336,7 +336,7 @@ pub fn refuses_other_processes(transport: &'static str, rule: &str) -> bool {
     await_that("the meeting point", || abstract_names().contains(&meeting_point(&domain)));
     let mut puppet = Puppet::start(&domain, transport, "");
     puppet.order("subscribe elsewhere");
-    let said = puppet.await_complaint("one process only");
+    let said = puppet.await_error("one process only");
     assert!(said.contains("elsewhere") && said.contains(transport), "{said}");
     assert_eq!(publisher.receivers(), 0);
     Refusal::OtherProcesses.print(transport, rule, said.trim());

@@ -341,7 +341,7 @@ pub fn endpoint_of(connection: &str) -> String {
 /// bytes on the socket holds by the same code as on `uds`.
 pub fn shares_a_socket(transport: &str, rule: &str) -> bool {
     let how = match is_stream(transport) {
-        true => "its signalling is that of `uds`, where this is tested",
+        true => "its signalling is the same as over `uds`, where this is tested",
         false => "no bytes cross a socket: the ring's own tests cover what a peer can write there",
     };
     !Refusal::FramesOnTheSocket.excludes(transport, rule, how)

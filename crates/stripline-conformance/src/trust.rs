@@ -20,7 +20,7 @@ pub fn another_payload_type_is_refused_naming_both(transport: &'static str) {
     puppet.order("publish numbers");
     puppet.order("mistake numbers");
     puppet.order("subscribe numbers");
-    let said = puppet.await_complaint("refused");
+    let said = puppet.await_error("refused");
     for part in ["numbers", "u64", "s16"] {
         assert!(said.contains(part), "{said}");
     }

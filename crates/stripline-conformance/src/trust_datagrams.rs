@@ -140,7 +140,7 @@ pub fn a_receiver_with_invalid_records_is_cut_off_and_named(transport: &'static 
     for (forged_ack, record, violation) in lies {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(DEADLINE)).unwrap();
-        let ([control, its_control], [acks, its_acks]) = (pair(), pair());
+        let ([control, peer_control], [acks, peer_acks]) = (pair(), pair());
         let ticket = json!({
             "address": socket.local_addr().unwrap().to_string(),
             "token": 7, "buffer": 65_536, "is_repaired": true,
@@ -151,7 +151,7 @@ pub fn a_receiver_with_invalid_records_is_cut_off_and_named(transport: &'static 
             "path": ticket.to_string(),
         });
         let stream = connect(&address);
-        send_with(&stream, &message(&hello), &[its_control.as_fd(), its_acks.as_fd()]);
+        send_with(&stream, &message(&hello), &[peer_control.as_fd(), peer_acks.as_fd()]);
         let mut probe = [0; 24];
         socket.recv(&mut probe).unwrap();
         let number = u64::from_le_bytes(probe[8..16].try_into().unwrap());
@@ -165,7 +165,7 @@ pub fn a_receiver_with_invalid_records_is_cut_off_and_named(transport: &'static 
         (taken..taken + 20).for_each(|number| drop(take_number(&mut subscriber, number)));
         taken += 20;
         assert_eq!(sender.answer(), taken.to_string());
-        let said = sender.await_complaint(violation);
+        let said = sender.await_error(violation);
         assert!(said.contains("liar -> numbers") && said.contains("its connection was closed"), "{said}");
         // After the welcome comes the end of the socket.
         last_words(Box::new(stream));

@@ -97,7 +97,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
         // All descriptors are valid, but the memory holds no ring.
         (vec![ring(), cursor(), cursor(), bell(), bell()], "holds no ring"),
     ];
-    for (number, (fds, complaint)) in lies.into_iter().enumerate() {
+    for (number, (fds, words)) in lies.into_iter().enumerate() {
         // Each case has a separate victim, so that every error has separate output.
         let mut victim = Puppet::start(&scene.domain, transport, "");
         victim.order("subscribe numbers");
@@ -114,7 +114,7 @@ pub fn forged_descriptors_from_a_sender_are_named(transport: &'static str) {
             // The victim closes that connection.
             assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
         }
-        victim.await_complaint(complaint);
+        victim.await_error(words);
         // The victim continues with the other connections.
         let sequence = number as u64 + 1;
         scene.publisher.send(&[sequence; SAMPLES]).unwrap();
@@ -238,7 +238,7 @@ pub fn a_scribbling_receiver_is_cut_off_and_named(transport: &'static str) {
             assert_eq!(sender.answer(), sent.to_string());
             if overflow == "block" {
                 // The sender ignores the state of a receiver that chose to lose packets.
-                let said = sender.await_complaint("its connection was closed");
+                let said = sender.await_error("its connection was closed");
                 assert!(said.contains("liar -> numbers"), "{said}");
                 assert_eq!(violator.socket.peer_addr().map(drop).map_err(drop), Ok(()));
                 // The connection is closed: there is no end of stream and no message, only the end

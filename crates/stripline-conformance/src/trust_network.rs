@@ -231,14 +231,14 @@ pub fn a_sender_with_an_invalid_welcome_disturbs_no_receiver(transport: &'static
     let mut victim = Puppet::start(&scene.domain, transport, "");
     victim.order("subscribe numbers");
     await_receivers(&mut scene.publisher, 2);
-    for (answer, complaint) in lies {
+    for (answer, words) in lies {
         let fake = Fake::open(transport);
         let _offer = fake.offer(&scene.domain, transport);
         // The test's own node is a receiver too: both connect, in any order.
         for _ in 0..2 {
             let _ = fake.accept().write_all(&answer);
         }
-        victim.await_complaint(complaint);
+        victim.await_error(words);
     }
     scene.publisher.send(&[1; crate::puppet::SAMPLES]).unwrap();
     take_number(&mut scene.subscriber, 1);

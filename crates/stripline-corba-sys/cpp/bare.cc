@@ -21,9 +21,9 @@ class QueueServant : public POA_StriplineTransport::Path {
   void packet(CORBA::ULongLong, CORBA::ULongLong, CORBA::ULongLong,
               const StriplineTransport::Octets &bytes) override {
     // The sequence belongs to the call, so its memory may be taken.
-    auto &its = const_cast<StriplineTransport::Octets &>(bytes);
-    CORBA::ULong size = its.length();
-    Packet packet{its.get_buffer(1), size};
+    auto &octets = const_cast<StriplineTransport::Octets &>(bytes);
+    CORBA::ULong size = octets.length();
+    Packet packet{octets.get_buffer(1), size};
     std::unique_lock<std::mutex> turn(lock);
     room.wait(turn, [&] { return packets.size() < depth; });
     packets.push_back(packet);

@@ -15,14 +15,14 @@
 namespace stripline {
 
 // The longest wait for another program, for calls that should not take long.
-const CORBA::ULong PATIENCE_MS = 10000;
+const CORBA::ULong TIMEOUT_MS = 10000;
 
 // Limits the time of calls that this thread makes during the life of this object.
-class Patience {
+class CallTimeout {
  public:
-  explicit Patience(CORBA::ULong milliseconds = PATIENCE_MS) { omniORB::setClientThreadCallTimeout(milliseconds); }
-  ~Patience() { omniORB::setClientThreadCallTimeout(0); }
-  Patience(const Patience &) = delete;
+  explicit CallTimeout(CORBA::ULong milliseconds = TIMEOUT_MS) { omniORB::setClientThreadCallTimeout(milliseconds); }
+  ~CallTimeout() { omniORB::setClientThreadCallTimeout(0); }
+  CallTimeout(const CallTimeout &) = delete;
 
  private:
   // Registers a thread that omniORB has not created.

@@ -166,7 +166,7 @@ void *stripline_bulkio_provide(int type, const char *object, const StriplineBulk
 int stripline_bulkio_connect_to(void *port, const char *reference, const char *connection,
                                 StriplineCorbaText problem) noexcept {
   return guarded(1, problem, [&] {
-    stripline::Patience patience;
+    stripline::CallTimeout timeout;
     CORBA::Object_var object = stripline::object_of(reference);
     CF::Port_var uses = CF::Port::_narrow(object);
     if (CORBA::is_nil(uses)) {
@@ -186,7 +186,7 @@ int stripline_bulkio_connect_to(void *port, const char *reference, const char *c
 int stripline_bulkio_disconnect_from(const char *reference, const char *connection,
                                      StriplineCorbaText problem) noexcept {
   return guarded(1, problem, [&] {
-    stripline::Patience patience;
+    stripline::CallTimeout timeout;
     CORBA::Object_var object = stripline::object_of(reference);
     CF::Port_var uses = CF::Port::_unchecked_narrow(object);
     uses->disconnectPort(connection);

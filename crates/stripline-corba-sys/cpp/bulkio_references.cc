@@ -65,18 +65,18 @@ struct Place {
 }  // namespace
 
 void BulkioPort::activate(const char *key) {
-  PortableServer::POA_var its = poa();
+  PortableServer::POA_var adapter = poa();
   PortableServer::ObjectId_var id = PortableServer::string_to_ObjectId(key);
-  its->activate_object_with_id(id, servant());
+  adapter->activate_object_with_id(id, servant());
   name = key;
-  object = its->id_to_reference(id);
+  object = adapter->id_to_reference(id);
   is_active = true;
 }
 
 void BulkioPort::deactivate() {
-  PortableServer::POA_var its = poa();
+  PortableServer::POA_var adapter = poa();
   PortableServer::ObjectId_var id = PortableServer::string_to_ObjectId(name.c_str());
-  its->deactivate_object(id);
+  adapter->deactivate_object(id);
 }
 
 CORBA::Object_ptr object_of(const char *reference) {
@@ -96,12 +96,12 @@ const char *type_of(CORBA::Object_ptr object) {
 }  // namespace stripline
 
 void stripline_bulkio_end(void *port) noexcept {
-  auto its = static_cast<stripline::BulkioPort *>(port);
+  auto bulkio_port = static_cast<stripline::BulkioPort *>(port);
   guarded(0, StriplineCorbaText{nullptr, 0}, [&] {
-    its->deactivate();
+    bulkio_port->deactivate();
     return 0;
   });
-  its->servant()->_remove_ref();
+  bulkio_port->servant()->_remove_ref();
 }
 
 int stripline_bulkio_reference(void *port, StriplineCorbaText into, StriplineCorbaText problem) noexcept {
@@ -114,7 +114,7 @@ int stripline_bulkio_reference(void *port, StriplineCorbaText into, StriplineCor
 
 int stripline_bulkio_bind(void *port, const char *name, StriplineCorbaText problem) noexcept {
   return guarded(2, problem, [&] {
-    stripline::Patience patience;
+    stripline::CallTimeout timeout;
     CORBA::Object_ptr object = static_cast<stripline::BulkioPort *>(port)->object;
     stripline::Place place(name);
     place.make_contexts();
@@ -130,7 +130,7 @@ int stripline_bulkio_bind(void *port, const char *name, StriplineCorbaText probl
 
 void stripline_bulkio_unbind(void *port, const char *name) noexcept {
   guarded(0, StriplineCorbaText{nullptr, 0}, [&] {
-    stripline::Patience patience;
+    stripline::CallTimeout timeout;
     stripline::Place place(name);
     CORBA::Object_var there = place.object();
     if (there->_is_equivalent(static_cast<stripline::BulkioPort *>(port)->object)) place.context->unbind(place.name);

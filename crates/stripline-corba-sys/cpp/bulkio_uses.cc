@@ -105,8 +105,8 @@ class PacketPush : public omniCallDescriptor {
   static void local(omniCallDescriptor *descriptor, omniServant *servant) {
     using Implementation = typename stripline::Data<Port>::Implementation;
     auto port = static_cast<Implementation *>(servant->_ptrToInterface(stripline::Data<Port>::id()));
-    auto its = static_cast<PacketPush *>(descriptor);
-    port->pushPacket(its->data, its->time, its->ends, its->name);
+    auto push = static_cast<PacketPush *>(descriptor);
+    port->pushPacket(push->data, push->time, push->ends, push->name);
   }
 
   Call &call;
@@ -170,7 +170,7 @@ class UsesPort : public stripline::BulkioPort {
     CORBA::String_var text = stripline::orb()->object_to_string(object);
     connection->object = stripline::object_of(text);
     try {
-      stripline::Patience patience;
+      stripline::CallTimeout timeout;
       if (!connection->object->_is_a(type()) || connection->object->_non_existent()) {
         std::string problem = std::string("it is no ") + type() + " but " + stripline::type_of(object);
         throw CF::Port::InvalidPort(1, problem.c_str());
@@ -329,7 +329,7 @@ class UsesPort : public stripline::BulkioPort {
   }
 
   void end_streams(Connection &connection) {
-    stripline::Patience patience(1000);
+    stripline::CallTimeout timeout(1000);
     for (const auto &stream : connection.has) {
       Packet last{nullptr, 0, BULKIO::PrecisionUTCTime{}, true, stream.first.c_str()};
       std::string reason;
@@ -415,7 +415,7 @@ int stripline_bulkio_connect(void *port, const char *reference, const char *conn
     try {
       CORBA::Object_var object;
       {
-        stripline::Patience patience;
+        stripline::CallTimeout timeout;
         object = stripline::object_of(reference);
       }
       uses(port)->add(object, connection);

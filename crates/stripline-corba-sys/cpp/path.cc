@@ -153,12 +153,12 @@ CORBA::Boolean never(void *, CORBA::ULong, const CORBA::TRANSIENT &) { return 0;
 void *stripline_corba_serve(const char *object, const StriplineCorbaReceiver *receiver, void *context,
                             StriplineCorbaText problem) noexcept {
   return guarded(static_cast<void *>(nullptr), problem, [&]() -> void * {
-    PortableServer::POA_var its = poa();
+    PortableServer::POA_var adapter = poa();
     PortableServer::ServantBase_var keeper;
     auto servant = new PathServant(*receiver, context);
     keeper = servant;
     servant->id = PortableServer::string_to_ObjectId(object);
-    its->activate_object_with_id(servant->id, servant);
+    adapter->activate_object_with_id(servant->id, servant);
     servant->is_active = true;
     servant->_add_ref();
     return servant;
@@ -168,8 +168,8 @@ void *stripline_corba_serve(const char *object, const StriplineCorbaReceiver *re
 void stripline_corba_stop_serving(void *servant) noexcept {
   auto path = static_cast<PathServant *>(servant);
   guarded(0, StriplineCorbaText{nullptr, 0}, [&] {
-    PortableServer::POA_var its = poa();
-    its->deactivate_object(path->id);
+    PortableServer::POA_var adapter = poa();
+    adapter->deactivate_object(path->id);
     return 0;
   });
   path->_remove_ref();
@@ -192,7 +192,7 @@ void *stripline_corba_connect(const char *reference, StriplineCorbaText problem)
 int stripline_corba_send(void *path, uint64_t key, uint64_t number, uint64_t frames, const uint8_t *bytes,
                          uint32_t size, StriplineCorbaSocket *socket, StriplineCorbaText problem) noexcept {
   return guarded(1, problem, [&] {
-    auto its = static_cast<Path *>(path);
+    auto open_path = static_cast<Path *>(path);
     Departure departure;
     departure.key = key;
     departure.number = number;
@@ -200,18 +200,18 @@ int stripline_corba_send(void *path, uint64_t key, uint64_t number, uint64_t fra
     departure.bytes = bytes;
     departure.size = size;
     departure.socket = socket;
-    its->object->_PR_getobj()->_invoke(departure, 0);
+    open_path->object->_PR_getobj()->_invoke(departure, 0);
     return 0;
   });
 }
 
 void stripline_corba_disconnect(void *path) noexcept {
-  auto its = static_cast<Path *>(path);
+  auto open_path = static_cast<Path *>(path);
   guarded(0, StriplineCorbaText{nullptr, 0}, [&] {
     Departure last;
     last.closes = true;
-    its->object->_PR_getobj()->_invoke(last, 0);
+    open_path->object->_PR_getobj()->_invoke(last, 0);
     return 0;
   });
-  delete its;
+  delete open_path;
 }

@@ -190,10 +190,10 @@ int32_t stripline_dds_wait(int32_t wait_set) {
 int32_t stripline_dds_delete(int32_t entity) { return dds_delete(entity); }
 
 int32_t stripline_dds_guid(int32_t entity, uint8_t guid[16]) {
-  dds_guid_t its;
-  dds_return_t outcome = dds_get_guid(entity, &its);
+  dds_guid_t found;
+  dds_return_t outcome = dds_get_guid(entity, &found);
   if (outcome == DDS_RETCODE_OK)
-    memcpy(guid, its.v, sizeof its.v);
+    memcpy(guid, found.v, sizeof found.v);
   return outcome;
 }
 

@@ -102,7 +102,7 @@ fn doc(operation: &Operation) -> Option<TokenStream> {
 fn server(interface: &Interface) -> TokenStream {
     let Interface { vis, ident, name, operations, .. } = interface;
     let service = format_ident!("{ident}Service");
-    let (its, made) = (own("its"), own("service"));
+    let (implementation, made) = (own("implementation"), own("service"));
     let additions = operations.iter().map(|operation| {
         let Operation { ident: function, name, conditions, reply, error, .. } = operation;
         let doc = doc(operation);
@@ -110,12 +110,12 @@ fn server(interface: &Interface) -> TokenStream {
         let own_error = error_of(operation);
         let context = if operation.wants_context() { context() } else { own("_context") };
         let passed = passed(operation);
-        let call = quote!(<__T as #ident>::#function(&#its #(, #passed)*));
+        let call = quote!(<__T as #ident>::#function(&#implementation #(, #passed)*));
         let outcome = if error.is_some() { call } else { quote!(::core::result::Result::Ok(#call)) };
         quote_spanned! {place(operation)=>
             #(#conditions)*
             let #made = {
-                let #its = ::std::sync::Arc::clone(&#its);
+                let #implementation = ::std::sync::Arc::clone(&#implementation);
                 ::stripline::call::Service::operation_with::<#request, #reply, #own_error>(
                     #made,
                     #name,
@@ -160,7 +160,7 @@ fn server(interface: &Interface) -> TokenStream {
                 name: &str,
                 implementation: __T,
             ) -> ::stripline::Result<::stripline::call::Service<'h>> {
-                let #its = ::std::sync::Arc::new(implementation);
+                let #implementation = ::std::sync::Arc::new(implementation);
                 let #made = ::stripline::call::Service::new(name)?;
                 #(#additions)*
                 ::core::result::Result::Ok(#made)
@@ -190,7 +190,7 @@ fn client(interface: &Interface) -> TokenStream {
     });
     let view = format_ident!("{ident}ClientView");
     let [functions, view_functions] = [Caller::Client, Caller::View]
-        .map(|caller| operations.iter().map(move |its| calls(interface, its, caller)));
+        .map(|caller| operations.iter().map(move |operation| calls(interface, operation, caller)));
     let docs = format!("A client that calls [`{ident}`] at any of its servers, from any number of threads.");
     let connect_docs = format!(
         "Creates a client of every server of that name in the domain, now and later: [`{ident}Service::NAME`], `{name}`, \

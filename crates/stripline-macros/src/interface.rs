@@ -183,15 +183,15 @@ impl Problems {
         }
         let arguments: Vec<_> = sig.inputs.into_iter().filter_map(|input| self.argument(input)).collect();
         let (reply, error) = self.reply(sig.output)?;
-        let docs = attrs.iter().filter(|its| its.path().is_ident("doc")).cloned().collect();
-        let conditions = attrs.into_iter().filter(|its| its.path().is_ident("cfg")).collect();
+        let docs = attrs.iter().filter(|attr| attr.path().is_ident("doc")).cloned().collect();
+        let conditions = attrs.into_iter().filter(|attr| attr.path().is_ident("cfg")).collect();
         let operation = Operation { ident: sig.ident, name, conditions, docs, arguments, reply, error };
         if let Some((extra, _)) = operation.sent().nth(ARGUMENTS_MAX) {
             let words =
                 format!("an operation has {ARGUMENTS_MAX} arguments at most: put them into a structure");
             self.note(extra, words);
         }
-        let contexts = operation.arguments.iter().filter(|its| matches!(its, Argument::Context)).count();
+        let contexts = operation.arguments.iter().filter(|sent| matches!(sent, Argument::Context)).count();
         if contexts > 1 {
             self.note(&operation.ident, "an operation has one `&Context` at most");
         }
@@ -222,7 +222,7 @@ impl Problems {
             ReceiverKind::Reference(_, None, None) => {}
             ReceiverKind::Reference(_, _, Some(_)) => self.note(
                 receiver,
-                "an operation takes `&self`: several clients may call at once; keep what changes in a `Mutex` or an atomic",
+                "an operation takes `&self`: several clients may call at once; keep changing state in a `Mutex` or an atomic",
             ),
             _ => self.note(receiver, "an operation takes `&self`: it is called more than once"),
         }
@@ -230,7 +230,7 @@ impl Problems {
 
     fn argument(&mut self, input: FnArg) -> Option<Argument> {
         let FnArg::Typed(input) = input else { return None };
-        if let Some(condition) = input.attrs.iter().find(|its| its.path().is_ident("cfg")) {
+        if let Some(condition) = input.attrs.iter().find(|attr| attr.path().is_ident("cfg")) {
             self.note(condition, "the parts of a request cannot depend on conditions: use `Option`");
         }
         if is_context(&input.ty) {
@@ -248,13 +248,13 @@ impl Problems {
 
     /// Returns the type of the reply and the type of the operation's errors.
     fn reply(&mut self, output: ReturnType) -> Option<(Type, Option<Type>)> {
-        let ReturnType::Type(_, its) = output else { return Some((parse_quote!(()), None)) };
-        let Some(arguments) = arguments_of_result(&its) else {
-            self.check_type(&its, "a reply");
-            return Some((*its, None));
+        let ReturnType::Type(_, returned) = output else { return Some((parse_quote!(()), None)) };
+        let Some(arguments) = arguments_of_result(&returned) else {
+            self.check_type(&returned, "a reply");
+            return Some((*returned, None));
         };
         let [reply, error] = &arguments[..] else {
-            self.note(&its, "write both types out, `Result<Reply, Error>`: callers need the error's");
+            self.note(&returned, "write both types out, `Result<Reply, Error>`: callers need the error's");
             return None;
         };
         self.check_type(reply, "a reply");
@@ -327,9 +327,9 @@ fn unsendable(tokens: TokenStream, what: &str) -> Option<(TokenTree, String)> {
 
 /// Returns the name of the service: the name given as `name = "…"`, or else the name of the trait.
 fn service_name(arguments: TokenStream, ident: &Ident) -> Result<String> {
-    struct Given(Option<LitStr>);
+    struct NameArgument(Option<LitStr>);
 
-    impl syn::parse::Parse for Given {
+    impl syn::parse::Parse for NameArgument {
         fn parse(input: syn::parse::ParseStream<'_>) -> Result<Self> {
             if input.is_empty() {
                 return Ok(Self(None));
@@ -347,7 +347,7 @@ fn service_name(arguments: TokenStream, ident: &Ident) -> Result<String> {
         }
     }
 
-    let Given(given) = syn::parse2(arguments)?;
+    let NameArgument(given) = syn::parse2(arguments)?;
     let (name, span) = match &given {
         Some(given) => (given.value(), given.span()),
         None => (kebab(&ident.unraw().to_string()), ident.span()),
@@ -398,7 +398,7 @@ fn arguments_of_result(of: &Type) -> Option<Vec<Type>> {
     let last = path.path.segments.last().filter(|last| last.ident == "Result")?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return Some(Vec::new()) };
     let types = arguments.args.iter().filter_map(|argument| match argument {
-        GenericArgument::Type(its) => Some(its.clone()),
+        GenericArgument::Type(argument_type) => Some(argument_type.clone()),
         _ => None,
     });
     Some(types.collect())

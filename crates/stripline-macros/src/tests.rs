@@ -33,7 +33,7 @@ fn interface(arguments: &str, item: &str) -> Interface {
 #[test]
 fn functions_that_cannot_be_operations_are_pointed_at() {
     for (function, at, words) in [
-        ("fn tune(&mut self);", "&mut self", "keep what changes in a `Mutex` or an atomic"),
+        ("fn tune(&mut self);", "&mut self", "keep changing state in a `Mutex` or an atomic"),
         ("fn tune(self);", "self", "takes `&self`: it is called more than once"),
         ("fn tune(self: Arc<Self>);", "self: Arc<Self>", "takes `&self`: it is called more than once"),
         ("fn tune(hz: f64);", "tune", "takes `&self` first"),
@@ -148,7 +148,7 @@ fn operations_are_what_the_functions_say() {
     // The generated code parses as items.
     let written = syn::parse2::<syn::File>(expand::service(&interface)).unwrap();
     let structures = written.items.iter().filter_map(|item| match item {
-        syn::Item::Struct(its) => Some(its.ident.to_string()),
+        syn::Item::Struct(structure) => Some(structure.ident.to_string()),
         _ => None,
     });
     assert_eq!(structures.collect::<Vec<_>>(), ["TunerService", "TunerClient", "TunerClientView"]);

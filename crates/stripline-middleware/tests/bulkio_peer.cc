@@ -286,10 +286,10 @@ class Uses : public POA_CF::Port, public PortableServer::RefCountServantBase {
   void connectPort(CORBA::Object_ptr object, const char *id) override {
     if (CORBA::is_nil(object)) throw CF::Port::InvalidPort(1, "nothing");
     say(std::string("connected ") + id);
-    CORBA::Object_var its = CORBA::Object::_duplicate(object);
+    CORBA::Object_var target = CORBA::Object::_duplicate(object);
     connection = id;
-    std::thread([this, its] {
-      push(its);
+    std::thread([this, target] {
+      push(target);
       say("pushed");
     }).detach();
   }

@@ -25,7 +25,7 @@ COMMAND = str(pathlib.Path(sys.argv[1]).resolve())
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "corba-peer"
 # A time limit that only ends a hang.
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 TYPES = {
     "u8": "octet",
     "cs16": "cshort",
@@ -110,7 +110,7 @@ class Program:
         for line in self.printed.splitlines():
             if word in line:
                 return line
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + TIMEOUT_S
         while True:
             line = self.lines.get(timeout=max(0.1, until - time.monotonic()))
             assert line is not None, f"{word!r} does not come; printed:\n{self.printed}"
@@ -120,9 +120,9 @@ class Program:
 
     def end(self, code: int | None = 0) -> str:
         """Waits for the end, and returns all lines."""
-        while (line := self.lines.get(timeout=PATIENCE_S)) is not None:
+        while (line := self.lines.get(timeout=TIMEOUT_S)) is not None:
             self.printed += line + "\n"
-        self.process.wait(timeout=PATIENCE_S)
+        self.process.wait(timeout=TIMEOUT_S)
         assert code is None or self.process.returncode == code, f"{self.process.returncode}:\n{self.printed}"
         return self.printed
 
@@ -186,7 +186,7 @@ class Place:
 
 
 def wait_for(what: str, is_there: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while not is_there():
         assert time.monotonic() < until, what
         time.sleep(0.01)

@@ -39,7 +39,7 @@ import stripline_idl  # noqa: E402
 COMMAND = sys.argv[1]
 MESSAGES = int(float(sys.argv[2])) if len(sys.argv) > 2 else 500
 # A time limit that only ends a hang.
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 TYPES = stripline_idl.load()
 RELIABLE = Qos(Policy.Reliability.Reliable(duration(seconds=10)), Policy.History.KeepAll)
 # The DDS domain for the topics of connections.
@@ -47,7 +47,7 @@ CONNECTIONS = 87
 
 
 def wait_for(what: str, is_there: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_S
+    until = time.monotonic() + TIMEOUT_S
     while not is_there():
         assert time.monotonic() < until, what
         time.sleep(0.01)
@@ -61,7 +61,7 @@ def start(folder: str, components: str, connections: str) -> subprocess.Popen[st
 
 def end(waveform: subprocess.Popen[str]) -> str:
     waveform.send_signal(signal.SIGINT)
-    return waveform.communicate(timeout=PATIENCE_S)[1]
+    return waveform.communicate(timeout=TIMEOUT_S)[1]
 
 
 def source(samples: str, topic: str, more: str = "") -> str:
@@ -101,7 +101,7 @@ def of_another_type(folder: str, participant: DomainParticipant) -> None:
     connection = '[[connection]]\nfrom = "source.out"\nto = "sink.in"'
     writer = DataWriter(participant, Topic(participant, "other", TYPES.FloatSamples), RELIABLE)
     waveform = start(folder, source("cf32", "other") + "\n" + null, connection)
-    printed = waveform.communicate(timeout=PATIENCE_S)[1]
+    printed = waveform.communicate(timeout=TIMEOUT_S)[1]
     assert waveform.returncode != 0 and "stripline::FloatSamples" in printed, printed
     del writer
     writer = DataWriter(participant, Topic(participant, "half", TYPES.ComplexFloatSamples), RELIABLE)
@@ -109,7 +109,7 @@ def of_another_type(folder: str, participant: DomainParticipant) -> None:
     wait_for("the source is found", lambda: writer.get_matched_subscriptions())
     half = TYPES.ComplexFloatSamples(TYPES.SampleInfo(0, 0, 0.0, 0.0), [1.0, 2.0, 3.0])
     wait_for("the waveform ends", lambda: writer.write(half) or waveform.poll() is not None)
-    printed = waveform.communicate(timeout=PATIENCE_S)[1]
+    printed = waveform.communicate(timeout=TIMEOUT_S)[1]
     assert waveform.returncode != 0 and "a complex sample has two" in printed, printed
     print("a writer of another type, and half of a complex sample, are named")
 
@@ -231,7 +231,7 @@ def secured(folder: str, participant: DomainParticipant) -> None:
     sink = f'topic = "secret", domain = {DOMAIN}, readers = 1, security = "{ours}"'
     components = f'[component.source]\ntype = "file-source"\nproperties = {{ {file} }}\n'
     sending = start(folder, components + f'[component.sink]\ntype = "dds-sink"\nproperties = {{ {sink} }}', connection)
-    assert sending.wait(timeout=PATIENCE_S) == 0, sending.communicate()[1]
+    assert sending.wait(timeout=TIMEOUT_S) == 0, sending.communicate()[1]
     wait_for("all samples come", lambda: out.exists() and out.stat().st_size >= size)
     for waveform in waveforms:
         end(waveform)
@@ -246,7 +246,7 @@ def secured(folder: str, participant: DomainParticipant) -> None:
         shutil.copytree(ours, broken)
         (broken / file).unlink() if words == "cannot read" else shutil.copy(pathlib.Path(stranger) / file, broken)
         waveform = receiver(pathlib.Path(folder) / f"behind-{file}", str(broken))
-        printed = waveform.communicate(timeout=PATIENCE_S)[1]
+        printed = waveform.communicate(timeout=TIMEOUT_S)[1]
         assert waveform.returncode != 0 and words in printed and str(broken) in printed, f"{file}: {printed}"
     print(f"{len(faults)} files of DDS Security that do not fit were named")
 

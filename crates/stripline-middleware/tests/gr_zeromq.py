@@ -23,7 +23,7 @@ from gnuradio import blocks, gr, zeromq
 COMMAND = sys.argv[1]
 SAMPLES = int(float(sys.argv[2])) if len(sys.argv) > 2 else 200_000
 # A time limit that only ends a hang.
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 
 Form = tuple[int, str, str, str]
 
@@ -140,7 +140,7 @@ def check(pattern: str, has_tags: bool) -> None:
         given = tags() if has_tags else None
         sender = Sender(sent, ports[0], pattern, given)
         sender.start()
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         try:
             while not found.exists() or not has_come(found.read_bytes(), sent.read_bytes(), pattern):
                 assert time.monotonic() < end, f"{pattern}: {found.stat().st_size} bytes came, and not what was sent"
@@ -154,7 +154,7 @@ def check(pattern: str, has_tags: bool) -> None:
                 flowgraph.stop()
                 flowgraph.wait()
             waveform.send_signal(signal.SIGINT)
-            assert waveform.wait(PATIENCE_S) == 0
+            assert waveform.wait(TIMEOUT_S) == 0
         if pattern == "push-pull":
             assert sorted(map(form, receiver.debug.current_tags())) == sorted(map(form, given or [])), "other tags"
     print(f"{pattern}, {'with' if has_tags else 'without'} tags: {SAMPLES} samples came back as they were")
@@ -172,7 +172,7 @@ def check_refused(options: str, item_bytes: int, items: int, has_tags: bool, wor
         sink = zeromq.push_sink(item_bytes, 1, f"tcp://127.0.0.1:{port}", 100, has_tags)
         flowgraph.connect(source, sink)
         flowgraph.start()
-        printed = waveform.communicate(timeout=PATIENCE_S)[1]
+        printed = waveform.communicate(timeout=TIMEOUT_S)[1]
         flowgraph.stop()
         flowgraph.wait()
         assert waveform.returncode == 1 and words in printed, f"{waveform.returncode}: {printed}"
@@ -185,14 +185,14 @@ def check_example() -> None:
     with tempfile.NamedTemporaryFile() as printed:
         waveform = subprocess.Popen([COMMAND, "run", folder / "waveform.toml"], stdout=printed, stderr=printed)
         try:
-            subprocess.run([sys.executable, folder / "flowgraph.py", "2"], check=True, timeout=PATIENCE_S)
-            end = time.monotonic() + PATIENCE_S
+            subprocess.run([sys.executable, folder / "flowgraph.py", "2"], check=True, timeout=TIMEOUT_S)
+            end = time.monotonic() + TIMEOUT_S
             while "\u2588" not in (text := pathlib.Path(printed.name).read_text()):
                 assert time.monotonic() < end, f"the waterfall has no tone: {text}"
                 time.sleep(0.1)
         finally:
             waveform.send_signal(signal.SIGINT)
-            assert waveform.wait(PATIENCE_S) == 0
+            assert waveform.wait(TIMEOUT_S) == 0
     assert "99.950 MHz" in text and "100.050 MHz" in text, f"its tags do not describe the stream: {text}"
     print("the example draws what its flowgraph sends")
 
@@ -234,15 +234,15 @@ def check_unread() -> None:
         with zmq.Context() as context, context.socket(zmq.PULL) as socket:
             socket.linger, socket.rcvhwm = 0, 1
             socket.connect(f"tcp://127.0.0.1:{port}")
-            assert socket.poll(1000 * PATIENCE_S), "nothing comes"
+            assert socket.poll(1000 * TIMEOUT_S), "nothing comes"
             # The sink then has all packets, and more than the kernel's buffers hold.
-            end = time.monotonic() + PATIENCE_S
+            end = time.monotonic() + TIMEOUT_S
             while "gr-zeromq-end" not in threads_of(waveform.pid):
                 assert time.monotonic() < end, "the sink does not come to its end"
                 time.sleep(0.01)
             waveform.send_signal(signal.SIGINT)
-            printed = waveform.communicate(timeout=PATIENCE_S)[1]
-        assert waveform.returncode == 0 and "had not taken is lost" in printed, printed
+            printed = waveform.communicate(timeout=TIMEOUT_S)[1]
+        assert waveform.returncode == 0 and "had not taken are lost" in printed, printed
     print("one that does not read does not hold up the end, and what is lost is named")
 
 

@@ -25,7 +25,7 @@ COMMAND = sys.argv[1]
 WAVEFORMS: list[subprocess.Popen[str]] = []
 PAYLOADS = int(sys.argv[2]) if len(sys.argv) > 2 else 2000
 # The limit for waits, so that the test cannot hang.
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def free_port() -> int:
@@ -98,7 +98,7 @@ def check(protocol: str) -> None:
         there, back = (open_session(folder, protocol, port) for port in ports)
         subscriber = back.declare_subscriber("back/iq", lambda sample: found.put(sample.payload.to_bytes()))
         publisher = there.declare_publisher("there/iq", congestion_control=zenoh.CongestionControl.BLOCK)
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         marker = b"mark"
         # Publications are lost until publisher and subscriber have found each other.
         while True:
@@ -114,15 +114,15 @@ def check(protocol: str) -> None:
         for payload in sent:
             publisher.put(payload)
         for number, payload in enumerate(sent):
-            came = found.get(timeout=PATIENCE_S)
+            came = found.get(timeout=TIMEOUT_S)
             while number == 0 and came == marker:
-                came = found.get(timeout=PATIENCE_S)
+                came = found.get(timeout=TIMEOUT_S)
             assert came == payload, f"payload {number} came back as another one"
         subscriber.undeclare()
         there.close()
         back.close()
         waveform.send_signal(signal.SIGINT)
-        printed = waveform.communicate(timeout=PATIENCE_S)[1]
+        printed = waveform.communicate(timeout=TIMEOUT_S)[1]
         assert waveform.returncode == 0, printed
         assert "a publication of 3 bytes is left out" in printed, printed
     print(f"{protocol}: {PAYLOADS} payloads came back as they were, and one of another size is named")
@@ -131,7 +131,7 @@ def check(protocol: str) -> None:
 def check_refused(protocol: str, address: str, words: str) -> None:
     with tempfile.TemporaryDirectory() as place:
         waveform = start(pathlib.Path(place), protocol, (free_port(), free_port()), address)
-        printed = waveform.communicate(timeout=PATIENCE_S)[1]
+        printed = waveform.communicate(timeout=TIMEOUT_S)[1]
         assert waveform.returncode != 0 and words in printed, f"{waveform.returncode}: {printed}"
     print(f"refused: {words}")
 

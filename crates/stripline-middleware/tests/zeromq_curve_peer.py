@@ -25,7 +25,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 COMMAND = sys.argv[1]
 # The limit for waits, so that the test cannot hang.
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 REFUSED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 SENT = random.Random(7).randbytes(4 * 100_000)
 
@@ -85,7 +85,7 @@ def waveform(folder: Folder, source: str, sink: str) -> Iterator[subprocess.Pope
 def finish(running: subprocess.Popen[str], folder: Folder) -> str:
     """Ends a waveform, and returns the log."""
     running.send_signal(signal.SIGINT)
-    logged = running.communicate(timeout=PATIENCE_S)[1]
+    logged = running.communicate(timeout=TIMEOUT_S)[1]
     assert running.returncode == 0, logged
     for name in ("waveform", "peer", "stranger"):
         assert folder.keys(name)[1].decode() not in logged, "a secret key is logged"
@@ -107,7 +107,7 @@ def client(
 
 def outcome(monitor: zmq.Socket[bytes]) -> bool:
     """Waits until a handshake has succeeded or failed."""
-    assert monitor.poll(1000 * PATIENCE_S), "neither a handshake nor a refusal"
+    assert monitor.poll(1000 * TIMEOUT_S), "neither a handshake nor a refusal"
     return bool(recv_monitor_message(monitor)["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED)
 
 
@@ -126,7 +126,7 @@ def check_strangers(context: Context, folder: Folder, kind: int, port: int) -> N
 
 
 def wait_for(found: pathlib.Path, running: subprocess.Popen[str]) -> None:
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while not found.exists() or found.stat().st_size < len(SENT):
         assert time.monotonic() < end and running.poll() is None, "what was sent does not come"
         time.sleep(0.05)
@@ -164,7 +164,7 @@ def check_sink_that_binds(context: Context, folder: Folder) -> None:
         check_strangers(context, folder, zmq.PULL, port)
         peer, monitor = client(context, zmq.PULL, port, folder.keys("peer"), folder.keys("waveform")[0])
         assert outcome(monitor), "the known peer was refused"
-        assert peer.poll(1000 * PATIENCE_S) and len(peer.recv()) % 8 == 0
+        assert peer.poll(1000 * TIMEOUT_S) and len(peer.recv()) % 8 == 0
         peer.disable_monitor()
         peer.close()
         finish(running, folder)
@@ -204,7 +204,7 @@ def check_source_that_connects(context: Context, folder: Folder) -> None:
                     assert line, f"it has ended: {logged}"
                     logged += line
                 running.send_signal(signal.SIGINT)
-                running.communicate(timeout=PATIENCE_S)
+                running.communicate(timeout=TIMEOUT_S)
                 assert running.returncode == 0
     server.close()
     guard.stop()
@@ -230,11 +230,11 @@ def check_bad_files(folder: Folder) -> None:
         address = f'address = "tcp://127.0.0.1:{free_port()}", bind = true'
         source = f'type = "gr-zeromq-source"\nproperties = {{ {address}, {curve} }}'
         with waveform(folder, source, 'type = "null-sink"') as running:
-            logged = running.communicate(timeout=PATIENCE_S)[1]
+            logged = running.communicate(timeout=TIMEOUT_S)[1]
             assert running.returncode != 0 and words in logged, f"{keys}, {peers}: {running.returncode}: {logged}"
     source = 'type = "gr-zeromq-source"\nproperties = { address = "tcp://127.0.0.1:9", ' + folder.properties() + " }"
     with waveform(folder, source, 'type = "null-sink"') as running:
-        logged = running.communicate(timeout=PATIENCE_S)[1]
+        logged = running.communicate(timeout=TIMEOUT_S)[1]
         assert running.returncode != 0 and "is a folder" in logged, logged
     print(f"{len(cases) + 1} files that do not fit are named")
 

@@ -210,7 +210,7 @@ impl fmt::Display for AttachError {
                 write!(f, "the ring has version {found}, this build supports {known}")
             }
             Self::Capacity { found, expected } => {
-                write!(f, "the ring's capacity is {found} bytes, that of its memory {expected}")
+                write!(f, "the ring's capacity is {found} bytes, and the memory's {expected}")
             }
         }
     }

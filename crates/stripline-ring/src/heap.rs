@@ -86,7 +86,7 @@ impl HeapRing {
     ) -> (ReaderId, Reader) {
         let (mut reader, cursor) = self.reader(mode);
         let control = NonNull::from(&self.memory.0.control);
-        assert!(writer.control_pointer() == control, "the writer is that of another ring");
+        assert!(writer.control_pointer() == control, "the writer is of another ring");
         let word = NonNull::from(&*sleepers.0);
         // SAFETY: the reader keeps the word alive.
         unsafe { reader.share_sleepers(word) };
@@ -139,9 +139,9 @@ impl HeapRing {
     /// ```
     pub fn attach_cursor(&self, writer: &mut Writer, cursor: HeapCursor, mode: Mode) -> ReaderId {
         let control = NonNull::from(&self.memory.0.control);
-        assert!(writer.control_pointer() == control, "the writer is that of another ring");
+        assert!(writer.control_pointer() == control, "the writer is of another ring");
         let HeapCursor { cursor, memory } = cursor;
-        assert!(Arc::ptr_eq(&memory.0, &self.memory.0), "the cursor is that of another ring");
+        assert!(Arc::ptr_eq(&memory.0, &self.memory.0), "the cursor is of another ring");
         // SAFETY: the writer keeps the cursor alive until the reader is detached. The writer
         // detaches a blocking reader only after the reader has been dropped.
         unsafe {

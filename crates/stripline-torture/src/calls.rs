@@ -60,7 +60,7 @@ pub fn run(worker: &Worker) -> Result<Tally, String> {
 struct CallSurvivor {
     transport: &'static str,
     server: JoinHandle<Result<(), String>>,
-    seen: Arc<Seen>,
+    seen: Arc<ServedCalls>,
     client: ServiceClient,
     check: Check,
     number: u64,
@@ -68,7 +68,7 @@ struct CallSurvivor {
 
 /// The calls of a server that survives.
 #[derive(Default)]
-struct Seen {
+struct ServedCalls {
     /// The numbers of the calls that were carried out, by caller.
     calls: Mutex<BTreeMap<u64, BTreeSet<u64>>>,
     /// The first problem.
@@ -76,7 +76,7 @@ struct Seen {
     clients: AtomicU64,
 }
 
-impl Seen {
+impl ServedCalls {
     fn enter(&self, request: Request) -> Result<call_child::Reply, String> {
         let reply = call_child::answer(SURVIVOR, &request);
         let is_new = request.caller == SURVIVOR || {
@@ -108,10 +108,10 @@ impl CallSurvivor {
         transport: &'static str,
         over: &Arc<AtomicBool>,
     ) -> Result<Self, String> {
-        let seen: Arc<Seen> = Arc::default();
+        let seen: Arc<ServedCalls> = Arc::default();
         let node = join(domain, "")?;
-        let (its, over) = (Arc::clone(&seen), Arc::clone(over));
-        let server = std::thread::spawn(move || serve(&node, transport, &its, &over));
+        let (recorded, over) = (Arc::clone(&seen), Arc::clone(over));
+        let server = std::thread::spawn(move || serve(&node, transport, &recorded, &over));
         let (client, check) = call_child::client(host, transport).map_err(|e| e.to_string())?;
         if !client.wait_for_servers(1, TIMEOUT).map_err(|e| e.to_string())? {
             return Err("the server that survives is not there".into());
@@ -153,7 +153,7 @@ impl CallSurvivor {
 }
 
 /// Runs a server that survives.
-fn serve(node: &Node, transport: &str, seen: &Seen, over: &AtomicBool) -> Result<(), String> {
+fn serve(node: &Node, transport: &str, seen: &ServedCalls, over: &AtomicBool) -> Result<(), String> {
     let service = Service::new(&call_child::service(transport))
         .and_then(|service| service.operation("check", |request: Request| seen.enter(request)));
     let options = ServerOptions { name: Some("survivor".into()), ..call_child::options(transport) };

@@ -68,7 +68,7 @@ impl Flood {
         let mut publisher = Helper::start(&format!("publish {domain} {transport}"))?;
         publisher.reply()?;
         wait_for_host(&domain)?;
-        let established = Established::start(&domain, transport)?;
+        let established = EstablishedSubscriber::start(&domain, transport)?;
         let addresses = addresses(&domain, publisher.child.id())?;
         let mut flood = Helper::start(&format!("flood {}", addresses.join(" ")))?;
         let before = descriptors(publisher.child.id())?;
@@ -129,7 +129,7 @@ impl Flood {
         &self,
         domain: &str,
         transport: &str,
-        link: &Established,
+        link: &EstablishedSubscriber,
         time: Duration,
     ) -> Result<FloodRound, String> {
         let started = Instant::now();
@@ -215,12 +215,12 @@ fn newcomer(domain: &str, transport: &str) -> Result<u64, String> {
 }
 
 /// A subscriber that was connected before, on a separate thread.
-struct Established {
+struct EstablishedSubscriber {
     latencies_ns: Arc<Mutex<Vec<u64>>>,
     next: Arc<AtomicU64>,
 }
 
-impl Established {
+impl EstablishedSubscriber {
     fn start(domain: &str, transport: &str) -> Result<Self, String> {
         let node = join(domain, &topics(transport))?;
         let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
@@ -267,7 +267,7 @@ fn topics(transport: &str) -> String {
 fn addresses(domain: &str, process: u32) -> Result<Vec<String>, String> {
     let prefixes = [
         format!("stripline-{}-{domain}", rustix::process::geteuid().as_raw()),
-        format!("stripline-ps-{}-{process}-", rustix::process::geteuid().as_raw()),
+        format!("stripline-links-{}-{process}-", rustix::process::geteuid().as_raw()),
     ];
     let list = std::fs::read_to_string("/proc/net/unix").map_err(|e| format!("/proc/net/unix: {e}"))?;
     let names = list.lines().filter_map(|line| line.split_whitespace().last()?.strip_prefix('@'));
@@ -442,12 +442,12 @@ fn flood(addresses: &[&str]) -> Result<(), String> {
     let connections: Arc<Mutex<Vec<OwnedFd>>> = Arc::default();
     // Connections per second.
     let rate = Arc::new(AtomicU64::new(0));
-    let (its_rate, kept) = (Arc::clone(&rate), Arc::clone(&connections));
+    let (current, kept) = (Arc::clone(&rate), Arc::clone(&connections));
     let own: Vec<String> = addresses.iter().map(|address| (*address).to_string()).collect();
     std::thread::spawn(move || {
         for address in own.iter().cycle() {
             // Relaxed: the number is read independently of other data.
-            let rate = its_rate.load(Ordering::Relaxed);
+            let rate = current.load(Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(if rate == 0 { 10 } else { 1000 / rate.min(1000) }));
             if rate > 0
                 && let Ok(connection) = connect(address)

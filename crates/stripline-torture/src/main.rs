@@ -61,7 +61,7 @@ enum Order {
         stripline-torture torture --waveforms --moves 2000     several pending moves at a time\n  \
         stripline-torture torture --waveforms --moves 2000 --deadly     beside kills and stops\n\n\
         The report is JSON: deaths by fail point, packets checked, and how soon deaths were noticed; with\n\
-        --waveforms: kills, stops, and what became of all packets.")]
+        --waveforms: kills, stops, and the outcome of all packets.")]
     Torture {
         /// How many processes to kill
         #[arg(long, value_name = "N", default_value_t = 500)]

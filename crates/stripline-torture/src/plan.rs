@@ -358,7 +358,7 @@ mod tests {
         let all: Vec<_> = (0..100).map(|index| death_in_calls(index, &mut rng)).collect();
         for of_servers in [true, false] {
             for point in points_of_calls(of_servers) {
-                assert!(all.iter().any(|(death, its)| death.name() == *point && *its == of_servers));
+                assert!(all.iter().any(|(death, server)| death.name() == *point && *server == of_servers));
             }
         }
     }

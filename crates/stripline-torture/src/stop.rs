@@ -90,7 +90,7 @@ impl Stop {
         wait_for_host(&domain)?;
         let mut publisher = node.publisher::<u64>(TOPIC).map_err(|e| e.to_string())?;
         let role = role(&domain, rules, false, if lossy { u64::MAX } else { PACKETS });
-        let mut child = Victim::patient(role.start(notes, None)?.0, self.timeout());
+        let mut child = Victim::with_timeout(role.start(notes, None)?.0, self.timeout());
         if !publisher.wait_for_receivers(1, TIMEOUT).map_err(|e| e.to_string())? {
             return Err("the receiver does not come".into());
         }
@@ -129,7 +129,7 @@ impl Stop {
         wait_for_host(&domain)?;
         let mut subscriber = node.subscriber::<u64>(TOPIC).map_err(|e| e.to_string())?;
         let role = role(&domain, rules, true, PACKETS);
-        let mut child = Victim::patient(role.start(notes, None)?.0, self.timeout());
+        let mut child = Victim::with_timeout(role.start(notes, None)?.0, self.timeout());
         let mut ledger = Ledger::new(false);
         while ledger.packets < 10 {
             take(&mut subscriber, &mut ledger)?;

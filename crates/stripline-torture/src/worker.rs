@@ -204,12 +204,12 @@ pub struct Victim {
 impl Victim {
     /// Takes over a child.
     pub fn new(child: Child) -> Self {
-        Self::patient(child, TIMEOUT)
+        Self::with_timeout(child, TIMEOUT)
     }
 
     /// Takes over a child with this time limit.
-    pub fn patient(child: Child, patience: Duration) -> Self {
-        Self { child, started: Instant::now(), timeout: patience, status: None }
+    pub fn with_timeout(child: Child, timeout: Duration) -> Self {
+        Self { child, started: Instant::now(), timeout, status: None }
     }
 
     /// Returns the status once the child has ended.

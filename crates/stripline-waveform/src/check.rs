@@ -201,8 +201,8 @@ fn connection_plans(
 fn component_plans(components: Vec<CheckedComponent>, types: &PortTypesFound) -> Vec<ComponentPlan> {
     let plan = |(index, component): (usize, CheckedComponent)| {
         let spec = component.spec?.into_owned();
-        let its = types.iter().filter(|(end, _)| end.component == index);
-        let port_types = its.map(|(end, name)| (spec.ports[end.port].name.clone(), name.clone())).collect();
+        let ends = types.iter().filter(|(end, _)| end.component == index);
+        let port_types = ends.map(|(end, name)| (spec.ports[end.port].name.clone(), name.clone())).collect();
         Some(ComponentPlan {
             name: component.name.value,
             program: component.executable.map_or(Program::Stock, Program::Executable),

@@ -43,7 +43,7 @@ pub(super) struct CheckedComponent<'c> {
 impl CheckedComponent<'_> {
     /// Returns whether the component's program has a transport.
     pub(super) fn has_transport(&self, name: &str) -> bool {
-        self.transports.as_ref().is_none_or(|its| its.iter().any(|known| known == name))
+        self.transports.as_ref().is_none_or(|transports| transports.iter().any(|known| known == name))
     }
 
     /// Returns whether both components are threads of one process, either the launcher's or a
@@ -285,7 +285,7 @@ impl<'c> ComponentChecker<'_, 'c> {
             let remedy = if is_property {
                 format!("it is a property: move it into the table [component.{name}.properties]")
             } else if key.value == "name" {
-                format!("its name is that of its table, here `{name}`; leave the key out")
+                format!("its name is the name of the table, here `{name}`; leave the key out")
             } else {
                 did_you_mean_key(&key.value, draft.keys.iter().copied(), "the keys here are")
             };
@@ -438,7 +438,7 @@ impl<'c> ComponentChecker<'_, 'c> {
         let message = format!("`{}`: {}", name.value, invalid.message);
         let remedy = match (invalid.remedy.is_empty(), executable) {
             (false, _) => invalid.remedy,
-            (true, None) => format!("`stripline components {}` lists what it takes", spec.name),
+            (true, None) => format!("`stripline components {}` lists its properties", spec.name),
             (true, Some(_)) => "change its properties".into(),
         };
         let mut error =

@@ -17,7 +17,7 @@ use super::options_check;
 use super::overrides::Options;
 use super::resequence_check;
 use super::text::{count, did_you_mean, listed, quoted, suggestion};
-use super::transport_choice::{ChosenBy, FIRST, SAME_PROCESS, TransportChoice, Wanted, split_rule};
+use super::transport_choice::{ChosenBy, FIRST, Requirements, SAME_PROCESS, TransportChoice, split_rule};
 
 /// A port of a component. Both are indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,7 +102,7 @@ fn one_sender(links: &[ResolvedConnection], found: &mut Diagnostics) {
         let Some(from) = link.from else { continue };
         let name = link.transport.as_str();
         let before = *first.entry((from, name)).or_insert(link);
-        let its = |link: &ResolvedConnection| {
+        let sender_options = |link: &ResolvedConnection| {
             let tables = link.draft.options.transport_options.of_sender();
             let TransportOptions { tcp, udp, zenoh, corba } = tables;
             let none = TransportOptions::default();
@@ -114,13 +114,13 @@ fn one_sender(links: &[ResolvedConnection], found: &mut Diagnostics) {
                 _ => none,
             }
         };
-        if its(before) != its(link) {
+        if sender_options(before) != sender_options(link) {
             let from = link.draft.from.as_ref().map_or("this output", |from| &from.value);
             let message =
                 format!("{} has one sending side over `{name}` for all of its receivers", quoted(from));
             let error = Diagnostic::error(Code::BadValue, link.draft.place(name), message)
                 .label("other options here")
-                .also(before.draft.place(name), "those of the first")
+                .also(before.draft.place(name), "the options of the first")
                 .help(format!(
                     "write the same [connection.{name}] in both; only `repair`, `reorder-ms` and `buffer` may differ"
                 ));
@@ -131,7 +131,7 @@ fn one_sender(links: &[ResolvedConnection], found: &mut Diagnostics) {
 
 /// The port that the text of an end names. A missing port has been reported.
 #[derive(Clone, Copy, Default)]
-struct Named {
+struct NamedPort {
     end: Option<ConnectionEnd>,
     /// The text names a port of the other direction, or a component that has only such ports.
     is_backwards: bool,
@@ -178,7 +178,7 @@ impl<'c> ConnectionChecker<'c> {
                 }
             }
         }
-        let port = |named: Named| named.end.filter(|_| !named.is_backwards);
+        let port = |named: NamedPort| named.end.filter(|_| !named.is_backwards);
         let ends = [from.end, to.end];
         self.used.extend(ends.iter().flatten());
         let (transport, choice) = self.transport(&draft, ends);
@@ -207,11 +207,11 @@ impl<'c> ConnectionChecker<'c> {
     }
 
     /// Finds the port that a text such as `demodulator.in` names.
-    fn named(&mut self, at: Option<&At<String>>, wanted: Direction) -> Named {
+    fn named(&mut self, at: Option<&At<String>>, wanted: Direction) -> NamedPort {
         let is_output = wanted == Direction::Output;
         let Some(at) = at else {
             self.excused.insert((None, is_output));
-            return Named::default();
+            return NamedPort::default();
         };
         let (name, port) = match at.value.split_once('.') {
             Some((name, port)) => (name, Some(port)),
@@ -225,16 +225,16 @@ impl<'c> ConnectionChecker<'c> {
             }
             let message = format!("there is no component {}", quoted(name));
             self.found.error(Code::UnknownComponent, &at.place, message, remedy);
-            return Named::default();
+            return NamedPort::default();
         };
-        let Some(spec) = self.components[component].spec.as_deref() else { return Named::default() };
+        let Some(spec) = self.components[component].spec.as_deref() else { return NamedPort::default() };
         let direction = words(wanted);
         let candidates: Vec<usize> =
             (0..spec.ports.len()).filter(|&n| spec.ports[n].direction == wanted).collect();
         let names = || candidates.iter().map(|&n| spec.ports[n].name.as_str());
         if let Some(port) = port.and_then(|port| spec.ports.iter().position(|p| p.name == port)) {
             let is_backwards = spec.ports[port].direction != wanted;
-            return Named { end: Some(ConnectionEnd { component, port }), is_backwards };
+            return NamedPort { end: Some(ConnectionEnd { component, port }), is_backwards };
         }
         let (code, message, remedy) = match (port, &candidates[..]) {
             (Some(port), _) => {
@@ -245,9 +245,9 @@ impl<'c> ConnectionChecker<'c> {
                 (Code::UnknownPort, format!("`{name}` has no port {}", quoted(port)), remedy)
             }
             (None, &[port]) => {
-                return Named { end: Some(ConnectionEnd { component, port }), is_backwards: false };
+                return NamedPort { end: Some(ConnectionEnd { component, port }), is_backwards: false };
             }
-            (None, []) => return Named { end: None, is_backwards: true },
+            (None, []) => return NamedPort { end: None, is_backwards: true },
             (None, _) => {
                 let message = format!("`{name}` has more than one {direction}");
                 let choices: Vec<String> = names().map(|port| format!("{name}.{port}")).collect();
@@ -257,7 +257,7 @@ impl<'c> ConnectionChecker<'c> {
         };
         self.excused.insert((Some(component), is_output));
         self.found.error(code, &at.place, message, remedy);
-        Named::default()
+        NamedPort::default()
     }
 
     fn backwards(&mut self, at: &At<String>, end: Option<ConnectionEnd>, wanted: Direction) {
@@ -305,7 +305,7 @@ impl<'c> ConnectionChecker<'c> {
         let named = by_option.or(draft.transport.as_ref().map(|at| (at, ChosenBy::File)));
         let named = named.filter(|(at, _)| at.value != AUTO);
         let names: Vec<&str> = processes.iter().map(|&n| self.components[n].name.value.as_str()).collect();
-        let wanted = Wanted {
+        let wanted = Requirements {
             ends: &ends.iter().map(|&n| &self.components[n]).collect::<Vec<_>>(),
             split: (!is_one_process).then(|| split_rule(&names)),
             options: &draft.options,

@@ -104,11 +104,11 @@ impl ExecutableSpecs {
     /// Returns the faults of all descriptions.
     fn faults(&self) -> Vec<String> {
         let is_many = self.specs.len() > 1;
-        let its = |spec: &ComponentSpec| {
+        let faults_of = |spec: &ComponentSpec| {
             let name = if is_many { format!("{}: ", quoted(&spec.name)) } else { String::new() };
             check_spec(spec).into_iter().map(move |fault| format!("{name}{fault}"))
         };
-        let mut faults: Vec<String> = self.specs.iter().flat_map(its).collect();
+        let mut faults: Vec<String> = self.specs.iter().flat_map(faults_of).collect();
         let mut names = BTreeSet::new();
         let twice = self.specs.iter().filter(|spec| !names.insert(&spec.name));
         faults.extend(twice.map(|spec| format!("it has two types of the name {}", quoted(&spec.name))));
@@ -252,7 +252,7 @@ impl DescribeError {
                     .into()
             }
             Self::TooLong(command, _) if command.is_list() => {
-                "it must describe itself before it does anything slow: load what takes long in `run`".into()
+                "it must describe itself before it does anything slow: do slow work in `run`".into()
             }
             Self::Failed(command, ..) if command.is_list() => {
                 "start it by hand to see all that it prints; a script is found beside the waveform file"

@@ -312,7 +312,7 @@ mod tests {
             let at = text.match_indices(repeated).nth(nth).unwrap().0;
             first_of(text, at..at + repeated.len()).map(|found| found.start)
         };
-        assert_eq!(first("x", 2), Some(text.find(" x = 2").unwrap() + 1), "that of the same table");
+        assert_eq!(first("x", 2), Some(text.find(" x = 2").unwrap() + 1), "the key of the same table");
         assert_eq!(first("c", 1), Some(text.find("c]").unwrap()));
         assert_eq!(first("x", 1), None, "it is the first");
         assert_eq!(first("z", 0), None);

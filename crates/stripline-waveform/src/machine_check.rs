@@ -106,8 +106,8 @@ fn spins(link: &ResolvedConnection, [sender, receiver]: [&CheckedComponent; 2], 
         return;
     }
     for (spinning, other) in [(receiver, sender), (sender, receiver)] {
-        let [its, others] = [spinning, other].map(|it| Schedule { priority: it.priority, cpus: &it.cpus });
-        if let Some(priority) = its.priority.filter(|_| its.starves(others)) {
+        let [own, others] = [spinning, other].map(|it| Schedule { priority: it.priority, cpus: &it.cpus });
+        if let Some(priority) = own.priority.filter(|_| own.starves(others)) {
             let (name, other) = (&spinning.name.value, &other.name.value);
             let message = format!(
                 "`{name}` spins at real-time priority {priority} on the processor of `{other}`, and leaves it no time"
@@ -157,42 +157,42 @@ fn sums(
         warn(&last.name.place, message, files_remedy);
     }
     for process in processes(components) {
-        let is_its = |end: &ConnectionEnd| process.contains(&end.component);
+        let is_inside = |end: &ConnectionEnd| process.contains(&end.component);
         let ends =
-            |link: &ResolvedConnection| [link.from, link.to].into_iter().flatten().filter(is_its).count();
-        let its: Vec<&ResolvedConnection> = links.iter().filter(|link| ends(link) > 0).collect();
+            |link: &ResolvedConnection| [link.from, link.to].into_iter().flatten().filter(is_inside).count();
+        let joined: Vec<&ResolvedConnection> = links.iter().filter(|link| ends(link) > 0).collect();
         let first = &components[process[0]].name;
         let name = match process.len() {
             1 => format!("the process of `{}`", first.value),
             many => format!("the process of `{}` and {} more", first.value, many - 1),
         };
-        let outputs: BTreeSet<_> = its
+        let outputs: BTreeSet<_> = joined
             .iter()
-            .filter_map(|link| link.from.filter(is_its))
+            .filter_map(|link| link.from.filter(is_inside))
             .map(|end| (end.component, end.port))
             .collect();
         let members = process.len() as u64;
         let (base, each, output) = PROCESS_DESCRIPTORS;
         let of_links: u64 =
-            its.iter().map(|link| ends(link) as u64 * link_descriptors(&link.transport)).sum();
+            joined.iter().map(|link| ends(link) as u64 * link_descriptors(&link.transport)).sum();
         let needed = base + each * members + output * outputs.len() as u64 + of_links;
         if let Some(limit) = exceeds(needed, limits.descriptors) {
             let message = format!(
                 "{name} needs about {needed} descriptors for its {}, and may open {limit} (RLIMIT_NOFILE)",
-                count(its.len(), "connection"),
+                count(joined.len(), "connection"),
             );
             warn(&first.place, message, files_remedy);
         }
-        let locked = ring_bytes(its.iter().copied().filter(|link| link.draft.options.locked));
+        let locked = ring_bytes(joined.iter().copied().filter(|link| link.draft.options.locked));
         if let Some(limit) = exceeds(locked, limits.locked_bytes) {
-            let place = its.iter().find_map(|link| link.draft.places.get("locked"));
+            let place = joined.iter().find_map(|link| link.draft.places.get("locked"));
             let message =
                 format!("{name} locks about {locked} bytes of memory, and may lock {limit} (RLIMIT_MEMLOCK)");
             let remedy =
                 "lower `buffer`, leave out `locked`, or raise the limit (`ulimit -l`, `LimitMEMLOCK=`)";
             warn(place.unwrap_or(&first.place), message, remedy);
         }
-        let mapped = limits.own_bytes + PROCESS_BYTES + ring_bytes(its.iter().copied());
+        let mapped = limits.own_bytes + PROCESS_BYTES + ring_bytes(joined.iter().copied());
         if let Some(limit) = exceeds(mapped, limits.memory_bytes) {
             let message = format!(
                 "{name} needs about {mapped} bytes of address space, and may have {limit} (RLIMIT_AS)"

@@ -28,7 +28,7 @@ pub(super) fn check(links: &[ResolvedConnection], components: &[CheckedComponent
             let message = "nothing before this connection changes the order of its packets";
             let warning = Diagnostic::warning(Code::ResequenceIdle, place, message);
             found.push(warning.help(
-                "remove `resequence`; it is for what is sent behind a component with dispatch = \"pool(N)\"",
+                "remove `resequence`; it is for packets behind a component with dispatch = \"pool(N)\"",
             ));
             continue;
         }

@@ -720,7 +720,7 @@ impl<'r, 't> TableReader<'r, 't> {
             "name" | "description" if is_here("waveform") => "move it into the table [waveform]",
             "name" if is_here("topic") => "leave it out: the tables of a topics file have the topics' names",
             "name" if is_here("from") => "leave it out: a connection is named by its two ends",
-            "name" if is_here("refusal-is-error") => "leave it out: the name of a topic is that of its table",
+            "name" if is_here("refusal-is-error") => "leave it out: a topic has the name of its table",
             _ if is_here("waveform") && is_key_of_link(key) => {
                 "move it into the [[connection]] that it is for"
             }

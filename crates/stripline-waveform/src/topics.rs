@@ -150,7 +150,7 @@ mod tests {
             ),
             ("[domain]\ngruop = 'x'", &[(2, "did you mean `group`?")]),
             ("name = 'x'\n[topic.a]\nqueue = 4", &[(1, "the topics' names"), (3, "did you mean `depth`?")]),
-            ("depth = 4\n[topic.a]\nname = 'a'", &[(1, "or into [default]"), (3, "that of its table")]),
+            ("depth = 4\n[topic.a]\nname = 'a'", &[(1, "or into [default]"), (3, "the name of its table")]),
             ("[default]\ntransport = 'smh'", &[(2, "did you mean `shm`?")]),
             ("[topic]\na = 4\n", &[(2, "[topic.a]")]),
             ("[topic.a]\nbuffer = '2MiB'", &[(2, "write buffer = 2097152")]),

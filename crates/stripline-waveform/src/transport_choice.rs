@@ -121,7 +121,7 @@ impl TransportChoice {
 }
 
 /// The parts of a connection that the transport must suit.
-pub(super) struct Wanted<'w> {
+pub(super) struct Requirements<'w> {
     /// The components at the ends.
     pub ends: &'w [&'w CheckedComponent<'w>],
     /// The rule that rules out `inproc`, if the ends are in different processes.
@@ -133,7 +133,7 @@ pub(super) struct Wanted<'w> {
     pub allowed: &'w [At<String>],
 }
 
-impl Wanted<'_> {
+impl Requirements<'_> {
     /// Rules out the transports of the program that a rule forbids.
     pub(super) fn choose(&self, transports: &[&str]) -> TransportChoice {
         let allowed = || self.allowed.iter().map(|at| at.value.as_str());

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo run -p stripline --example subscriber         waits for room: nothing is lost
-//! cargo run -p stripline --example subscriber -- 50   takes 50 ms over each packet, and drops what it has no room for
+//! cargo run -p stripline --example subscriber -- 50   takes 50 ms over each packet, and drops packets without room
 //! ```
 
 use std::process::ExitCode;

@@ -301,9 +301,9 @@ impl Switchboard {
 
     fn incoming(overflow: Overflow, sample_bytes: Option<usize>) -> Result<(Self, Incoming)> {
         let (events, stats) = (Arc::new(PortEvents::new()?), Arc::new(ConnectionStats::default()));
-        let its = Arc::clone(&stats);
+        let port_stats = Arc::clone(&stats);
         let terms_for = Arc::new(move |_: &str| ConnectionOptions {
-            stats: Arc::clone(&its),
+            stats: Arc::clone(&port_stats),
             overflow,
             wait: WaitStrategy::Adaptive,
             depth: 4,

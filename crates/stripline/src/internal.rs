@@ -121,8 +121,8 @@ pub mod control {
 }
 
 /// The shortest paths of a packet, for functions of other languages.
-pub mod inlined {
-    pub use crate::node::inlined::{loan, receive, release, send};
+pub mod fast_path {
+    pub use crate::node::fast_path::{loan, receive, release, send};
 }
 
 /// Processes and threads.

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, run};
 
 /// A time limit that only ends a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running example. It is killed and waited for when it is dropped.
 struct Running {
@@ -44,7 +44,7 @@ impl Running {
     /// Returns the next line that contains these words.
     #[track_caller]
     fn says(&self, words: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut said = Vec::new();
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -65,7 +65,7 @@ impl Running {
 
     /// Returns the remaining lines up to the end of the output.
     fn rest(&self) -> Vec<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut rest = Vec::new();
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {

@@ -25,7 +25,7 @@ const VIOLATION: &str = "STRIPLINE_HOT_PATH_VIOLATION";
 const WARM_UP: u64 = 1_200;
 const MEASURED: u64 = 1_200;
 /// A time limit that only ends a hang.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// The number of samples in a packet.
 const SAMPLES: usize = 512;
 const TOPICS: &str = "[default]\ntransport = 'shm'\nwait = 'spin'";
@@ -111,7 +111,7 @@ fn play() {
     let mut pong = node.publisher::<u64>("pong").unwrap();
     let mut ping_in = node.subscriber::<u64>("ping").unwrap();
     let mut pong_in = node.subscriber::<u64>("pong").unwrap();
-    assert!(ping.wait_for_receivers(1, PATIENCE).unwrap() && pong.wait_for_receivers(1, PATIENCE).unwrap());
+    assert!(ping.wait_for_receivers(1, TIMEOUT).unwrap() && pong.wait_for_receivers(1, TIMEOUT).unwrap());
     game(
         &violation,
         |number| {
@@ -132,11 +132,11 @@ fn play_calls(node: &Node) {
     let options = ClientOptions { wait: WaitStrategy::Spin, ..ClientOptions::default() };
     let service = node.service_client("echo", options).unwrap();
     let client: Client<Plain<u64>, Plain<u64>> = service.operation("call").unwrap();
-    assert!(service.wait_for_servers(1, PATIENCE).unwrap());
+    assert!(service.wait_for_servers(1, TIMEOUT).unwrap());
     game(
         "no",
         |number| assert_eq!(*client.call(&Plain(number)).unwrap(), number),
-        |_| assert!(server.serve_one(PATIENCE).unwrap()),
+        |_| assert!(server.serve_one(TIMEOUT).unwrap()),
     );
 }
 
@@ -169,7 +169,7 @@ fn game(violation: &str, mut serve: impl FnMut(u64) + Send, mut answer: impl FnM
         });
         let started = Instant::now();
         while done.load(Ordering::Acquire) < 2 {
-            assert!(started.elapsed() < 4 * PATIENCE, "the game does not end");
+            assert!(started.elapsed() < 4 * TIMEOUT, "the game does not end");
             std::thread::sleep(Duration::from_millis(1));
         }
         eprintln!("allocations: {}", ALLOCATIONS.load(Ordering::Relaxed));

@@ -302,7 +302,7 @@ public:
     /// Makes a client. It connects to every present and future server of the service. Blocks until
     /// the servers that are present have answered, or for a few seconds.
     static result<client> make(
-        const node &of, const std::string &service, const client_options &options, const std::nothrow_t &) {
+        const node &parent, const std::string &service, const client_options &options, const std::nothrow_t &) {
         if (auto failed = detail::check_text(service, "the service")) {
             return std::move(*failed);
         }
@@ -312,15 +312,15 @@ public:
         from.outstanding = options.outstanding;
         from.buffer = options.buffer;
         stripline_client *made = nullptr;
-        if (auto failed = detail::call(of.c_handle(), [&](auto error) {
-                return stripline_client_new(of.c_handle(), service.c_str(), &from, &made, error);
+        if (auto failed = detail::call(parent.c_handle(), [&](auto error) {
+                return stripline_client_new(parent.c_handle(), service.c_str(), &from, &made, error);
             })) {
             return std::move(*failed);
         }
         return client(made);
     }
-    static result<client> make(const node &of, const std::string &service, const std::nothrow_t &) {
-        return make(of, service, client_options(), std::nothrow);
+    static result<client> make(const node &parent, const std::string &service, const std::nothrow_t &) {
+        return make(parent, service, client_options(), std::nothrow);
     }
 
     /// Waits until at least `count` servers are connected; false if they are not connected in time.
@@ -380,8 +380,8 @@ public:
 #if STRIPLINE_EXCEPTIONS
     int ready_descriptor() const { return ready_descriptor(std::nothrow).value(); }
     bool arm() const { return arm(std::nothrow).value(); }
-    client(const node &of, const std::string &service, const client_options &options = client_options())
-        : client(make(of, service, options, std::nothrow).value()) {}
+    client(const node &parent, const std::string &service, const client_options &options = client_options())
+        : client(make(parent, service, options, std::nothrow).value()) {}
     template <class Rep, class Period>
     bool wait_for_servers(std::size_t count, std::chrono::duration<Rep, Period> timeout) const {
         return wait_for_servers(count, timeout, std::nothrow).value();
@@ -491,7 +491,7 @@ inline void handle_call(
     } catch (const std::exception &thrown) {
         refuse(thrown.what());
     } catch (...) {
-        refuse("the handler threw what is no std::exception");
+        refuse("the handler threw something other than a std::exception");
     }
 #else
     handler(given, answer);
@@ -573,7 +573,7 @@ public:
     /// Makes a server of a service. Clients find it from now on. Their calls wait until the server
     /// serves.
     static result<server> make(
-        const node &of, const service &from, const server_options &options, const std::nothrow_t &) {
+        const node &parent, const service &from, const server_options &options, const std::nothrow_t &) {
         for (const std::string *text : {&options.transport, &options.name}) {
             if (auto failed = detail::check_text(*text, "an option of the server")) {
                 return std::move(*failed);
@@ -587,16 +587,16 @@ public:
         c_options.clients = options.clients;
         c_options.waiting = options.waiting;
         stripline_server *made = nullptr;
-        const void *both = of.c_handle() == nullptr ? nullptr : from.handle_.get();
+        const void *both = parent.c_handle() == nullptr ? nullptr : from.handle_.get();
         if (auto failed = detail::call(both, [&](auto error) {
-                return stripline_server_new(of.c_handle(), from.handle_.get(), &c_options, &made, error);
+                return stripline_server_new(parent.c_handle(), from.handle_.get(), &c_options, &made, error);
             })) {
             return std::move(*failed);
         }
         return server(made, from.handlers_);
     }
-    static result<server> make(const node &of, const service &from, const std::nothrow_t &) {
-        return make(of, from, server_options(), std::nothrow);
+    static result<server> make(const node &parent, const service &from, const std::nothrow_t &) {
+        return make(parent, from, server_options(), std::nothrow);
     }
 
     /// Answers calls until the node is stopped (status::stopped), or until a waker ends the wait
@@ -654,8 +654,8 @@ public:
     }
 
 #if STRIPLINE_EXCEPTIONS
-    server(const node &of, const service &from, const server_options &options = server_options())
-        : server(make(of, from, options, std::nothrow).value()) {}
+    server(const node &parent, const service &from, const server_options &options = server_options())
+        : server(make(parent, from, options, std::nothrow).value()) {}
     void serve(std::size_t threads = 0) { serve(threads, std::nothrow).value(); }
     template <class Rep, class Period>
     bool serve_one(std::chrono::duration<Rep, Period> timeout) {

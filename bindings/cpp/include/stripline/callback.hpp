@@ -61,7 +61,7 @@ int32_t run_callback(callback_outcome &into, Function &function, Argument &&...a
             status::handler, std::string("a handler threw: ") + thrown.what(), std::current_exception());
     } catch (...) {
         into.reason = failure_maker::of(
-            status::handler, "a handler threw what is no std::exception", std::current_exception());
+            status::handler, "a handler threw something other than a std::exception", std::current_exception());
     }
     return STRIPLINE_FAILED;
 #else

@@ -157,7 +157,7 @@ public:
 
     /// @cond
     struct directed_port {
-        stripline::port of;
+        stripline::port declared;
         std::uint32_t direction;
     };
     std::string name_, summary_;
@@ -263,7 +263,7 @@ std::int32_t guarded(stripline_reason *reason, Call &&call) noexcept {
     } catch (const std::exception &thrown) {
         return stripline_reason_set(reason, thrown.what());
     } catch (...) {
-        return stripline_reason_set(reason, "it threw what is no std::exception");
+        return stripline_reason_set(reason, "it threw something other than a std::exception");
     }
 #else
     return run();
@@ -346,8 +346,9 @@ struct component_functions {
 
 /// Adds the ports of a declaration.
 inline result<void> add_port(stripline_component *component, const component_spec::directed_port &from) {
-    const port &of = from.of;
-    for (const std::string *text : {&of.name, &of.types, &of.summary, &of.same_as, &of.type_property}) {
+    const port &declared = from.declared;
+    for (const std::string *text :
+         {&declared.name, &declared.types, &declared.summary, &declared.same_as, &declared.type_property}) {
         if (auto failed = check_text(*text, "a port")) {
             return std::move(*failed);
         }
@@ -355,14 +356,14 @@ inline result<void> add_port(stripline_component *component, const component_spe
     const auto set = [](const std::string &text) { return text.empty() ? nullptr : text.c_str(); };
     stripline_port made{};
     made.size = sizeof made;
-    made.name = of.name.c_str();
+    made.name = declared.name.c_str();
     made.direction = from.direction;
-    made.optional = of.optional ? 1 : 0;
-    made.many_writers = of.many_writers ? 1 : 0;
-    made.types = set(of.types);
-    made.same_as = set(of.same_as);
-    made.type_property = set(of.type_property);
-    made.summary = of.summary.c_str();
+    made.optional = declared.optional ? 1 : 0;
+    made.many_writers = declared.many_writers ? 1 : 0;
+    made.types = set(declared.types);
+    made.same_as = set(declared.same_as);
+    made.type_property = set(declared.type_property);
+    made.summary = declared.summary.c_str();
     return outcome(component, [&](auto error) { return stripline_component_add_port(component, &made, error); });
 }
 

@@ -94,7 +94,7 @@ public:
     /// Returns the status of the call.
     status code() const noexcept { return code_; }
 
-    /// Returns one sentence that names what failed, where, and the remedy.
+    /// Returns one sentence that names the failure, the place and the remedy.
     const char *message() const noexcept { return about_ == nullptr ? "" : about_->message.c_str(); }
 
     /// Returns the usual remedy for a failure with this code.
@@ -149,7 +149,7 @@ private:
 /// contains the remedy.
 class error : public std::exception {
 public:
-    explicit error(failure of) noexcept : failure_(std::move(of)) {}
+    explicit error(failure from) noexcept : failure_(std::move(from)) {}
 
     const char *what() const noexcept override { return failure_.message(); }
     status code() const noexcept { return failure_.code(); }

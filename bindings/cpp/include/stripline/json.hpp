@@ -45,8 +45,8 @@ inline result<json> json_of(const packet_base<std::uint8_t> &message, const std:
 /// Calls an operation with a value, and returns the value of the reply. Fails like operation::call.
 /// For the operation's own error, `user_error_of` returns the value from the failure.
 inline result<json> call_json(
-    const operation &of, const json &request, const call_options &options, const std::nothrow_t &) {
-    auto found = of.call(to_cbor(request), options, std::nothrow);
+    const operation &target, const json &request, const call_options &options, const std::nothrow_t &) {
+    auto found = target.call(to_cbor(request), options, std::nothrow);
     if (!found) {
         return found.error();
     }
@@ -56,8 +56,8 @@ inline result<json> call_json(
     }
     return value;
 }
-inline result<json> call_json(const operation &of, const json &request, const std::nothrow_t &) {
-    return call_json(of, request, call_options(), std::nothrow);
+inline result<json> call_json(const operation &target, const json &request, const std::nothrow_t &) {
+    return call_json(target, request, call_options(), std::nothrow);
 }
 
 /// Returns the value of an operation's own error; null if the failure has no value.
@@ -116,8 +116,8 @@ inline result<void> add_json(
 inline json from_cbor(span<const std::uint8_t> bytes) { return from_cbor(bytes, std::nothrow).value(); }
 inline void send_json(publisher<std::uint8_t> &to, const json &value) { send_json(to, value, std::nothrow).value(); }
 inline json json_of(const packet_base<std::uint8_t> &message) { return json_of(message, std::nothrow).value(); }
-inline json call_json(const operation &of, const json &request, const call_options &options = call_options()) {
-    return call_json(of, request, options, std::nothrow).value();
+inline json call_json(const operation &target, const json &request, const call_options &options = call_options()) {
+    return call_json(target, request, options, std::nothrow).value();
 }
 inline void add_json(
     service &to, const operation_type &type, std::function<json_answer(const json &)> handler,

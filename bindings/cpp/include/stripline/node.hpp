@@ -84,7 +84,7 @@ inline std::optional<failure> check_version() {
         status::unsupported, "the library that runs has version " + std::string(found) +
                                  ", and the headers have " + std::to_string(major) + '.' +
                                  std::to_string(minor) + '.' + std::to_string(patch) +
-                                 "; install the library of the headers, or compile with those of the library");
+                                 "; install the library of the headers, or compile with the headers of the library");
 }
 
 }  // namespace detail

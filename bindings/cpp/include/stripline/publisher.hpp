@@ -266,16 +266,16 @@ public:
             std::remove_reference_t<Writer> &writer;
             std::size_t samples;
             detail::callback_outcome outcome;
-        } with{writer, samples, {}};
+        } sending{writer, samples, {}};
         const auto write = [](void *given, std::size_t index, void *place) noexcept {
             auto &self = *static_cast<context *>(given);
             return detail::run_callback(
                 self.outcome, self.writer, index, span<T>(static_cast<T *>(place), self.samples));
         };
         auto done = detail::outcome(handle_, [&](auto error) {
-            return stripline_publisher_send_many(handle_, packets, samples, write, &with, error);
+            return stripline_publisher_send_many(handle_, packets, samples, write, &sending, error);
         });
-        return with.outcome.reason.code() == status::ok ? std::move(done) : std::move(with.outcome.reason);
+        return sending.outcome.reason.code() == status::ok ? std::move(done) : std::move(sending.outcome.reason);
     }
 
     /// Sets the description of the samples that follow. The call allocates memory. Fails for an

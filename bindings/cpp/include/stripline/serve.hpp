@@ -27,13 +27,13 @@ public:
         detail::callback_outcome *into = nullptr;
     };
     served_port(stripline_subscriber *from, stripline_packet_handler handler, std::shared_ptr<state> made) noexcept
-        : subscriber(from), run(handler), with(std::move(made)) {}
+        : subscriber(from), run(handler), context(std::move(made)) {}
     served_port(served_port &&) noexcept = default;
     served_port &operator=(served_port &&) noexcept = default;
 
     stripline_subscriber *subscriber;
     stripline_packet_handler run;
-    std::shared_ptr<state> with;
+    std::shared_ptr<state> context;
     /// @endcond
 };
 
@@ -67,15 +67,15 @@ public:
     }
 
     std::optional<failure> begin(const served_port &port) {
-        if (port.subscriber == nullptr || port.with == nullptr) {
+        if (port.subscriber == nullptr || port.context == nullptr) {
             return empty_object();
         }
-        if (port.with->into != nullptr) {
+        if (port.context->into != nullptr) {
             return failure(status::in_use, "the handler is in a call of `serve` already; give each call its own");
         }
-        begun_.push_back(port.with);
-        port.with->into = &outcome;
-        c_ports.push_back(stripline_served{port.subscriber, port.run, port.with.get()});
+        begun_.push_back(port.context);
+        port.context->into = &outcome;
+        c_ports.push_back(stripline_served{port.subscriber, port.run, port.context.get()});
         return std::nullopt;
     }
 

@@ -265,7 +265,7 @@ public:
         struct context {
             std::remove_reference_t<Handler> &handler;
             detail::callback_outcome outcome;
-        } with{handler, {}};
+        } draining{handler, {}};
         const auto each = [](void *given, stripline_packet *handle) noexcept {
             auto &self = *static_cast<context *>(given);
             const packet_view<T> packet(handle);
@@ -273,10 +273,10 @@ public:
         };
         std::size_t packets = 0;
         auto failed = detail::call(handle_, [&](auto error) {
-            return stripline_subscriber_drain(handle_, limit, each, &with, &packets, error);
+            return stripline_subscriber_drain(handle_, limit, each, &draining, &packets, error);
         });
-        if (with.outcome.reason.code() != status::ok) {
-            return std::move(with.outcome.reason);
+        if (draining.outcome.reason.code() != status::ok) {
+            return std::move(draining.outcome.reason);
         }
         if (failed) {
             return std::move(*failed);

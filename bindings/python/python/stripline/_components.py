@@ -177,13 +177,13 @@ def _check_functions(cls: type[Component], name: str, declared: Sequence[_Declar
         )
     for base in cls.__mro__:
         for attribute, function in vars(base).items():
-            its = getattr(function, _SETTER, None)
-            if its is None:
+            declared_property = getattr(function, _SETTER, None)
+            if declared_property is None:
                 continue
-            if its not in declared:
+            if declared_property not in declared:
                 raise refused(f"has a setter `{attribute}` that hides its property; name it `set_{attribute}`")
-            if its.access != "changeable":
-                raise refused(f"has a setter for `{its.name}`, which is not `changeable`")
+            if declared_property.access != "changeable":
+                raise refused(f"has a setter for `{declared_property.name}`, which is not `changeable`")
             if hasattr(cls, "change"):
                 raise refused("has setters and `change`, which takes all values at once; use one of them")
 
@@ -246,8 +246,8 @@ def _usage(components: Sequence[type[Component]]) -> str:
     return (
         f"This script has the components of a waveform: {names}. `stripline run FILE` starts it, with this in "
         f'FILE:\n\n    [component.{name}]\n    exec = ["python3", "{sys.argv[0]}"]\n{kind}\n'
-        "`--describe` prints ports and properties as JSON; `--check` reads properties as JSON and prints what is "
-        "wrong with them."
+        "`--describe` prints ports and properties as JSON; `--check` reads properties as JSON and prints their "
+        "mistakes."
     )
 
 

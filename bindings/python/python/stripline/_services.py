@@ -243,26 +243,26 @@ class Server:
         if own is None:
             given = f"the class `{serves.__name__}`" if isinstance(serves, type) else repr(serves)
             raise _refused(f"{given} is no service; pass an object of a class with `@stripline.service`")
-        called = own if service is None else service
+        service_name = own if service is None else service
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None
         self._has_ended = threading.Event()
         self._has_async = False
         self._inside: set[int] = set()
-        operations = [self._described(called, serves, method) for method in _methods(type(serves))]
-        self._core = _ServerCore(node, called, operations, name, transport, clients, waiting)
+        operations = [self._described(service_name, serves, method) for method in _methods(type(serves))]
+        self._core = _ServerCore(node, service_name, operations, name, transport, clients, waiting)
 
     def _described(
         self, service: str, serves: object, name: str
     ) -> tuple[str, Any, Any, Any, str, Callable[[Any, _Responder], None]]:
         method = getattr(serves, name)
         types: _Types = getattr(method, _OPERATION, _Types(None, None, None, None))
-        called = types.name or name
-        handler = _Handler(service, called, method)
+        operation = types.name or name
+        handler = _Handler(service, operation, method)
         self._has_async |= handler.is_async
         run = self._task_of(handler) if handler.is_async else _noted(handler.run, self._inside)
         doc = inspect.getdoc(method) or ""
-        return (called, types.request, types.reply, types.error, doc, run)
+        return (operation, types.request, types.reply, types.error, doc, run)
 
     def _task_of(self, handler: _Handler) -> Callable[[Any, _Responder], None]:
         def run(request: Any, responder: _Responder) -> None:

@@ -28,7 +28,7 @@ use crate::process::Launcher;
 use crate::rounds::{Interruption, Progress, take_turns};
 use crate::usage::{OthersTime, OthersWatch, others_share};
 
-use plan::Compared;
+use plan::SubjectPair;
 use programs::Programs;
 use worker::Workers;
 
@@ -161,7 +161,7 @@ pub fn run(settings: &BindingSettings, observer: &mut dyn FnMut(&Progress)) -> R
 
 /// A comparison with the results of its runs.
 struct ComparedRuns {
-    comparison: Compared,
+    comparison: SubjectPair,
     samples: Samples,
     others: Vec<OthersTime>,
     /// The reason for the last failure of a run.
@@ -169,7 +169,7 @@ struct ComparedRuns {
 }
 
 impl ComparedRuns {
-    fn new(comparison: Compared) -> Self {
+    fn new(comparison: SubjectPair) -> Self {
         Self { comparison, samples: Samples::default(), others: Vec::new(), failed: None }
     }
 
@@ -198,7 +198,7 @@ impl ComparedRuns {
         rounds: usize,
         interruption: &Interruption,
     ) -> Result<[Vec<f64>; 3], String> {
-        let Compared { over, under, size, is_pinned, .. } = &self.comparison;
+        let SubjectPair { over, under, size, is_pinned, .. } = &self.comparison;
         let cpus: Vec<usize> = if *is_pinned { allowed_cpus() } else { Vec::new() };
         let mut pairs = [
             Workers::start(programs, over, *size, &format!("{name}-over"), &cpus, interruption)?,
@@ -219,7 +219,7 @@ impl ComparedRuns {
     }
 
     fn figure(&self) -> Figure {
-        let Compared { name, aim, .. } = &self.comparison;
+        let SubjectPair { name, aim, .. } = &self.comparison;
         let interrupted = || String::from("interrupted before anything was measured");
         if self.samples.values.is_empty() {
             let missing = self.failed.clone().unwrap_or_else(interrupted);

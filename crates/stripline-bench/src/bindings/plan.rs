@@ -27,7 +27,7 @@ pub(super) struct LinkEnds {
 /// Two subjects: the figure is the time of the first over the time of the second, which is the
 /// reference.
 #[derive(Clone, Debug)]
-pub(super) struct Compared {
+pub(super) struct SubjectPair {
     pub name: &'static str,
     pub over: LinkEnds,
     pub under: LinkEnds,
@@ -54,10 +54,10 @@ const fn one_way(language: Language, kind: &'static str) -> LinkEnds {
 
 /// Returns the comparisons, in the order of the table. The time of A over the time of B is also the
 /// rate of B over the rate of A.
-pub(super) fn comparisons() -> Vec<Compared> {
+pub(super) fn comparisons() -> Vec<SubjectPair> {
     use Language::{C, Cpp, Python, Rust};
-    let new = |name, over, under, size, aim| Compared { name, over, under, size, aim, is_pinned: true };
-    let free = |comparison: Compared| Compared { is_pinned: false, ..comparison };
+    let new = |name, over, under, size, aim| SubjectPair { name, over, under, size, aim, is_pinned: true };
+    let free = |comparison: SubjectPair| SubjectPair { is_pinned: false, ..comparison };
     let (most, least) = (Aim::at_most, Aim::at_least);
     let rust = one_thread(Rust, "plain");
     let (spins, waits) = (round_trip(Rust, "spin"), round_trip(Python, "block"));
@@ -103,7 +103,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all.len() + gnuradio::names().count());
-        for Compared { name, over, under, .. } in all {
+        for SubjectPair { name, over, under, .. } in all {
             assert_eq!((over.roles, over.timed), (under.roles, under.timed), "{name}");
         }
     }

@@ -73,9 +73,9 @@ impl<'a> Workers<'a> {
         }
         let mut took = 0.0;
         for (place, worker) in self.workers.iter_mut().enumerate() {
-            let its = worker.end()?;
+            let seconds = worker.end()?;
             if place == self.timed {
-                took = its;
+                took = seconds;
             }
         }
         Ok(took / f64::from(self.packets))

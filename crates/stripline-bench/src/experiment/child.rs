@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use stripline::node::Node;
 
 use super::case::{ExperimentCase, Placement};
-use super::stage::{self, Meeting, Seen};
+use super::stage::{self, PlaceBarrier, PlaceResult};
 use crate::memory::{Mapping, PAGE};
-use crate::patience::wait_until;
-use crate::process::Trouble;
+use crate::process::NoResult;
+use crate::timeout::wait_until;
 use crate::usage::Usage;
 
 /// Interval between two checks whether all other places are done.
@@ -33,7 +33,7 @@ pub(crate) struct PlaceJob {
 
 /// Performs the job of this process. Returns the measurements of the places in it, and the
 /// resources used.
-pub(crate) fn perform(job: &PlaceJob) -> Result<(Vec<Seen>, Usage), Trouble> {
+pub(crate) fn perform(job: &PlaceJob) -> Result<(Vec<PlaceResult>, Usage), NoResult> {
     let before = Usage::now();
     let seen = run(job)?;
     // The cost of starting does not belong to the pipeline.
@@ -41,39 +41,39 @@ pub(crate) fn perform(job: &PlaceJob) -> Result<(Vec<Seen>, Usage), Trouble> {
     Ok((seen, Usage { cpu_s: usage.cpu_s - before.cpu_s, ..usage }))
 }
 
-fn run(job: &PlaceJob) -> Result<Vec<Seen>, Trouble> {
+fn run(job: &PlaceJob) -> Result<Vec<PlaceResult>, NoResult> {
     // SAFETY: the descriptor was inherited for this process, which closes none of its descriptors
     // before it ends.
     let board = Mapping::new(unsafe { BorrowedFd::borrow_raw(job.board) }, PAGE, 0)?;
     let (here, done, given_up) = (board.atomic(0), board.atomic(8), board.atomic(16));
-    let meeting = Board { here, done, given_up, places: job.case.places() };
+    let barrier = Board { here, done, given_up, places: job.case.places() };
     let node = Node::join(&job.domain, stage::topics(&job.case)?)?;
     if job.case.placement == Placement::ProcessPerStage {
-        return Ok(vec![stage::run(&job.case, job.place, &node, &meeting)?]);
+        return Ok(vec![stage::run(&job.case, job.place, &node, &barrier)?]);
     }
     // Only the first failure counts. Failures of other places follow from it.
-    let first_trouble = OnceLock::new();
-    let seen: Vec<Seen> = std::thread::scope(|scope| {
+    let first_failure = OnceLock::new();
+    let seen: Vec<PlaceResult> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..job.case.places())
             .map(|place| {
-                let (node, meeting, first_trouble) = (&node, &meeting, &first_trouble);
-                scope.spawn(move || match stage::run(&job.case, place, node, meeting) {
+                let (node, barrier, first_failure) = (&node, &barrier, &first_failure);
+                scope.spawn(move || match stage::run(&job.case, place, node, barrier) {
                     Ok(seen) => Some(seen),
-                    Err(trouble) => {
-                        let _ = first_trouble.set(trouble);
+                    Err(failure) => {
+                        let _ = first_failure.set(failure);
                         // Notify the other places not to wait for a place that failed.
-                        meeting.given_up.store(1, Ordering::Release);
+                        barrier.given_up.store(1, Ordering::Release);
                         node.stop();
                         None
                     }
                 })
             })
             .collect();
-        let panicked = |_| drop(first_trouble.set(Trouble::Failed("a thread panicked".into())));
+        let panicked = |_| drop(first_failure.set(NoResult::Failed("a thread panicked".into())));
         // All threads end before the failure is reported.
         threads.into_iter().filter_map(|thread| thread.join().map_err(panicked).ok().flatten()).collect()
     });
-    first_trouble.into_inner().map_or(Ok(seen), Err)
+    first_failure.into_inner().map_or(Ok(seen), Err)
 }
 
 /// The shared memory where all places of the pipeline meet.
@@ -84,8 +84,8 @@ struct Board<'a> {
     places: u32,
 }
 
-impl Meeting for Board<'_> {
-    fn start(&self) -> Result<(), Trouble> {
+impl PlaceBarrier for Board<'_> {
+    fn start(&self) -> Result<(), NoResult> {
         self.here.fetch_add(1, Ordering::AcqRel);
         wait_until("the other side did not start", || {
             Ok(self.here.load(Ordering::Acquire) >= u64::from(self.places))
@@ -94,11 +94,11 @@ impl Meeting for Board<'_> {
 
     /// Waits until all places have finished, because a sender that closes waits only ten seconds
     /// for its receivers.
-    fn end(&self) -> Result<(), Trouble> {
+    fn end(&self) -> Result<(), NoResult> {
         self.done.fetch_add(1, Ordering::AcqRel);
         while self.done.load(Ordering::Acquire) < u64::from(self.places) {
             if self.given_up.load(Ordering::Acquire) > 0 {
-                return Err(Trouble::Failed("another component has failed".into()));
+                return Err(NoResult::Failed("another component has failed".into()));
             }
             std::thread::sleep(GLANCE);
         }

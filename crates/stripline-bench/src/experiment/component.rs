@@ -10,10 +10,10 @@ use stripline::{Error, Received, Result, Sample};
 
 use super::case::{ExperimentCase, Order, Work};
 use super::sequence::Sequence;
-use super::stage::{Meeting, Seen};
+use super::stage::{PlaceBarrier, PlaceResult};
 use crate::ladder::measure;
 use crate::ladder::turns::now_ns as now;
-use crate::process::Trouble;
+use crate::process::NoResult;
 
 /// Iterations of an empty loop between two readings of the clock, because a reading is a system
 /// call.
@@ -52,15 +52,15 @@ pub(super) fn work<T: Sample>(
     place: u32,
     input: &mut Input<T>,
     mut output: Option<&mut Publisher<T>>,
-    meeting: &impl Meeting,
-) -> Result<Seen, Trouble> {
+    barrier: &impl PlaceBarrier,
+) -> Result<PlaceResult, NoResult> {
     let (dispatch, work) = match place > case.stages {
         true => (Dispatch::Queue, Work::None),
         false => (case.dispatch, case.work),
     };
     let (mut exit, first_ns) = (Exit::new(case, input.is_in_sequence), OnceLock::new());
     let time = Duration::from_secs_f64(case.work_ms / 1e3);
-    meeting.start()?;
+    barrier.start()?;
     let outcome = input.subscriber.serve_then(
         dispatch,
         |packet| {
@@ -75,7 +75,7 @@ pub(super) fn work<T: Sample>(
                 // This also passes on the order number of the packet.
                 loan.send_like(&packet)?;
             }
-            exit.left(number, service_ns)?;
+            exit.passed_on(number, service_ns)?;
             // Streams end only after all places have met at the end, so no place can wait for the
             // end of a stream. Other threads of a pool still finish their packets.
             if exit.is_over { Err(Error::Stopped) } else { Ok(()) }
@@ -85,7 +85,7 @@ pub(super) fn work<T: Sample>(
         Err(Error::Stopped) if exit.is_over => {}
         other => other?,
     }
-    meeting.end()?;
+    barrier.end()?;
     // Any surplus packet has arrived by now.
     while let Some(number) = input.number() {
         exit.sequence.take(number?)?;
@@ -120,7 +120,7 @@ fn exert(work: Work, time: Duration) -> u64 {
 
 /// The exit of a component: the packets that have left it.
 struct Exit {
-    seen: Seen,
+    seen: PlaceResult,
     sequence: Sequence,
     packets: u64,
     /// Whether the packet with the highest number is the last one to take. A packet that was
@@ -134,7 +134,7 @@ impl Exit {
     fn new(case: &ExperimentCase, ends_with_last: bool) -> Self {
         let services_ns = Vec::with_capacity(case.packets as usize);
         Self {
-            seen: Seen { services_ns, ..Seen::default() },
+            seen: PlaceResult { services_ns, ..PlaceResult::default() },
             sequence: Sequence::new(case.packets),
             packets: case.packets.into(),
             ends_with_last,
@@ -142,7 +142,7 @@ impl Exit {
         }
     }
 
-    fn left(&mut self, number: u64, service_ns: u64) -> Result<()> {
+    fn passed_on(&mut self, number: u64, service_ns: u64) -> Result<()> {
         self.seen.last_ns = now();
         self.seen.services_ns.push(service_ns);
         self.sequence.take(number).map_err(Error::failed)?;
@@ -150,9 +150,9 @@ impl Exit {
         Ok(())
     }
 
-    fn seen(self, first_ns: u64) -> Seen {
+    fn seen(self, first_ns: u64) -> PlaceResult {
         let Sequence { reordered, duplicates, .. } = self.sequence;
-        Seen { first_ns, reordered, duplicates, missing: self.sequence.missing(), ..self.seen }
+        PlaceResult { first_ns, reordered, duplicates, missing: self.sequence.missing(), ..self.seen }
     }
 }
 
@@ -173,7 +173,7 @@ mod tests {
         let case = Experiment::parse(text, "x.toml").unwrap().cases[0].clone();
         let ends_after = |ends_with_last, numbers: &[u64]| {
             let mut exit = Exit::new(&case, ends_with_last);
-            let is_over = |number: &u64| exit.left(*number, 0).map(|()| exit.is_over).unwrap();
+            let is_over = |number: &u64| exit.passed_on(*number, 0).map(|()| exit.is_over).unwrap();
             numbers.iter().position(is_over).map(|index| index + 1)
         };
         assert_eq!(ends_after(false, &[3, 1, 2, 0]), Some(4));

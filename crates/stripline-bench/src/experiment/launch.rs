@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::case::{ExperimentCase, Placement};
 use super::child::PlaceJob;
-use super::stage::Seen;
+use super::stage::PlaceResult;
 use crate::memory;
-use crate::process::{Job, Launcher, Trouble};
+use crate::process::{Job, Launcher, NoResult};
 use crate::usage::{OthersTime, Usage};
 
 /// The factor by which a run may exceed the sum of the work, because sleeps overshoot and
@@ -15,8 +15,8 @@ use crate::usage::{OthersTime, Usage};
 const SLACK: f64 = 3.0;
 
 /// The results of all places of a pipeline, in order, and the resources used.
-pub(super) struct Whole {
-    pub seen: Vec<Seen>,
+pub(super) struct PipelineResult {
+    pub seen: Vec<PlaceResult>,
     pub usage: Usage,
     /// Processor time of each process, by place, if each place has a separate process.
     pub cpu_s: Vec<f64>,
@@ -25,7 +25,7 @@ pub(super) struct Whole {
 }
 
 /// Runs a case once, in new processes. All of them have ended when this returns.
-pub(super) fn run(case: &ExperimentCase, launcher: &mut Launcher<'_>) -> Result<Whole, Trouble> {
+pub(super) fn run(case: &ExperimentCase, launcher: &mut Launcher<'_>) -> Result<PipelineResult, NoResult> {
     let domain = launcher.name();
     let file = memory::file(memory::PAGE)?;
     let board = file.as_raw_fd();
@@ -36,16 +36,16 @@ pub(super) fn run(case: &ExperimentCase, launcher: &mut Launcher<'_>) -> Result<
     };
     let time = Duration::from_secs_f64(SLACK * case.seconds_max());
     let (mut outcomes, others) =
-        launcher.run::<(Vec<Seen>, Usage)>((0..processes).map(job).collect(), file, time)?;
+        launcher.run::<(Vec<PlaceResult>, Usage)>((0..processes).map(job).collect(), file, time)?;
     outcomes.sort_by_key(|(seen, _)| seen.first().map(|seen| seen.place));
     let mut usage = Usage::default();
     outcomes.iter().for_each(|(_, used)| usage.add(*used));
     let cpu_s =
         if processes > 1 { outcomes.iter().map(|(_, used)| used.cpu_s).collect() } else { Vec::new() };
-    let mut seen: Vec<Seen> = outcomes.into_iter().flat_map(|(seen, _)| seen).collect();
+    let mut seen: Vec<PlaceResult> = outcomes.into_iter().flat_map(|(seen, _)| seen).collect();
     seen.sort_by_key(|seen| seen.place);
     if seen.len() != case.places() as usize {
         return Err(format!("{} of {} places reported", seen.len(), case.places()).into());
     }
-    Ok(Whole { seen, usage, cpu_s, others })
+    Ok(PipelineResult { seen, usage, cpu_s, others })
 }

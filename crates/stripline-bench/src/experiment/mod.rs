@@ -44,7 +44,7 @@ use std::path::PathBuf;
 
 use crate::Machine;
 use crate::machine::allowed_cpus;
-use crate::process::{Launcher, Trouble};
+use crate::process::{Launcher, NoResult};
 use crate::rounds::{Interruption, Progress, take_turns};
 
 /// The settings of an experiment.
@@ -108,9 +108,9 @@ pub fn run(
             Ok(whole) => runs.push(report::run(case, &whole, cpus)),
             // A case that failed is not repeated. It would fail again, or only the successful runs
             // would be reported.
-            Err(trouble) => {
+            Err(failure) => {
                 done += (repeats - round - 1) as usize;
-                *result = Err(trouble);
+                *result = Err(failure);
             }
         }
     });
@@ -119,4 +119,4 @@ pub fn run(
 }
 
 /// The runs of a case, or the reason why there are none.
-type CaseRuns = Result<Vec<ExperimentRun>, Trouble>;
+type CaseRuns = Result<Vec<ExperimentRun>, NoResult>;

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use crate::Machine;
     use crate::experiment::Experiment;
-    use crate::process::Trouble;
+    use crate::process::NoResult;
 
     #[test]
     fn a_page_has_the_published_beside_the_measured_and_escapes_what_is_not_its_own() {
@@ -223,7 +223,7 @@ mod tests {
             sends_ns: vec![1000, 2_000_000],
             ..ExperimentRun::default()
         };
-        let results = vec![Ok(vec![run]), Err(Trouble::Refused("it printed <no>".into()))];
+        let results = vec![Ok(vec![run]), Err(NoResult::Refused("it printed <no>".into()))];
         let report = report::report(&experiment, 1, false, Machine::here(), results, false);
         let page = report.drawing().unwrap();
         for part in [

@@ -8,11 +8,11 @@ use super::CaseRuns;
 use super::case::{ExperimentCase, ExperimentTarget, PublishedFigure, Work};
 use super::file::Experiment;
 use super::ideal::{Shape, ideal};
-use super::launch::Whole;
-use super::stage::Seen;
+use super::launch::PipelineResult;
+use super::stage::PlaceResult;
 use super::verdict::{self, Verdict};
 use crate::Machine;
-use crate::process::Trouble;
+use crate::process::NoResult;
 use crate::statistics::{median, median_interval, percentile, pool};
 use crate::usage::others_share;
 
@@ -240,7 +240,7 @@ impl ExperimentReport {
 }
 
 /// Creates the report of a run from the results of all places.
-pub(super) fn run(case: &ExperimentCase, whole: &Whole, cpus: usize) -> ExperimentRun {
+pub(super) fn run(case: &ExperimentCase, whole: &PipelineResult, cpus: usize) -> ExperimentRun {
     let Some((producer, components)) = whole.seen.split_first() else { return ExperimentRun::default() };
     let ms_since = |ns: u64| ns.saturating_sub(producer.first_ns) as f64 / 1e6;
     let mut stages: Vec<StageReport> = components
@@ -293,7 +293,7 @@ pub(super) fn run(case: &ExperimentCase, whole: &Whole, cpus: usize) -> Experime
     }
 }
 
-fn sends(producer: &Seen) -> Sends {
+fn sends(producer: &PlaceResult) -> Sends {
     let each: Vec<(u64, u64)> = producer.sends_ns.iter().map(|ns| (*ns, 1)).collect();
     let counts = pool(std::iter::once(&each[..]));
     let at = |share| percentile(&counts, share).map(|ns| ns as f64 / 1e6);
@@ -322,8 +322,8 @@ pub(super) fn report(
         let (status, reason, runs) = match result {
             Ok(runs) if runs.is_empty() => (Status::NotRun, Some("the experiment ended before".into()), runs),
             Ok(runs) => (Status::Measured, None, runs),
-            Err(Trouble::Refused(reason)) => (Status::NotAvailable, Some(reason), Vec::new()),
-            Err(Trouble::Failed(reason)) => (Status::Failed, Some(reason), Vec::new()),
+            Err(NoResult::Refused(reason)) => (Status::NotAvailable, Some(reason), Vec::new()),
+            Err(NoResult::Failed(reason)) => (Status::Failed, Some(reason), Vec::new()),
         };
         // A pipeline without work has no ideal.
         let ratios: Vec<f64> = runs.iter().map(|run| run.over_ideal).filter(|ratio| *ratio > 0.0).collect();
@@ -374,22 +374,22 @@ mod tests {
         Experiment::parse(&text, "x.toml").unwrap().cases[0].clone()
     }
 
-    fn seen(place: u32, last_ms: u64, services_ns: Vec<u64>) -> Seen {
-        Seen {
+    fn seen(place: u32, last_ms: u64, services_ns: Vec<u64>) -> PlaceResult {
+        PlaceResult {
             place,
             first_ns: 1_000_000_000 + u64::from(place),
             last_ns: 1_000_000_000 + last_ms * 1_000_000,
             services_ns,
             reordered: u64::from(place),
-            ..Seen::default()
+            ..PlaceResult::default()
         }
     }
 
-    fn whole() -> Whole {
-        let producer = Seen { sends_ns: vec![1_000, 2_000, 3_000_000], ..seen(0, 3, Vec::new()) };
+    fn whole() -> PipelineResult {
+        let producer = PlaceResult { sends_ns: vec![1_000, 2_000, 3_000_000], ..seen(0, 3, Vec::new()) };
         let work = vec![5_000_000, 6_000_000, 7_000_000];
         let seen = vec![producer, seen(1, 20, work.clone()), seen(2, 25, work)];
-        Whole {
+        PipelineResult {
             seen,
             usage: Usage { cpu_s: 0.5, ..Usage::default() },
             cpu_s: vec![0.1, 0.2, 0.2],

@@ -13,12 +13,12 @@ use super::case::ExperimentCase;
 use super::component::{Input, work};
 use crate::ladder::measure;
 use crate::ladder::turns::now_ns as now;
-use crate::patience::{PATIENCE, wait_until};
-use crate::process::Trouble;
+use crate::process::NoResult;
+use crate::timeout::{TIMEOUT, wait_until};
 
 /// The measurements of one place in the pipeline. Times are monotonic nanoseconds of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct PlaceResult {
     pub place: u32,
     /// For the producer, the beginning of the first send. For a component, the time at which it
     /// took the first packet.
@@ -38,15 +38,15 @@ pub(crate) struct Seen {
 }
 
 /// A barrier for all places, before the first packet and after the last.
-pub(super) trait Meeting {
-    fn start(&self) -> Result<(), Trouble>;
-    fn end(&self) -> Result<(), Trouble>;
+pub(super) trait PlaceBarrier {
+    fn start(&self) -> Result<(), NoResult>;
+    fn end(&self) -> Result<(), NoResult>;
 }
 
 /// Returns the rules of the case's topics, or the reason why the library refuses them.
-pub(super) fn topics(case: &ExperimentCase) -> Result<Topics, Trouble> {
+pub(super) fn topics(case: &ExperimentCase) -> Result<Topics, NoResult> {
     let text = format!("[default]\ntransport = '{}'\nscope = '{}'\n", case.transport, case.scope);
-    Topics::parse(&text).map_err(|error| Trouble::Refused(one_line(&error.to_string())))
+    Topics::parse(&text).map_err(|error| NoResult::Refused(one_line(&error.to_string())))
 }
 
 /// Returns the message of a parser without the excerpt, because the excerpt shows a text that the
@@ -68,11 +68,11 @@ macro_rules! elements {
             case: &ExperimentCase,
             place: u32,
             node: &Node,
-            meeting: &impl Meeting,
-        ) -> Result<Seen, Trouble> {
+            barrier: &impl PlaceBarrier,
+        ) -> Result<PlaceResult, NoResult> {
             match case.element.as_str() {
-                $($name => run_with::<$type>(case, place, node, meeting),)*
-                other => Err(Trouble::Failed(format!("there is no element type `{other}`"))),
+                $($name => run_with::<$type>(case, place, node, barrier),)*
+                other => Err(NoResult::Failed(format!("there is no element type `{other}`"))),
             }
         }
     };
@@ -97,8 +97,8 @@ fn run_with<T: Sample>(
     case: &ExperimentCase,
     place: u32,
     node: &Node,
-    meeting: &impl Meeting,
-) -> Result<Seen, Trouble> {
+    barrier: &impl PlaceBarrier,
+) -> Result<PlaceResult, NoResult> {
     let hop = |from: u32| format!("hop-{from}");
     let is_last = place + 1 == case.places();
     let mut output = if is_last { None } else { Some(node.publisher::<T>(&hop(place))?) };
@@ -107,18 +107,18 @@ fn run_with<T: Sample>(
         _ => Some(Input::new(case, place, node.subscriber::<T>(&hop(place - 1))?)?),
     };
     if let Some(output) = &mut output
-        && !output.wait_for_receivers(1, PATIENCE)?
+        && !output.wait_for_receivers(1, TIMEOUT)?
     {
         return Err(format!("component {} did not connect", place + 1).into());
     }
     if let Some(input) = &mut input {
         let problem = format!("no sender connected to component {place}");
-        wait_until::<Trouble>(&problem, || Ok(input.subscriber.senders() > 0))?;
+        wait_until::<NoResult>(&problem, || Ok(input.subscriber.senders() > 0))?;
     }
     let mut seen = match (&mut input, &mut output) {
-        (None, Some(output)) => produce(case, output, meeting)?,
-        (Some(input), output) => work(case, place, input, output.as_mut(), meeting)?,
-        (None, None) => return Err(Trouble::Failed("a pipeline without components".into())),
+        (None, Some(output)) => produce(case, output, barrier)?,
+        (Some(input), output) => work(case, place, input, output.as_mut(), barrier)?,
+        (None, None) => return Err(NoResult::Failed("a pipeline without components".into())),
     };
     seen.place = place;
     Ok(seen)
@@ -128,12 +128,13 @@ fn run_with<T: Sample>(
 fn produce<T: Sample>(
     case: &ExperimentCase,
     output: &mut Publisher<T>,
-    meeting: &impl Meeting,
-) -> Result<Seen, Trouble> {
+    barrier: &impl PlaceBarrier,
+) -> Result<PlaceResult, NoResult> {
     let samples = case.size / size_of::<T>();
     let pace_ns = (case.pace_ms * 1e6) as u64;
-    let mut seen = Seen { sends_ns: Vec::with_capacity(case.packets as usize), ..Seen::default() };
-    meeting.start()?;
+    let mut seen =
+        PlaceResult { sends_ns: Vec::with_capacity(case.packets as usize), ..PlaceResult::default() };
+    barrier.start()?;
     seen.first_ns = now();
     for number in 0..u64::from(case.packets) {
         let due = seen.first_ns + number * pace_ns;
@@ -151,7 +152,7 @@ fn produce<T: Sample>(
         seen.last_ns = now();
         seen.sends_ns.push(seen.last_ns - began);
     }
-    meeting.end()?;
+    barrier.end()?;
     Ok(seen)
 }
 

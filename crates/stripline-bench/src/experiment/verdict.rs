@@ -97,7 +97,7 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
         if let Some((name, most)) = &target.over_case {
             let other = counterpart(&report.case, name, experiment);
             let other = other.and_then(|other| reports.iter().find(|report| report.case == *other));
-            let text = format!("last packet over that of {name} <= {most}");
+            let text = format!("last packet over the last packet of {name} <= {most}");
             let Some(other) = other else {
                 let mut verdict = judge(report, text, &[report], None, |_| false);
                 // The parser has checked that every case has such a case in the file.
@@ -107,7 +107,7 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
             };
             let pairs = report.runs.iter().zip(&other.runs);
             // Compare only runs of the same round.
-            let ratios: Vec<f64> = pairs.map(|(own, its)| own.last_ms / its.last_ms).collect();
+            let ratios: Vec<f64> = pairs.map(|(own, reference)| own.last_ms / reference.last_ms).collect();
             verdicts.push(judge(report, text, &[report, other], median(&ratios), |ratio| ratio <= *most));
         }
     }
@@ -143,7 +143,7 @@ mod tests {
     use super::super::report::{self, StageReport};
     use super::*;
     use crate::Machine;
-    use crate::process::Trouble;
+    use crate::process::NoResult;
 
     fn run(last_ms: f64, reordered: u64) -> ExperimentRun {
         let stages = vec![StageReport { reordered, ..StageReport::default() }];
@@ -160,7 +160,7 @@ mod tests {
                     [[case]]\nname = 'a'\ntarget = { over-ideal = 1.01, reordered-share-min = 0.1 }\n\
                     [[case]]\nname = 'b'\ntarget = { reordered = 0, over-case = { case = 'a', ratio = 1.01 } }\n";
 
-    fn verdicts(results: Vec<Result<Vec<ExperimentRun>, Trouble>>) -> Vec<(Decision, Option<String>)> {
+    fn verdicts(results: Vec<Result<Vec<ExperimentRun>, NoResult>>) -> Vec<(Decision, Option<String>)> {
         let experiment = Experiment::parse(FILE, "x.toml").unwrap();
         let report = report::report(&experiment, 2, false, Machine::here(), results, false);
         report.verdicts.into_iter().map(|verdict| (verdict.outcome, verdict.reason)).collect()
@@ -186,12 +186,12 @@ mod tests {
 
     #[test]
     fn what_is_refused_is_told_with_its_reason_and_never_met() {
-        let refused = Err(Trouble::Refused("no such thing".into()));
+        let refused = Err(NoResult::Refused("no such thing".into()));
         let told = verdicts(vec![refused, Ok(vec![run(1.0, 0)])]);
         assert_eq!(told[0], (Decision::NotAvailable, Some("no such thing".into())));
         assert_eq!(told[2].0, Decision::Met);
         assert_eq!(told[3], (Decision::NotAvailable, Some("no such thing".into())));
-        let failed = verdicts(vec![Err(Trouble::Failed("it broke".into())), Ok(Vec::new())]);
+        let failed = verdicts(vec![Err(NoResult::Failed("it broke".into())), Ok(Vec::new())]);
         assert_eq!(failed[0].0, Decision::Failed);
         assert_eq!(failed[2].0, Decision::NotRun);
     }

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 
 use crate::Problem;
-use crate::patience::{PATIENCE, wait_until};
-use crate::process::Trouble;
+use crate::process::NoResult;
 use crate::statistics::median;
+use crate::timeout::{TIMEOUT, wait_until};
 
 /// Packets before the counted ones. Afterwards the links have settled and lazy symbols are bound.
 const WARM_UP: u32 = 1000;
@@ -29,7 +29,7 @@ pub(crate) struct SteppedJob {
 }
 
 /// Performs the job of a process that is stepped through.
-pub(crate) fn perform(job: &SteppedJob) -> Result<(), Trouble> {
+pub(crate) fn perform(job: &SteppedJob) -> Result<(), NoResult> {
     // SAFETY: the request takes no further arguments.
     if unsafe { libc::ptrace(libc::PTRACE_TRACEME) } < 0 {
         return Err(format!("cannot be stepped through: {}", std::io::Error::last_os_error()).into());
@@ -38,10 +38,10 @@ pub(crate) fn perform(job: &SteppedJob) -> Result<(), Trouble> {
     let node = Node::join(&format!("instructions-{}", std::process::id()), Topics::parse(&topics)?)?;
     let mut publisher = node.publisher::<u8>("packets")?;
     let mut subscriber = node.subscriber::<u8>("packets")?;
-    if !publisher.wait_for_receivers(1, PATIENCE)? {
+    if !publisher.wait_for_receivers(1, TIMEOUT)? {
         return Err("the receiver did not connect".into());
     }
-    wait_until::<Trouble>("the sender did not connect", || Ok(subscriber.senders() > 0))?;
+    wait_until::<NoResult>("the sender did not connect", || Ok(subscriber.senders() > 0))?;
     let step = if job.together > 1 { packets } else { packet };
     (0..WARM_UP).try_for_each(|_| step(&mut publisher, &mut subscriber, job, false))?;
     (0..PACKETS).try_for_each(|_| step(&mut publisher, &mut subscriber, job, true))
@@ -53,7 +53,7 @@ fn packets(
     subscriber: &mut Subscriber<u8>,
     job: &SteppedJob,
     is_counted: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), NoResult> {
     let SteppedJob { together, size, .. } = *job;
     window(is_counted, || ());
     window(is_counted, || publisher.send_many(together, size, |_, place| _ = black_box(place)))?;
@@ -72,7 +72,7 @@ fn packet(
     subscriber: &mut Subscriber<u8>,
     job: &SteppedJob,
     is_counted: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), NoResult> {
     window(is_counted, || ());
     let mut loan = window(is_counted, || publisher.loan(job.size))?;
     loan.fill(7);

@@ -18,7 +18,7 @@ const STEPS_MAX: u64 = 1_000_000;
 pub(super) fn windows(job: SteppedJob) -> Result<Vec<u64>, Problem> {
     let _pin = Pin::new();
     let child = OwnChild::spawn(process::command(None, &Job::Stepped(job))?, Vec::new(), None)?;
-    Stepped { pid: Pid::from_child(&child), child }.windows()
+    SteppedChild { pid: Pid::from_child(&child), child }.windows()
 }
 
 /// Pins this thread, and the children that it starts, to one processor. Each step switches from the
@@ -48,12 +48,12 @@ impl Drop for Pin {
 }
 
 /// The child.
-struct Stepped {
+struct SteppedChild {
     pid: Pid,
     child: OwnChild,
 }
 
-impl Stepped {
+impl SteppedChild {
     fn windows(mut self) -> Result<Vec<u64>, Problem> {
         let mut windows = Vec::new();
         while self.run_to_marker()? {
@@ -111,7 +111,7 @@ impl Stepped {
             let _ = output.read_to_end(&mut printed);
         }
         Err(match process::outcome_of::<()>(&printed) {
-            Some(Err(trouble)) => trouble.into_problem(),
+            Some(Err(failure)) => failure.into_problem(),
             _ => "it ended without a result".into(),
         })
     }

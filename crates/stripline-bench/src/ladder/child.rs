@@ -11,7 +11,7 @@ use super::endpoints;
 use super::measure::Side;
 use super::turns::ControlPage;
 use crate::Problem;
-use crate::process::{self, Trouble};
+use crate::process::{self, NoResult};
 
 /// Performs the job of this process, and returns the results of the cases.
 pub(crate) fn perform(job: &SideJob) -> Result<Vec<Outcome>, Problem> {
@@ -33,7 +33,7 @@ pub(crate) fn perform(job: &SideJob) -> Result<Vec<Outcome>, Problem> {
     let side = |place| pin(job, place).and_then(|()| run_side(job, place, &nodes));
     // The other side waits for a side that has failed, so the process ends.
     let end = |problem| -> ! {
-        process::answer::<()>(Err(Trouble::Failed(problem)));
+        process::answer::<()>(Err(NoResult::Failed(problem)));
         std::process::exit(1)
     };
     let sides: Vec<Vec<Outcome>> = std::thread::scope(|scope| {

@@ -223,8 +223,8 @@ mod tests {
         let case = Case::new(measure, Subject::Direct, "corba", Wait::Block, 8);
         let handler = Handler::new(&case, place);
         let (tx, rx) = mpsc::channel::<Vec<u8>>();
-        let called = Arc::clone(&handler);
-        std::thread::spawn(move || rx.iter().for_each(|packet| called.take(&packet)));
+        let receiving = Arc::clone(&handler);
+        std::thread::spawn(move || rx.iter().for_each(|packet| receiving.take(&packet)));
         (handler, tx)
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::case::{Case, Group, Outcome, RunOutcome, SideJob, Subject};
 use super::endpoints;
-use crate::process::{Job, Launcher, Trouble};
+use crate::process::{Job, Launcher, NoResult};
 use crate::{Problem, memory};
 
 /// Runs a group once, in new processes on these processors. All of them have ended when this
@@ -39,7 +39,7 @@ pub(super) fn run(
     let jobs = (0..group.processes()).map(job).collect();
     let (sides, others) = launcher
         .run::<Vec<Outcome>>(jobs, supplies, Duration::from_secs_f64(seconds))
-        .map_err(Trouble::into_problem)?;
+        .map_err(NoResult::into_problem)?;
     Ok(RunOutcome { cases: Outcome::merged(sides), others })
 }
 

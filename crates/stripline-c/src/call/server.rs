@@ -196,15 +196,15 @@ pub extern "C" fn stripline_server_get_counts(
     error: ErrorOut,
 ) -> Status {
     error.finish(server.call(|server| {
-        let its = server.counts();
+        let current = server.counts();
         let value = ServerCounts {
             size: 0,
-            calls: its.calls,
-            refused: its.refused,
-            cancelled: its.cancelled,
-            evicted: its.evicted,
-            replies_dropped: its.replies_dropped,
-            clients: its.clients,
+            calls: current.calls,
+            refused: current.refused,
+            cancelled: current.cancelled,
+            evicted: current.evicted,
+            replies_dropped: current.replies_dropped,
+            clients: current.clients,
         };
         counts.write(&value)
     }))

@@ -21,7 +21,7 @@ use crate::subscriber::{Source, Subscriber, SubscriberOptions};
 use crate::text::Text;
 
 use super::instance::Instance;
-use super::{Given, Readout};
+use super::{Readout, TakenPorts};
 
 /// The ports of a component, already connected, and other facts about the waveform. They are valid
 /// until the component's function returns.
@@ -34,7 +34,7 @@ pub struct Ports {
     /// `None` for a component without a function for requests.
     requests: Option<Arc<Requests<Instance>>>,
     stop: StopSignal,
-    given: Arc<Given>,
+    taken: Arc<TakenPorts>,
     // Boxed, so that a readout does not move when another is added.
     #[allow(clippy::vec_box, reason = "the program has their addresses")]
     readouts: UnsafeCell<Vec<Box<Readout>>>,
@@ -51,7 +51,7 @@ impl Ports {
             ports: UnsafeCell::new(ports),
             instance,
             requests,
-            given: Given::new(),
+            taken: TakenPorts::new(),
             readouts: UnsafeCell::new(Vec::new()),
         }
     }
@@ -62,7 +62,7 @@ impl Ports {
     /// The program must not use anything from the ports again.
     pub(super) unsafe fn end(self) -> RustPorts {
         // SAFETY: the caller makes the same promise.
-        unsafe { self.given.end() };
+        unsafe { self.taken.end() };
         self.ports.into_inner()
     }
 
@@ -101,7 +101,7 @@ impl Handle<Ports> {
         let of = |port: &str| of.unwrap_or_else(|| found.type_of(port));
         // SAFETY: the program calls on the thread of the ports, as the header requires.
         let make = |port: PortName<'_, Dynamic>| Ok(unsafe { found.link() }.input(port)?);
-        subscriber.open((port, "port"), of, options, Some(&found.given), make)
+        subscriber.open((port, "port"), of, options, Some(&found.taken), make)
     }
 
     /// Takes the named output. Without a type, it has the type of the waveform or the component.
@@ -115,7 +115,7 @@ impl Handle<Ports> {
         let of = |port: &str| of.unwrap_or_else(|| found.type_of(port));
         // SAFETY: the program calls on the thread of the ports, as the header requires.
         let make = |port: PortName<'_, Dynamic>| Ok(unsafe { found.link() }.output(port)?);
-        publisher.open((port, "port"), of, Some(&found.given), make)
+        publisher.open((port, "port"), of, Some(&found.taken), make)
     }
 
     /// Runs a call of a subscriber in which functions for requests may run.

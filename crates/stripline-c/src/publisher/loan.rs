@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr;
 
-use stripline::internal::inlined;
+use stripline::internal::fast_path;
 use stripline::node::Loan as RustLoan;
 use stripline::payload::Dynamic;
 
@@ -45,7 +45,7 @@ pub extern "C" fn stripline_publisher_loan(
     let fast = |link: &mut _, handle: &_| {
         // The places are checked before the loan is made.
         let has_places = memory.check("memory").is_ok() && loan.check("loan").is_ok();
-        has_places && inlined::loan(link, samples).is_some_and(|l| lend(l, handle, &memory, &loan).is_ok())
+        has_places && fast_path::loan(link, samples).is_some_and(|l| lend(l, handle, &memory, &loan).is_ok())
     };
     match publisher.call_fast(error, fast) {
         Some(status) => status,
@@ -135,7 +135,7 @@ impl Handle<Loan> {
         let send = || {
             // SAFETY: the program calls on the publisher's thread, as the header requires.
             let content = unsafe { &mut *found.content.get() };
-            let is_sent = content.as_mut().is_some_and(inlined::send);
+            let is_sent = content.as_mut().is_some_and(fast_path::send);
             if is_sent {
                 std::mem::forget(content.take());
             }

@@ -118,7 +118,7 @@ static void packets_and_metadata(void) {
         IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
     }
 
-    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, TIMEOUT_NS, &error));
     FAILS(STRIPLINE_PORT, "has ended", stripline_publisher_send(publisher, samples, 1, NULL, &error));
     FAILS(STRIPLINE_PORT, "has ended", stripline_publisher_finish(publisher, 0, &error));
     IS(STRIPLINE_ENDED, stripline_subscriber_receive(subscriber, STRIPLINE_FOREVER, &packet, &error));
@@ -189,11 +189,11 @@ static void losses_are_counted(const char *domain) {
     for (uint32_t number = 0; number < 500; number++) {
         send_u32(publisher, number * 8, 8);
     }
-    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, TIMEOUT_NS, &error));
     uint64_t received = 0, lost = 0, lost_samples = 0;
     for (;;) {
         stripline_packet *packet = NULL;
-        stripline_status status = stripline_subscriber_receive(subscriber, PATIENCE_NS, &packet, NULL);
+        stripline_status status = stripline_subscriber_receive(subscriber, TIMEOUT_NS, &packet, NULL);
         if (status == STRIPLINE_ENDED) {
             break;
         }
@@ -233,15 +233,15 @@ static void windows(void) {
     }
     /* Windows of 4 samples. Each begins 2 samples after the one before. */
     for (uint32_t first = 0; first <= 8; first += 2) {
-        IS(STRIPLINE_OK, stripline_subscriber_window(subscriber, 4, PATIENCE_NS, &window, &error));
+        IS(STRIPLINE_OK, stripline_subscriber_window(subscriber, 4, TIMEOUT_NS, &window, &error));
         CHECK(stripline_packet_length(window) == 4 && first_u32(window) == first);
         IS(STRIPLINE_OK, stripline_packet_consume(window, 2, &error));
     }
-    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, PATIENCE_NS, &error));
-    IS(STRIPLINE_OK, stripline_subscriber_window(subscriber, 4, PATIENCE_NS, &window, &error));
+    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, TIMEOUT_NS, &error));
+    IS(STRIPLINE_OK, stripline_subscriber_window(subscriber, 4, TIMEOUT_NS, &window, &error));
     CHECK(stripline_packet_length(window) == 2 && first_u32(window) == 10);
     IS(STRIPLINE_OK, stripline_packet_release(window, &error));
-    IS(STRIPLINE_ENDED, stripline_subscriber_window(subscriber, 4, PATIENCE_NS, &window, &error));
+    IS(STRIPLINE_ENDED, stripline_subscriber_window(subscriber, 4, TIMEOUT_NS, &window, &error));
     stripline_publisher_free(publisher);
     stripline_subscriber_free(subscriber);
     stripline_node_free(node);
@@ -280,13 +280,13 @@ static void handlers(void) {
         wait_for_receiver(publishers[port]);
     }
     send_u32(publishers[1], 100, 1);
-    IS(STRIPLINE_OK, stripline_wait_any(subscribers, 2, PATIENCE_NS, ready, &error));
+    IS(STRIPLINE_OK, stripline_wait_any(subscribers, 2, TIMEOUT_NS, ready, &error));
     CHECK(ready[0] == 0 && ready[1] == 1);
     for (uint32_t number = 1; number <= 4; number++) {
         send_u32(publishers[0], number, 1);
     }
     for (int port = 0; port < 2; port++) {
-        IS(STRIPLINE_OK, stripline_publisher_finish(publishers[port], PATIENCE_NS, &error));
+        IS(STRIPLINE_OK, stripline_publisher_finish(publishers[port], TIMEOUT_NS, &error));
         stripline_publisher_free(publishers[port]);
     }
     IS(STRIPLINE_ENDED, stripline_serve(ports, 2, &error));
@@ -428,7 +428,7 @@ static void batches(void) {
     out = (struct batch){.ends_at = UINT32_MAX};
     IS(STRIPLINE_OK, stripline_publisher_send_many(publisher, 0, 2, write_number, &out, &error));
     IS(STRIPLINE_OK, stripline_publisher_send_many(publisher, 5, 2, write_number, &out, &error));
-    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, TIMEOUT_NS, &error));
     FAILS(STRIPLINE_PORT, "ended", stripline_publisher_send_many(publisher, 1, 2, write_number, &out, &error));
 
     struct batch in = {.ends_at = UINT32_MAX};
@@ -461,7 +461,7 @@ static void batches(void) {
     subscriber = subscriber_of(node, "freed", "u32", NULL);
     stripline_subscriber_options options = {sizeof options, 2, 0, 0, 0};
     stripline_subscriber *holding = subscriber_of(node, "freed", "u32", &options);
-    IS(STRIPLINE_OK, stripline_publisher_wait_for_receivers(publisher, 2, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_publisher_wait_for_receivers(publisher, 2, TIMEOUT_NS, &error));
     out = (struct batch){.ends_at = UINT32_MAX};
     IS(STRIPLINE_OK, stripline_publisher_send_many(publisher, 2, 2, write_number, &out, &error));
     in = (struct batch){.ends_at = 0, .outcome = STRIPLINE_STOPPED, .frees = subscriber};

@@ -89,7 +89,7 @@ static void declarations(void) {
     port.direction = STRIPLINE_PORT_DIRECTION_OUTPUT, port.many_writers = 1;
     BAD("for inputs", stripline_component_add_port(it, &port, &error));
     port.many_writers = 0, port.size = 3;
-    BAD("that of no version", stripline_component_add_port(it, &port, &error));
+    BAD("is of no version", stripline_component_add_port(it, &port, &error));
     add_port(it, "p", 0);
     port.size = sizeof port;
     BAD("already", stripline_component_add_port(it, &port, &error));

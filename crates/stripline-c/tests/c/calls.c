@@ -120,7 +120,7 @@ static void outcomes(int (*serving)(void *)) {
     stripline_service_free(service);
     stripline_client *client = NULL;
     IS(STRIPLINE_OK, stripline_client_new(node, "text", NULL, &client, &error));
-    IS(STRIPLINE_OK, stripline_client_wait_for_servers(client, 1, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_client_wait_for_servers(client, 1, TIMEOUT_NS, &error));
     thrd_t thread;
     CHECK(thrd_create(&thread, serving, server) == thrd_success);
 
@@ -179,7 +179,7 @@ static void outcomes(int (*serving)(void *)) {
         IS(STRIPLINE_EMPTY, stripline_pending_wait(pending[0], 1000, &reply, &error));
         thrd_t late;
         CHECK(thrd_create(&late, answer_late, kept) == thrd_success);
-        IS(STRIPLINE_OK, stripline_pending_wait(pending[0], PATIENCE_NS, &reply, &error));
+        IS(STRIPLINE_OK, stripline_pending_wait(pending[0], TIMEOUT_NS, &reply, &error));
         reply_is(reply, "late");
         CHECK(thrd_join(late, NULL) == thrd_success);
         kept = NULL;
@@ -227,7 +227,7 @@ static void ends(void) {
     stripline_server *server = NULL;
     stripline_server_options named = {sizeof named, "shm", "first", 0, 4, 0};
     IS(STRIPLINE_OK, stripline_server_new(node, service, &named, &server, &error));
-    IS(STRIPLINE_OK, stripline_client_wait_for_servers(client, 1, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_client_wait_for_servers(client, 1, TIMEOUT_NS, &error));
     FAILS(STRIPLINE_CALL_UNANSWERED, "", stripline_operation_call(operation, "", 0, NULL, &reply, &error));
     while (stripline_server_serve_one(server, 0, NULL) == STRIPLINE_OK) {
     }
@@ -237,8 +237,8 @@ static void ends(void) {
     CHECK(thrd_create(&thread, wake, waker) == thrd_success);
     IS(STRIPLINE_INTERRUPTED, stripline_pending_wait(pending, STRIPLINE_FOREVER, &reply, &error));
     CHECK(thrd_join(thread, NULL) == thrd_success);
-    IS(STRIPLINE_OK, stripline_server_serve_one(server, PATIENCE_NS, &error));
-    IS(STRIPLINE_OK, stripline_pending_wait(pending, PATIENCE_NS, &reply, &error));
+    IS(STRIPLINE_OK, stripline_server_serve_one(server, TIMEOUT_NS, &error));
+    IS(STRIPLINE_OK, stripline_pending_wait(pending, TIMEOUT_NS, &reply, &error));
     reply_is(reply, "abc");
     stripline_pending_free(pending);
     /* A cancelled call is not started. */
@@ -256,13 +256,13 @@ static void ends(void) {
     /* The server is freed with a call outstanding, and the client before its pending call. */
     stripline_operation *kept_operation = operation_of(client, "keep", NULL);
     IS(STRIPLINE_OK, stripline_operation_start(kept_operation, "", 0, &patient, &pending, &error));
-    IS(STRIPLINE_OK, stripline_server_serve_one(server, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_server_serve_one(server, TIMEOUT_NS, &error));
     stripline_operation_free(kept_operation);
     stripline_operation_free(operation);
     stripline_client_free(client);
     stripline_server_free(server);
     stripline_server_free(NULL);
-    IS(STRIPLINE_SERVER_GONE, stripline_pending_wait(pending, PATIENCE_NS, &reply, &error));
+    IS(STRIPLINE_SERVER_GONE, stripline_pending_wait(pending, TIMEOUT_NS, &reply, &error));
     IS(STRIPLINE_OK, stripline_responder_refuse_as(kept, STRIPLINE_HANDLER_PANICKED, "too late", &error));
     stripline_responder_free(kept);
     kept = NULL;
@@ -278,8 +278,8 @@ static void ends(void) {
     operation = operation_of(client, "free", NULL);
     stripline_node_free(node);
     IS(STRIPLINE_OK, stripline_operation_start(operation, "bye", 3, &patient, &second, &error));
-    IS(STRIPLINE_OK, stripline_server_serve_one(freed_by_handler, PATIENCE_NS, &error));
-    IS(STRIPLINE_OK, stripline_pending_wait(second, PATIENCE_NS, &reply, &error));
+    IS(STRIPLINE_OK, stripline_server_serve_one(freed_by_handler, TIMEOUT_NS, &error));
+    IS(STRIPLINE_OK, stripline_pending_wait(second, TIMEOUT_NS, &reply, &error));
     reply_is(reply, "bye");
     stripline_pending_free(second);
     stripline_operation_free(operation);

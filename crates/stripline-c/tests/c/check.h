@@ -8,7 +8,7 @@
 #include <stripline.h>
 
 /* A time limit that only ends a hang. */
-#define PATIENCE_NS INT64_C(60000000000)
+#define TIMEOUT_NS INT64_C(60000000000)
 
 #define CHECK(condition) \
     do { \
@@ -90,7 +90,7 @@ static inline void send_u32(stripline_publisher *publisher, uint32_t first, size
 
 static inline stripline_packet *receive(stripline_subscriber *subscriber) {
     stripline_packet *packet = NULL;
-    IS(STRIPLINE_OK, stripline_subscriber_receive(subscriber, PATIENCE_NS, &packet, &error));
+    IS(STRIPLINE_OK, stripline_subscriber_receive(subscriber, TIMEOUT_NS, &packet, &error));
     return packet;
 }
 
@@ -100,7 +100,7 @@ static inline uint32_t first_u32(const stripline_packet *packet) {
 }
 
 static inline void wait_for_receiver(stripline_publisher *publisher) {
-    IS(STRIPLINE_OK, stripline_publisher_wait_for_receivers(publisher, 1, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_publisher_wait_for_receivers(publisher, 1, TIMEOUT_NS, &error));
 }
 
 #endif

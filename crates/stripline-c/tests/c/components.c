@@ -276,7 +276,7 @@ static void runs(const char *mode) {
     packet = receive(out);
     CHECK(first_u32(packet) == 20);
     IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
-    IS(STRIPLINE_ENDED, stripline_subscriber_receive(out, PATIENCE_NS, &packet, &error));
+    IS(STRIPLINE_ENDED, stripline_subscriber_receive(out, TIMEOUT_NS, &packet, &error));
     IS(STRIPLINE_OK, stripline_harness_finish(harness, 0, &error));
     value_is(harness, "packets", "2");
     CHECK(counts.created == 1 && counts.destroyed == 1);
@@ -298,7 +298,7 @@ static void ends(void) {
         IS(STRIPLINE_OK, stripline_harness_start(harness, &error));
         stripline_publisher *in = input_of(harness, "u32");
         send_u32(in, 1, 1);
-        FAILS(STRIPLINE_FAILED, words[index], stripline_harness_finish(harness, PATIENCE_NS, &error));
+        FAILS(STRIPLINE_FAILED, words[index], stripline_harness_finish(harness, TIMEOUT_NS, &error));
         stripline_publisher_free(in);
         stripline_harness_free(harness);
     }
@@ -310,7 +310,7 @@ static void ends(void) {
     stripline_packet *packet = NULL;
     send_u32(in, 1, 1);
     IS(STRIPLINE_OK, stripline_harness_finish(harness, 0, &error));
-    IS(STRIPLINE_ENDED, stripline_subscriber_receive(out, PATIENCE_NS, &packet, &error));
+    IS(STRIPLINE_ENDED, stripline_subscriber_receive(out, TIMEOUT_NS, &packet, &error));
     stripline_publisher_free(in);
     stripline_subscriber_free(out);
     stripline_harness_free(harness);
@@ -378,7 +378,7 @@ static void handlers(const char *options) {
         }
         if (run == 1) {
             send_u32(in, 99, 1);
-            FAILS(STRIPLINE_HANDLER, "not ninety-nine", stripline_harness_finish(harness, PATIENCE_NS, &error));
+            FAILS(STRIPLINE_HANDLER, "not ninety-nine", stripline_harness_finish(harness, TIMEOUT_NS, &error));
         }
         stripline_publisher_free(in);
         if (run == 0) {

@@ -70,7 +70,7 @@ static void a_window_outlives_its_subscriber(void) {
     send_u32(publisher, 0, 10);
     send_u32(publisher, 10, 10);
     stripline_packet *window = NULL;
-    IS(STRIPLINE_OK, stripline_subscriber_window(subscriber, 15, PATIENCE_NS, &window, &error));
+    IS(STRIPLINE_OK, stripline_subscriber_window(subscriber, 15, TIMEOUT_NS, &window, &error));
     stripline_subscriber_free(subscriber);
     CHECK(((const uint32_t *)stripline_packet_samples(window))[14] == 14);
     IS(STRIPLINE_OK, stripline_packet_consume(window, 5, &error));
@@ -95,7 +95,7 @@ static void a_loan_outlives_its_publisher(int is_committed) {
         IS(STRIPLINE_OK, stripline_loan_cancel(loan, &error));
     }
     stripline_packet *packet = NULL;
-    IS(STRIPLINE_ENDED, stripline_subscriber_receive(subscriber, PATIENCE_NS, &packet, &error));
+    IS(STRIPLINE_ENDED, stripline_subscriber_receive(subscriber, TIMEOUT_NS, &packet, &error));
     stripline_subscriber_free(subscriber);
 }
 

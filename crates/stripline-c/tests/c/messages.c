@@ -52,7 +52,7 @@ static void one_way(void) {
     stripline_subscriber *subscribers[] = {
         receiver(node, "tune", TUNE, NULL), receiver(node, "tune", NULL, &held),
         receiver(node, "tune", "message/cbor", NULL), receiver(node, "tune", "message/tune", NULL)};
-    IS(STRIPLINE_OK, stripline_publisher_wait_for_receivers(publisher, 4, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_publisher_wait_for_receivers(publisher, 4, TIMEOUT_NS, &error));
     IS(STRIPLINE_OK, stripline_publisher_send(publisher, tune, sizeof tune, NULL, &error));
     IS(STRIPLINE_OK, stripline_publisher_send(publisher, tune, sizeof tune, NULL, &error));
     for (int index = 0; index < 4; index++) {
@@ -130,12 +130,12 @@ static void echo(const char *domain, const char *topics) {
     stripline_publisher *answers = sender(node, "status", TUNE);
     wait_for_receiver(answers);
     stripline_packet *packet = NULL;
-    while (stripline_subscriber_receive(commands, PATIENCE_NS, &packet, NULL) == STRIPLINE_OK) {
+    while (stripline_subscriber_receive(commands, TIMEOUT_NS, &packet, NULL) == STRIPLINE_OK) {
         size_t bytes = stripline_packet_length(packet);
         IS(STRIPLINE_OK, stripline_publisher_send(answers, stripline_packet_samples(packet), bytes, NULL, &error));
         IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
     }
-    IS(STRIPLINE_OK, stripline_publisher_finish(answers, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_publisher_finish(answers, TIMEOUT_NS, &error));
     stripline_publisher_free(answers);
     stripline_subscriber_free(commands);
     stripline_node_free(node);

@@ -14,7 +14,7 @@ int main(int count, char **arguments) {
     for (;;) {
         stripline_packet *packet = NULL;
         stripline_error *error = NULL;
-        stripline_status status = stripline_subscriber_receive(subscriber, PATIENCE_NS, &packet, &error);
+        stripline_status status = stripline_subscriber_receive(subscriber, TIMEOUT_NS, &packet, &error);
         if (status == STRIPLINE_ENDED) {
             break;
         }

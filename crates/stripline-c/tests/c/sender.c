@@ -25,7 +25,7 @@ int main(int count, char **arguments) {
         fflush(stdout);
         getchar();
     }
-    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, TIMEOUT_NS, &error));
     printf("sent %u\n", packets);
     stripline_publisher_free(publisher);
     stripline_node_free(node);

@@ -121,7 +121,7 @@ static void step_publisher(stripline_node *node, struct publisher *it) {
         break;
     case 7:
         if (is_usable && below(3 * every) == 0) {
-            IS(STRIPLINE_OK, stripline_publisher_finish(it->handle, PATIENCE_NS, &error));
+            IS(STRIPLINE_OK, stripline_publisher_finish(it->handle, TIMEOUT_NS, &error));
             it->has_ended = 1;
         } else if (!is_usable) {
             IS(refusal, stripline_publisher_finish(it->handle, 0, &error));

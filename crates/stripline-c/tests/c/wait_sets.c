@@ -80,7 +80,7 @@ static void descriptors(stripline_node *node) {
     IS(STRIPLINE_INVALID_ARGUMENT, stripline_client_ready_descriptor(NULL, &again, &error));
     IS(STRIPLINE_INVALID_ARGUMENT, stripline_server_arm(NULL, &error));
     IS(STRIPLINE_INVALID_ARGUMENT, stripline_server_ready_descriptor(NULL, &again, &error));
-    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_publisher_finish(publisher, TIMEOUT_NS, &error));
     IS(STRIPLINE_PORT, stripline_publisher_arm(publisher, 1, &error));
     stripline_publisher_free(publisher);
     stripline_subscriber_free(subscriber);
@@ -122,7 +122,7 @@ static void calls(stripline_node *node, const stripline_wait_set *set) {
     stripline_operation *operation = NULL;
     IS(STRIPLINE_OK, stripline_server_new(node, service, NULL, &server, &error));
     IS(STRIPLINE_OK, stripline_client_new(node, "text", NULL, &client, &error));
-    IS(STRIPLINE_OK, stripline_client_wait_for_servers(client, 1, PATIENCE_NS, &error));
+    IS(STRIPLINE_OK, stripline_client_wait_for_servers(client, 1, TIMEOUT_NS, &error));
     IS(STRIPLINE_OK, stripline_client_operation(client, &type, &operation, &error));
     int of_client = -1, of_server = -1;
     IS(STRIPLINE_OK, stripline_client_ready_descriptor(client, &of_client, &error));
@@ -136,7 +136,7 @@ static void calls(stripline_node *node, const stripline_wait_set *set) {
         stripline_reply *reply = NULL;
         IS(STRIPLINE_OK, stripline_operation_start(operation, "\x61x", 2, NULL, &pending, &error));
         while (stripline_pending_wait(pending, 0, &reply, NULL) == STRIPLINE_EMPTY) {
-            if (wait_for(set, SERVER, PATIENCE_NS) != 0) {
+            if (wait_for(set, SERVER, TIMEOUT_NS) != 0) {
                 stripline_server_serve_one(server, 0, NULL);
             }
         }
@@ -167,7 +167,7 @@ static void ports(stripline_node *node, const stripline_wait_set *set) {
     stripline_subscriber_options windowed = {.size = sizeof windowed, .windowed = 1};
     stripline_subscriber *subscriber = subscriber_of(node, "ports", "u32", NULL);
     stripline_subscriber *windows = subscriber_of(node, "ports", "u32", &windowed);
-    while (wait_for(set, PUBLISHER, PATIENCE_NS) != STRIPLINE_READY_READABLE) {
+    while (wait_for(set, PUBLISHER, TIMEOUT_NS) != STRIPLINE_READY_READABLE) {
     }
     IS(STRIPLINE_OK, stripline_wait_set_remove(set, PUBLISHER, &error));
     FAILS(STRIPLINE_INVALID_ARGUMENT, "windowed",
@@ -177,28 +177,28 @@ static void ports(stripline_node *node, const stripline_wait_set *set) {
     /* The same subscriber again, under another key. */
     IS(STRIPLINE_OK, stripline_wait_set_add_subscriber(set, OTHER, subscriber, 0, &error));
     send_u32(publisher, 1, 2);
-    while (wait_for(set, SUBSCRIBER, PATIENCE_NS) == 0) {
+    while (wait_for(set, SUBSCRIBER, TIMEOUT_NS) == 0) {
     }
-    CHECK(wait_for(set, OTHER, PATIENCE_NS) != 0 && wait_for(set, WINDOW, 0) == 0);
+    CHECK(wait_for(set, OTHER, TIMEOUT_NS) != 0 && wait_for(set, WINDOW, 0) == 0);
     /* With room for one event at a time, each member gets its turn. */
     uint64_t seen = 0;
     for (int round = 0; round < 8; round++) {
         stripline_wait_event event = {0, 0};
         size_t count = 0;
-        IS(STRIPLINE_OK, stripline_wait_set_wait(set, &event, 1, &count, PATIENCE_NS, &error));
+        IS(STRIPLINE_OK, stripline_wait_set_wait(set, &event, 1, &count, TIMEOUT_NS, &error));
         CHECK(count == 1);
         seen |= UINT64_C(1) << event.key;
     }
     CHECK(seen == (UINT64_C(1) << SUBSCRIBER | UINT64_C(1) << OTHER));
     send_u32(publisher, 3, 2);
-    while (wait_for(set, WINDOW, PATIENCE_NS) == 0) {
+    while (wait_for(set, WINDOW, TIMEOUT_NS) == 0) {
     }
     /* A lent packet ends the wait, and the error names it. */
     stripline_packet *packet = receive(subscriber);
     stripline_wait_event event = {0, 0};
     size_t count = 0;
     FAILS(STRIPLINE_TOO_MANY_HELD, "release",
-          stripline_wait_set_wait(set, &event, 1, &count, PATIENCE_NS, &error));
+          stripline_wait_set_wait(set, &event, 1, &count, TIMEOUT_NS, &error));
     IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
     take_all(subscriber);
     /* A subscriber freed without being removed, and a new one under the old key. */
@@ -207,9 +207,9 @@ static void ports(stripline_node *node, const stripline_wait_set *set) {
     IS(STRIPLINE_OK, stripline_wait_set_remove(set, OTHER, &error));
     fill(publisher);
     IS(STRIPLINE_OK, stripline_wait_set_add_publisher(set, PUBLISHER, publisher, 100, &error));
-    CHECK(wait_for(set, SUBSCRIBER, PATIENCE_NS) != 0);
+    CHECK(wait_for(set, SUBSCRIBER, TIMEOUT_NS) != 0);
     take_all(subscriber);
-    while (wait_for(set, PUBLISHER, PATIENCE_NS) == 0) {
+    while (wait_for(set, PUBLISHER, TIMEOUT_NS) == 0) {
     }
     stripline_subscriber_free(subscriber);
     CHECK(wait_for(set, SUBSCRIBER, 0) == 0);
@@ -236,17 +236,17 @@ static void foreign(const stripline_wait_set *set) {
     IS(STRIPLINE_INVALID_ARGUMENT, stripline_wait_set_add_descriptor(set, PIPE, ends[0], 8, &error));
     IS(STRIPLINE_OK, stripline_wait_set_add_descriptor(set, PIPE, ends[0], STRIPLINE_READY_READABLE, &error));
     IS(STRIPLINE_OK, stripline_wait_set_add_descriptor(set, OTHER, ends[1], STRIPLINE_READY_WRITABLE, &error));
-    CHECK(wait_for(set, OTHER, PATIENCE_NS) == STRIPLINE_READY_WRITABLE);
+    CHECK(wait_for(set, OTHER, TIMEOUT_NS) == STRIPLINE_READY_WRITABLE);
     IS(STRIPLINE_OK, stripline_wait_set_remove(set, OTHER, &error));
     CHECK(wait_for(set, PIPE, 1000000) == 0);
     thrd_t thread;
     CHECK(thrd_create(&thread, write_later, &ends[1]) == thrd_success);
-    CHECK(wait_for(set, PIPE, PATIENCE_NS) == STRIPLINE_READY_READABLE);
+    CHECK(wait_for(set, PIPE, TIMEOUT_NS) == STRIPLINE_READY_READABLE);
     CHECK(thrd_join(thread, NULL) == thrd_success);
     /* The descriptor is level-triggered, and closed ones are reported. */
-    CHECK(wait_for(set, PIPE, PATIENCE_NS) == STRIPLINE_READY_READABLE);
+    CHECK(wait_for(set, PIPE, TIMEOUT_NS) == STRIPLINE_READY_READABLE);
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
-    CHECK(wait_for(set, PIPE, PATIENCE_NS) == STRIPLINE_READY_CLOSED);
+    CHECK(wait_for(set, PIPE, TIMEOUT_NS) == STRIPLINE_READY_CLOSED);
     IS(STRIPLINE_OK, stripline_wait_set_remove(set, PIPE, &error));
     CHECK(wait_for(set, PIPE, 0) == 0);
 }

@@ -33,7 +33,7 @@ fn check(path: &str, text: &str) {
     let differs = committed.lines().zip(text.lines()).position(|(old, new)| old != new);
     assert!(
         committed == text,
-        "{path} is not that of the source (first at line {:?}); run this test with STRIPLINE_BLESS=1",
+        "{path} differs from the source (first at line {:?}); run this test with STRIPLINE_BLESS=1",
         differs.map(|line| line + 1)
     );
 }

@@ -15,7 +15,7 @@ use crate::domain;
 
 const TRANSPORTS: [&str; 3] = ["shm", "uds", "tcp"];
 /// A time limit that only ends a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The number of packets, and of samples in each: several laps of a ring.
 const PACKETS: u32 = 2000;
 const SAMPLES: u32 = 600;
@@ -78,7 +78,7 @@ fn a_sender_in_c_reaches_a_receiver_in_rust() {
         let mut running = Running::start(&sender, &[&domain, &topics(transport), &packets, &samples]);
         let mut next = 0;
         for number in 0..u64::from(PACKETS) {
-            let packet = subscriber.receive_timeout(PATIENCE).unwrap().packet().unwrap();
+            let packet = subscriber.receive_timeout(TIMEOUT).unwrap().packet().unwrap();
             assert_eq!((packet.sequence(), packet.sample_index(), packet.gap()), (number, next, None));
             assert_eq!((packet.stream().id.as_str(), packet.stream().sample_rate_hz), ("of C", Some(5e5)));
             assert!(packet.iter().zip(next as u32..).all(|(sample, value)| *sample == value), "{transport}");
@@ -99,7 +99,7 @@ fn a_sender_in_rust_reaches_a_receiver_in_c() {
         let mut publisher = node.publisher::<u32>("numbers").unwrap();
         publisher.set_stream(StreamInfo::new("of Rust").sample_rate_hz(2.5e5));
         let mut running = Running::start(&receiver, &[&domain, &topics(transport)]);
-        assert!(publisher.wait_for_receivers(1, PATIENCE).unwrap());
+        assert!(publisher.wait_for_receivers(1, TIMEOUT).unwrap());
         send(&mut publisher, PACKETS);
         publisher.finish().unwrap();
         assert_eq!(running.line(), format!("received {PACKETS} of {} samples\n", PACKETS * SAMPLES));
@@ -115,7 +115,7 @@ fn a_receiver_in_c_that_is_killed_with_a_packet_does_not_stop_its_sender() {
         let node = join(&domain, transport);
         let mut publisher = node.publisher::<u32>("numbers").unwrap();
         let mut running = Running::start(&receiver, &[&domain, &topics(transport), "hold"]);
-        assert!(publisher.wait_for_receivers(1, PATIENCE).unwrap());
+        assert!(publisher.wait_for_receivers(1, TIMEOUT).unwrap());
         send(&mut publisher, 1);
         assert_eq!(running.line(), "holds a packet\n");
         drop(running);
@@ -136,7 +136,7 @@ fn a_sender_in_c_that_is_killed_with_a_loan_leaves_a_gap_and_no_packet() {
         assert_eq!(first.line(), "holds a loan\n");
         drop(first);
         let mut take = |number: u64| {
-            let packet = subscriber.receive_timeout(PATIENCE).unwrap().packet().unwrap();
+            let packet = subscriber.receive_timeout(TIMEOUT).unwrap().packet().unwrap();
             assert_eq!(packet.sequence(), number, "{transport}");
             packet.gap().map(|gap| gap.reason)
         };
@@ -162,10 +162,10 @@ fn messages_of_rust_come_back_from_c() {
         let mut commands = node.publisher::<Cbor<Tune>>("commands").unwrap();
         let mut status = node.subscriber::<Cbor<Tune>>("status").unwrap();
         let mut running = Running::start(&echo, &[&domain, &topics(transport)]);
-        assert!(commands.wait_for_receivers(1, PATIENCE).unwrap());
+        assert!(commands.wait_for_receivers(1, TIMEOUT).unwrap());
         for hz in [0.0, 433.92e6, -1.5] {
             commands.send(&Tune { hz }).unwrap();
-            let packet = status.receive_timeout(PATIENCE).unwrap().packet().unwrap();
+            let packet = status.receive_timeout(TIMEOUT).unwrap().packet().unwrap();
             assert_eq!(packet.decode().unwrap(), Tune { hz }, "{transport}");
         }
         commands.finish().unwrap();
@@ -184,9 +184,9 @@ fn rust_and_c_call_each_other() {
         let double = |x: u32| Ok::<u32, String>(2 * x);
         let mut server = node.server("double", double, ServerOptions::default()).unwrap();
         let mut running = Running::start(&program, &[&domain, &topics(transport)]);
-        assert!(server.serve_one(PATIENCE).unwrap(), "{transport}");
+        assert!(server.serve_one(TIMEOUT).unwrap(), "{transport}");
         let client = node.service_client("text", ClientOptions::default()).unwrap();
-        assert!(client.wait_for_servers(1, PATIENCE).unwrap());
+        assert!(client.wait_for_servers(1, TIMEOUT).unwrap());
         let documented = |operation: &Operation| operation.doc == "What it does.";
         assert!(client.servers()[0].operations.iter().all(documented), "{transport}");
         let echo = client.operation::<String, String, String>("echo").unwrap();

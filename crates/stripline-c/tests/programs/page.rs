@@ -11,7 +11,7 @@ use crate::build::{Kind, program, repository};
 use crate::domain;
 
 /// A time limit that only ends a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A running example. Killed and waited for when dropped.
 struct Running {
@@ -36,7 +36,7 @@ impl Running {
     #[track_caller]
     fn prints(&self, words: &str) -> String {
         assert!(self.page.contains(words), "docs/c.md does not have `{words}`");
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut before = Vec::new();
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -100,6 +100,6 @@ fn a_slow_subscriber_prints_its_losses_and_ends_on_ctrl_c() {
 
 impl Running {
     fn prints_nothing_more(&self) {
-        assert_eq!(self.lines.recv_timeout(PATIENCE).ok(), None);
+        assert_eq!(self.lines.recv_timeout(TIMEOUT).ok(), None);
     }
 }

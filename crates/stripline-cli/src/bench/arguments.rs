@@ -8,18 +8,19 @@ use crate::arguments::JsonArguments;
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline bench bindings --quick                             what can be measured here, in about a minute\n  \
+    stripline bench bindings --quick                             everything that can be measured here, in about a minute\n  \
     stripline bench bindings --only c_ --prefix ~/.local         C, against the library below a folder\n  \
     stripline bench bindings --only python --python v/bin/python with the packages of an environment\n  \
     stripline bench bindings --output figures.json               all, and a file for a script\n  \
     stripline bench bindings --only c_ --require-targets         exit code 3 unless the aims for C are met\n\n\
-    What it needs: for C and C++, a compiler and `packaging/cpp-install DIR`; for Python, an environment with the \
+    Requirements: for C and C++, a compiler and `packaging/cpp-install DIR`; for Python, an environment with the \
     wheel of bindings/python and `pip install iceoryx2 pyzmq`; for GNU Radio, its package and \
-    `packaging/gnuradio-install DIR`. A figure without its language, package or peer is listed with what to install. \
-    Build everything as it is released: ratios of unoptimised code mean nothing.\n\n\
-    What is compared takes turns in blocks of a few milliseconds on the same two processors. Each figure stands beside \
-    its null comparison, the reference over itself, and is met, missed or not decided. How the one-packet path was \
-    before held packets cannot be measured here: two versions are compared by `bench instructions`.\n\n\
+    `packaging/gnuradio-install DIR`. A figure without its language, package or peer is listed with the part to \
+    install. Build everything as it is released: ratios of unoptimised code mean nothing.\n\n\
+    The compared programs take turns in blocks of a few milliseconds on the same two processors. Each figure \
+    stands beside its null comparison, the reference over itself, and is met, missed or not decided. How the \
+    one-packet path was before held packets cannot be measured here: two versions are compared by `bench \
+    instructions`.\n\n\
     Exit codes: 0 measured (whether or not the aims are met), 1 failure or Ctrl-C (the results up to then are \
     reported), 2 wrong usage, 3 with --require-targets: an aim is not met.")]
 pub(crate) struct BindingsArguments {
@@ -39,7 +40,7 @@ pub(crate) struct BindingsArguments {
     #[arg(long)]
     pub require_targets: bool,
 
-    /// The folder that `packaging/cpp-install` was given; by default, what pkg-config finds
+    /// The folder that `packaging/cpp-install` was given; by default, from pkg-config
     #[arg(long, value_name = "DIR")]
     pub prefix: Option<PathBuf>,
 

@@ -13,7 +13,7 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
     let mut experiment = match Experiment::load(file) {
         Ok(experiment) => experiment,
         Err(problems) => {
-            complain!("{}", problems.render(terminal::is_stderr_coloured()).trim_end());
+            report!("{}", problems.render(terminal::is_stderr_coloured()).trim_end());
             return Exit::Usage;
         }
     };
@@ -21,7 +21,7 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
         experiment = match experiment.only(&arguments.only) {
             Ok(experiment) => experiment,
             Err(problem) => {
-                complain!("error: --only: {problem}; nothing was started");
+                report!("error: --only: {problem}; nothing was started");
                 return Exit::Usage;
             }
         };
@@ -29,7 +29,7 @@ pub(crate) fn experiment(arguments: &ExperimentArguments) -> Exit {
     if arguments.require_targets
         && !experiment.cases.iter().any(|case| experiment.targets.contains_key(&case.name))
     {
-        complain!("error: --require-targets: none of the cases has a `target`; nothing was started");
+        report!("error: --require-targets: none of the cases has a `target`; nothing was started");
         return Exit::Usage;
     }
     let settings = ExperimentSettings { quick: arguments.quick, repeats: arguments.runs, program: None };

@@ -64,7 +64,7 @@ pub(crate) fn bindings(arguments: &BindingsArguments) -> Exit {
 }
 
 fn wrong(problem: &str) -> Exit {
-    complain!("error: {problem}");
+    report!("error: {problem}");
     Exit::Usage
 }
 
@@ -74,18 +74,18 @@ pub(crate) fn instructions(arguments: &InstructionsArguments) -> Exit {
         None => None,
         Some((_, Ok(table))) => Some(table),
         Some((path, Err(error))) => {
-            complain!("error: cannot read the table in {}: {error}", path.display());
+            report!("error: cannot read the table in {}: {error}", path.display());
             return Exit::Usage;
         }
     };
     if table.is_some() && cfg!(debug_assertions) {
-        complain!("error: the table is of the release build: use `cargo run --release`");
+        report!("error: the table is of the release build: use `cargo run --release`");
         return Exit::Usage;
     }
     let counts = match instructions::count() {
         Ok(counts) => counts,
         Err(error) => {
-            complain!("error: {error}");
+            report!("error: {error}");
             return Exit::Failure;
         }
     };
@@ -98,11 +98,11 @@ pub(crate) fn instructions(arguments: &InstructionsArguments) -> Exit {
         None => exit,
         Some(Ok(fallen)) if fallen.is_empty() => exit,
         Some(Ok(fallen)) => {
-            complain!("note: counts have fallen; put them into the table:\n{}", fallen.trim_end());
+            report!("note: counts have fallen; put them into the table:\n{}", fallen.trim_end());
             exit
         }
         Some(Err(grown)) => {
-            complain!("error: more instructions a packet than in the table:\n{}", grown.trim_end());
+            report!("error: more instructions a packet than in the table:\n{}", grown.trim_end());
             Exit::Targets
         }
     }
@@ -141,7 +141,7 @@ impl Outputs<'_> {
         let report = match outcome {
             Ok(report) => report,
             Err(error) => {
-                complain!("error: {error}");
+                report!("error: {error}");
                 return Exit::Failure;
             }
         };
@@ -159,11 +159,11 @@ impl Outputs<'_> {
         }
         exit = waiting.into_iter().map(&write).fold(exit, worse);
         for failure in report.failures() {
-            complain!("error: {failure}");
+            report!("error: {failure}");
             exit = Exit::Failure;
         }
         if report.is_interrupted() {
-            complain!("error: interrupted; the figures are those measured up to then");
+            report!("error: interrupted; the figures are those measured up to then");
             exit = Exit::Failure;
         }
         if self.requires_targets { worse(exit, require(report.targets())) } else { exit }
@@ -174,12 +174,12 @@ impl Outputs<'_> {
 /// targets. A benchmark without any target fails, too: a script would take it for a success.
 fn require(targets: Vec<Result<(), String>>) -> Exit {
     if targets.is_empty() {
-        complain!("error: --require-targets: nothing with a target was measured");
+        report!("error: --require-targets: nothing with a target was measured");
         return Exit::Targets;
     }
     let mut exit = Exit::Clean;
     for problem in targets.into_iter().filter_map(Result::err) {
-        complain!("error: a required target is not met: {problem}");
+        report!("error: a required target is not met: {problem}");
         exit = Exit::Targets;
     }
     exit
@@ -237,7 +237,7 @@ impl BenchScreen {
             // Without a terminal, a log gets a line at this interval.
             if self.printed.is_none_or(|printed| printed.elapsed() >= LINE_EVERY) {
                 self.printed = Some(Instant::now());
-                complain!("{text}");
+                report!("{text}");
             }
             return;
         }

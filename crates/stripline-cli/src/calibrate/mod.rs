@@ -37,19 +37,19 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Exit {
     let path = match place().and_then(writable) {
         Ok(path) => path,
         Err(problem) => {
-            complain!("error: {problem}; nothing was measured");
+            report!("error: {problem}; nothing was measured");
             return Exit::Usage;
         }
     };
     if cfg!(debug_assertions) {
-        complain!("note: this is a debug build, which is slower: measure with `cargo run --release`");
+        report!("note: this is a debug build, which is slower: measure with `cargo run --release`");
     }
     let is_busy =
         |share: Option<f64>| share.filter(|share| *share > OTHERS_SHARE_MAX && !arguments.allow_busy);
     if !arguments.allow_busy
         && let Some(share) = is_busy(calibration::others_share(IDLE_CHECK))
     {
-        complain!("error: {}; nothing was measured", busy(share));
+        report!("error: {}; nothing was measured", busy(share));
         return Exit::Failure;
     }
     let settings = Settings {
@@ -65,21 +65,21 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Exit {
     let CalibrationResult { calibration, notes, interrupted } = match measured {
         Ok(measured) => measured,
         Err(problem) => {
-            complain!("error: {problem}; {kept}");
+            report!("error: {problem}; {kept}");
             return Exit::Failure;
         }
     };
     if interrupted {
-        complain!("error: interrupted; {kept}");
+        report!("error: interrupted; {kept}");
         return Exit::Failure;
     }
-    notes.iter().for_each(|note| complain!("note: {note}"));
+    notes.iter().for_each(|note| report!("note: {note}"));
     if let Some(share) = is_busy(calibration.others_share()) {
-        complain!("error: {}; {kept}", busy(share));
+        report!("error: {}; {kept}", busy(share));
         return Exit::Failure;
     }
     if let Err(problem) = Draft::beside(&path).and_then(|draft| draft.keep(&calibration)) {
-        complain!("error: {problem}");
+        report!("error: {problem}");
         return Exit::Failure;
     }
     if arguments.json {

@@ -132,7 +132,7 @@ fn named(by: ChosenBy) -> &'static str {
 
 /// Returns the text below all connections: the meaning of the columns, and all costs.
 pub(crate) fn legend(costs: &Costs) -> String {
-    let mark = "* marks the transport that is taken. RULE is what strikes the others out.";
+    let mark = "* marks the transport that is taken. RULE strikes the others out.";
     let figures = match costs {
         Costs::Measured(..) => {
             " 64 B, 1 KiB, 32 KiB: the time of a packet of that size one way, to a receiver that sleeps, or that \

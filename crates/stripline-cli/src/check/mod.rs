@@ -37,7 +37,7 @@ enum Kind {
 
 /// The result of the check of one file.
 #[derive(Debug, Default, Serialize)]
-struct Checked {
+struct FileCheck {
     file: String,
     /// `None`: the file could not be read.
     kind: Option<Kind>,
@@ -74,14 +74,14 @@ struct Finding {
 pub(crate) fn check(arguments: &CheckArguments, registry: &Registry) -> Exit {
     let costs = arguments.explain.then(Costs::read);
     let of_file = |file: &PathBuf| checked(file, arguments, registry, costs.as_ref());
-    let all: Vec<Checked> = arguments.files.iter().map(of_file).collect();
+    let all: Vec<FileCheck> = arguments.files.iter().map(of_file).collect();
     let mut exit = if all.iter().all(|checked| checked.ok) { Exit::Clean } else { Exit::Usage };
     if arguments.json {
         return worse(exit, print_json(&all));
     }
     for checked in &all {
         if !checked.text.is_empty() {
-            complain!("{}", checked.text.trim_end());
+            report!("{}", checked.text.trim_end());
         }
         if checked.ok {
             exit = worse(exit, print(&format!("{}: ok{}\n", checked.file, checked.counts())));
@@ -97,7 +97,7 @@ pub(crate) fn check(arguments: &CheckArguments, registry: &Registry) -> Exit {
     exit
 }
 
-fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry, costs: Option<&Costs>) -> Checked {
+fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry, costs: Option<&Costs>) -> FileCheck {
     let is_stdin = file.as_os_str() == "-";
     // The folder of standard input is the current folder.
     let path = if is_stdin { Path::new("standard input") } else { file };
@@ -109,10 +109,10 @@ fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry, costs: 
     };
     let bytes = match read {
         Ok(bytes) => bytes,
-        Err(found) => return Checked { file: name, ..Checked::default() }.with_diagnostics(&found),
+        Err(found) => return FileCheck { file: name, ..FileCheck::default() }.with_diagnostics(&found),
     };
     let kind = kind_of(&String::from_utf8_lossy(&bytes));
-    let mut result = Checked { file: name.clone(), kind: Some(kind), ..Checked::default() };
+    let mut result = FileCheck { file: name.clone(), kind: Some(kind), ..FileCheck::default() };
     let overrides = overrides_of(&arguments.overrides);
     if kind != Kind::Waveform {
         if !overrides.set.is_empty() || overrides.transport.is_some() || overrides.placement.is_some() {
@@ -124,7 +124,7 @@ fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry, costs: 
                     let choices = topic_choices(&bytes, &topics, &transport_names());
                     let explained =
                         |costs| choices.iter().map(|topic| Explained::of_topic(topic, costs)).collect();
-                    Checked { ok: true, ..result }.with_explained(costs, explained)
+                    FileCheck { ok: true, ..result }.with_explained(costs, explained)
                 }
                 Err(found) => result.with_diagnostics(&found),
             };
@@ -133,7 +133,7 @@ fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry, costs: 
             return result.with_text("this is not UTF-8 text; is this the right file?");
         };
         return match Experiment::parse(text, &name) {
-            Ok(experiment) => Checked { ok: true, cases: Some(experiment.cases.len()), ..result },
+            Ok(experiment) => FileCheck { ok: true, cases: Some(experiment.cases.len()), ..result },
             Err(problems) => result.with_problems(&problems),
         };
     }
@@ -144,7 +144,7 @@ fn checked(file: &Path, arguments: &CheckArguments, registry: &Registry, costs: 
             result.connections = Some(waveform.connections.len());
             let connections = waveform.connections.iter();
             let explained = |costs| connections.map(|plan| Explained::of_connection(plan, costs)).collect();
-            Checked { ok: true, ..result }.with_diagnostics(&warnings).with_explained(costs, explained)
+            FileCheck { ok: true, ..result }.with_diagnostics(&warnings).with_explained(costs, explained)
         }
         Err(found) => result.with_diagnostics(&found),
     }
@@ -174,7 +174,7 @@ fn kind_of(text: &str) -> Kind {
     names.into_iter().find_map(kind).unwrap_or(Kind::Waveform)
 }
 
-impl Checked {
+impl FileCheck {
     fn counts(&self) -> String {
         let count = |number: Option<usize>, thing| number.map(|number| counted(number as u64, thing));
         let kind = (self.kind == Some(Kind::Topics)).then(|| "topics".to_string());

@@ -16,11 +16,11 @@ pub(crate) struct SourceArguments {
     #[arg(required_unless_present = "topic", conflicts_with = "topic")]
     pub waveform: Option<String>,
 
-    /// The port: an output, or an input for what its sender sends
+    /// The port: an output, or an input for the packets of its sender
     #[arg(value_name = "COMPONENT.PORT", required_unless_present = "topic", value_parser = port)]
     pub port: Option<(String, String)>,
 
-    /// Use what this topic's publishers send instead, in the domain of STRIPLINE_DOMAIN
+    /// Use the packets of this topic's publishers instead, in the domain of STRIPLINE_DOMAIN
     #[arg(long, value_name = "TOPIC")]
     pub topic: Option<String>,
 
@@ -50,13 +50,13 @@ impl SourceArguments {
     override_usage = "stripline echo [OPTIONS] <WAVEFORM> <COMPONENT.PORT>\n       stripline echo [OPTIONS] --topic <TOPIC>"
 )]
 #[command(after_help = "Examples:\n  \
-    stripline echo radio filter.out                        what an output sends\n  \
+    stripline echo radio filter.out                        the packets of an output\n  \
     stripline echo radio sink.in --count 3 --samples 16    three packets, 16 samples of each\n  \
     stripline echo --topic iq --json | jq .values          a topic, for a script\n  \
     stripline echo --topic tone.out --block                all of a replay: its publisher waits\n\n\
     It receives a copy (a tap), which the waveform never waits for: a packet that it does not take in time is missing \
     here alone, and reported in its place. Each packet is a line: its number, the index of its first sample, its time \
-    if it has one, and its first samples. A sample type of a component of one's own is printed as hexadecimal bytes.\n\n\
+    if it has one, and its first samples. Samples of a component's own type are printed as hexadecimal bytes.\n\n\
     With --json each line is an object: {event: \"stream\", stream}, {event: \"gap\", first, packets, samples, reason}, \
     {event: \"packet\", connection, sequence, sample_index, time_ns, bytes, samples, values} with a complex sample as \
     [re, im]; instead of samples and values `message` for messages, or `hex` for own types, {event: \"restart\"}, \
@@ -120,9 +120,10 @@ pub(crate) struct HzArguments {
     stripline record --topic iq --to rec                     a topic\n  \
     stripline record adsb source.out --to rec --sigmf        I/Q samples for other programs\n\n\
     Writes one file for each port, COMPONENT.PORT.slrec, with all packets, streams, gaps and times; any type. An \
-    existing file is kept, and is an error without --existing. It receives a copy (a tap), which the waveform never waits for: what the \
-    disk does not take in time is missing in the file, counted and recorded as a gap. More --depth helps a disk that \
-    is slow at times. A truncated file can be read up to there. docs/recording.md describes the format.\n\n\
+    existing file is kept, and is an error without --existing. It receives a copy (a tap), which the waveform \
+    never waits for: packets that the disk does not take in time are missing in the file, counted and recorded as \
+    a gap. More --depth helps a disk that is slow at times. A truncated file can be read up to there. \
+    docs/recording.md describes the format.\n\n\
     Play it again with the component `replay`, or with `stripline replay`. SigMF is played by `file-source`, and by \
     other programs.\n\n\
     The counts are of what a reader finds in the file. With --json: an array of {port, type, path, packets, bytes, \
@@ -136,7 +137,7 @@ pub(crate) struct RecordArguments {
     #[arg(required_unless_present = "topic")]
     pub waveform: Option<String>,
 
-    /// The ports: outputs, or inputs for what their senders send
+    /// The ports: outputs, or inputs for the packets of their senders
     #[arg(value_name = "COMPONENT.PORT", required_unless_present = "topic", requires = "waveform", value_parser = port)]
     pub ports: Vec<(String, String)>,
 
@@ -188,11 +189,11 @@ pub(crate) struct RecordArguments {
 #[command(after_help = "Examples:\n  \
     stripline replay rec                           all recordings of a folder, at the recorded pace\n  \
     stripline replay rec/tone.out.slrec --speed 0  one of them, as fast as it is taken\n  \
-    stripline echo --topic tone.out --block        all that it publishes, in another terminal\n\n\
-    Each recording is published on the topic of its port's name, in the domain of STRIPLINE_DOMAIN, with its streams, \
-    sample indexes and times. It waits for a subscriber of each topic before it starts. A subscriber that drops \
-    packets, as `echo` without --block, is not waited for later. The gaps it prints are those of the recording. In a \
-    waveform, use the component `replay` in the place of a source.\n\n\
+    stripline echo --topic tone.out --block        all its packets, in another terminal\n\n\
+    Each recording is published on the topic of its port's name, in the domain of STRIPLINE_DOMAIN, with its \
+    streams, sample indexes and times. It waits for a subscriber of each topic before it starts. A subscriber that \
+    drops packets, as `echo` without --block, is not waited for later. The gaps that `echo` prints are the gaps of \
+    the recording. In a waveform, use the component `replay` in the place of a source.\n\n\
     Damage is never played. A damaged recording is played up to there, without an end of its stream; a truncated one, \
     as a killed recorder leaves it, up to its last whole packet. Either is an error that names the place.\n\n\
     Exit codes: 0 played, 1 failure while playing, or a damaged or truncated recording, 2 no recording, or one of \

@@ -19,7 +19,7 @@ pub(crate) fn echo(arguments: &EchoArguments) -> Outcome {
     let payload = source.payload.clone();
     let mut lines = PacketLines::new(payload, arguments.json, arguments.samples.unwrap_or(default));
     let (mut exit, mut left) = (Exit::Clean, arguments.count);
-    complain!("{}: {}; Ctrl-C ends it", printable(&source.name, super::TEXT_MAX), source.payload);
+    report!("{}: {}; Ctrl-C ends it", printable(&source.name, super::TEXT_MAX), source.payload);
     while !interrupt.is_set() {
         let mut printed = String::new();
         let polled = source.poll(POLL_TIME, |packet| printed = lines.packet(packet));

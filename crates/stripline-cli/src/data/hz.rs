@@ -18,7 +18,7 @@ const LINE_TIME: Duration = Duration::from_secs(1);
 pub(crate) fn hz(arguments: &HzArguments) -> Outcome {
     let interrupt = Interrupt::catch()?;
     let Some(mut source) = Source::open(&arguments.source, &interrupt)? else { return Ok(Exit::Clean) };
-    complain!("{}: {}; Ctrl-C ends it", printable(&source.name, super::TEXT_MAX), source.payload);
+    report!("{}: {}; Ctrl-C ends it", printable(&source.name, super::TEXT_MAX), source.payload);
     let in_place = !arguments.json && std::io::stdout().is_terminal();
     let (sample, mut exit) = (source.sample_bytes(), Exit::Clean);
     let (mut total, mut last) = (Totals::default(), Totals::default());
@@ -37,7 +37,7 @@ pub(crate) fn hz(arguments: &HzArguments) -> Outcome {
         });
         match polled {
             Ok(Poll::Packet | Poll::Empty) => {}
-            Ok(Poll::Restarted) => complain!("the sender was started again"),
+            Ok(Poll::Restarted) => report!("the sender was started again"),
             Ok(Poll::Ended) => {
                 total.missing += source.gap_at_end().map_or(0, |gap| gap.packets);
                 (is_over, has_ended) = (true, true);
@@ -68,7 +68,7 @@ pub(crate) fn hz(arguments: &HzArguments) -> Outcome {
         write_out("\n", &interrupt, &mut exit);
     }
     if has_ended && exit == Exit::Clean {
-        complain!("the sender has ended");
+        report!("the sender has ended");
     }
     Ok(exit)
 }

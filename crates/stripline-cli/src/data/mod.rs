@@ -175,7 +175,7 @@ fn write_out(text: &str, interrupt: &Interrupt, exit: &mut Exit) -> bool {
             Err(error) => break io::Error::from(error).to_string(),
         }
     };
-    complain!("error: cannot write to standard output: {error}");
+    report!("error: cannot write to standard output: {error}");
     *exit = Exit::Failure;
     false
 }

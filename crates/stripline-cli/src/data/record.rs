@@ -38,7 +38,7 @@ pub(crate) fn record(arguments: &RecordArguments) -> Outcome {
     let mut exit = Exit::Clean;
     // The command writes nothing until all ports are found.
     let Some(sources) = sources(arguments, &interrupt)? else {
-        complain!("ended by {}; nothing was recorded", interrupt.reason());
+        report!("ended by {}; nothing was recorded", interrupt.reason());
         write_out(if arguments.json { "[]\n" } else { "" }, &interrupt, &mut exit);
         return Ok(exit);
     };
@@ -64,10 +64,10 @@ pub(crate) fn record(arguments: &RecordArguments) -> Outcome {
     let recordings = recordings.map_err(not_written)?;
     let names: Vec<String> =
         recordings.iter().map(|one| printable(&one.source.name, super::TEXT_MAX)).collect();
-    complain!("recording {} to {}; Ctrl-C ends it", names.join(", "), arguments.to.display());
+    report!("recording {} to {}; Ctrl-C ends it", names.join(", "), arguments.to.display());
     for one in recordings.iter().filter(|one| arguments.sigmf && !one.file.is_sigmf()) {
         let (name, payload) = (printable(&one.source.name, super::TEXT_MAX), &one.source.payload);
-        complain!(
+        report!(
             "note: {name} has {payload}, which does not fit into SigMF; it is written to {}",
             one.file.path().display()
         );
@@ -295,7 +295,7 @@ pub(crate) fn replay(arguments: &ReplayArguments) -> Outcome {
         let reader = match open(path, &interrupt) {
             Ok(reader) => reader,
             Err(_) if interrupt.is_set() => {
-                complain!("{}: ended by {}", path.display(), interrupt.reason());
+                report!("{}: ended by {}", path.display(), interrupt.reason());
                 return Ok(Exit::Clean);
             }
             Err(error) => return Err(Failure::usage(error)),
@@ -362,7 +362,7 @@ fn publish(
     let info = reader.info();
     let mut output = tap::publisher(node, &info.port, &info.payload)?;
     if !reader.has_checksums() {
-        complain!("note: {}: {WITHOUT_CHECKSUMS}", printable(output.name(), super::TEXT_MAX));
+        report!("note: {}: {WITHOUT_CHECKSUMS}", printable(output.name(), super::TEXT_MAX));
     }
     let check = || if interrupt.is_set() { Err(Error::Stopped) } else { Ok(()) };
     let report_at = Instant::now() + REPORT_TIME;
@@ -372,7 +372,7 @@ fn publish(
         if !is_reported && Instant::now() >= report_at {
             is_reported = true;
             let missing = counted(u64::from(arguments.receivers), "subscriber");
-            complain!("{}: waiting for {missing}; Ctrl-C ends it", printable(output.name(), super::TEXT_MAX));
+            report!("{}: waiting for {missing}; Ctrl-C ends it", printable(output.name(), super::TEXT_MAX));
         }
     }
     let (waker, watched) = (output.waker()?, interrupt.clone());
@@ -406,7 +406,7 @@ fn publish(
             let is_ended = interrupt.is_set();
             if is_ended {
                 let name = printable(output.name(), super::TEXT_MAX);
-                complain!("{name}: ended by {} after {}", interrupt.reason(), packets(sent));
+                report!("{name}: ended by {} after {}", interrupt.reason(), packets(sent));
             }
             output.abandon();
             Err(if is_ended { Error::Stopped } else { error })

@@ -118,7 +118,7 @@ impl Source {
         let [payload] = &types[..] else {
             let names: Vec<&str> = types.iter().map(TypeName::as_str).collect();
             return Err(Failure::new(format!(
-                "topic `{}` has publishers of several types, {}; stop those of one type",
+                "topic `{}` has publishers of several types, {}; stop the publishers of one type",
                 printable(topic, NAME_MAX),
                 names.join(", ")
             )));
@@ -173,10 +173,10 @@ fn report_missing(node: &Node, topic: &str) {
     let remedy = match suggestion(topic, topics.iter().map(String::as_str)) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None if topics.is_empty() => {
-            "there is no topic at all; is STRIPLINE_DOMAIN that of the publisher?".into()
+            "there is no topic at all; is STRIPLINE_DOMAIN the publisher's domain?".into()
         }
         None => format!("there are {}", topics.join(", ")),
     };
     let (topic, remedy) = (printable(topic, NAME_MAX), printable(&remedy, super::TEXT_MAX));
-    complain!("waiting for a publisher of topic `{topic}`; {remedy}");
+    report!("waiting for a publisher of topic `{topic}`; {remedy}");
 }

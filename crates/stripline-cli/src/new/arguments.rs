@@ -7,9 +7,9 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline new component gain                        a crate with one component and its tests\n  \
-    stripline new component level --kind windowed       one that takes windows of its own length\n  \
+    stripline new component level --kind windowed       a component that takes windows of its own length\n  \
     stripline new waveform pulses                       a crate with four components and their waveform\n\n\
-    docs/write-components.md describes what is made, step by step.\n\n\
+    docs/write-components.md describes the result, step by step.\n\n\
     Exit codes: 0 made, 1 a file cannot be written, 2 wrong usage: a name, or a folder with files in it.")]
 pub(crate) struct NewArguments {
     #[command(subcommand)]
@@ -35,7 +35,7 @@ pub(crate) struct NewComponentArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
 
-    /// What the component does at first
+    /// The kind of component
     #[arg(long, value_enum, default_value = "filter")]
     pub kind: ComponentKind,
 }

@@ -34,7 +34,7 @@ const SET_TIMEOUT: Duration = Duration::from_secs(2);
 enum News {
     Snapshot(Box<Snapshot>),
     /// There is no snapshot, for this reason.
-    Trouble(String),
+    Problem(String),
     /// The outcome of this number of settings.
     Outcome(usize, Result<String, String>),
     /// A log record of this process. Printed directly, it would disturb the picture.
@@ -132,7 +132,7 @@ fn show(
         for new in news.try_iter() {
             match new {
                 News::Snapshot(snapshot) => model.add(*snapshot),
-                News::Trouble(problem) => model.trouble(&problem),
+                News::Problem(problem) => model.show_problem(&problem),
                 News::Outcome(count, outcome) => model.outcome(count, outcome),
                 News::Record(text) => model.record(&text),
                 News::Ended => return Ok(End::Waveform),
@@ -168,7 +168,7 @@ fn read_until_end(client: &ControlClient, every: Duration, news: &Sender<News>) 
         let new = match Snapshot::take(client) {
             Ok(snapshot) => News::Snapshot(Box::new(snapshot)),
             Err(ControlError::Gone { .. }) => News::Ended,
-            Err(error) => News::Trouble(error.to_string()),
+            Err(error) => News::Problem(error.to_string()),
         };
         let has_ended = matches!(new, News::Ended);
         if news.send(new).is_err() || has_ended {

@@ -44,7 +44,7 @@ pub(super) struct Model {
     outstanding: usize,
     status: (String, Tone),
     /// The reason that there is no new snapshot.
-    trouble: Option<String>,
+    failure: Option<String>,
     /// The first line that is shown, if not all lines fit.
     first: usize,
     /// Whether the selected line must be among the lines that are shown.
@@ -75,7 +75,7 @@ impl Model {
             requested: BTreeMap::new(),
             outstanding: 0,
             status: Default::default(),
-            trouble: None,
+            failure: None,
             first: 0,
             is_following: false,
             height: 0,
@@ -83,7 +83,7 @@ impl Model {
     }
 
     pub fn add(&mut self, mut snapshot: Snapshot) {
-        self.trouble = None;
+        self.failure = None;
         if self.outstanding == 0 {
             self.requested.clear();
         }
@@ -110,8 +110,8 @@ impl Model {
     }
 
     /// Shows the reason that there is no new snapshot, until there is one.
-    pub fn trouble(&mut self, problem: &str) {
-        self.trouble = Some(one_line(problem));
+    pub fn show_problem(&mut self, problem: &str) {
+        self.failure = Some(one_line(problem));
     }
 
     /// Shows a log record.
@@ -229,13 +229,13 @@ impl Model {
     /// Returns the status and the help. With a single row, returns the status, or the help if the
     /// status is empty.
     fn foot(&self, width: usize, rows: usize, is_coloured: bool) -> Vec<String> {
-        let (status, tone) = match (&self.typed, &self.trouble) {
+        let (status, tone) = match (&self.typed, &self.failure) {
             (Some(typed), _) => {
                 let place = self.changeable().get(self.selected).map(|reading| self::place(reading));
                 let (component, property) = place.unwrap_or_default();
                 (one_line(&format!("{component}.{property} = {typed}_")), Tone::Plain)
             }
-            (None, Some(trouble)) => (trouble.clone(), Tone::Bad),
+            (None, Some(failure)) => (failure.clone(), Tone::Bad),
             (None, None) => self.status.clone(),
         };
         let help = padded(if self.typed.is_some() { HELP_TYPING } else { HELP }, width);
@@ -678,7 +678,7 @@ mod tests {
         let mut model = model();
         model.record("odd \x1b[2J\nline");
         assert!(text(&mut model).contains("odd \\u{1b}[2J; line") && !text(&mut model).contains('\x1b'));
-        model.trouble("the launcher of `radio` (process 9) does not answer");
+        model.show_problem("the launcher of `radio` (process 9) does not answer");
         assert!(text(&mut model).contains("does not answer"));
         model.add(snapshot(Instant::now(), 9000, None));
         assert!(!text(&mut model).contains("does not answer"));

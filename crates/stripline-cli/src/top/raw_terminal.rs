@@ -166,8 +166,8 @@ fn restore() {
             Ok(written) => rest = &rest[written..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() || wait(&output, PollFlags::OUT, Some(left)).is_err() {
+                let remaining = deadline.saturating_duration_since(Instant::now());
+                if remaining.is_zero() || wait(&output, PollFlags::OUT, Some(remaining)).is_err() {
                     break;
                 }
             }

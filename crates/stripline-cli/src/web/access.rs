@@ -61,7 +61,7 @@ impl Access {
         use Admission::{File, Refused, Served};
         // The name of another site may lead to this address (DNS rebinding).
         let Some(host) = request.field("host").filter(|host| self.is_own(host)) else {
-            return Refused("the Host is not that of this page; use the printed address");
+            return Refused("the Host header is not this page's address; use the printed address");
         };
         let origin = request.field("origin");
         let is_foreign = |origin: &str| origin.strip_prefix("http://") != Some(host);

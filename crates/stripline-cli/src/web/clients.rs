@@ -92,11 +92,11 @@ impl ClientTable {
         entries: MutexGuard<'t, Vec<ClientEntry>>,
         deadline: Instant,
     ) -> Option<MutexGuard<'t, Vec<ClientEntry>>> {
-        let rest = deadline.saturating_duration_since(Instant::now());
-        if rest.is_zero() {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return None;
         }
-        Some(self.changed.wait_timeout(entries, rest).unwrap_or_else(PoisonError::into_inner).0)
+        Some(self.changed.wait_timeout(entries, remaining).unwrap_or_else(PoisonError::into_inner).0)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<ClientEntry>> {

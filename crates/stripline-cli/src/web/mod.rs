@@ -48,9 +48,7 @@ pub(crate) fn web(arguments: &WebArguments) -> Outcome {
     if print_while_read(&format!("{url}\n")) == Printed::Failed {
         return Ok(Exit::Failure);
     }
-    complain!(
-        "the page is at the address above, for programs of this machine with its token; Ctrl-C ends it"
-    );
+    report!("the page is at the address above, for programs of this machine with its token; Ctrl-C ends it");
     server::serve(&listener, &site, || interrupt.is_set());
     Ok(Exit::Clean)
 }

@@ -142,12 +142,12 @@ impl ClientStream {
             }
             let now = Instant::now();
             self.waits_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
-            let rest = deadline.saturating_duration_since(now);
-            if rest.is_zero() {
+            let remaining = deadline.saturating_duration_since(now);
+            if remaining.is_zero() {
                 return Err(ErrorKind::TimedOut.into());
             }
             // The next turn reports the outcome of the step.
-            let _ = wait(&self.stream, ready, Some(rest));
+            let _ = wait(&self.stream, ready, Some(remaining));
         }
     }
 

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use crate::common::waveform::File;
-use crate::common::{PATIENCE, repository, stripline};
+use crate::common::{TIMEOUT, repository, stripline};
 
 /// Starts the command and reads the first line. After that, the command's output has no reader.
 fn after_one_line(command: &mut Command) -> (Child, String) {
@@ -24,7 +24,7 @@ fn without_reader(command: &mut Command) -> Child {
 
 #[track_caller]
 fn code_at_end(mut child: Child) -> Option<i32> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();

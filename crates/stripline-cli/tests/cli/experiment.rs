@@ -122,7 +122,8 @@ fn a_tiny_experiment_on_every_transport() {
     assert_eq!(verdict("apart, tcp")["outcome"], "met");
     assert_eq!(verdict("together, uds")["outcome"], "met");
     assert_eq!(verdict("impossible, shm")["outcome"], "missed");
-    let compared = verdicts.iter().find(|v| v["target"].as_str().unwrap().contains("that of apart")).unwrap();
+    let compared =
+        verdicts.iter().find(|v| v["target"].as_str().unwrap().contains("packet of apart")).unwrap();
     assert_eq!((&compared["case"], &compared["outcome"]), (&"impossible, shm".into(), &"met".into()));
     for transport in transports() {
         assert_eq!(verdict(&format!("pool, {transport}"))["outcome"], "missed");

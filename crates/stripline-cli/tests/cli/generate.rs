@@ -70,12 +70,12 @@ fn misfits(schema: &Value, value: &Value, place: &str) -> Vec<String> {
             "properties" | "additionalProperties" => {
                 let known = schema.get("properties").and_then(Value::as_object);
                 for (key, item) in value.as_object().into_iter().flatten() {
-                    let its = known.and_then(|known| known.get(key));
+                    let inner = known.and_then(|known| known.get(key));
                     let place = format!("{place}.{key}");
-                    match (word.as_str(), its, wanted) {
-                        ("properties", Some(its), _) => inside.extend(misfits(its, item, &place)),
+                    match (word.as_str(), inner, wanted) {
+                        ("properties", Some(inner), _) => inside.extend(misfits(inner, item, &place)),
                         ("additionalProperties", None, Value::Bool(false)) => inside.push(place),
-                        ("additionalProperties", None, its) => inside.extend(misfits(its, item, &place)),
+                        ("additionalProperties", None, inner) => inside.extend(misfits(inner, item, &place)),
                         _ => {}
                     }
                 }

@@ -57,7 +57,7 @@ fn own(name: &str) -> String {
 #[test]
 fn types_that_do_not_fit_are_shown_with_both() {
     let topic = own("unfit");
-    let node = Node::join(&own("ps-unfit"), Topics::default()).unwrap();
+    let node = Node::join(&own("links-unfit"), Topics::default()).unwrap();
     let mut publisher = node.publisher::<u16>(&topic).unwrap();
     let subscriber = node.subscriber::<f32>(&topic).unwrap();
     let text = printed_until(&[&topic], "refused: sends u16, takes f32");
@@ -98,7 +98,7 @@ fn problem(found: &Value, pid: u32, words: &str) -> bool {
 /// connection has the name of the listening socket, so open requests add no names.
 fn sockets_of(pid: u32) -> BTreeSet<String> {
     let list = std::fs::read("/proc/net/unix").unwrap();
-    let part = format!("@stripline-ps-{}-{pid}-", rustix::process::geteuid().as_raw());
+    let part = format!("@stripline-links-{}-{pid}-", rustix::process::geteuid().as_raw());
     let list = String::from_utf8_lossy(&list);
     let names = list.lines().filter_map(|line| line.split_whitespace().nth(7));
     names.filter(|name| name.starts_with(&part)).map(|name| name[1..].to_string()).collect()
@@ -110,10 +110,10 @@ fn a_sender_that_waits_is_shown_with_whom_it_waits_for() {
     for transport in ["inproc", "shm", "uds", "tcp", "udp"] {
         let topic = own(&format!("blocked-{transport}"));
         let rules = format!("[topic.{topic}]\ntransport = '{transport}'\ndepth = 8");
-        let node = Node::join(&format!("ps-{me}-{transport}"), Topics::parse(&rules).unwrap()).unwrap();
+        let node = Node::join(&format!("links-{me}-{transport}"), Topics::parse(&rules).unwrap()).unwrap();
         let mut publisher = node.publisher::<u8>(&topic).unwrap();
         let subscriber = node.subscriber::<u8>(&topic).unwrap();
-        assert!(publisher.wait_for_receivers(1, common::PATIENCE).unwrap());
+        assert!(publisher.wait_for_receivers(1, common::TIMEOUT).unwrap());
         let sender = std::thread::spawn(move || {
             loop {
                 if let Err(error) = publisher.send(&[7; 1000]) {
@@ -181,11 +181,11 @@ fn a_sender_that_waits_for_an_answer_is_shown_with_whom_it_waits_for() {
         let topic = own(&format!("asked-{transport}"));
         let rules =
             format!("[topic.{topic}]\ntransport = '{transport}'\nscope = 'target'\ndeadline-ms = 3600000");
-        let node = Node::join(&format!("ps-{topic}"), Topics::parse(&rules).unwrap()).unwrap();
+        let node = Node::join(&format!("links-{topic}"), Topics::parse(&rules).unwrap()).unwrap();
         let mut publisher = node.publisher::<u8>(&topic).unwrap();
         let mut quick = node.subscriber::<u8>(&topic).unwrap();
         let slow = node.subscriber::<u8>(&topic).unwrap();
-        assert!(publisher.wait_for_receivers(2, common::PATIENCE).unwrap());
+        assert!(publisher.wait_for_receivers(2, common::TIMEOUT).unwrap());
         let sender = std::thread::spawn(move || publisher.send(&[7; 1000]).unwrap_err());
         drop(quick.receive().unwrap().unwrap());
         let awaited = |found: &Value| {
@@ -213,10 +213,10 @@ fn a_receiver_that_waits_is_shown_with_its_losses() {
     let topic = &*own("losing");
     let rules = format!("[topic.{topic}]\ntransport = 'shm'\noverflow = 'drop-oldest'\ndepth = 4");
     let node =
-        Node::join(&format!("ps-{}-losing", std::process::id()), Topics::parse(&rules).unwrap()).unwrap();
+        Node::join(&format!("links-{}-losing", std::process::id()), Topics::parse(&rules).unwrap()).unwrap();
     let mut publisher = node.publisher::<u8>(topic).unwrap();
     let mut subscriber = node.subscriber::<u8>(topic).unwrap();
-    assert!(publisher.wait_for_receivers(1, common::PATIENCE).unwrap());
+    assert!(publisher.wait_for_receivers(1, common::TIMEOUT).unwrap());
     for _ in 0..20 {
         publisher.send(&[1; 10]).unwrap();
     }
@@ -288,7 +288,7 @@ fn what_forged_processes_say_is_a_warning() {
     let honest = &*own("honest");
     let _publisher = node.publisher::<u8>(honest).unwrap();
     let forge = |number: u32, say: fn(UnixStream)| {
-        let name = format!("stripline-ps-{}-{me}-{number:016x}", rustix::process::geteuid().as_raw());
+        let name = format!("stripline-links-{}-{me}-{number:016x}", rustix::process::geteuid().as_raw());
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
         std::thread::spawn(move || listener.incoming().for_each(|stream| say(stream.unwrap())));
     };
@@ -365,7 +365,7 @@ fn play_another_user(name: &str) {
     // The connection is closed without data, with or without an error.
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.is_empty(), "another user received {} bytes", answer.len());
-    let forged = format!("stripline-ps-0-{}-{:016x}", std::process::id(), 4);
+    let forged = format!("stripline-links-0-{}-{:016x}", std::process::id(), 4);
     let _listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(forged).unwrap()).unwrap();
     let _ = std::io::stdin().read(&mut [0]);
 }

@@ -525,8 +525,8 @@ fn several_channels_are_written_and_read_back() {
         ));
         let (done, written) = report(&file);
         done.says(0, &[]);
-        let its = &written["components"][3]["files"][0];
-        assert_eq!((&its["samples"], &its["missing"]), (&960.into(), &0.into()), "{written}");
+        let file_report = &written["components"][3]["files"][0];
+        assert_eq!((&file_report["samples"], &file_report["missing"]), (&960.into(), &0.into()), "{written}");
         let play = File::new(&format!(
             "[component.source]\ntype = \"file-source\"\nproperties = {{ path = \"{}\", output = \"{stored}\" }}\n\
              [component.print]\ntype = \"print-sink\"\nproperties = {{ format = \"json\" }}\n\

@@ -87,12 +87,15 @@ fn tables_of_a_running_waveform_fit() {
             assert!(!table.is_empty(), "{text}");
             assert_fits(width, &table);
         }
-        let (_, ps) = on_terminal(width, command(&["links", &waveform.name]));
-        assert!(ps.contains("tone.out") && ps.contains("filter.out"), "{ps}");
+        let (_, links) = on_terminal(width, command(&["links", &waveform.name]));
+        assert!(links.contains("tone.out") && links.contains("filter.out"), "{links}");
         // All rows have the same transport. If the column is left out, the remark names the
         // transport.
-        let is_wide = ps.lines().find(|line| line.contains("FROM")).unwrap().contains("TRANSPORT");
-        assert!(is_wide || words(&ps).join(" ").contains("TRANSPORT (shm in all rows)"), "{width}: {ps}");
+        let is_wide = links.lines().find(|line| line.contains("FROM")).unwrap().contains("TRANSPORT");
+        assert!(
+            is_wide || words(&links).join(" ").contains("TRANSPORT (shm in all rows)"),
+            "{width}: {links}"
+        );
     }
 }
 

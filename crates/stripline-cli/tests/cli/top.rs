@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::waveform::{File, PLACEMENTS};
-use crate::common::{PATIENCE, pty, run, send, stripline, wait_until};
+use crate::common::{TIMEOUT, pty, run, send, stripline, wait_until};
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr, tcsetwinsize};
 
@@ -41,7 +41,7 @@ impl View {
     /// Reads output until the condition holds.
     #[track_caller]
     fn wait(&mut self, what: &str, done: impl Fn(&mut Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !done(self) {
             assert!(
                 Instant::now() < deadline,

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::PATIENCE;
+use crate::common::TIMEOUT;
 use crate::common::page::Page;
 use crate::common::waveform::File;
 use rustix::process::Signal;
@@ -96,7 +96,7 @@ impl Browser {
 
     #[track_caller]
     fn wait_until(&mut self, what: &str, expression: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match self.try_value(expression) {
                 Ok(value) if value == true => return,

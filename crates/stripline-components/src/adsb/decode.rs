@@ -110,13 +110,13 @@ impl Accepted {
 #[derive(Debug, Clone)]
 pub struct Decoder {
     config: DecoderConfig,
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, AddressRecord>,
     recent: VecDeque<Recent>,
 }
 
 /// The record of an address.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct AddressRecord {
     /// The time of the last frame with plain parity, in samples.
     heard: u64,
     /// The interrogator's code of the last reply, and the time of this reply, in samples.
@@ -262,7 +262,7 @@ impl Decoder {
                 self.known.remove(&oldest);
             }
         }
-        self.known.entry(address).or_insert(Known { heard: sample, code: None }).heard = sample;
+        self.known.entry(address).or_insert(AddressRecord { heard: sample, code: None }).heard = sample;
     }
 }
 

@@ -48,7 +48,7 @@ impl Component for FileSource {
             "output",
             &TYPES,
             TYPES[0],
-            "type sent: cf32 converts complex samples, f32 real ones; any other is that of the file",
+            "type sent: cf32 converts complex samples, f32 real ones; any other is the type of the file",
         ))
         .property(PropertySpec::integer(
             "channels",

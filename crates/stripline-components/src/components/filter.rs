@@ -233,7 +233,7 @@ impl Component for Decimator {
         let factor_max = DECIMATION_MAX as i64;
         let spec = ComponentSpec::new(
             "decimator",
-            "Divides the sample rate, after a low-pass filter that removes what the lower rate cannot carry.",
+            "Divides the sample rate, after a low-pass filter that removes the frequencies that the lower rate cannot carry.",
         )
         .input("in", PortTypes::OneOf(sample_types()), "samples")
         .output("out", PortTypes::SameAs("in".into()), "samples at the lower rate")

@@ -90,27 +90,27 @@ impl InputStreams {
 }
 
 fn check_alike(first: (&str, &StreamInfo), other: (&str, &StreamInfo)) -> Result<()> {
-    let ((first, its), (name, stream)) = (first, other);
-    if let (Some(rate), Some(other)) = (its.sample_rate_hz, stream.sample_rate_hz)
+    let ((first, base), (name, stream)) = (first, other);
+    if let (Some(rate), Some(other)) = (base.sample_rate_hz, stream.sample_rate_hz)
         && rate != other
     {
         return Err(Error::failed(format!(
             "`{name}` has {other} samples/s and `{first}` has {rate}: put a `resampler` before one of them"
         )));
     }
-    let differing = if its.channels.len() != stream.channels.len() {
-        Some((format!("{} channels (`channels`)", stream.channels.len()), its.channels.len().to_string()))
-    } else if its.row_length != stream.row_length {
+    let differing = if base.channels.len() != stream.channels.len() {
+        Some((format!("{} channels (`channels`)", stream.channels.len()), base.channels.len().to_string()))
+    } else if base.row_length != stream.row_length {
         let length =
             |stream: &StreamInfo| stream.row_length.map_or("none".into(), |length| length.to_string());
-        Some((format!("rows of {} samples (`row_length`)", length(stream)), length(its)))
-    } else if its.axes != stream.axes {
+        Some((format!("rows of {} samples (`row_length`)", length(stream)), length(base)))
+    } else if base.axes != stream.axes {
         let axes = |stream: &StreamInfo| {
             let axis = |axis: &Axis| format!("{} + n * {} {}", axis.start, axis.step, axis.unit);
             let axes: Vec<String> = stream.axes.iter().map(axis).collect();
             if axes.is_empty() { "none".to_owned() } else { axes.join(", ") }
         };
-        Some((format!("the axes {} (`axes`)", axes(stream)), axes(its)))
+        Some((format!("the axes {} (`axes`)", axes(stream)), axes(base)))
     } else {
         None
     };

@@ -118,7 +118,7 @@ pub(super) fn with_file_properties(spec: ComponentSpec) -> ComponentSpec {
             "disk_full",
             &DISK_FULL,
             DISK_FULL[0],
-            "what a full disk does: the component fails; or it ends in order, alone, and the report has the reason",
+            "effect of a full disk: the component fails; or it ends in order, alone, and the report has the reason",
         ))
 }
 

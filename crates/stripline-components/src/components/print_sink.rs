@@ -46,7 +46,7 @@ impl Component for PrintSink {
                 "lines of text, or an object of JSON in each, as of `stripline echo`",
             ))
             .property(
-                PropertySpec::integer("samples", 8, 0, SAMPLES_MAX, "at most so many samples of a packet")
+                PropertySpec::integer("samples", 8, 0, SAMPLES_MAX, "the most samples of a packet to print")
                     .unit("samples"),
             )
             .property(
@@ -55,7 +55,7 @@ impl Component for PrintSink {
                     1,
                     1,
                     i64::MAX,
-                    "prints one of so many packets; new streams and gaps always",
+                    "prints one packet of this number; new streams and gaps always",
                 )
                 .unit("packets"),
             )
@@ -65,7 +65,7 @@ impl Component for PrintSink {
                     0,
                     0,
                     i64::MAX,
-                    "prints so many packets, and only takes what follows; 0: no end",
+                    "prints this number of packets, and takes the rest unprinted; 0: no end",
                 )
                 .unit("packets"),
             )

@@ -71,8 +71,14 @@ impl Component for WaterfallSink {
                 "whether the terminal gets colours; auto: if it is one, and NO_COLOR is not set",
             ))
             .property(
-                PropertySpec::integer("every", 1, 1, i64::MAX, "draws one of so many rows to the terminal")
-                    .unit("rows"),
+                PropertySpec::integer(
+                    "every",
+                    1,
+                    1,
+                    i64::MAX,
+                    "draws one row of this number to the terminal",
+                )
+                .unit("rows"),
             )
             .property(limit("low", "level of the darkest colour; low = high = 0: chosen from the levels"))
             .property(limit("high", "level of the brightest colour"))

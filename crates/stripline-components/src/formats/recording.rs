@@ -748,7 +748,7 @@ impl<R: Read> RecordingReader<R> {
         FormatError::Recording {
             path: self.path.clone(),
             problem: format!("the recording is damaged at byte {at}, {problem}"),
-            remedy: "what comes before can be used: truncate it there".into(),
+            remedy: "the part before can be used: truncate it there".into(),
         }
     }
 

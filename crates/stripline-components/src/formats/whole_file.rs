@@ -19,7 +19,7 @@ pub(super) fn replace_file(
     partial.prefix(".stripline-").suffix(".part").permissions(Permissions::from_mode(0o666));
     let mut file = partial.tempfile_in(folder(path))?;
     if let Some(before) = before {
-        // As far as the system permits that.
+        // The owner stays the same if the system permits it.
         let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
         file.as_file().set_permissions(before.permissions())?;
     }

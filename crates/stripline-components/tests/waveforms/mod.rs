@@ -432,11 +432,11 @@ fn a_child_of_a_component_inherits_nothing() {
     for threads in [false, true] {
         let job = bench.text(text);
         if threads { job.threads() } else { job }.run().ended();
-        let its = std::fs::read_to_string(bench.path("child.txt")).unwrap();
-        assert!(its.contains("PATH") && its.contains("pipe:"), "{its}");
-        for line in its.lines().filter(|line| line.contains("STRIPLINE_") || line.contains("socket:")) {
+        let child = std::fs::read_to_string(bench.path("child.txt")).unwrap();
+        assert!(child.contains("PATH") && child.contains("pipe:"), "{child}");
+        for line in child.lines().filter(|line| line.contains("STRIPLINE_") || line.contains("socket:")) {
             let what = line.rsplit(' ').next().unwrap();
-            assert!(ours.contains(what), "{what} in {its}");
+            assert!(ours.contains(what), "{what} in {child}");
         }
     }
 }

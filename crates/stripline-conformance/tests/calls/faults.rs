@@ -40,7 +40,7 @@ fn passes_while_served(transport: &str, deadline: Duration) -> bool {
         if !is_begun {
             return;
         }
-        assert!(matches!(&error, CallError::Unanswered { deadline: its, .. } if *its == deadline), "{error}");
+        assert!(matches!(&error, CallError::Unanswered { deadline: set, .. } if *set == deadline), "{error}");
         assert!(error.to_string().contains("`slow.wait` at `"), "{error}");
         assert_eq!(client.servers()[0].late, 0);
         gate.open();

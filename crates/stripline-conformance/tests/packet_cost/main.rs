@@ -34,7 +34,7 @@ const ATTEMPTS: usize = 10;
 /// Transports over a middleware with its own threads.
 const FOREIGN: [&str; 4] = ["zeromq", "zenoh", "dds", "corba"];
 /// A time limit that only ends a hang.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A way to send and to receive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -237,7 +237,7 @@ fn play() {
     let node = Node::join(&domain, Topics::parse(&(topics + &table)).unwrap()).unwrap();
     let mut publisher = node.publisher::<u8>("packets").unwrap();
     let subscriber = node.subscriber::<u8>("packets").unwrap();
-    assert!(publisher.wait_for_receivers(1, PATIENCE).unwrap());
+    assert!(publisher.wait_for_receivers(1, TIMEOUT).unwrap());
     mark(Mark::Settled);
     match case {
         Case::Alone => alone(publisher, subscriber, 64),

@@ -341,7 +341,7 @@ fn whole_name(name: &str) -> String {
         "stripline-accep" => "stripline-accept".into(),
         "stripline-repai" => "stripline-repair".into(),
         // The threads of the node and of inspection do not belong to the transport.
-        "stripline-node" | "stripline-ps" => String::new(),
+        "stripline-node" | "stripline-links" => String::new(),
         _ if name.starts_with("stripline-") => name.into(),
         _ => String::new(),
     }

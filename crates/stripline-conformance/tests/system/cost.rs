@@ -79,7 +79,7 @@ fn count(more: usize, less: usize) {
     let mut name = [0u8; 16];
     // SAFETY: the call writes at most 16 bytes.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    if !name.starts_with(b"stripline-ps\0") {
+    if !name.starts_with(b"stripline-links\0") {
         // Relaxed: the count is read while no other thread allocates.
         ALLOCATED.fetch_add(more as u64, Ordering::Relaxed);
         ALLOCATED.fetch_sub(less as u64, Ordering::Relaxed);

@@ -148,7 +148,7 @@ fn offered(domain: &str, count: usize) -> Vec<String> {
 
 /// Returns the abstract names that a process listens on for `stripline links`.
 fn inspection(process: &str) -> String {
-    let prefix = format!("@stripline-ps-{}-{process}-", geteuid().as_raw());
+    let prefix = format!("@stripline-links-{}-{process}-", geteuid().as_raw());
     let list = std::fs::read_to_string("/proc/net/unix").unwrap();
     let name = list.lines().find_map(|line| line.split_whitespace().find(|word| word.starts_with(&prefix)));
     name.expect("the process is inspected").trim_start_matches('@').into()

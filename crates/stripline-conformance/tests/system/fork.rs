@@ -226,9 +226,9 @@ pub fn packets(transport: &str) {
                 &what,
                 || drop(loan.take()),
                 || {
-                    let mut its = loan.take().unwrap();
-                    its[0] = 77;
-                    assert_forked("a loan", its.send().unwrap_err());
+                    let mut loan = loan.take().unwrap();
+                    loan[0] = 77;
+                    assert_forked("a loan", loan.send().unwrap_err());
                 },
             );
             loan.take().unwrap().send().unwrap();
@@ -341,9 +341,9 @@ pub fn calls(transport: &str) {
         let client = Cell::new(Some(client));
         let drops = || drop((client.take(), server.take()));
         let uses = || {
-            let its = client.take().unwrap();
-            assert_forked("call", its.call(&1).unwrap_err());
-            assert_forked("start", its.start(&1).map(drop).unwrap_err());
+            let client = client.take().unwrap();
+            assert_forked("call", client.call(&1).unwrap_err());
+            assert_forked("start", client.start(&1).map(drop).unwrap_err());
             if let Some(mut server) = server.take() {
                 assert_forked("serve", server.serve(Dispatch::Queue).unwrap_err());
                 assert_forked("serve_one", server.serve_one(DEADLINE).unwrap_err());
@@ -353,12 +353,12 @@ pub fn calls(transport: &str) {
             links_of_its_own(transport);
         };
         fork(end, &what, drops, uses);
-        let mut its = server.take().unwrap();
+        let mut server = server.take().unwrap();
         std::thread::scope(|scope| {
             let _stop = StopAtEnd(&node);
             scope.spawn(|| {
                 let dispatch = if is_pool { Dispatch::pool(2).unwrap() } else { Dispatch::Queue };
-                its.serve(dispatch).unwrap();
+                server.serve(dispatch).unwrap();
             });
             fork(end, &what, drops, uses);
             for number in 0..5 {
@@ -374,9 +374,9 @@ pub fn calls(transport: &str) {
                 &what,
                 || drop(pending.take()),
                 || {
-                    let mut its = pending.take().unwrap();
-                    assert_forked("a call", its.try_take().unwrap().unwrap_err());
-                    drop(its);
+                    let mut pending = pending.take().unwrap();
+                    assert_forked("a call", pending.try_take().unwrap().unwrap_err());
+                    drop(pending);
                 },
             );
             assert_eq!(pending.take().unwrap().wait().unwrap(), 8, "{what}");
@@ -386,7 +386,7 @@ pub fn calls(transport: &str) {
             assert!(!forks.load(Ordering::Relaxed));
             assert_eq!(held.call(&9).unwrap(), 10, "{what}");
         });
-        assert_eq!((its.counts().calls, its.counts().cancelled), (8, 0), "{what}");
+        assert_eq!((server.counts().calls, server.counts().cancelled), (8, 0), "{what}");
     }
     say("done");
 }

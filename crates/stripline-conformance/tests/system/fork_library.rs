@@ -7,7 +7,7 @@ use stripline::node::{Node, Publisher, Subscriber, Topics};
 use stripline::{Error, Result};
 
 /// A time longer than any step takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Both ends of a link, and the number of packets sent.
 pub struct Link {
@@ -23,7 +23,7 @@ impl Link {
         let topics = Topics::parse(&format!("[default]\ntransport = '{transport}'"))?;
         let node = Node::join(&format!("fork-c-{}-{transport}", std::process::id()), topics)?;
         let (mut publisher, subscriber) = (node.publisher("x")?, node.subscriber("x")?);
-        publisher.wait_for_receivers(1, PATIENCE)?;
+        publisher.wait_for_receivers(1, TIMEOUT)?;
         Ok(Self { publisher, subscriber, sent: 0, _node: node })
     }
 

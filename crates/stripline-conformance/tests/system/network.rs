@@ -85,8 +85,8 @@ pub fn home(words: &[&str]) {
     say(format!("offered at {ADDRESS}"));
     let mut careful =
         Actor::start("network-away", &Cast { words: &[domain, transport, "false"], ..Cast::default() });
-    let complaint = careful.hear_of("insecure = true");
-    assert!(complaint.contains(&ADDRESS.to_string()) && complaint.contains(transport), "{complaint}");
+    let words = careful.hear_of("insecure = true");
+    assert!(words.contains(&ADDRESS.to_string()) && words.contains(transport), "{words}");
     say(format!("the careful one is refused: {transport}"));
     careful.kill();
     let mut away =

@@ -163,11 +163,11 @@ pub fn meet(words: &[&str]) {
 /// Returns a flag that is set at the end of the standard input.
 fn end_of_input() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
-    let its = Arc::clone(&ended);
+    let flag = Arc::clone(&ended);
     std::thread::spawn(move || {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
         // Relaxed: it is only a flag, and the other thread needs no data from this one.
-        its.store(true, Ordering::Relaxed);
+        flag.store(true, Ordering::Relaxed);
     });
     ended
 }

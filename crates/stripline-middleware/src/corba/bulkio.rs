@@ -234,7 +234,7 @@ impl InputShared {
             Err(problem) => return self.refuse(state, &problem),
         };
         match state.streams.get(&info.id) {
-            Some(its) if **its == info => {}
+            Some(known) if **known == info => {}
             None if state.streams.len() >= STREAMS_MAX => {
                 return self.refuse(state, &format!("there are {STREAMS_MAX} streams that have not ended"));
             }
@@ -351,11 +351,11 @@ impl BulkioInput {
                 self.shared.has_room.notify_all();
                 return Some(packet);
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let time = until.saturating_duration_since(Instant::now());
+            if time.is_zero() {
                 return None;
             }
-            state = self.shared.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.shared.arrived.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -12,7 +12,7 @@ use stripline::{Complex, StreamInfo};
 
 use crate::with_components;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn source(samples: &str, ior: &Path) -> HarnessRun {
     let registry = with_components(Registry::new());
@@ -27,7 +27,7 @@ fn sink(payload: &TypeName, connect: &Path) -> HarnessRun {
 }
 
 fn wait_for(file: &Path) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !file.exists() {
         assert!(Instant::now() < until, "{} does not come", file.display());
         std::thread::yield_now();

@@ -42,7 +42,7 @@ impl Wire for DataPorts {
         let streams = "streams until the component ends; 0: it goes on";
         let summary = "Receives streams of REDHAWK and other programs by a provides port of BulkIO.";
         source("bulkio-source", summary, "the samples of all streams")
-            .property(samples(&TYPES, "type of the samples, which gives that of the port"))
+            .property(samples(&TYPES, "type of the samples, which gives the type of the port"))
             .property(hertz("sample_rate", "of streams without one; 0: unknown"))
             .property(PropertySpec::integer("streams", 0, 0, 1_000_000, streams))
     }

@@ -42,7 +42,7 @@ use send::CorbaSink;
 pub(crate) static CORBA: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "corba",
-        summary: "one-way calls of omniORB, to other hosts with `insecure`; the next start removes what a kill in its start leaves",
+        summary: "one-way calls of omniORB, to other hosts with `insecure`; a start removes the leftovers of a killed start",
         reach: Reach::Network,
         copies: "three",
         depth: "frames in transit; with flow credit or stop-resume, packets",
@@ -151,7 +151,7 @@ impl CorbaTicket {
 fn check_object(object: &str) -> Result<(), String> {
     match object.strip_prefix(PREFIX).is_some_and(is_suffix) {
         true => Ok(()),
-        false => Err("what the peer sent for the data path names no object of a path".into()),
+        false => Err("the peer's text for the data path names no object of a path".into()),
     }
 }
 

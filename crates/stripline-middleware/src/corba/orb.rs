@@ -199,11 +199,11 @@ fn orb_with(access: Option<&OpenAccess>) -> Result<&'static Orb> {
 /// # Errors
 /// The errors of [`CallServer::new`], or the ORB has been started without that access.
 pub(crate) fn open(access: &OpenAccess) -> Result<()> {
-    let its = &orb_with(Some(access))?.access;
-    if its.as_ref() == Some(access) {
+    let open_access = &orb_with(Some(access))?.access;
+    if open_access.as_ref() == Some(access) {
         return Ok(());
     }
-    let other = match its {
+    let other = match open_access {
         Some(_) => "with other values of `listen`, `insecure` or the files of TLS",
         None => "for connections over `corba`, before this component",
     };

@@ -334,13 +334,13 @@ fn over_tcp_bytes_arrive_in_order_and_a_full_path_takes_no_more() {
 
 #[test]
 fn over_tcp_each_path_has_its_own_connection_and_what_does_not_fit_waits() {
-    let [(mut source, ticket), (mut other, its)] = [remote_source(None), remote_source(None)];
-    let (sink, its_sink) = (remote_sink(ticket).unwrap(), remote_sink(its).unwrap());
+    let [(mut source, ticket), (mut other, other_ticket)] = [remote_source(None), remote_source(None)];
+    let (sink, other_sink) = (remote_sink(ticket).unwrap(), remote_sink(other_ticket).unwrap());
     // The receiver takes nothing from this path, but the servant reads everything that comes.
     let large = frame_of(0, 3 * BYTES_MAX as usize + 5, Kind::Data);
     write_all(&sink, &large);
     let small = frame_of(0, 16, Kind::Data);
-    assert_eq!(its_sink.end.write_bytes(&small).unwrap(), small.len());
+    assert_eq!(other_sink.end.write_bytes(&small).unwrap(), small.len());
     assert_eq!(read(&mut other, small.len()), small);
     assert!(read(&mut source, large.len()) == large);
 }
@@ -416,8 +416,8 @@ fn over_tcp_a_receiver_that_does_not_answer_or_counts_what_it_has_not_read_loses
     let begins = text.windows(2).position(|two| two == b"{\"").unwrap();
     let ends = text.iter().position(|byte| *byte == b'}').unwrap();
     let place = CreditPlace::parse(&text[begins..=ends], false).unwrap();
-    let (object, its_address, key) = place.parts();
-    let mut credits = CallClient::of_address(object, its_address).unwrap();
+    let (object, peer_address, key) = place.parts();
+    let mut credits = CallClient::of_address(object, peer_address).unwrap();
     let all = (u64::MAX / 2).to_le_bytes();
     credits.call(key ^ 1, 1, 1, &all).unwrap();
     credits.call(key, u64::MAX / 2, u64::MAX / 2, &all).unwrap();

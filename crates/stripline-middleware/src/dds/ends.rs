@@ -140,7 +140,7 @@ impl ParticipantShare {
     /// Returns a further share in a participant that already has a share.
     fn new(domain: i32) -> Self {
         let mut participants = lock(&PARTICIPANTS);
-        participants.iter_mut().filter(|its| its.domain == domain).for_each(|its| its.ends += 1);
+        participants.iter_mut().filter(|known| known.domain == domain).for_each(|known| known.ends += 1);
         Self(domain)
     }
 }
@@ -148,7 +148,9 @@ impl ParticipantShare {
 impl Drop for ParticipantShare {
     fn drop(&mut self) {
         let mut participants = lock(&PARTICIPANTS);
-        let Some(index) = participants.iter().position(|its| its.domain == self.0) else { return };
+        let Some(index) = participants.iter().position(|known| known.domain == self.0) else {
+            return;
+        };
         participants[index].ends -= 1;
         if participants[index].ends == 0 {
             // SAFETY: the domain is open, and has no ends.
@@ -196,16 +198,16 @@ unsafe extern "C" fn log(priority: u32, message: *const c_char, length: usize) {
 fn participant(place: &DdsPlace) -> Result<(i32, ParticipantShare)> {
     check_process()?;
     let mut participants = lock(&PARTICIPANTS);
-    let index = match participants.iter().position(|its| its.place == *place) {
+    let index = match participants.iter().position(|participant| participant.place == *place) {
         Some(index) => index,
         None => {
             participants.push(open(place)?);
             participants.len() - 1
         }
     };
-    let its = &mut participants[index];
-    its.ends += 1;
-    Ok((its.participant, ParticipantShare(its.domain)))
+    let participant = &mut participants[index];
+    participant.ends += 1;
+    Ok((participant.participant, ParticipantShare(participant.domain)))
 }
 
 /// Makes the participant of a place.

@@ -33,7 +33,7 @@ use dds_writer::DdsSink;
 pub(crate) static DDS: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "dds",
-        summary: "topics of Cyclone DDS; what a killed sender had not got into the kernel is lost, and reported",
+        summary: "topics of Cyclone DDS; packets that a killed sender had not got into the kernel are lost, and reported",
         copies: "five",
         depth: "frames in transit; with flow credit or stop-resume, packets",
         groups: true,

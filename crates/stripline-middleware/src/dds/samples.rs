@@ -136,11 +136,11 @@ impl SamplesEnd {
             }
             let mut has_come = lock(&self.arrivals.has_come);
             while !*has_come {
-                let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() {
+                let remaining = until.saturating_duration_since(Instant::now());
+                if remaining.is_zero() {
                     return None;
                 }
-                let waited = self.arrivals.changed.wait_timeout(has_come, left);
+                let waited = self.arrivals.changed.wait_timeout(has_come, remaining);
                 has_come = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
         }

@@ -104,7 +104,7 @@ mod tests {
         let properties = enclave.properties().unwrap();
         assert_eq!(properties.len(), 3 * PLUGINS.len() + FILES.len());
         let value = |name: &str| {
-            let found = properties.iter().find(|[its, _]| its.to_str() == Ok(name)).unwrap();
+            let found = properties.iter().find(|[property, _]| property.to_str() == Ok(name)).unwrap();
             found[1].to_str().unwrap().to_owned()
         };
         assert!(value("dds.sec.auth.library.path").ends_with("/libdds_security_auth.so"));

@@ -19,7 +19,7 @@ const TYPES: [&str; 5] = ["cf32", "f32", "cs16", "s16", "u8"];
 /// The period of the search for ends of another type.
 const SEARCH_PERIOD: Duration = Duration::from_secs(1);
 /// The time for the last samples to arrive.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of sample bytes in a message.
 const MESSAGE_BYTES: usize = 1 << 20;
 /// The choices of `durability`.
@@ -52,7 +52,7 @@ impl Wire for TypedTopics {
     fn properties(_is_sink: bool) -> Vec<PropertySpec> {
         let peers = "addresses where others are searched for, with commas; empty: by multicast";
         let reliable = "whether every message arrives, and a writer waits for its readers";
-        let late = "transient-local: what was written before a reader came is for it, too";
+        let late = "transient-local: a reader also gets the messages from before it came";
         let depth = "messages kept for late readers, and waiting in a reader";
         let deadline = "longest time between two messages, offered or asked for; 0: any";
         let security = "folder with the files of DDS Security, as an enclave of ROS 2 has them; empty: none";
@@ -205,7 +205,7 @@ impl WireReceiver for TopicReader {
         match is_due.then(|| reader.other_type()).flatten() {
             Some(other) => Err(misbehaves(
                 topic,
-                format!("it is written with the type {other}; `samples` must be that of its writer"),
+                format!("it is written with the type {other}; `samples` must be the type of the writer"),
             )),
             None => Ok(true),
         }
@@ -262,7 +262,7 @@ impl WireSender for TopicWriter {
     }
 
     fn finish(self) -> Result<()> {
-        if !self.writer.finish(PATIENCE) {
+        if !self.writer.finish(TIMEOUT) {
             log::warn!(target: "stripline::dds", "{}: not all readers have the last samples", self.topic);
         }
         Ok(())

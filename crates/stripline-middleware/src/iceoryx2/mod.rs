@@ -137,8 +137,8 @@ fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
     let ticket = IceoryxTicket::new(&names, request);
     let (page, page_fd) = TransitPage::new()?;
     // Each end rings the other end's doorbell, and sleeps on its own doorbell.
-    let [own, its] = Doorbell::between()?;
-    let doorbell_fd = its
+    let [own, remote] = Doorbell::between()?;
+    let doorbell_fd = remote
         .as_fd()
         .try_clone_to_owned()
         .map_err(|e| Error::system(format!("{}: cannot copy a descriptor", request.connection), e))?;

@@ -11,13 +11,13 @@
 mod message_frames;
 mod page;
 #[cfg(any(feature = "zeromq", feature = "zenoh"))]
-mod plain;
+mod plain_stream;
 
 #[cfg(any(feature = "iceoryx2", feature = "corba"))]
 pub(crate) use message_frames::MessageFrames;
 pub(crate) use page::TransitPage;
 #[cfg(any(feature = "zeromq", feature = "zenoh"))]
-pub(crate) use plain::{PlainStream, plain_key};
+pub(crate) use plain_stream::{PlainStream, plain_key};
 
 use std::io;
 use std::num::NonZeroU32;

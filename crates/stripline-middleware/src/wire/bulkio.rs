@@ -273,7 +273,7 @@ fn frequency_in(keywords: &[(String, BulkioValue)]) -> Option<f64> {
         BulkioValue::Whole(whole) => Some(*whole as f64),
         _ => None,
     };
-    let of = |name: &str| keywords.iter().find(|(its, _)| its == name).and_then(|(_, value)| number(value));
+    let of = |name: &str| keywords.iter().find(|(key, _)| key == name).and_then(|(_, value)| number(value));
     FREQUENCIES.iter().find_map(|name| of(name))
 }
 
@@ -285,7 +285,7 @@ fn json(keywords: &[(String, BulkioValue)]) -> BTreeMap<String, serde_json::Valu
         BulkioValue::Truth(truth) => Some((*truth).into()),
         BulkioValue::Text(text) => Some(text.clone().into()),
     };
-    keywords.iter().filter_map(|(name, its)| Some((name.clone(), value(its)?))).collect()
+    keywords.iter().filter_map(|(name, key)| Some((name.clone(), value(key)?))).collect()
 }
 
 /// Returns the value of a keyword if BulkIO supports it; `None`: it is a list, a table or null.

@@ -25,7 +25,7 @@ const WAITING_MAX: usize = 256;
 
 /// The summaries of two properties.
 const ITEMS: &str = "samples of a payload; 0: any number";
-const CONGESTION: &str = "what zenoh does when a subscriber is behind; what it drops is not counted";
+const CONGESTION: &str = "reaction of zenoh to a subscriber that is behind; drops are not counted";
 
 /// Payloads of publications.
 pub(crate) struct RawPayloads;

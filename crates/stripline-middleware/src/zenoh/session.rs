@@ -28,7 +28,7 @@ const VERSION: &str = "1.10.2";
 
 /// The longest silence of a peer, and the longest wait of a put: a day. The signalling socket
 /// reports deaths. zenoh itself would close a connection after 10 s and 5 s.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+const TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 /// The time that a sender's thread waits for a link to the receiver. The receiver's end has no
 /// limit: after a stop of the receiver's process, zenoh would give up a link that it had half
 /// accepted, and neither read nor close it.
@@ -62,7 +62,7 @@ static THREADS: OnceLock<Local<()>> = OnceLock::new();
 /// This process was forked from a process that used zenoh: the threads are missing, and zenoh
 /// starts no others.
 pub(crate) fn check_process() -> Result<()> {
-    THREADS.get().map_or(Ok(()), |threads| threads.check(|| "what zenoh has (its threads)".into()))
+    THREADS.get().map_or(Ok(()), |threads| threads.check(|| "zenoh with its threads".into()))
 }
 
 /// The reach of a session.
@@ -238,7 +238,7 @@ fn config(reach: &SessionReach, listens: Option<SocketAddr>) -> Result<Config, S
     let own = [
         ("transport/unicast/max_sessions", sessions.into()),
         ("transport/unicast/open_timeout", OPEN_TIME.as_millis().to_string()),
-        ("transport/unicast/accept_timeout", PATIENCE.as_millis().to_string()),
+        ("transport/unicast/accept_timeout", TIMEOUT.as_millis().to_string()),
     ];
     settings(mode, &listens, &connects, &own)
 }
@@ -268,10 +268,10 @@ pub fn settings(
         ("scouting/gossip/enabled", "false".into()),
         ("transport/shared_memory/enabled", "false".into()),
         ("adminspace/enabled", "false".into()),
-        ("transport/link/tx/lease", PATIENCE.as_millis().to_string()),
+        ("transport/link/tx/lease", TIMEOUT.as_millis().to_string()),
         (
             "transport/link/tx/queue/congestion_control/block/wait_before_close",
-            PATIENCE.as_micros().to_string(),
+            TIMEOUT.as_micros().to_string(),
         ),
         ("transport/link/tx/queue/size/data", BATCHES.to_string()),
     ];
@@ -282,7 +282,7 @@ pub fn settings(
 }
 
 /// Opens a router, which runs until the result is dropped. It has zenoh's default queues, lease and
-/// patience, because routers do not belong to Stripline.
+/// time limits, because routers do not belong to Stripline.
 ///
 /// # Errors
 /// zenoh cannot listen at the address.

@@ -115,16 +115,16 @@ impl ZenohSink {
             is_lost: AtomicBool::new(false),
             is_receiver_gone,
         });
-        let its = Arc::clone(&shared);
+        let opening = Arc::clone(&shared);
         let open = move || {
-            let link = OpenLink::open(&ticket, &reach, &its)
+            let link = OpenLink::open(&ticket, &reach, &opening)
                 .map_or_else(LinkState::Failed, |link| LinkState::Open(Box::new(link)));
-            let mut state = lock(&its.state);
+            let mut state = lock(&opening.state);
             if matches!(state.link, LinkState::Opening) {
                 state.link = link;
             }
             drop(state);
-            its.changed.notify();
+            opening.changed.notify();
         };
         // The thread is not joined: a receiver that is stopped would hold up the end of this sink.
         std::thread::Builder::new()
@@ -138,9 +138,9 @@ impl ZenohSink {
 impl OpenLink {
     fn open(ticket: &ZenohTicket, reach: &SessionReach, shared: &Arc<SinkShared>) -> Result<Self, String> {
         let session = ZenohSession::open(reach)?;
-        let its = Arc::downgrade(shared);
+        let sink = Arc::downgrade(shared);
         let take_credit = move |bytes: ZBytes| {
-            if let Some(shared) = its.upgrade() {
+            if let Some(shared) = sink.upgrade() {
                 shared.take_credit(&bytes.to_bytes());
             }
         };
@@ -148,9 +148,9 @@ impl OpenLink {
         let credits = credits.transpose()?;
         let token = session.token(&ticket.sender_key())?;
         let publisher = session.publisher(&ticket.data_key())?;
-        let its = Arc::downgrade(shared);
+        let sink = Arc::downgrade(shared);
         let each = move |is_there| {
-            if let Some(shared) = its.upgrade() {
+            if let Some(shared) = sink.upgrade() {
                 shared.set_found(is_there);
             }
         };

@@ -181,9 +181,8 @@ impl ZenohSource {
         let (arrived, foreign, incoming) = Default::default();
         let page = Arc::new(page);
         let shared = Arc::new(SourceShared { page, doorbell, credits, arrived, foreign, incoming });
-        let (its_feed, its_shared) = (Arc::clone(&feed), Arc::clone(&shared));
-        let data =
-            session.subscribe(&ticket.data_key(), move |bytes| its_shared.take(&bound, &its_feed, bytes))?;
+        let (fed, sharing) = (Arc::clone(&feed), Arc::clone(&shared));
+        let data = session.subscribe(&ticket.data_key(), move |bytes| sharing.take(&bound, &fed, bytes))?;
         let sender = session.watch(&ticket.sender_key(), move |is_there| {
             if !is_there {
                 feed.end();

@@ -29,7 +29,7 @@ use push::ZeromqSink;
 pub(crate) static ZEROMQ: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "zeromq",
-        summary: "sockets of ZeroMQ, PUSH to PULL; what a killed sender's library held is lost, and reported",
+        summary: "sockets of ZeroMQ, PUSH to PULL; packets in a killed sender's library are lost, and reported",
         copies: "four",
         depth: "frames in transit; with flow credit or stop-resume, packets",
         groups: true,

@@ -16,7 +16,7 @@ use super::{LAST, ZeromqTicket};
 use crate::transit::PlainStream;
 use crate::transit::TransitPage;
 use crate::transit::{PREFIX_BYTES, TransitBound};
-use crate::zeromq::socket::{Monitored, SocketEvent, ZeromqSocket, path_error};
+use crate::zeromq::socket::{MonitoredSocket, SocketEvent, ZeromqSocket, path_error};
 
 /// The longest wait for the end of a dead sender, counting only time in which this process runs.
 /// The kernel still has the bytes that the sender's socket took.
@@ -107,7 +107,7 @@ impl ZeromqSource {
         })
     }
 
-    fn ends(&mut self) -> io::Result<&mut Monitored<()>> {
+    fn ends(&mut self) -> io::Result<&mut MonitoredSocket<()>> {
         self.socket.get_mut().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 

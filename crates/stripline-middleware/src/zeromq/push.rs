@@ -13,7 +13,7 @@ use stripline::{Error, Result};
 use super::{LAST, ZeromqTicket};
 use crate::transit::{AdmittedFrames, MessageLimits, PREFIX_BYTES, SentCounts, TransitSender};
 use crate::transit::{PlainStream, plain_key};
-use crate::zeromq::socket::{Monitored, SocketEvent, ZeromqSocket, path_error};
+use crate::zeromq::socket::{MonitoredSocket, SocketEvent, ZeromqSocket, path_error};
 
 /// The longest wait of an ending sender until all sent bytes have left the process. They take
 /// milliseconds, unless the receiver's process is stopped.
@@ -61,13 +61,13 @@ impl ZeromqSink {
         Ok(Self { socket, transit, name: address, is_receiver_gone })
     }
 
-    fn lock(&self) -> io::Result<MutexGuard<'_, Monitored<PushState>>> {
+    fn lock(&self) -> io::Result<MutexGuard<'_, MonitoredSocket<PushState>>> {
         self.socket.lock().ok_or_else(|| io::ErrorKind::BrokenPipe.into())
     }
 
     fn send(
         &self,
-        ends: &mut Monitored<PushState>,
+        ends: &mut MonitoredSocket<PushState>,
         message: impl zmq::Sendable + Copy,
         admitted: &AdmittedFrames,
     ) -> io::Result<usize> {
@@ -147,7 +147,7 @@ impl Drop for ZeromqSink {
             let name = &self.name;
             log::warn!(
                 target: "stripline::transport",
-                "what was sent to {name} has not left this process within {FINISH_TIME:?}"
+                "packets for {name} have not left this process within {FINISH_TIME:?}"
             );
         }
     }

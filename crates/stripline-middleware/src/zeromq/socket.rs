@@ -66,13 +66,13 @@ pub(crate) fn version() -> String {
 /// A socket with the descriptors to sleep on, and a state under the same lock. A child of a fork
 /// never drops the socket.
 pub(crate) struct ZeromqSocket<S> {
-    inner: Local<Mutex<Monitored<S>>>,
+    inner: Local<Mutex<MonitoredSocket<S>>>,
     messages: RawFd,
     events: RawFd,
 }
 
 /// A socket, its monitor, and a state for its user.
-pub(crate) struct Monitored<S> {
+pub(crate) struct MonitoredSocket<S> {
     /// `None`: closed.
     socket: Option<zmq::Socket>,
     /// The monitor is read until the socket is destroyed. Otherwise ZeroMQ's thread would wait for
@@ -126,19 +126,20 @@ impl<S> ZeromqSocket<S> {
             monitor.set_rcvhwm(0)?;
             monitor.connect(&place)?;
             let (messages, events) = (socket.get_fd()?, monitor.get_fd()?);
-            let monitored = Monitored { socket: Some(socket), monitor: Some(monitor), state, _share: share };
+            let monitored =
+                MonitoredSocket { socket: Some(socket), monitor: Some(monitor), state, _share: share };
             Ok(Self { inner: Local::new(Mutex::new(monitored)), messages, events })
         };
         make().map_err(failed)
     }
 
     /// Takes the lock; `None` in a child of the process that made the socket.
-    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, Monitored<S>>> {
+    pub(crate) fn lock(&self) -> Option<MutexGuard<'_, MonitoredSocket<S>>> {
         self.inner.is_current().then(|| lock(&self.inner))
     }
 
     /// Returns the protected value without the lock, as the caller is the only user.
-    pub(crate) fn get_mut(&mut self) -> Option<&mut Monitored<S>> {
+    pub(crate) fn get_mut(&mut self) -> Option<&mut MonitoredSocket<S>> {
         let is_current = self.inner.is_current();
         is_current.then(|| self.inner.get_mut().unwrap_or_else(PoisonError::into_inner))
     }
@@ -151,15 +152,15 @@ impl<S> ZeromqSocket<S> {
         unsafe { BorrowedFd::borrow_raw(self.messages) }
     }
 
-    /// Returns the monitor's descriptor. The caller must call [`Monitored::next_event`] before each
-    /// sleep on it.
+    /// Returns the monitor's descriptor. The caller must call [`MonitoredSocket::next_event`]
+    /// before each sleep on it.
     pub(crate) fn events(&self) -> BorrowedFd<'_> {
         // SAFETY: as above.
         unsafe { BorrowedFd::borrow_raw(self.events) }
     }
 }
 
-impl<S> Monitored<S> {
+impl<S> MonitoredSocket<S> {
     /// Returns the socket.
     ///
     /// # Errors
@@ -203,7 +204,7 @@ impl<S> Monitored<S> {
         let (Some(socket), Some(monitor)) = (self.socket.take(), self.monitor.take()) else { return };
         let linger = i32::try_from(linger.as_millis()).unwrap_or(i32::MAX);
         if let Err(error) = socket.set_linger(linger) {
-            log::warn!(target: "stripline::transport", "what ZeroMQ has not sent is lost: {error}");
+            log::warn!(target: "stripline::transport", "packets that ZeroMQ has not sent are lost: {error}");
         }
         drop(socket);
         lock(LIBRARY.get()).lingering.push(monitor);
@@ -268,7 +269,7 @@ fn await_left(left: &Doorbell, monitor: &zmq::Socket, until: Instant) -> bool {
     }
 }
 
-impl<S> Drop for Monitored<S> {
+impl<S> Drop for MonitoredSocket<S> {
     /// Ends the monitor before the monitor's reader is closed, and discards unsent messages.
     fn drop(&mut self) {
         if let Some(socket) = &self.socket {

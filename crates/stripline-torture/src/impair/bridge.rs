@@ -19,7 +19,7 @@ const FRAME_MAX: usize = 1 << 17;
 
 /// The running threads.
 pub struct Bridge {
-    threads: [JoinHandle<Result<Carried, String>>; 2],
+    threads: [JoinHandle<Result<DirectionFigures, String>>; 2],
     /// Closing this pipe ends the threads.
     stop: PipeWriter,
     is_severed: Arc<AtomicBool>,
@@ -27,7 +27,7 @@ pub struct Bridge {
 
 /// The figures of one direction.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Carried {
+pub struct DirectionFigures {
     #[serde(flatten)]
     pub counts: Counts,
     /// Frames in transit when the bridge was stopped.
@@ -74,7 +74,7 @@ impl Bridge {
     ///
     /// # Errors
     /// When a device has failed.
-    pub fn end(self) -> Result<[Carried; 2], String> {
+    pub fn end(self) -> Result<[DirectionFigures; 2], String> {
         drop(self.stop);
         let [a, b] = self.threads.map(|thread| thread.join());
         let outcome = |outcome: Result<_, _>| outcome.map_err(|_| "a thread of the bridge panicked")?;
@@ -88,7 +88,7 @@ fn carry(
     stopped: &PipeReader,
     is_severed: &AtomicBool,
     mut direction: Direction,
-) -> Result<Carried, String> {
+) -> Result<DirectionFigures, String> {
     let mut frame = vec![0; FRAME_MAX];
     let (mut undelivered, mut severed) = (0, 0);
     let mut pass = |frame: &[u8]| {
@@ -128,5 +128,5 @@ fn carry(
         }
     }
     let left_over = direction.on_the_way() as u64;
-    Ok(Carried { counts: direction.counts(), left_over, severed, undelivered })
+    Ok(DirectionFigures { counts: direction.counts(), left_over, severed, undelivered })
 }

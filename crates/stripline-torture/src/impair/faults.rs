@@ -129,7 +129,7 @@ pub struct Counts {
 
 /// A frame in the queue.
 #[derive(Debug)]
-struct Waiting {
+struct QueuedFrame {
     frame: Vec<u8>,
     due_ns: u64,
     /// The number of frames that are to overtake this frame.
@@ -138,7 +138,7 @@ struct Waiting {
 
 /// A frame that is held back.
 #[derive(Debug)]
-struct Held {
+struct DelayedFrame {
     frame: Vec<u8>,
     /// The frame leaves when `passed` has reached `after`, and at `until_ns` at the latest.
     after: u64,
@@ -152,8 +152,8 @@ struct Held {
 pub struct Direction {
     faults: Faults,
     rng: Rng,
-    waiting: VecDeque<Waiting>,
-    held: Vec<Held>,
+    waiting: VecDeque<QueuedFrame>,
+    held: Vec<DelayedFrame>,
     /// Reusable memory of frames that have left.
     spare: Vec<Vec<u8>>,
     /// The time at which the last frame in the queue is due.
@@ -216,7 +216,7 @@ impl Direction {
     /// Passes all frames that are due.
     pub fn advance(&mut self, now_ns: u64, pass: &mut impl FnMut(&[u8])) {
         loop {
-            let is_over = |held: &Held| held.after <= self.passed || held.until_ns <= now_ns;
+            let is_over = |held: &DelayedFrame| held.after <= self.passed || held.until_ns <= now_ns;
             let over = match self.held.len() > HELD_MAX {
                 true => Some(0),
                 false => self.held.iter().position(is_over),
@@ -231,10 +231,10 @@ impl Direction {
                 Some(first) if first.due_ns <= now_ns => {}
                 _ => return,
             }
-            let Some(Waiting { frame, due_ns, overtaken_by }) = self.waiting.pop_front() else { return };
+            let Some(QueuedFrame { frame, due_ns, overtaken_by }) = self.waiting.pop_front() else { return };
             match overtaken_by {
                 0 => self.leave(frame, pass),
-                _ => self.held.push(Held {
+                _ => self.held.push(DelayedFrame {
                     frame,
                     after: self.passed + overtaken_by,
                     until_ns: due_ns + HOLD_NS,
@@ -291,7 +291,7 @@ impl Direction {
             let mut copy = self.spare.pop().unwrap_or_default();
             copy.extend_from_slice(frame);
             let overtaken_by = if is_overtaken { overtaken_by } else { 0 };
-            self.waiting.push_back(Waiting { frame: copy, due_ns, overtaken_by });
+            self.waiting.push_back(QueuedFrame { frame: copy, due_ns, overtaken_by });
         }
         self.advance(now_ns, pass);
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-pub use bridge::{Bridge, Carried};
+pub use bridge::{Bridge, DirectionFigures};
 pub use faults::{Delay, Faults, Only, Share};
 pub use namespace::{INTERFACE, Namespace, Problem};
 
@@ -69,7 +69,7 @@ impl ImpairedLink {
 
 /// The figures of both directions, A to B first. Each direction also has the number of frames that
 /// the kernel dropped before the bridge could take them.
-pub struct LinkFigures([(Carried, u64); 2]);
+pub struct LinkFigures([(DirectionFigures, u64); 2]);
 
 impl LinkFigures {
     /// Returns the figures for a report.
@@ -82,7 +82,7 @@ impl LinkFigures {
 impl fmt::Display for LinkFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, (carried, drops)) in ["a to b", "b to a"].into_iter().zip(self.0) {
-            let Carried { counts, left_over, severed, undelivered } = carried;
+            let DirectionFigures { counts, left_over, severed, undelivered } = carried;
             writeln!(
                 f,
                 "impair: {name}: {} frames, {} lost, {} cut, {} duplicated, {} reordered, {} delayed, \

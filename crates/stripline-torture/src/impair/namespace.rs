@@ -50,8 +50,8 @@ impl Namespace {
     /// # Errors
     /// When the system does not allow this, or lacks resources.
     pub fn new(address: Ipv4Addr) -> Result<(Self, OwnedFd), Problem> {
-        let (jobs, its_jobs) = mpsc::channel::<Job>();
-        let run = move || its_jobs.into_iter().for_each(|job| job());
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let run = move || queue.into_iter().for_each(|job| job());
         std::thread::Builder::new()
             .name(format!("ns-{address}"))
             .spawn(run)

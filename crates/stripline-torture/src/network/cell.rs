@@ -189,7 +189,7 @@ impl Cell {
             let notes = board.worker(1 + count)?;
             let (path, address) = (folder.0.clone(), notes.address());
             let child = a.run(move || router::start(&address, &path))??;
-            let mut victim = Victim::patient(child, LIFE_MAX);
+            let mut victim = Victim::with_timeout(child, LIFE_MAX);
             let since = Instant::now();
             while notes.get(Note::Sent) == 0 {
                 if let Some(status) = victim.poll()? {
@@ -218,7 +218,7 @@ impl Cell {
             let name = if sends { "the sender".into() } else { format!("receiver {index}") };
             processes.push(Process {
                 name,
-                victim: Victim::patient(child, LIFE_MAX),
+                victim: Victim::with_timeout(child, LIFE_MAX),
                 notes,
                 has_ended: false,
             });
@@ -267,7 +267,7 @@ impl Cell {
             return Err(format!("{}: {received} received, {missing} missing of {packets}", receiver.name));
         }
         if self.overflow == "block" && of(Note::Hash) != sender.notes.get(Note::Hash) {
-            return Err(format!("{}: the hash of its output is not that of the input", receiver.name));
+            return Err(format!("{}: the hash of its output is not the hash of the input", receiver.name));
         }
         Ok(ReceiverFigures { received, missing, gaps, noticed_s: None })
     }

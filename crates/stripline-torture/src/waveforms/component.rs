@@ -43,7 +43,7 @@ impl Component for Numbers {
     fn describe() -> ComponentSpec {
         let port =
             |name, direction| PortSpec::new(name, direction, PortTypes::of::<u64>(), "numbered packets");
-        ComponentSpec::new("numbers", "Sends and receives numbered packets, and writes down what happens.")
+        ComponentSpec::new("numbers", "Sends and receives numbered packets, and writes down events.")
             .port(port("in", Direction::Input).optional().many_writers())
             .port(port("out", Direction::Output).optional())
             .property(PropertySpec::integer("index", 0, 0, 1000, "which component this is"))
@@ -51,7 +51,7 @@ impl Component for Numbers {
             .property(PropertySpec::integer("burst", 1, 1, 1 << 20, "packets between two pauses"))
             .property(PropertySpec::integer("pause-us", 0, 0, 1 << 40, "length of a pause").unit("us"))
             .property(PropertySpec::integer("hold-us", 0, 0, 1 << 40, "how long a packet is kept").unit("us"))
-            .property(PropertySpec::text("log", "", "where it writes down what happens"))
+            .property(PropertySpec::text("log", "", "the file for the events"))
     }
 
     fn new(properties: &Properties) -> Result<Self> {

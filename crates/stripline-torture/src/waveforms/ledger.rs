@@ -237,7 +237,7 @@ impl Checker<'_> {
                     return Err("a restart was reported that did not happen");
                 }
                 if from != expected {
-                    return Err("lost, or reported missing, other than what is missing");
+                    return Err("lost, or reported missing, other than the missing packets");
                 }
                 first
             }
@@ -276,7 +276,9 @@ impl Checker<'_> {
     /// Checks the first packet of a sender that is received or reported missing.
     fn begin(&self, view: &View<'_>, start: usize, from: u64) -> Result<(), &'static str> {
         match self.positions.get(&start) {
-            Some((least, _)) if from < *least => Err("reported missing what the one before it has taken"),
+            Some((least, _)) if from < *least => {
+                Err("reported packets missing that the one before it has taken")
+            }
             Some((_, most)) if from > *most && self.connection.resumes_exactly() => {
                 Err("the gap does not begin where the one before it had stopped")
             }

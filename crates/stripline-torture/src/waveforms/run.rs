@@ -497,11 +497,11 @@ impl<'a> Round<'a> {
         for (index, log) in self.logs.iter().enumerate() {
             let kills = self.kills.get(&index).map_or(&[][..], Vec::as_slice);
             let wrong = |wrong| format!("{}: {wrong}", name(index));
-            let its = ledger::lives(&log.records().map_err(wrong)?, kills).map_err(wrong)?;
-            if its.len() > kills.len() + 1 {
+            let of_component = ledger::lives(&log.records().map_err(wrong)?, kills).map_err(wrong)?;
+            if of_component.len() > kills.len() + 1 {
                 return Err(format!("{} was started again without being killed", name(index)));
             }
-            lives.push(its);
+            lives.push(of_component);
         }
         for (index, connection) in self.plan.connections.iter().enumerate() {
             let count = ledger::check(self.plan, connection, &lives)?;

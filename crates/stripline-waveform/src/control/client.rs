@@ -21,7 +21,7 @@ use super::{
 use crate::at_once::at_once;
 
 /// Time limit for requests that a launcher answers without a component.
-pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
 /// Concurrent calls on one connection: `stripline web` has one call for each client and spectrum.
 const OUTSTANDING: u32 = 256;
 /// Launchers that are queried at the same time.
@@ -133,7 +133,7 @@ impl ControlClient {
                 all.waveforms.into_iter().map(|waveform| (waveform.name, waveform.pid)).collect();
             // The waveform has just started, or a busy launcher closed the first connection.
             let is_there =
-                running.iter().any(|(name, its)| name == waveform && pid.is_none_or(|p| p == *its));
+                running.iter().any(|(name, launcher)| name == waveform && pid.is_none_or(|p| p == *launcher));
             if is_there && attempts < ATTEMPTS {
                 continue;
             }
@@ -147,7 +147,7 @@ impl ControlClient {
     /// Queries the launchers of that name once.
     fn find_now(waveform: &str, pid: Option<u32>) -> Result<Option<Self>, ControlError> {
         let mut named = socket_names::listening(&format!("{}{}-", prefix(VERSION), tag(waveform)), false)?;
-        named.retain(|(_, its)| pid.is_none_or(|pid| pid == *its));
+        named.retain(|(_, launcher)| pid.is_none_or(|pid| pid == *launcher));
         let (mut found, mut silent_one) = (Vec::new(), None);
         for (_, answer) in launchers(named, waveform) {
             match answer {
@@ -186,7 +186,7 @@ impl ControlClient {
     /// When the launcher has ended or does not respond within three seconds. All calls have this
     /// error.
     pub fn show(&self) -> Result<RunningWaveform, ControlError> {
-        self.call("show", &(), PATIENCE)
+        self.call("show", &(), TIMEOUT)
     }
 
     /// Returns the current values of properties: of all components, of one component, or of a
@@ -201,7 +201,7 @@ impl ControlClient {
         property: Option<&str>,
     ) -> Result<Vec<PropertyReading>, ControlError> {
         let request = GetRequest { component: component.map(Into::into), property: property.map(Into::into) };
-        self.call("get", &request, PATIENCE)
+        self.call("get", &request, TIMEOUT)
     }
 
     /// Sets properties. A component accepts either all new values or none of them. If a property is
@@ -217,7 +217,7 @@ impl ControlClient {
         let folder = std::env::current_dir().ok().and_then(|path| path.into_os_string().into_string().ok());
         let timeout_ms = milliseconds(timeout);
         let request = SetRequest { folder, settings: settings.to_vec(), timeout_ms };
-        self.call("set", &request, timeout.saturating_add(PATIENCE))
+        self.call("set", &request, timeout.saturating_add(TIMEOUT))
     }
 
     /// Runs the named self-tests of a component, or all of them, between two packets. A test that
@@ -233,7 +233,7 @@ impl ControlClient {
     ) -> Result<Vec<TestRun>, ControlError> {
         let timeout_ms = milliseconds(timeout);
         let request = TestRequest { component: component.into(), tests: tests.to_vec(), timeout_ms };
-        self.call("test", &request, timeout.saturating_add(PATIENCE))
+        self.call("test", &request, timeout.saturating_add(TIMEOUT))
     }
 
     /// Stops the waveform and waits until it has ended.
@@ -270,7 +270,7 @@ impl ControlClient {
         if component.is_none() {
             // The launcher waits for this acknowledgement, so that it does not exit before the
             // reply has arrived.
-            let _ = self.call::<(), ()>("heard", &(), PATIENCE);
+            let _ = self.call::<(), ()>("heard", &(), TIMEOUT);
         }
         Ok(stopped)
     }

@@ -7,7 +7,7 @@ use stripline::node::Subscriber;
 use stripline::payload::TypeName;
 use stripline::{Error, Received};
 
-use super::client::PATIENCE;
+use super::client::TIMEOUT;
 use super::{ControlClient, ControlError, TapReply, TapRequest};
 
 /// The time for which a component may be missing, for example between two runs of it.
@@ -124,7 +124,7 @@ impl ControlClient {
         let give_up = Instant::now() + MISSING_TIME;
         let mut attempts = 0;
         loop {
-            match self.call::<_, TapReply>("tap", &request, PATIENCE)? {
+            match self.call::<_, TapReply>("tap", &request, TIMEOUT)? {
                 TapReply::Open { port, payload, endpoint } => {
                     match tap::connect(&port, &endpoint, &payload, depth) {
                         Ok(subscriber) => {

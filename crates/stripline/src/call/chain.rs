@@ -14,48 +14,48 @@ use super::wire::{ChainBytes, ChainLink, LINK_BYTES};
 struct HandledCall {
     own: ChainLink,
     until_ns: Option<u64>,
-    /// The start in `BEFORE` of the chain that the call arrived with.
+    /// The start in `CHAINS` of the chain that the call arrived with.
     start: usize,
     /// A child that the handler forks handles no call.
     process: OwnerProcess,
 }
 
 thread_local! {
-    // This is separate from `BEFORE`: most calls have no chain and make no calls, so this check
+    // This is separate from `CHAINS`: most calls have no chain and make no calls, so this check
     // costs almost nothing.
     static HANDLED: Cell<Option<HandledCall>> = const { Cell::new(None) };
     /// The chains of the calls being handled, in wire form.
-    static BEFORE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static CHAINS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A guard. While it exists, calls made by this thread are nested in the call being handled.
-pub(super) struct Entered {
+pub(super) struct HandledCallGuard {
     outer: Option<HandledCall>,
-    /// The number of bytes of `BEFORE` to keep; `None` if none were added.
+    /// The number of bytes of `CHAINS` to keep; `None` if none were added.
     before: Option<usize>,
 }
 
 /// Marks the start of handling a call.
 #[inline]
-pub(super) fn enter(chain: ChainBytes<'_>, own: ChainLink, until_ns: Option<u64>) -> Entered {
+pub(super) fn enter(chain: ChainBytes<'_>, own: ChainLink, until_ns: Option<u64>) -> HandledCallGuard {
     let outer = HANDLED.get();
     let mut start = 0;
     let before = (outer.is_some() || !chain.0.is_empty()).then(|| {
-        BEFORE.with_borrow_mut(|links| {
+        CHAINS.with_borrow_mut(|links| {
             start = links.len();
             links.extend_from_slice(chain.0);
             start
         })
     });
     HANDLED.set(Some(HandledCall { own, until_ns, start, process: OwnerProcess::current() }));
-    Entered { outer, before }
+    HandledCallGuard { outer, before }
 }
 
-impl Drop for Entered {
+impl Drop for HandledCallGuard {
     #[inline]
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            BEFORE.with_borrow_mut(|links| links.truncate(before));
+            CHAINS.with_borrow_mut(|links| links.truncate(before));
         }
         HANDLED.set(self.outer);
     }
@@ -71,7 +71,7 @@ fn handled() -> Option<HandledCall> {
 #[inline]
 pub(super) fn with<R>(look: impl FnOnce(ChainBytes<'_>) -> R) -> R {
     let Some(handled) = handled() else { return look(ChainBytes(&[])) };
-    let mut links = BEFORE.with_borrow(|links| links[handled.start..].to_vec());
+    let mut links = CHAINS.with_borrow(|links| links[handled.start..].to_vec());
     links.extend_from_slice(&handled.own.to_bytes());
     look(ChainBytes(&links))
 }

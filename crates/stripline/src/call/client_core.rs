@@ -198,13 +198,13 @@ impl ClientCore {
             if connections.iter().filter(is_alive).count() >= count {
                 return Ok(true);
             }
-            let left = until.map_or(STOP_POLL, |until| until.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
+            let time = until.map_or(STOP_POLL, |until| until.saturating_duration_since(Instant::now()));
+            if time.is_zero() {
                 return Ok(false);
             }
-            let left = left.min(STOP_POLL);
+            let time = time.min(STOP_POLL);
             server_changes =
-                self.changed.wait_timeout(server_changes, left).unwrap_or_else(PoisonError::into_inner).0;
+                self.changed.wait_timeout(server_changes, time).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -106,10 +106,10 @@ impl Node {
         self.check_own()?;
         let ServerOffer { service, address } = offer;
         let known = self.known_offers(&calls_payload()?);
-        let its =
-            known.into_iter().find(|(its, endpoint)| its == service && endpoint.to_string() == *address);
+        let offer =
+            known.into_iter().find(|(offer, endpoint)| offer == service && endpoint.to_string() == *address);
         let gone = || Error::failed(format!("no server of `{service}` is at {address} any more"));
-        let (_, endpoint) = its.ok_or_else(gone)?;
+        let (_, endpoint) = offer.ok_or_else(gone)?;
         let topic = self.topics().of(service);
         // The same rule as for a client: connect only to a server with a user that the kernel can
         // name.
@@ -148,16 +148,16 @@ impl Node {
         self.check_own()?;
         let name = service.name().to_string();
         options.check().map_err(|problem| Error::failed(format!("server of `{name}`: {problem}")))?;
-        let TopicOptions { transport: its, link, .. } = self.topics().of(&name).clone();
-        let transport = options.transport.as_deref().map_or(&*its, transport::of_topic);
+        let TopicOptions { transport: topic_transport, link, .. } = self.topics().of(&name).clone();
+        let transport = options.transport.as_deref().map_or(&*topic_transport, transport::of_topic);
         let open_to = LinkOptions { group: link.group, ..LinkOptions::default() };
         transport::check(transport, &open_to)?;
         let stop = self.stop_token().clone();
         let events = Arc::new(PortEvents::new()?);
         let depth = LinkOptions::DEPTH_MAX / 2;
         let link = link_options(options.wait, options.buffer, depth, link.group);
-        let (ends, its_events) = (EndsWhen::Never, Arc::clone(&events));
-        let incoming = incoming(&name, its_events, link, stop, ends);
+        let (ends, port_events) = (EndsWhen::Never, Arc::clone(&events));
+        let incoming = incoming(&name, port_events, link, stop, ends);
         // Replies have a separate stop token: calls that have begun are answered after the node's
         // stop.
         let stop_replies = StopToken::new()?;
@@ -223,8 +223,8 @@ fn link_options(wait: WaitStrategy, buffer: u32, depth: u32, group: Option<Group
 
 /// Returns the request to bind the listener of a transport for one direction.
 pub(super) fn bind(port: &str, link: &LinkOptions, stop: StopToken) -> Result<BindRequest> {
-    let left_paths = Arc::default();
-    Ok(BindRequest { port: port.into(), payload: calls_payload()?, options: link.into(), stop, left_paths })
+    let former_paths = Arc::default();
+    Ok(BindRequest { port: port.into(), payload: calls_payload()?, options: link.into(), stop, former_paths })
 }
 
 /// Returns the receiving port of one side.

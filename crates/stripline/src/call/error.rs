@@ -201,7 +201,7 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
             ),
             Self::Unanswered { call, deadline } => write!(
                 f,
-                "{call} did not answer within {deadline:?}; find out what the server does, or raise the deadline"
+                "{call} did not answer within {deadline:?}; find out why the server is slow, or raise the deadline"
             ),
             Self::ServerGone { call } => write!(
                 f,

@@ -27,7 +27,7 @@ pub(crate) fn reply(bytes: &[u8], outstanding: u32) -> Result<bool, String> {
         return Err("was taken for a reply to another call".into());
     }
     let mut is_same = None;
-    let _ = table.take(reply.number, &mut |its| is_same = Some(its.payload == reply.payload));
+    let _ = table.take(reply.number, &mut |taken| is_same = Some(taken.payload == reply.payload));
     match is_same {
         Some(is_same) if is_delivered => is_same.then_some(true).ok_or("was changed".into()),
         _ if is_delivered => Err("was lost".into()),

@@ -251,21 +251,21 @@ fn who_is_no_client_is_turned_down() {
         let options =
             ServerOptions { transport: Some(transport.into()), clients: 1, ..ServerOptions::default() };
         let server = node.server("echo", Ok::<u32, String>, options).unwrap();
-        let its = transport::find(transport).unwrap();
+        let over = transport::find(transport).unwrap();
         let connection = |change: &dyn Fn(&mut ConnectRequest, &mut BindRequest)| {
             let (mut request, mut bind) = asked(node.stop_token());
             change(&mut request, &mut bind);
-            its.connect_calls(server.endpoint(), &request, bind).map(drop).unwrap_err().to_string()
+            over.connect_calls(server.endpoint(), &request, bind).map(drop).unwrap_err().to_string()
         };
         let error = connection(&|request, _| request.payload = crate::packet::payload::TypeName::of::<u8>());
         assert!(error.contains("has type stripline/calls, not u8"), "{transport}: {error}");
         let error = connection(&|_, bind| bind.options.watermarks = Watermarks::of_depth(u32::MAX));
         assert!(error.contains("4294967295 calls outstanding"), "{transport}: {error}");
         let error =
-            its.connect(server.endpoint(), &asked(node.stop_token()).0).map(drop).unwrap_err().to_string();
+            over.connect(server.endpoint(), &asked(node.stop_token()).0).map(drop).unwrap_err().to_string();
         assert!(error.contains("server of calls") || transport == "inproc", "{transport}: {error}");
         let (request, bind) = asked(node.stop_token());
-        let inside = its.connect_calls(server.endpoint(), &request, bind).unwrap();
+        let inside = over.connect_calls(server.endpoint(), &request, bind).unwrap();
         let error = connection(&|_, _| {});
         assert!(error.contains("which is the limit"), "{transport}: {error}");
         drop(inside);

@@ -40,7 +40,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> OwnedPending<Req, Rep, E> {
         let is_over = std::mem::replace(&mut pending.is_over, true);
         let client = pending.client.clone();
         let connections = &client.core.connections;
-        let connection = connections.iter().position(|its| std::ptr::eq(its, pending.connection));
+        let connection = connections.iter().position(|other| std::ptr::eq(other, pending.connection));
         let Some(connection) = connection else { unreachable!("it is one of its client's connections") };
         Self { connection, number: pending.number, deadline: pending.deadline, is_over, client }
     }

@@ -185,11 +185,11 @@ impl PendingCalls {
         let mut contents = lock(&slot.contents);
         loop {
             let settled = slot.settle(number, &mut contents, read);
-            let left = deadline.saturating_duration_since(Instant::now());
-            if settled.is_some() || std::mem::take(&mut contents.is_promoted) || left.is_zero() {
+            let time = deadline.saturating_duration_since(Instant::now());
+            if settled.is_some() || std::mem::take(&mut contents.is_promoted) || time.is_zero() {
                 return settled;
             }
-            contents = slot.doorbell.wait_timeout(contents, left).unwrap_or_else(PoisonError::into_inner).0;
+            contents = slot.doorbell.wait_timeout(contents, time).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 

@@ -128,9 +128,9 @@ impl ReplySender {
         };
         self.is_backlogged.store(true, Ordering::Relaxed);
         drop(state);
-        let its = Arc::clone(self);
+        let sender = Arc::clone(self);
         let thread = std::thread::Builder::new().name("stripline-reply".into());
-        if let Err(error) = thread.spawn(move || its.drain_backlog(outgoing)) {
+        if let Err(error) = thread.spawn(move || sender.drain_backlog(outgoing)) {
             log::error!(target: "stripline::call", "{}: cannot start a thread: {error}", self.connection);
             self.close();
         }

@@ -152,7 +152,7 @@ impl ServerConnection {
         }
         (*place, *receiver) = ends.take().unzip();
         *lock(&self.events) =
-            receiver.as_ref().map_or_else(Weak::new, |its| Arc::downgrade(&its.port_events()));
+            receiver.as_ref().map_or_else(Weak::new, |receiver| Arc::downgrade(&receiver.port_events()));
         *lock(&self.label) = server.chars().take(64).collect::<String>().into();
         let hash = server.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -180,15 +180,15 @@ impl ServerConnection {
             self.wait_abandoned(pending, call_deadline)?;
         }
         let mut sender = lock(&self.sender);
-        let Some(its) = sender.as_mut() else { return Err(SendError::Closed) };
+        let Some(requests) = sender.as_mut() else { return Err(SendError::Closed) };
         // The sender has an entry for each operation that the client has registered.
-        let its_number = match &its.operations[operation] {
+        let operation_number = match &requests.operations[operation] {
             Ok(number) => *number,
             Err((refusal, reason)) => return Err(SendError::Refused(*refusal, reason.clone())),
         };
-        let number = pending.allocate(&mut its.next_slot).ok_or(SendError::TooMany)?;
+        let number = pending.allocate(&mut requests.next_slot).ok_or(SendError::TooMany)?;
         fail_point!("call-numbered");
-        let sent_ns = its.outgoing.reserve_timestamp();
+        let sent_ns = requests.outgoing.reserve_timestamp();
         if sent_ns != 0 {
             pending.set_sent(number, sent_ns);
         }
@@ -198,16 +198,16 @@ impl ServerConnection {
                 let reason = format!("a chain of more than {CHAIN_MAX} nested calls");
                 return Err(SendError::Refused(Refusal::Cycle, reason));
             }
-            if links > 0 && chain::is_exhausted(chain, its.server) {
+            if links > 0 && chain::is_exhausted(chain, requests.server) {
                 let reason = "the server waits in this same chain of nested calls".to_string();
                 return Err(SendError::Refused(Refusal::Cycle, reason));
             }
-            let words = call_words(number, its_number, links as u8, call_deadline.deadline_us());
-            let sent = match put(&mut its.outgoing, words, chain.0, payload, Wait::Never) {
+            let words = call_words(number, operation_number, links as u8, call_deadline.deadline_us());
+            let sent = match put(&mut requests.outgoing, words, chain.0, payload, Wait::Never) {
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => {
-                    its.outgoing.cancel_timestamp();
+                    requests.outgoing.cancel_timestamp();
                     let wait = Wait::Until(Some(call_deadline.until()));
-                    put(&mut its.outgoing, words, chain.0, payload, wait)
+                    put(&mut requests.outgoing, words, chain.0, payload, wait)
                 }
                 outcome => outcome,
             };
@@ -217,7 +217,7 @@ impl ServerConnection {
             })
         });
         match sent {
-            Ok(()) if !its.outgoing.has_no_receivers() => {
+            Ok(()) if !requests.outgoing.has_no_receivers() => {
                 fail_point!("call-sent");
                 drop(sender);
                 if pending.abandoned() > 0 && (number >> 16).is_multiple_of(CALLS_PER_DRAIN) {
@@ -230,13 +230,13 @@ impl ServerConnection {
                 // No more calls go to this server. Replies that have been sent can still be
                 // received, followed by the end.
                 self.is_alive.store(false, Ordering::Relaxed);
-                let its = sender.take();
+                let requests = sender.take();
                 drop(sender);
-                drop(its);
+                drop(requests);
                 Err(SendError::Closed)
             }
             Err(error) => {
-                its.outgoing.cancel_timestamp();
+                requests.outgoing.cancel_timestamp();
                 pending.free(number);
                 Err(error)
             }

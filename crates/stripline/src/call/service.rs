@@ -76,7 +76,8 @@ impl Operation {
 
     /// Returns whether both operations have the same name and types.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        let types = |its: &Self| (its.request.clone(), its.reply.clone(), its.error.clone());
+        let types =
+            |operation: &Self| (operation.request.clone(), operation.reply.clone(), operation.error.clone());
         self.name == other.name && types(self) == types(other)
     }
 }

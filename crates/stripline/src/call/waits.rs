@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::node::{NoFastPath, Waker};
+use crate::node::{NoAttention, Waker};
 
 use super::client_core::ClientCore;
 use super::server_connection::ServerConnection;
@@ -11,7 +11,7 @@ use super::{Client, Server, ServiceClient};
 
 fn waker_of(core: &ClientCore) -> Result<Waker> {
     core.check_own()?;
-    let waker = Waker::new((Arc::clone(core.stop.interrupt()), Arc::new(NoFastPath)))?;
+    let waker = Waker::new((Arc::clone(core.stop.interrupt()), Arc::new(NoAttention)))?;
     // A thread may already be in a wait that no waker could end until now.
     core.used_connections().iter().for_each(ServerConnection::renew_wait);
     Ok(waker)

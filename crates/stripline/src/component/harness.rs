@@ -270,7 +270,7 @@ impl Harness {
                 (false, _) => {}
             }
             let name = match (self.types.get(&port.name), &port.types) {
-                (Some(given), PortTypes::OneOf(types)) if !types.iter().any(|its| its.fits(given)) => {
+                (Some(given), PortTypes::OneOf(types)) if !types.iter().any(|name| name.fits(given)) => {
                     return Err(Error::port(&port.name, format!("takes {}, not {given}", port.types)));
                 }
                 (Some(given), _) => Some(given.clone()),
@@ -524,15 +524,15 @@ impl HarnessRun {
         // A timeout beyond the clock's range means no limit.
         let until = Instant::now().checked_add(timeout);
         loop {
-            let left = until.map_or(PAUSE_TIME, |until| until.saturating_duration_since(Instant::now()));
-            match self.answers.recv_timeout(left.min(PAUSE_TIME)) {
+            let remaining = until.map_or(PAUSE_TIME, |until| until.saturating_duration_since(Instant::now()));
+            match self.answers.recv_timeout(remaining.min(PAUSE_TIME)) {
                 Ok((number, answer)) if number == self.last => match answer {
                     RequestAnswer::Waiting { .. } => {}
                     answer => return Ok(answer),
                 },
                 // This is the late answer to a request that was given up.
                 Ok(_) => {}
-                Err(_) if left.is_zero() => {
+                Err(_) if remaining.is_zero() => {
                     self.pending.withdraw(self.last);
                     let seconds = timeout.as_secs_f64();
                     return Err(Error::failed(format!(

@@ -171,7 +171,7 @@ fn named<'s>(specs: &'s Specs, name: Option<&OsStr>) -> Option<&'s ComponentSpec
 fn print_usage(specs: &Specs) {
     let options = format!(
         "`{DESCRIBE_OPTION}` prints its ports and properties as JSON; `{CHECK_OPTION}` reads properties as JSON \
-         and prints what is wrong with them."
+         and prints their mistakes."
     );
     if let [spec] = specs.values().collect::<Vec<_>>()[..] {
         print_error!(
@@ -521,8 +521,8 @@ impl ComponentHost {
                 Direction::Output => {
                     let mut outgoing = open(&assignment, &port.name, &full_name, &stop, &mut endpoints)?;
                     if let Some(payload) = assignment.port_types.get(&port.name) {
-                        let its = assignment.outputs.iter().filter(|output| output.port == port.name);
-                        let buffer = its.map(|output| output.options.buffer).max().unwrap_or(0);
+                        let connections = assignment.outputs.iter().filter(|output| output.port == port.name);
+                        let buffer = connections.map(|output| output.options.buffer).max().unwrap_or(0);
                         let strongest = strongest_of(&assignment, &port.name);
                         let slots = OutputSlots {
                             payload: payload.clone(),
@@ -540,8 +540,8 @@ impl ComponentHost {
                         stats.expect(&input.connection, &input.options);
                         events.push(PortEvent::Expect(input.connection.clone()));
                     }
-                    let its = Arc::clone(&stats);
-                    let terms_for = Arc::new(move |name: &str| its.of(name));
+                    let port_stats = Arc::clone(&stats);
+                    let terms_for = Arc::new(move |name: &str| port_stats.of(name));
                     let (to_port, stop) = (Arc::clone(&events), stop.clone());
                     let mut incoming = Incoming::new(full_name, to_port, terms_for, stop, false, None);
                     if inputs().any(|input| input.options.resequence.is_some()) {
@@ -611,9 +611,9 @@ impl ComponentHost {
         }
         // The work is shared so that it can be done on this thread if no other can be started.
         let work = Arc::new(Mutex::new(Some((before, act))));
-        let its = Arc::clone(&work);
+        let shared_work = Arc::clone(&work);
         let run = move || {
-            let Some((before, act)) = lock(&its).take() else { return };
+            let Some((before, act)) = lock(&shared_work).take() else { return };
             before.map(JoinHandle::join);
             act();
         };
@@ -671,8 +671,8 @@ fn open(
 
 /// Returns the strongest options of all connections of an output.
 fn strongest_of(assignment: &Assignment, port: &str) -> SenderOptions {
-    let its = assignment.outputs.iter().filter(|output| output.port == port);
-    let strongest = its.map(|output| output.options).reduce(SenderOptions::merged);
+    let connections = assignment.outputs.iter().filter(|output| output.port == port);
+    let strongest = connections.map(|output| output.options).reduce(SenderOptions::merged);
     strongest.unwrap_or_else(|| SenderOptions::from(&LinkOptions::default()))
 }
 

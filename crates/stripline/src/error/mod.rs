@@ -406,7 +406,7 @@ impl fmt::Display for Error {
             Self::Unanswered { connection, scope, deadline } => write!(
                 f,
                 "connection {connection} did not answer within {deadline:?} (scope = \"{scope}\"); the packet stays \
-                 sent; find out what its receiver does, raise the connection's `deadline-ms` or choose a weaker scope"
+                 sent; find out why its receiver is slow, raise the connection's `deadline-ms` or choose a weaker scope"
             ),
             Self::ReceiverGone { connection, scope } => write!(
                 f,

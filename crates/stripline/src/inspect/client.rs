@@ -70,7 +70,7 @@ pub fn processes() -> Result<Overview> {
 
 /// Returns the prefix of the names of this user's sockets.
 pub(super) fn prefix() -> String {
-    format!("stripline-ps-{}-", rustix::process::geteuid().as_raw())
+    format!("stripline-links-{}-", rustix::process::geteuid().as_raw())
 }
 
 /// A process that has been queried.

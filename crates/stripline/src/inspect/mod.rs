@@ -2,9 +2,9 @@
 //! prints it.
 //!
 //! Each process with an open port owns one Unix socket, served by one small thread. The name of the
-//! socket contains user and process (`stripline-ps-UID-PID-RANDOM`). A client of the same user gets
-//! one JSON document, and then the connection is closed. The thread and the name disappear with the
-//! last port, or with the process, no matter how it ends.
+//! socket contains user and process (`stripline-links-UID-PID-RANDOM`). A client of the same user
+//! gets one JSON document, and then the connection is closed. The thread and the name disappear
+//! with the last port, or with the process, no matter how the process ends.
 //!
 //! The thread reads state that exists for other reasons: the shared pages of a ring, the counters
 //! of a connection, the kernel's socket statistics. Ports do no extra work per packet. Values that

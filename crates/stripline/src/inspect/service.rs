@@ -41,7 +41,7 @@ impl InspectService {
         let shutdown = Doorbell::new()?;
         let doorbell = shutdown.clone();
         std::thread::Builder::new()
-            .name("stripline-ps".into())
+            .name("stripline-links".into())
             // The deepest call in the thread writes a flat JSON document.
             .stack_size(256 * 1024)
             .spawn(move || serve(&listener, &doorbell))

@@ -103,7 +103,7 @@ mod tests {
                 payload: payload.clone(),
                 options: SenderOptions::from(&options),
                 stop,
-                left_paths: Default::default(),
+                former_paths: Default::default(),
             };
             let outlet = transport.bind(bind).unwrap();
             let request = ConnectRequest::new(format!("out -> {name}"), payload.clone(), options);

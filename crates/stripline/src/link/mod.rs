@@ -1,7 +1,7 @@
 //! The link: the guarantees that every connection gives on every transport. Only this module
 //! implements sequence numbers, streams, gap reports, end of stream, and statistics.
 
-mod called;
+mod callback_work;
 mod connection;
 mod fragmentation;
 mod frame_ref;
@@ -24,7 +24,7 @@ mod sampler;
 pub(crate) mod stats;
 mod tap;
 
-pub(crate) use called::{Called, run_called};
+pub(crate) use callback_work::{CallbackWork, run_callback_work};
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use frame_ref::{FrameMut, FrameRef, FrameStart};
 pub(crate) use held_slots::{GivenPacket, HeldSlots, SlotInUse};

@@ -15,7 +15,7 @@ use crate::packet::payload::TypeName;
 use crate::sys::mutex::lock;
 use crate::terms::SenderOptions;
 use crate::transport::{
-    AnyOutlet, Attention, BindRequest, Endpoint, LeftPath, LeftPaths, NextPacket, Outlet, StopToken, Wait,
+    AnyOutlet, Attention, BindRequest, Endpoint, FormerPath, FormerPaths, NextPacket, Outlet, StopToken, Wait,
 };
 
 /// The place where another thread leaves a transport for the port's own thread.
@@ -27,7 +27,7 @@ pub(crate) struct MoveSlot {
     requested: AtomicBool,
     state: Mutex<MoveSlotState>,
     attention: Arc<PortAttention>,
-    left_paths: Arc<LeftPaths>,
+    former_paths: Arc<FormerPaths>,
 }
 
 /// A function that gets the number of the first packet over the new transport, or the reason that
@@ -57,10 +57,10 @@ impl MoveSlot {
         strongest: SenderOptions,
         stop: StopToken,
         attention: Arc<PortAttention>,
-        left_paths: Arc<LeftPaths>,
+        former_paths: Arc<FormerPaths>,
     ) -> Self {
         let (requested, state) = (AtomicBool::new(false), Mutex::default());
-        Self { port: port.into(), strongest, stop, requested, state, attention, left_paths }
+        Self { port: port.into(), strongest, stop, requested, state, attention, former_paths }
     }
 
     /// Opens the port on a transport that it may move to. Receivers may connect to the endpoint
@@ -79,8 +79,8 @@ impl MoveSlot {
         }
         let options = super::port_builder::options_of_outlet(&self.strongest, options);
         let (port, payload, stop) = (self.port.clone(), payload.clone(), self.stop.clone());
-        let left_paths = Arc::clone(&self.left_paths);
-        let outlet = policy::bind(transport, BindRequest { port, payload, options, stop, left_paths })?;
+        let former_paths = Arc::clone(&self.former_paths);
+        let outlet = policy::bind(transport, BindRequest { port, payload, options, stop, former_paths })?;
         fail_point!("move-prepared");
         let endpoint = outlet.traits().endpoint;
         let before = {
@@ -149,8 +149,8 @@ impl MoveSlot {
 pub(super) struct PortMoves {
     slot: Option<Arc<MoveSlot>>,
     /// The left outlets, until their receivers have taken the remaining packets.
-    left: Vec<LeftPath>,
-    left_paths: Arc<LeftPaths>,
+    former: Vec<FormerPath>,
+    former_paths: Arc<FormerPaths>,
 }
 
 impl PortMoves {
@@ -169,33 +169,33 @@ impl PortMoves {
         self.slot.as_ref()?.take()
     }
 
-    pub(super) fn set_left_paths(&mut self, left_paths: Arc<LeftPaths>) {
-        self.left_paths = left_paths;
+    pub(super) fn set_former_paths(&mut self, former_paths: Arc<FormerPaths>) {
+        self.former_paths = former_paths;
     }
 
     /// Returns the paths that the port has left, for other threads.
-    pub(super) fn left_paths(&self) -> Arc<LeftPaths> {
-        Arc::clone(&self.left_paths)
+    pub(super) fn former_paths(&self) -> Arc<FormerPaths> {
+        Arc::clone(&self.former_paths)
     }
 
     /// Keeps outlets until their receivers have taken the remaining packets. `end`: the number of
     /// the first packet over the next path.
     pub(super) fn leave(&mut self, outlets: Vec<AnyOutlet>, end: u64) {
-        self.left.extend(outlets.into_iter().map(|outlet| self.left_paths.leave(outlet, end)));
+        self.former.extend(outlets.into_iter().map(|outlet| self.former_paths.leave(outlet, end)));
     }
 
-    pub(super) fn has_left_any(&self) -> bool {
-        !self.left.is_empty()
+    pub(super) fn has_former_paths(&self) -> bool {
+        !self.former.is_empty()
     }
 
     /// Waits until all left outlets have sent everything.
     pub(super) fn flush(&mut self, wait: Wait) -> error::Result<()> {
-        self.left.iter_mut().try_for_each(|path| path.with(|outlet| outlet.flush(wait)))
+        self.former.iter_mut().try_for_each(|path| path.with(|outlet| outlet.flush(wait)))
     }
 
     /// Drops the outlets without receivers. Cheap if the port has left no outlet.
     pub(super) fn drop_unread(&mut self) {
-        self.left.retain_mut(|path| {
+        self.former.retain_mut(|path| {
             let is_read = path.with(|outlet| {
                 outlet.admit(NextPacket::default());
                 // The flush comes first: a queue counts its receivers only after it is flushed.
@@ -302,8 +302,8 @@ mod tests {
             let events = Arc::new(PortEvents::new().unwrap());
             let options_for = Arc::new(move |_: &str| ConnectionOptions::new(&options));
             let stop = StopToken::new().unwrap();
-            let its_events = Arc::clone(&events);
-            let mut incoming = Incoming::new("b.in".into(), its_events, options_for, stop, false, Some(1));
+            let port_events = Arc::clone(&events);
+            let mut incoming = Incoming::new("b.in".into(), port_events, options_for, stop, false, Some(1));
             incoming.set_ends(EndsWhen::WithStreams);
             (events, incoming)
         }
@@ -316,11 +316,11 @@ mod tests {
         }
 
         fn sender(transport: &str, options: LinkOptions) -> (Outgoing, Arc<MoveSlot>, Endpoint) {
-            let its = SenderOptions::from(&options);
-            let mut builder = PortBuilder::new("a.out", its, &StopToken::new().unwrap());
-            let endpoint = builder.bind(transport, &TypeName::of::<u8>(), its).unwrap();
+            let sender_options = SenderOptions::from(&options);
+            let mut builder = PortBuilder::new("a.out", sender_options, &StopToken::new().unwrap());
+            let endpoint = builder.bind(transport, &TypeName::of::<u8>(), sender_options).unwrap();
             let mut out = builder.build(Sampling::Off);
-            let slot = out.move_slot(&its);
+            let slot = out.move_slot(&sender_options);
             (out, slot, endpoint)
         }
 
@@ -339,8 +339,8 @@ mod tests {
 
         /// Opens another transport.
         fn open(&self, transport: &str) -> Endpoint {
-            let its = SenderOptions::from(&self.options);
-            self.slot.prepare(transport, &TypeName::of::<u8>(), its).unwrap().unwrap()
+            let sender_options = SenderOptions::from(&self.options);
+            self.slot.prepare(transport, &TypeName::of::<u8>(), sender_options).unwrap().unwrap()
         }
 
         /// Gives up the move that was prepared last.

@@ -47,7 +47,7 @@ impl Outlet for NullOutlet {
 
     fn prepare_wait<'a>(&'a mut self, awaited: Awaited, _: &mut PollSet<'a>) -> Result<Prepared> {
         Ok(match awaited {
-            Awaited::Room(_) => Prepared::There,
+            Awaited::Room(_) => Prepared::Now,
             Awaited::Receivers => Prepared::Until(None),
         })
     }

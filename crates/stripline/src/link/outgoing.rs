@@ -2,10 +2,10 @@
 
 mod awaited;
 mod ending;
-mod many;
+mod fragments;
 mod moving;
-mod rest;
-mod steady;
+mod send_many;
+mod steady_stream;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::sys::ready_set::ReadySet;
 use crate::transport::{AnyOutlet, NextPacket, OutletTraits, StopToken, Wait};
 
 use self::ending::Ending;
-use self::rest::LargeRest;
+use self::fragments::UnsentFragments;
 use super::FrameMut;
 use super::fragmentation::{Fragment, Fragmenter};
 use super::move_slot::{PortAttention, PortMoves};
@@ -109,7 +109,7 @@ pub(crate) struct Outgoing {
     stop: StopToken,
     ending: Ending,
     /// The packet that is partly sent.
-    rest: Option<LargeRest>,
+    unsent: Option<UnsentFragments>,
     /// The readers that the port never waits for.
     taps: Local<PortTaps>,
     /// The transports that the port has left, and the slot for the next transport.
@@ -162,7 +162,7 @@ impl Outgoing {
             needs_slow_path: false,
             stop,
             ending: Ending::Open,
-            rest: None,
+            unsent: None,
             taps: Local::new(PortTaps::default()),
             moves: Local::new(PortMoves::default()),
             attention: Arc::default(),
@@ -258,8 +258,8 @@ impl Outgoing {
         self.fragmenter.set_active(false);
         self.overrides = PacketOverrides::default();
         self.needs_slow_path =
-            self.scope > Scope::Transport || self.taps.is_tapped() || self.moves.has_left_any();
-        self.needs_slow_path |= self.rest.is_some();
+            self.scope > Scope::Transport || self.taps.is_tapped() || self.moves.has_former_paths();
+        self.needs_slow_path |= self.unsent.is_some();
         self.is_steady &= !self.needs_slow_path;
     }
 
@@ -306,7 +306,7 @@ impl Outgoing {
     /// Accepts waiting receivers before a packet with that sample index.
     fn admit_before(&mut self, sample_index: u64) {
         // No receiver is accepted between two fragments of a packet.
-        if !self.is_own() || self.rest.is_some() {
+        if !self.is_own() || self.unsent.is_some() {
             return;
         }
         self.is_lossy = false;
@@ -320,7 +320,7 @@ impl Outgoing {
         // Packets of a port with a tap take the slow path.
         let is_tapped = self.taps.admit(next);
         self.moves.drop_unread();
-        self.needs_slow_path |= is_tapped || self.moves.has_left_any();
+        self.needs_slow_path |= is_tapped || self.moves.has_former_paths();
         self.compact = self.short_headers && !self.is_lossy && !is_tapped;
         self.is_steady = false;
         self.remind();
@@ -451,7 +451,7 @@ impl Outgoing {
         }
         // The stop is checked here as well, because a sender with fast receivers never waits.
         self.stop.check(wait)?;
-        if self.rest.is_some() {
+        if self.unsent.is_some() {
             self.with_send_timeout(wait, Self::send_remaining)?;
         }
         // A leaked loan releases nothing.
@@ -622,11 +622,11 @@ impl Outgoing {
     pub(super) fn wait_acks(&mut self, mut ack_wait: AckWait) -> Result<()> {
         let mut outcome = Ok(());
         for outlet in &mut *self.outlets {
-            let its = outlet.wait_acks(&ack_wait);
-            if matches!(its, Err(Error::Interrupted { .. })) {
+            let acked = outlet.wait_acks(&ack_wait);
+            if matches!(acked, Err(Error::Interrupted { .. })) {
                 ack_wait.until = Instant::now();
             }
-            outcome = outcome.and(its);
+            outcome = outcome.and(acked);
         }
         outcome
     }
@@ -639,7 +639,7 @@ impl Outgoing {
     fn send_large(&mut self, payload: usize, samples: u64, marks: u8, wait: Wait) -> Result<()> {
         let header = self.header(payload, marks);
         self.prepare(header.sample_index, wait)?;
-        let outcome = self.send_fragments(LargeRest::new(header, payload, &self.info), wait);
+        let outcome = self.send_fragments(UnsentFragments::new(header, payload, &self.info), wait);
         // After the first fragment, the packet's number is used up.
         if outcome.is_ok() || matches!(outcome, Err((_, true))) {
             self.sent(header.sample_index, payload, samples);

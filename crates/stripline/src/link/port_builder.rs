@@ -6,7 +6,7 @@ use super::{Outgoing, Sampling, policy};
 use crate::error::Result;
 use crate::packet::payload::TypeName;
 use crate::terms::{Scope, SenderOptions};
-use crate::transport::{AnyOutlet, BindRequest, Endpoint, LeftPaths, StopToken};
+use crate::transport::{AnyOutlet, BindRequest, Endpoint, FormerPaths, StopToken};
 
 /// A sending port under construction.
 pub(crate) struct PortBuilder {
@@ -16,14 +16,14 @@ pub(crate) struct PortBuilder {
     strongest: SenderOptions,
     stop: StopToken,
     outlets: Vec<AnyOutlet>,
-    left_paths: Arc<LeftPaths>,
+    former_paths: Arc<FormerPaths>,
 }
 
 impl PortBuilder {
     /// Begins a port with the strongest options of all connections.
     pub(crate) fn new(port: &str, strongest: SenderOptions, stop: &StopToken) -> Self {
         let (port, stop, outlets) = (port.into(), stop.for_port(port), Vec::new());
-        Self { port, strongest, stop, outlets, left_paths: Arc::default() }
+        Self { port, strongest, stop, outlets, former_paths: Arc::default() }
     }
 
     /// Opens the port over a transport. Receivers may connect to the endpoint from now on.
@@ -43,7 +43,7 @@ impl PortBuilder {
                 payload: payload.clone(),
                 options: options_of_outlet(&self.strongest, options),
                 stop: self.stop.clone(),
-                left_paths: Arc::clone(&self.left_paths),
+                former_paths: Arc::clone(&self.former_paths),
             },
         )?;
         let endpoint = outlet.traits().endpoint;
@@ -55,7 +55,7 @@ impl PortBuilder {
     pub(crate) fn build(self, sampling: Sampling) -> Outgoing {
         let mut outgoing = Outgoing::new(self.port, self.outlets, sampling, self.stop);
         outgoing.set_rules(&self.strongest);
-        outgoing.set_left_paths(self.left_paths);
+        outgoing.set_former_paths(self.former_paths);
         outgoing
     }
 }

@@ -135,7 +135,7 @@ impl Resequencer {
             self.forget();
             let skip_ns = self.skip_ns();
             let is_over = skip_ns.is_some_and(|skip_ns| now_ns() >= skip_ns);
-            let patience = match (wait, skip_ns.and_then(instant_of)) {
+            let link_wait = match (wait, skip_ns.and_then(instant_of)) {
                 // Packets that have arrived are taken before a missing packet is given up.
                 _ if is_over => Wait::Never,
                 (Wait::Until(deadline), Some(skip)) => {
@@ -143,7 +143,7 @@ impl Resequencer {
                 }
                 _ => wait,
             };
-            match link.receive_as_it_comes(patience, u32::MAX, false)? {
+            match link.receive_as_it_comes(link_wait, u32::MAX, false)? {
                 Polled::Packet if self.place(link) => return Ok(Polled::Packet),
                 Polled::Packet => {}
                 Polled::Ended => {

@@ -70,7 +70,7 @@ impl TapSlot {
             payload: payload.clone(),
             options: SenderOptions::from(&options),
             stop: self.stop.clone(),
-            left_paths: Arc::default(),
+            former_paths: Arc::default(),
         })?;
         let alive = Arc::new(());
         let traits = outlet.traits();

@@ -10,7 +10,7 @@ use crate::link::FrameRef;
 use crate::packet::payload::Content;
 use crate::transport::Wait;
 
-use super::{PacketView, Received, Subscriber, direct, pool};
+use super::{PacketView, Received, Subscriber, direct_dispatch, pool};
 
 /// The threads that run a handler ([`Subscriber::serve`]).
 ///
@@ -252,7 +252,7 @@ impl<T: Content> Subscriber<T> {
                         return Ok(());
                     }
                 }
-                direct::run(self, handler)
+                direct_dispatch::run(self, handler)
             }
             Dispatch::Pool { threads, order } => pool::run(self, threads, order, &work, hand_on),
         }

@@ -13,7 +13,7 @@ use crate::packet::{Gap, Header};
 use crate::terms::WaitStrategy;
 use crate::transport::Wait;
 
-use super::view::described;
+use super::packet_view::described;
 use super::{Received, Subscriber};
 
 /// A [`Subscriber`] that gives its packets away. Several can be in use at once, up to the number

@@ -34,26 +34,26 @@
 //! ways to receive follow the same contract for order, gaps, overflow and the end of stream.
 
 mod connection_log;
-mod direct;
+mod direct_dispatch;
 mod dispatch;
 mod domain;
+pub(crate) mod fast_path;
 mod holding;
-pub(crate) mod inlined;
 mod message;
 #[allow(clippy::module_inception, reason = "the layer is named after its main type")]
 mod node;
 mod node_state;
+mod packet_view;
 mod pool;
 mod publisher;
+mod publisher_arm;
 mod ready_descriptor;
 pub(crate) mod rendezvous;
-mod room;
 mod single_thread;
 mod subscriber;
 mod subscription;
 mod tapped;
 pub(crate) mod topics;
-mod view;
 mod wait;
 mod wait_set;
 mod waker;
@@ -64,6 +64,7 @@ pub(crate) use domain::domain_of_environment;
 pub use holding::{HeldPacket, Holding};
 pub use node::Node;
 pub(crate) use node::{Reconnector, calls_payload};
+pub use packet_view::{PacketView, Stamped};
 pub use publisher::{Input, Loan, Output, Publisher};
 pub use ready_descriptor::ReadyDescriptor;
 pub use single_thread::SingleThread;
@@ -71,11 +72,10 @@ pub use subscriber::{Packet, Received, Subscriber};
 pub(crate) use subscription::OfferConsumer;
 pub(crate) use tapped::connect_tap;
 pub use topics::{TopicOptions, Topics};
-pub use view::{PacketView, Stamped};
 
 pub use crate::packet::content::PortName;
 pub use wait::{Waitable, wait_any};
 pub use wait_set::{AddedReady, WaitInterest, WaitMember, WaitReady, WaitSet};
-pub(crate) use waker::NoFastPath;
+pub(crate) use waker::NoAttention;
 pub use waker::Waker;
 pub use window::{Window, Windowed};

@@ -210,9 +210,9 @@ impl Node {
             stop: StopToken::new()?,
             state: Mutex::default(),
         });
-        let its = Arc::clone(&shared);
+        let node = Arc::clone(&shared);
         let prepared = prepare(&name, group)?;
-        let run = move || meet(&name, group, prepared, &its.doorbell.clone(), NodeOffers(its));
+        let run = move || meet(&name, group, prepared, &node.doorbell.clone(), NodeOffers(node));
         let thread = JoinedThread::spawn("stripline-node", run)?;
         Ok(Self { shared: Local::new(shared), _thread: Local::new(thread) })
     }
@@ -427,8 +427,8 @@ impl Node {
         self.check_own()?;
         check_topic(topic)?;
         let events = Arc::new(PortEvents::new()?);
-        let its = Arc::downgrade(&events);
-        let port = SubscribedPort { shared: Arc::downgrade(&self.shared), payload, events: its };
+        let port_events = Arc::downgrade(&events);
+        let port = SubscribedPort { shared: Arc::downgrade(&self.shared), payload, events: port_events };
         let attempts = self.subscribe(topic, Arc::new(port));
         let shared = Arc::clone(&self.shared);
         let options = self.shared.topics.of(topic).link;

@@ -14,7 +14,7 @@ use crate::sys::mutex::lock;
 use crate::transport::Wait;
 
 use super::dispatch::failure;
-use super::view::view_of;
+use super::packet_view::view_of;
 use super::wait::wait_until;
 use super::{Completion, PacketView, Received, Subscriber};
 
@@ -167,8 +167,8 @@ where
         }
         let mut exit = lock(&self.exit);
         if self.order == Completion::Resequence {
-            let its_turn = self.released.wait_while(exit, |exit| exit.next != number);
-            exit = its_turn.unwrap_or_else(PoisonError::into_inner);
+            let turn = self.released.wait_while(exit, |exit| exit.next != number);
+            exit = turn.unwrap_or_else(PoisonError::into_inner);
         }
         let outcome = made.and_then(|made| catch_panic(|| (exit.release)(packet, made)));
         // This is also done after a failure, because later packets must be finished as well.

@@ -16,7 +16,7 @@ use crate::terms::{LinkOptions, Scope};
 use crate::transport::Wait;
 
 use super::Subscriber;
-use super::view::{Stamped, sealed::Stamps};
+use super::packet_view::{Stamped, sealed::Stamps};
 
 /// A component's input port: another name for [`Subscriber`]. A function that takes an `Input` also
 /// takes a subscriber of a node.

@@ -515,7 +515,7 @@ fn check_join(mut message: Vec<u8>) -> Result<(), String> {
 }
 
 fn unreadable(error: std::io::Error) -> String {
-    format!("sent what is no message of a domain: {error}")
+    format!("sent something other than a message of a domain: {error}")
 }
 
 #[cfg(test)]
@@ -688,7 +688,7 @@ mod tests {
         let joined = |message: Vec<u8>| [&join[..], &message].concat();
         let cases = [
             (u32::MAX.to_le_bytes().to_vec(), "announced a message of 4294967295 bytes"),
-            (framed("hello"), "sent what is no message of a domain: expected value"),
+            (framed("hello"), "sent something other than a message of a domain: expected value"),
             (framed("{\"\\u001b[2J\":1}"), "unknown variant `\\u{1b}[2J`"),
             (framed("{\"Withdraw\":\"a\"}"), "did not begin with a join"),
             (framed("{\"Join\":{\"version\":2}}"), "uses version 2 of the messages of domains, not 1"),
@@ -697,7 +697,10 @@ mod tests {
                 joined(u32::MAX.to_le_bytes().to_vec()),
                 "no message of a domain: a message of 4294967295 bytes",
             ),
-            (joined(framed("{\"Offer\":{}}")), "sent what is no message of a domain: missing field `topic`"),
+            (
+                joined(framed("{\"Offer\":{}}")),
+                "sent something other than a message of a domain: missing field `topic`",
+            ),
         ];
         std::thread::scope(|scope| {
             let listener = Listener::unix(&name, None).unwrap();
@@ -720,7 +723,7 @@ mod tests {
             let stranger = socket::connect_unix(&name, None).unwrap();
             (&*stranger).write_all(&joined(framed("x"))).unwrap();
             drop(stranger);
-            assert!(lines.recv().unwrap().contains("sent what is no message of a domain"));
+            assert!(lines.recv().unwrap().contains("sent something other than a message of a domain"));
             over.store(true, Ordering::Relaxed);
             doorbell.notify();
         });

@@ -12,7 +12,7 @@ use crate::packet::{Gap, Header};
 use crate::terms::Resequence;
 use crate::transport::Wait;
 
-use super::view::{PacketMeta, described};
+use super::packet_view::{PacketMeta, described};
 use super::{Dispatch, PacketView, Windowed};
 
 /// A subscriber receives packets of samples from every sender of a topic or input port.

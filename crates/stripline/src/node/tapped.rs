@@ -152,8 +152,8 @@ mod tests {
         let tcp = Some(TcpOptions { insecure: true, ..TcpOptions::default() });
         let transport_options = TransportOptions { tcp, ..TransportOptions::default() };
         let link = LinkOptions { transport_options, depth: 7, ..LinkOptions::default() };
-        let its = options(link, 0, Overflow::DropOldest);
-        assert_eq!((its.transport_options, its.depth), (transport_options, 1));
-        assert_eq!((its.overflow, its.any_build), (Overflow::DropOldest, true));
+        let tapped = options(link, 0, Overflow::DropOldest);
+        assert_eq!((tapped.transport_options, tapped.depth), (transport_options, 1));
+        assert_eq!((tapped.overflow, tapped.any_build), (Overflow::DropOldest, true));
     }
 }

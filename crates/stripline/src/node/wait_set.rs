@@ -10,7 +10,7 @@ use crate::sys::fork::OwnerProcess;
 use crate::sys::mutex::{lock, try_lock};
 use crate::transport::Interrupt;
 
-use super::waker::NoFastPath;
+use super::waker::NoAttention;
 use super::{ReadyDescriptor, Waitable, Waker};
 
 /// The name of wait sets in errors.
@@ -318,12 +318,12 @@ impl WaitSet {
                 }
             }
             for (index, entry) in entries.iter().enumerate() {
-                let its = poll_set.found(first + borrowed.len() + index);
-                if its == FoundReady::default() || found.has(entry) {
+                let ready = poll_set.found(first + borrowed.len() + index);
+                if ready == FoundReady::default() || found.has(entry) {
                     continue;
                 }
                 if entry.is_descriptor() || entry.is_member_ready()? {
-                    found.note(entry, its);
+                    found.note(entry, ready);
                 }
             }
             let ready = self.report(found);
@@ -349,7 +349,7 @@ impl WaitSet {
     /// ```
     pub fn waker(&self) -> Result<Waker> {
         self.check_own()?;
-        Waker::new((Arc::clone(&self.interrupt), Arc::new(NoFastPath)))
+        Waker::new((Arc::clone(&self.interrupt), Arc::new(NoAttention)))
     }
 
     fn check_own(&self) -> Result<()> {
@@ -365,12 +365,12 @@ impl WaitSet {
         let entries = lock(&self.entries);
         let mut added: Vec<AddedReady> = Vec::with_capacity(found.added.len());
         for entry in &*entries {
-            let its = found.added.iter().find(|(of, _)| of.is(entry));
-            added.extend(its.map(|(_, its)| AddedReady {
+            let ready = found.added.iter().find(|(of, _)| of.is(entry));
+            added.extend(ready.map(|(_, ready)| AddedReady {
                 key: entry.key,
-                readable: its.reads,
-                writable: its.writes,
-                closed: its.is_closed,
+                readable: ready.reads,
+                writable: ready.writes,
+                closed: ready.is_closed,
             }));
         }
         WaitReady { members: found.members, added }
@@ -389,8 +389,8 @@ impl FoundInWait {
         self.members.is_empty() && self.added.is_empty()
     }
 
-    fn note(&mut self, entry: &Arc<WaitEntry>, its: FoundReady) {
-        self.added.push((Arc::clone(entry), its));
+    fn note(&mut self, entry: &Arc<WaitEntry>, ready: FoundReady) {
+        self.added.push((Arc::clone(entry), ready));
     }
 
     fn has(&self, entry: &Arc<WaitEntry>) -> bool {

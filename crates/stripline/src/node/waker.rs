@@ -87,9 +87,9 @@ impl Waker {
 }
 
 /// A port that reads the interrupt before each wait.
-pub(crate) struct NoFastPath;
+pub(crate) struct NoAttention;
 
-impl Attention for NoFastPath {
+impl Attention for NoAttention {
     fn request_attention(&self) {}
 }
 

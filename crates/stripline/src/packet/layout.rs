@@ -625,7 +625,7 @@ mod tests {
         }
         for limit in [
             ("bytes of the text", Layout::TEXT_MAX),
-            ("fields, those of nested layouts included", Layout::FIELDS_MAX),
+            ("fields, including the fields of nested layouts", Layout::FIELDS_MAX),
             ("layouts within each other", Layout::NESTING_MAX),
             ("dimensions of an array", Layout::DIMENSIONS_MAX),
             ("bytes of a sample", Layout::SIZE_MAX),

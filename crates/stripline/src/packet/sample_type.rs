@@ -99,9 +99,9 @@ impl SampleType {
         if let Some(scalar) = Scalar::parse(text)
             && (scalar.size(), scalar.align()) != (size, align)
         {
-            let (its_size, its_align) = (scalar.size(), scalar.align());
+            let (built_in_size, built_in_align) = (scalar.size(), scalar.align());
             return Err(BadSampleType(format!(
-                "`{name}` is a built-in type of {its_size} bytes aligned to {its_align}, not {size} aligned to \
+                "`{name}` is a built-in type of {built_in_size} bytes aligned to {built_in_align}, not {size} aligned to \
                  {align}; use another name"
             )));
         }

@@ -536,7 +536,7 @@ mod tests {
         }
         for limit in [
             ("bytes of a schema", Schema::TEXT_MAX),
-            ("fields, values and variants, those of nested structures included", Schema::FIELDS_MAX),
+            ("fields, values and variants, including the parts of nested structures", Schema::FIELDS_MAX),
             ("brackets within each other", Schema::NESTING_MAX),
             ("characters of a structure's name", Schema::NAME_MAX),
         ] {

@@ -118,16 +118,16 @@ impl Peer {
     /// # Errors
     /// A text for either side, with the user found and the user required.
     pub(crate) fn check(&self, group: Option<Group>) -> Result<(), String> {
-        let (its, own) = (self.user, own_user());
+        let (user, own) = (self.user, own_user());
         match group {
             _ if self.may_pass(own, group) => Ok(()),
-            _ if its == own => Err(format!(
-                "user {its} is of another user namespace, where the number may be anybody's; run both processes in \
+            _ if user == own => Err(format!(
+                "user {user} is of another user namespace, where the number may be anybody's; run both processes in \
                  one namespace, or as a user that has a number in both"
             )),
-            None => Err(format!("user {its} is not user {own}; this link is open to no other user")),
+            None => Err(format!("user {user} is not user {own}; this link is open to no other user")),
             Some(group) => Err(format!(
-                "user {its} is neither user {own} nor in group {}; this link is open to no other user",
+                "user {user} is neither user {own} nor in group {}; this link is open to no other user",
                 group.gid()
             )),
         }
@@ -179,7 +179,7 @@ fn is_of_this_namespace(stream: &UnixStream) -> bool {
     let Some(process) = info.lines().find_map(|line| line.strip_prefix("Pid:")).map(str::trim) else {
         return false;
     };
-    let is_same = namespace_of(process).is_some_and(|its| Some(its) == namespace_of("self"));
+    let is_same = namespace_of(process).is_some_and(|namespace| Some(namespace) == namespace_of("self"));
     // The handle is readable once the process has ended. The number may then belong to another
     // process.
     let mut ended = PollSet::default();
@@ -303,10 +303,10 @@ mod tests {
         assert!(!peer.is_other_user());
         peer.check(None).unwrap();
         let mut own: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|g| g.as_raw()).collect();
-        let mut its = supplementary_groups(&ours).unwrap();
+        let mut groups = supplementary_groups(&ours).unwrap();
         own.sort_unstable();
-        its.sort_unstable();
-        assert_eq!((peer.group, its), (rustix::process::getegid().as_raw(), own));
+        groups.sort_unstable();
+        assert_eq!((peer.group, groups), (rustix::process::getegid().as_raw(), own));
         let stranger = Peer { user: peer.user + 1, ..peer };
         assert!(stranger.is_other_user());
         let said = stranger.check(None).unwrap_err();

@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 /// Parks while a word has the value, until the deadline at most; false: the deadline has passed.
 /// May also return spuriously. The word may be shared with other processes.
 pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Option<Instant>) -> Result<bool> {
-    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    match futex::wait(word, futex::Flags::empty(), value, left.map(timespec).as_ref()) {
+    let remaining = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    match futex::wait(word, futex::Flags::empty(), value, remaining.map(timespec).as_ref()) {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Ok(true),
         Err(Errno::TIMEDOUT) => Ok(false),
         Err(error) => Err(Error::system("cannot wait for a word to change", error)),
@@ -40,10 +40,10 @@ pub(crate) fn wait_either(
     };
     // An absolute time, on the clock of `Instant`.
     let until = deadline.map(|deadline| {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let remaining = deadline.saturating_duration_since(Instant::now());
         let now = rustix::time::clock_gettime(ClockId::Monotonic);
-        let seconds = now.tv_sec.saturating_add(i64::try_from(left.as_secs()).unwrap_or(i64::MAX));
-        let ns = now.tv_nsec + i64::from(left.subsec_nanos());
+        let seconds = now.tv_sec.saturating_add(i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX));
+        let ns = now.tv_nsec + i64::from(remaining.subsec_nanos());
         Timespec { tv_sec: seconds.saturating_add(ns / 1_000_000_000), tv_nsec: ns % 1_000_000_000 }
     });
     let words = [of(word, value), of(other, 0)];

@@ -130,8 +130,8 @@ impl Drop for Lease {
 
 fn start_watch() -> io::Result<LeaseWatch> {
     let doorbell = Doorbell::new().map_err(io::Error::other)?;
-    let its = doorbell.clone();
-    std::thread::Builder::new().name("stripline-lease".into()).spawn(move || watch(&its))?;
+    let thread_doorbell = doorbell.clone();
+    std::thread::Builder::new().name("stripline-lease".into()).spawn(move || watch(&thread_doorbell))?;
     Ok(LeaseWatch { doorbell, connections: Vec::new() })
 }
 

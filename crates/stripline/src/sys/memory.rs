@@ -143,9 +143,9 @@ impl SharedMemory {
         if u64::try_from(stat.st_size) != Ok(bytes as u64) {
             return misbehaved(format!("sent {} bytes of shared memory, not {bytes}", stat.st_size));
         }
-        let its_page = rustix::fs::fstatfs(&fd).map_err(failed)?.f_bsize;
-        if usize::try_from(its_page) != Ok(page) {
-            return misbehaved(format!("sent shared memory in pages of {its_page} bytes, not {page}"));
+        let file_page = rustix::fs::fstatfs(&fd).map_err(failed)?.f_bsize;
+        if usize::try_from(file_page) != Ok(page) {
+            return misbehaved(format!("sent shared memory in pages of {file_page} bytes, not {page}"));
         }
         // A missing page is allocated at the first access. Without a free page, that access kills
         // the process with SIGBUS.

@@ -20,7 +20,7 @@ const PART: &str = "STRIPLINE_TEST_PART";
 /// emulator, `STRIPLINE_TEST_RUNNER` names the program that runs the process.
 pub fn in_own_process(test: &str, part: &str, run: impl FnOnce()) {
     match std::env::var(PART) {
-        Ok(its) if its == part => run(),
+        Ok(own_part) if own_part == part => run(),
         Ok(_) => {}
         Err(_) => {
             let program = std::env::current_exe().unwrap();

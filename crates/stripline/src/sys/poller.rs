@@ -73,10 +73,10 @@ impl Poller {
     pub fn wait(&self, deadline: Option<Instant>) -> Result<Vec<u64>> {
         let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; EVENTS_MAX];
         loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let remaining = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             // Without a timeout in nanoseconds, the kernel rounds down to milliseconds, so that the
             // loop would poll without a pause.
-            let timeout = left.map(|left| timespec(left.max(Duration::from_nanos(1))));
+            let timeout = remaining.map(|remaining| timespec(remaining.max(Duration::from_nanos(1))));
             match epoll::wait(&self.0, &mut events[..], timeout.as_ref()) {
                 Ok(count) => return Ok(events[..count].iter().map(|event| event.data.u64()).collect()),
                 Err(rustix::io::Errno::INTR) => {}

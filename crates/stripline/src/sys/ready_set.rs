@@ -71,8 +71,8 @@ impl ReadySet {
     pub(crate) fn set(&self, poll_set: &PollSet<'_>, until: Option<Instant>) -> Result<()> {
         // `Instant` uses the same clock, but does not give its reading.
         let at_ns = until.map(|until| {
-            let left = until.saturating_duration_since(Instant::now());
-            now_ns().saturating_add(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))
+            let remaining = until.saturating_duration_since(Instant::now());
+            now_ns().saturating_add(u64::try_from(remaining.as_nanos()).unwrap_or(u64::MAX))
         });
         lock(&self.timer).set(at_ns).map_err(|e| Error::system("cannot set a timer", e))?;
         let mut list: Vec<(RawFd, PollFlags)> = Vec::with_capacity(8);

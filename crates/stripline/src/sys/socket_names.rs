@@ -81,21 +81,21 @@ mod tests {
     #[test]
     fn only_listening_sockets_of_the_very_form_are_asked() {
         let list = "Num       RefCount Protocol Flags    Type St Inode Path\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 1 @stripline-ps-7-42-0123456789abcdef\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 1 @stripline-ps-7-42-0123456789abcdef\n\
-            0000000000000000: 00000003 00000000 00000000 0001 03 2 @stripline-ps-7-43-0123456789abcdef\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 3 @stripline-ps-8-44-0123456789abcdef\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 4 @stripline-ps-7-45-0123456789abcdef-1\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 5 @stripline-ps-7-46-../../etc/passwd\n\
-            0000000000000000: 00000002 00000000 00010000 0001 01 6 /stripline-ps-7-47-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 1 @stripline-links-7-42-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 1 @stripline-links-7-42-0123456789abcdef\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 2 @stripline-links-7-43-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 3 @stripline-links-8-44-0123456789abcdef\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 4 @stripline-links-7-45-0123456789abcdef-1\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 5 @stripline-links-7-46-../../etc/passwd\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 6 /stripline-links-7-47-0123456789abcdef\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 6 @stripline-run-7-48-0123456789abcdef\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 8 @stripline-7-run-1-00112233aabbccdd-49-0123456789abcdef\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 9 @stripline-7-run-1-radio-50-0123456789abcdef\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 7\n\
             garbage\n";
         let find = |list: &str, prefix, tagged| find(&[list], prefix, tagged);
-        let found = find(list, "stripline-ps-7-", false);
-        assert_eq!(found, [("stripline-ps-7-42-0123456789abcdef".to_string(), 42)]);
+        let found = find(list, "stripline-links-7-", false);
+        assert_eq!(found, [("stripline-links-7-42-0123456789abcdef".to_string(), 42)]);
         let tagged = find(list, "stripline-7-run-1-", true);
         assert_eq!(tagged.iter().map(|(_, pid)| *pid).collect::<Vec<_>>(), [49]);
         assert_eq!(find(list, "stripline-7-run-1-00112233aabbccdd-", false), tagged);
@@ -104,16 +104,16 @@ mod tests {
 
     #[test]
     fn a_socket_that_one_of_the_lists_leaves_out_is_found() {
-        let line = |pid: u32| format!("0: 2 0 00010000 1 1 9 @stripline-ps-7-{pid}-0123456789abcdef\n");
+        let line = |pid: u32| format!("0: 2 0 00010000 1 1 9 @stripline-links-7-{pid}-0123456789abcdef\n");
         let (first, second) = (line(42) + &line(43), line(43) + &line(44));
-        let found = find(&[first, second], "stripline-ps-7-", false);
+        let found = find(&[first, second], "stripline-links-7-", false);
         assert_eq!(found.iter().map(|(_, pid)| *pid).collect::<Vec<_>>(), [42, 43, 44]);
     }
 
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
-            let _ = find(&[bytes], "stripline-ps-0-", true);
+            let _ = find(&[bytes], "stripline-links-0-", true);
         }
     }
 }

@@ -145,8 +145,8 @@ impl UdpEnd {
         let mut messages: [libc::mmsghdr; RECEIVED_MAX] = unsafe { zeroed() };
         for (index, message) in messages[..count].iter_mut().enumerate() {
             // The first message has the header's part and a payload part, the others one part each.
-            let (from, its) = if index == 0 { (0, 2) } else { (index + 1, 1) };
-            (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (&raw mut parts[from], its as _);
+            let (from, length) = if index == 0 { (0, 2) } else { (index + 1, 1) };
+            (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (&raw mut parts[from], length as _);
         }
         let flags = if blocks { libc::MSG_WAITFORONE } else { libc::MSG_DONTWAIT };
         let (fd, messages_at) = (self.socket.as_raw_fd(), messages.as_mut_ptr());
@@ -169,12 +169,12 @@ fn run_length(datagrams: &[DatagramParts<'_>], cuts: bool) -> usize {
     let Some((first, rest)) = datagrams.split_first().filter(|_| cuts) else { return datagrams.len().min(1) };
     let (each, mut run, mut all) = (bytes(first), 1, bytes(first));
     for parts in rest {
-        let its = bytes(parts);
-        if its > each || run == BATCH_MAX || all + its > UdpEnd::DATAGRAM_MAX {
+        let size = bytes(parts);
+        if size > each || run == BATCH_MAX || all + size > UdpEnd::DATAGRAM_MAX {
             break;
         }
-        (run, all) = (run + 1, all + its);
-        if its < each {
+        (run, all) = (run + 1, all + size);
+        if size < each {
             break;
         }
     }

@@ -231,12 +231,12 @@ impl UdpOptions {
         }
         if options.scope > Scope::Transport {
             let rule =
-                format!("scope {} with repair = \"never\" (what is lost is never answered)", options.scope);
+                format!("scope {} with repair = \"never\" (a lost packet is never answered)", options.scope);
             return Some((rule, "use repair = \"needed\", or scope none or transport"));
         }
         if options.flow != Flow::Transport {
             let rule =
-                format!("flow {} with repair = \"never\" (what is lost is never counted)", options.flow);
+                format!("flow {} with repair = \"never\" (a lost packet is never counted)", options.flow);
             return Some((rule, "use repair = \"needed\", or flow transport"));
         }
         None

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::carrier::{Opening, Sink};
 use super::handshake::{self, FirstHello, Hello, HelloReply, PartHello};
-use super::parts::PendingParts;
+use super::session_parts::PendingParts;
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::sys::doorbell::Doorbell;
@@ -71,7 +71,7 @@ pub(super) struct ArrivedReceiver {
 }
 
 /// A receiver with a path that is being opened.
-struct Probed {
+struct ProbedReceiver {
     token: u64,
     arrival: ArrivedReceiver,
     socket: Socket,
@@ -120,7 +120,7 @@ struct AcceptLoop<A> {
     peers: HashMap<u64, Socket>,
     parts: PendingParts,
     /// The paths that are being probed, the oldest first.
-    probed: Vec<Probed>,
+    probed: Vec<ProbedReceiver>,
     last_probed: u64,
     violations: ViolationLog,
 }
@@ -227,7 +227,7 @@ impl<A: Acceptor> AcceptLoop<A> {
             reply(&oldest.socket, &HelloReply::Late("too many paths are being probed".into()));
         }
         let (next, deadline) = (now + PROBE_PERIOD, now + PROBE_TIME);
-        self.probed.push(Probed { token, arrival, socket, steps, next, deadline });
+        self.probed.push(ProbedReceiver { token, arrival, socket, steps, next, deadline });
     }
 
     /// Takes the next step for the paths that are due, and for the paths with an answer.
@@ -276,7 +276,7 @@ impl<A: Acceptor> AcceptLoop<A> {
 
     /// Keeps a socket of a session for the hello that follows. Returns the endpoint's second key.
     fn join(&mut self, part: &PartHello, socket: &Socket) -> Result<u64, PeerRefusal> {
-        let Some([key, its_key]) = self.acceptor.keys_of_parts() else {
+        let Some([key, second_key]) = self.acceptor.keys_of_parts() else {
             return Err(PeerRefusal::violation("no sessions are joined here"));
         };
         if key != part.key {
@@ -285,7 +285,7 @@ impl<A: Acceptor> AcceptLoop<A> {
         let kept =
             socket.try_clone().map_err(|e| Error::system("cannot keep the peer's socket", e).to_string())?;
         self.parts.add(part, kept, Instant::now())?;
-        Ok(its_key)
+        Ok(second_key)
     }
 
     /// Refuses the receiver of a connection.
@@ -411,7 +411,7 @@ mod tests {
             payload: TypeName::of::<u8>(),
             options: SenderOptions::from(&LinkOptions::default()),
             stop: StopToken::new().unwrap(),
-            left_paths: Arc::default(),
+            former_paths: Arc::default(),
         }
     }
 

@@ -273,9 +273,9 @@ fn ordinary_page() -> u32 {
 
 /// Returns whether a peer's stamps come from another clock. If a clock has no identity, a peer on
 /// another host counts as having another clock.
-pub(super) fn is_other_clock(its: Option<u64>, socket: &Socket) -> bool {
-    match (clock::identity(), its) {
-        (Some(own), Some(its)) => own != its,
+pub(super) fn is_other_clock(peer_clock: Option<u64>, socket: &Socket) -> bool {
+    match (clock::identity(), peer_clock) {
+        (Some(own), Some(peer_clock)) => own != peer_clock,
         _ => socket.addresses().is_some_and(|[_, peer]| !peer.ip().is_loopback()),
     }
 }
@@ -448,9 +448,9 @@ pub(crate) fn join_part(
 /// stopped. A read after this one waits for [`REPLY_TIME`].
 fn read_until(until: Instant, mut socket: &Socket, mut rest: &mut [u8]) -> io::Result<()> {
     while !rest.is_empty() {
-        let left = until.saturating_duration_since(Instant::now());
-        let is_over = left.is_zero();
-        if is_over { socket.set_nonblocking(true) } else { socket.set_timeout(left) }?;
+        let remaining = until.saturating_duration_since(Instant::now());
+        let is_over = remaining.is_zero();
+        if is_over { socket.set_nonblocking(true) } else { socket.set_timeout(remaining) }?;
         match socket.read(rest) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(bytes) => rest = &mut rest[bytes..],

@@ -133,15 +133,15 @@ impl Transport for Inproc {
         duplex::check_client(&hello, keys[0], &offered.payload, &mut **acceptor).map_err(|refusal| {
             Error::Refused { peer: request.connection.clone(), reason: refusal.to_string() }
         })?;
-        let its = BindRequest { port: hello.connection.clone(), ..server.request.clone() };
+        let replies = BindRequest { port: hello.connection.clone(), ..server.request.clone() };
         // The client's limit for its replies also limits unread requests, as over all other
         // transports.
-        let options = LinkOptions { wait: its.options.wait, ..request.options };
+        let options = LinkOptions { wait: replies.options.wait, ..request.options };
         let peer_request = ConnectRequest { options, ..request.clone() };
-        let (its_wait, own_wait) = (its.options.wait, request.options.wait);
-        let (outlet, its_inlet) = one_way(bind, endpoint, &peer_request, its_wait)?;
-        let (its_outlet, inlet) = one_way(its, endpoint, request, own_wait)?;
-        server.acceptor.accept(&hello, Duplex { outlet: its_outlet, inlet: its_inlet });
+        let (replies_wait, own_wait) = (replies.options.wait, request.options.wait);
+        let (outlet, server_inlet) = one_way(bind, endpoint, &peer_request, replies_wait)?;
+        let (server_outlet, inlet) = one_way(replies, endpoint, request, own_wait)?;
+        server.acceptor.accept(&hello, Duplex { outlet: server_outlet, inlet: server_inlet });
         let server_info = server.acceptor.server_info();
         Ok(CallConnection { duplex: Duplex { outlet, inlet }, server_info })
     }

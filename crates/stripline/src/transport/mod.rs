@@ -10,21 +10,21 @@ mod build_rule;
 pub(crate) mod carrier;
 pub(crate) mod duplex;
 pub(crate) mod endpoint;
+mod former_paths;
 pub(crate) mod handshake;
 mod inproc;
 mod interrupt;
-mod left_paths;
 #[cfg(feature = "test-transports")]
 mod lossy;
 mod mqueue;
 #[cfg(feature = "test-transports")]
 mod multicast;
-mod parts;
 mod peer_monitor;
 pub(crate) mod registry;
 mod ring;
 pub(crate) mod seam;
 mod session;
+mod session_parts;
 mod shm;
 pub(crate) mod signalling;
 mod stop;
@@ -37,8 +37,8 @@ pub(crate) mod uds;
 
 pub use endpoint::Endpoint;
 pub(crate) use endpoint::random;
+pub(crate) use former_paths::{Departed, Departures, FormerPath, FormerPaths};
 pub(crate) use interrupt::Interrupt;
-pub(crate) use left_paths::{Departed, Departures, LeftPath, LeftPaths};
 pub use registry::{AUTO, AbsentTransport, Capabilities, Reach, absent, all, check};
 pub(crate) use registry::{find, of_topic};
 pub(crate) use ring::{RingInlet, RingMemory};

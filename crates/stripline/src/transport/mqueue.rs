@@ -24,7 +24,7 @@ pub(super) static MQUEUE: StreamTransport = StreamTransport {
     capabilities: Capabilities {
         name: "mqueue",
         summary: "a POSIX message queue for each connection",
-        depth: "messages of at most 8 KiB in the queue, ten or what the system allows; with flow credit or \
+        depth: "messages of at most 8 KiB in the queue, ten or the system's limit; with flow credit or \
                 stop-resume, packets",
         groups: true,
         trust: "same user or a named group (kernel credentials), key",

@@ -103,10 +103,10 @@ fn monitor() -> MutexGuard<'static, Option<PeerMonitor>> {
 
 fn start() -> Result<PeerMonitor> {
     let doorbell = Doorbell::new()?;
-    let its = doorbell.clone();
+    let thread_doorbell = doorbell.clone();
     std::thread::Builder::new()
         .name("stripline-watch".into())
-        .spawn(move || run(&its))
+        .spawn(move || run(&thread_doorbell))
         .map_err(|e| Error::not_started("cannot start a thread", e))?;
     Ok(PeerMonitor { doorbell, subjects: Vec::new() })
 }

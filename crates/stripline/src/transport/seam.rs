@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::ring::{RingInlet, RingOutlet};
-use super::{Capabilities, Departures, Endpoint, LeftPaths, StopToken, Wait, duplex};
+use super::{Capabilities, Departures, Endpoint, FormerPaths, StopToken, Wait, duplex};
 use crate::error::Result;
 use crate::flow::{self, AckSender, AckWait};
 use crate::inspect::SendingPort;
@@ -57,7 +57,7 @@ pub struct BindRequest {
     /// The stop of the port, which ends its waits.
     pub stop: StopToken,
     /// The paths that the port has left.
-    pub left_paths: Arc<LeftPaths>,
+    pub former_paths: Arc<FormerPaths>,
 }
 
 impl BindRequest {
@@ -233,7 +233,7 @@ pub(crate) enum Awaited {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Prepared {
     /// The awaited event may have happened already.
-    There,
+    Now,
     /// The awaited event may have happened once a descriptor is ready, or at the given time.
     Until(Option<Instant>),
 }

@@ -355,7 +355,7 @@ mod tests {
             payload: TypeName::of::<u8>(),
             options: SenderOptions::from(&options(udp)),
             stop: StopToken::new().unwrap(),
-            left_paths: Arc::default(),
+            former_paths: Arc::default(),
         })
     }
 
@@ -507,11 +507,11 @@ mod tests {
             let read = stream.read(&mut reply).unwrap();
             (String::from_utf8_lossy(&reply[..read]).into_owned(), stream)
         };
-        let [key, its_key] = endpoint.keys;
+        let [key, second_key] = endpoint.keys;
         let part = |key, part| handshake::encode_part(&PartHello { key, token: 7, part }).unwrap();
         assert!(said(&part(key ^ 1, SessionPart::Acks)).0.contains("the key is wrong"));
         let (joined, _control) = said(&part(key, SessionPart::Control));
-        assert!(joined.contains(&format!("{{\"joined\":{its_key}}}")), "{joined}");
+        assert!(joined.contains(&format!("{{\"joined\":{second_key}}}")), "{joined}");
         assert!(said(&part(key, SessionPart::Control)).0.contains("twice"));
         let hello = |address: &str, session| {
             let path =
@@ -575,7 +575,7 @@ mod tests {
             payload: TypeName::of::<u8>(),
             options: SenderOptions::from(&options(SECOND)),
             stop: StopToken::new().unwrap(),
-            left_paths: Arc::default(),
+            former_paths: Arc::default(),
         };
         let error = UDP.listen_calls(request, Box::new(None)).err().unwrap().to_string();
         assert!(error.contains("calls with `bind`") && error.contains("use tcp"), "{error}");

@@ -21,7 +21,7 @@ public:
 
     /// Makes a sink of messages. Throws std::invalid_argument for an invalid topic, type or option,
     /// and std::runtime_error for an error of the system.
-    static sptr make(const std::string &topic, const message_sink_options &with = message_sink_options());
+    static sptr make(const std::string &topic, const message_sink_options &settings = message_sink_options());
 
     /// Makes the next stop() abandon the stream, so that receivers detect that it is not complete.
     /// From any thread, like all functions below.

@@ -25,7 +25,7 @@ public:
     /// Makes a source of messages. Throws std::invalid_argument for an invalid topic, type or
     /// option, and std::runtime_error for an error of the system. Blocks until the publishers that
     /// are present have answered, or for a few seconds.
-    static sptr make(const std::string &topic, const message_source_options &with = message_source_options());
+    static sptr make(const std::string &topic, const message_source_options &settings = message_source_options());
 
     /// Returns the number of messages that were passed on, and of messages that were lost, as far
     /// as they can be counted. From any thread, like all functions below.

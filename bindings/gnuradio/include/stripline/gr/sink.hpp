@@ -23,7 +23,7 @@ public:
     ///
     /// Throws std::invalid_argument for an invalid type, topic or option, and std::runtime_error
     /// for an error of the system.
-    static sptr make(const std::string &type, const std::string &topic, const sink_options &with = sink_options());
+    static sptr make(const std::string &type, const std::string &topic, const sink_options &settings = sink_options());
 
     /// Makes the next stop() abandon the stream, so that receivers detect that it is not complete.
     /// From any thread.

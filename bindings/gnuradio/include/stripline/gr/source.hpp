@@ -27,7 +27,7 @@ public:
     /// for an error of the system. Blocks until the publishers that are present have answered, or
     /// for a few seconds.
     static sptr make(
-        const std::string &type, const std::string &topic, const source_options &with = source_options());
+        const std::string &type, const std::string &topic, const source_options &settings = source_options());
 
     /// Sets the interval at which all waiting sources check whether a block still reads from them,
     /// in nanoseconds. GNU Radio itself checks this only if a buffer is full. The default is 20 ms.

@@ -14,7 +14,7 @@ use super::super::handler::{self, Handler};
 use super::super::measure::{self, Receiver, Sender, Side};
 use super::stripline::DEPTH;
 use crate::Problem;
-use crate::patience::wait_until;
+use crate::timeout::wait_until;
 
 /// Connects one side. Each side has a servant. The other side finds the servant's socket through a
 /// file.

@@ -11,7 +11,7 @@ use stripline_dds_sys as sys;
 use super::super::case::{Case, Measure};
 use super::super::measure::{self, Receiver, Sender, Side};
 use crate::Problem;
-use crate::patience::wait_until;
+use crate::timeout::wait_until;
 
 /// The time for messages of the other end to arrive after the ends have found each other.
 const SETTLE_TIME: Duration = Duration::from_millis(300);

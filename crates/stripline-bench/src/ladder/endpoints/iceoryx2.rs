@@ -10,7 +10,7 @@ use iceoryx2::prelude::*;
 use super::super::case::{Case, Measure};
 use super::super::measure::{self, Receiver, Sender, Side};
 use crate::Problem;
-use crate::patience::wait_until;
+use crate::timeout::wait_until;
 
 /// Connects one side, which publishes on one service and subscribes to the service of the peer.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {

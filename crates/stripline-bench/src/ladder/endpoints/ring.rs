@@ -9,7 +9,7 @@ use super::super::case::Case;
 use super::super::measure::{self, Receiver, Sender, Side};
 use crate::Problem;
 use crate::memory::{Mapping, PAGE};
-use crate::patience::wait_until;
+use crate::timeout::wait_until;
 
 /// The size of the control page and the cursor page in bytes.
 const HEAD: usize = 2 * PAGE;

@@ -9,7 +9,7 @@ use super::super::case::{Case, Measure, Subject};
 use super::super::handler::{self, Handler};
 use super::super::measure::{self, Count, Receiver, Sender, Side, Sink, Source};
 use crate::Problem;
-use crate::patience::{PATIENCE, wait_until};
+use crate::timeout::{TIMEOUT, wait_until};
 
 /// Number of packets of a burst. It is less than the depth, so that a publish loads the cursors as
 /// rarely with many readers as with one reader.
@@ -69,21 +69,21 @@ pub(crate) fn connect_direct<'n>(
 ) -> Result<Box<dyn Side + 'n>, Problem> {
     let (sender, mut receiver) = both_ends(case, place, node)?;
     let handler = Handler::new(case, place);
-    let called = Arc::clone(&handler);
+    let receiving = Arc::clone(&handler);
     let serve = move || {
         receiver.0.serve(Dispatch::Direct, |packet| {
-            called.take(&packet);
+            receiving.take(&packet);
             Ok(())
         })
     };
     let thread = std::thread::Builder::new().name("direct".into()).spawn(serve).map_err(|e| e.to_string())?;
-    Ok(handler::side(sender, handler, Joined(Some(thread))))
+    Ok(handler::side(sender, handler, HandlerThread(Some(thread))))
 }
 
 /// The thread that waits while handlers run. It ends when the sender of the other side ends.
-struct Joined(Option<std::thread::JoinHandle<stripline::Result<()>>>);
+struct HandlerThread(Option<std::thread::JoinHandle<stripline::Result<()>>>);
 
-impl Drop for Joined {
+impl Drop for HandlerThread {
     fn drop(&mut self) {
         // The figures exist already, and a failure does not change them.
         let _ = self.0.take().map(std::thread::JoinHandle::join);
@@ -254,7 +254,7 @@ impl StriplineSender {
     }
 
     fn wait(&mut self, receivers: u32) -> Result<(), Problem> {
-        match self.publisher.wait_for_receivers(receivers as usize, PATIENCE).map_err(text_of)? {
+        match self.publisher.wait_for_receivers(receivers as usize, TIMEOUT).map_err(text_of)? {
             true => Ok(()),
             false => Err(format!("only {} receivers connected", self.publisher.receivers())),
         }

@@ -19,7 +19,7 @@ use super::super::handler::{self, Handler};
 use super::super::measure::{self, Receiver, Sender, Side};
 use super::stripline::DEPTH;
 use crate::Problem;
-use crate::patience::wait_until;
+use crate::timeout::wait_until;
 
 /// Connects one side. The first side listens, and passes the address to the other over a socket.
 pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn Side>, Problem> {
@@ -45,8 +45,8 @@ pub(crate) fn connect(case: &Case, place: u32, domain: &str) -> Result<Box<dyn S
     // The same number of packets may be queued as in Stripline.
     let receiver = if case.subject == Subject::ZenohCallback {
         let handler = Handler::new(case, place);
-        let called = Arc::clone(&handler);
-        let take = move |sample: Sample| called.take(&sample.payload().to_bytes());
+        let receiving = Arc::clone(&handler);
+        let take = move |sample: Sample| receiving.take(&sample.payload().to_bytes());
         let subscriber = session.declare_subscriber(key(place)).callback(take).wait().map_err(text)?;
         ZenohReceiving::Called(handler, subscriber)
     } else {
@@ -77,7 +77,7 @@ enum ZenohReceiving {
 }
 
 /// Opens a session with the settings of Stripline's transport: the same queues and the same
-/// patience.
+/// time limits.
 fn open(listens: &[String], connects: &[String]) -> Result<Session, Problem> {
     let config = ::stripline_middleware::internal::zenoh_settings("peer", listens, connects, &[])?;
     ::zenoh::open(config).wait().map_err(text)

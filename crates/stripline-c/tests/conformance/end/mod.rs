@@ -20,18 +20,18 @@ use crate::test_process::MARK;
 use ports::{Held, Input, Output, Sending};
 
 /// A time limit that only ends a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Executes the commands of standard input, until the input ends.
 pub fn run() {
     let (forward, commands) = channel();
     let waker: Arc<Mutex<Option<Waker>>> = Arc::default();
-    let its = Arc::clone(&waker);
+    let waker_of_port = Arc::clone(&waker);
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             // `wake` is executed while another command waits.
             if line == "wake" {
-                its.lock().unwrap().as_ref().unwrap().wake();
+                waker_of_port.lock().unwrap().as_ref().unwrap().wake();
             } else if forward.send(line).is_err() {
                 return;
             }
@@ -238,7 +238,7 @@ impl End {
                 self.clients.insert(name.into(), client);
             }
             ["servers", name, count] => {
-                return Ok(outcome(self.clients[name].wait_for_servers(number(count), PATIENCE)?));
+                return Ok(outcome(self.clients[name].wait_for_servers(number(count), TIMEOUT)?));
             }
             ["call", name, operation, argument] => {
                 return calls::call(&self.clients[name], operation, number(argument), false);

@@ -9,7 +9,7 @@ use stripline::terms::Scope;
 use stripline::{Error, Gap, GapReason, Received, Result, StreamInfo};
 
 use super::messages::printed;
-use super::{Failure, PATIENCE, number};
+use super::{Failure, TIMEOUT, number};
 use crate::payload::{fill, is_sound, seed};
 
 /// The way in which a packet is sent.
@@ -117,7 +117,7 @@ struct Sender<T: Content> {
 
 impl<T: Sendable<Item = u8, Value = [u8]>> Output for Sender<T> {
     fn wait_for_receivers(&mut self, count: usize) -> Result<bool> {
-        self.publisher.wait_for_receivers(count, PATIENCE)
+        self.publisher.wait_for_receivers(count, TIMEOUT)
     }
 
     fn receivers(&mut self) -> usize {

@@ -10,7 +10,7 @@ pub struct Power {
 impl Component for Power {
     fn describe() -> ComponentSpec {
         let length = PropertySpec::integer("length", 100, 1, 1 << 20, "samples that become one");
-        ComponentSpec::new("power", "Measures the mean power of so many samples.")
+        ComponentSpec::new("power", "Measures the mean power of windows of samples.")
             .input("in", PortTypes::of::<f32>(), "samples")
             .output("out", PortTypes::of::<f32>(), "their power, at a lower rate")
             .property(length.unit("samples").changeable())

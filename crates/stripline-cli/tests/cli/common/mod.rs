@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 
 /// The time limit of every step. A step that hangs fails the test.
-pub const PATIENCE: Duration = Duration::from_secs(240);
+pub const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Returns the command. Signals that a shell ignores in background programs have their default
 /// effect.
@@ -150,10 +150,10 @@ impl Running {
 
     /// Returns the next line of output that contains the words.
     pub fn wait_for_line(&self, words: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            let rest = deadline.saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(rest) {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(remaining) {
                 Ok(line) if line.contains(words) => return line,
                 Ok(_) => {}
                 Err(error) => panic!("no line with `{words}`: {error}"),
@@ -167,7 +167,7 @@ impl Running {
 
     /// Waits for the end. Returns the exit code and the rest of the output.
     pub fn end(mut self) -> (Option<i32>, String) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
@@ -177,7 +177,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(2));
         };
         let mut text = String::new();
-        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+        while let Ok(line) = self.lines.recv_timeout(TIMEOUT) {
             text.push_str(&line);
             text.push('\n');
         }
@@ -204,7 +204,7 @@ pub fn send(pid: u32, signal: Signal) {
 
 /// Polls a condition that another process fulfils.
 pub fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !done() {
         assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(2));

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use rustix::process::Signal;
 
 use super::waveform::File;
-use super::{PATIENCE, send, stripline};
+use super::{TIMEOUT, send, stripline};
 
 /// A page. The server is killed when the value is dropped.
 pub struct Page {
@@ -68,7 +68,7 @@ impl Page {
 
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{PATIENCE, Run, Running, run};
+use super::{Run, Running, TIMEOUT, run};
 
 /// The placements, each with the number of processes for three components.
 pub const PLACEMENTS: [(&str, usize); 2] = [("processes", 3), ("threads", 1)];
@@ -111,8 +111,9 @@ pub fn sockets_of(pid: u32) -> Vec<String> {
     let list = std::fs::read("/proc/net/unix").unwrap();
     let list = String::from_utf8_lossy(&list);
     let names = list.lines().filter_map(|line| line.split_whitespace().nth(7));
-    let its = |name: &&str| name.starts_with(&format!("@{}", prefix())) && name.contains(&format!("-{pid}-"));
-    let mut names: Vec<String> = names.filter(its).map(|name| name[1..].to_string()).collect();
+    let is_own =
+        |name: &&str| name.starts_with(&format!("@{}", prefix())) && name.contains(&format!("-{pid}-"));
+    let mut names: Vec<String> = names.filter(is_own).map(|name| name[1..].to_string()).collect();
     names.sort();
     names.dedup();
     names
@@ -120,6 +121,6 @@ pub fn sockets_of(pid: u32) -> Vec<String> {
 
 pub fn connect(name: &str) -> UnixStream {
     let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name).unwrap()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }

@@ -44,7 +44,7 @@ impl<'a> Pmt<'a> {
     /// assert!(Pmt::take(b"\x02\x00\x09key").unwrap_err().to_string().contains("ends within"));
     /// ```
     pub fn take(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), BadMessage> {
-        let mut left = Left(bytes);
+        let mut left = Unread(bytes);
         // The number of values that are still to be read, including nested values.
         let mut missing: u64 = 1;
         while missing > 0 {
@@ -89,7 +89,7 @@ impl<'a> Pmt<'a> {
     /// assert_eq!(Pmt::of_symbol("rx_rate").unwrap().number(), None);
     /// ```
     pub fn number(&self) -> Option<f64> {
-        let mut left = Left(&self.0[1..]);
+        let mut left = Unread(&self.0[1..]);
         let number = match self.kind() {
             kind::INT32 => f64::from(u32::from_be_bytes(left.array().ok()?).cast_signed()),
             kind::INT64 => u64::from_be_bytes(left.array().ok()?).cast_signed() as f64,
@@ -102,7 +102,7 @@ impl<'a> Pmt<'a> {
 
     /// Returns a count: an integer value that is not negative; `None` for other values.
     pub fn count(&self) -> Option<u64> {
-        let mut left = Left(&self.0[1..]);
+        let mut left = Unread(&self.0[1..]);
         match self.kind() {
             kind::INT32 => u32::from_be_bytes(left.array().ok()?).cast_signed().try_into().ok(),
             kind::INT64 => u64::from_be_bytes(left.array().ok()?).cast_signed().try_into().ok(),
@@ -203,9 +203,9 @@ impl Pmt<'static> {
 }
 
 /// The bytes that are still to be read.
-struct Left<'a>(&'a [u8]);
+struct Unread<'a>(&'a [u8]);
 
-impl Left<'_> {
+impl Unread<'_> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], BadMessage> {
         let (first, rest) = self.0.split_first_chunk().ok_or_else(ends_within)?;
         self.0 = rest;

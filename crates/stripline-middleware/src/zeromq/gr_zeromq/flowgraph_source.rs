@@ -51,8 +51,8 @@ impl WireReceiver for FlowgraphSource {
             let bytes = found.samples.len();
             if bytes % item_bytes != 0 {
                 return Err(self.peer.misbehaves(format!(
-                    "sent {bytes} bytes, which are no whole items of {item_bytes}; `samples` and `vlen` must be those \
-                     of its block"
+                    "sent {bytes} bytes, which are no whole items of {item_bytes}; `samples` and `vlen` must be as \
+                     in its block"
                 )));
             }
             self.send(&found, output)?;

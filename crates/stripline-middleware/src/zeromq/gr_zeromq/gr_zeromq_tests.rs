@@ -9,12 +9,12 @@ use crate::gnuradio::{Described, TaggedMessage};
 use crate::with_components;
 
 /// The longest wait for a message.
-const PATIENCE_MS: i32 = 10_000;
+const TIMEOUT_MS: i32 = 10_000;
 
 /// Returns a socket of this kind, and the address of the socket.
 fn socket(kind: zmq::SocketType) -> (zmq::Socket, String) {
     let socket = zmq::Context::new().socket(kind).unwrap();
-    socket.set_rcvtimeo(PATIENCE_MS).unwrap();
+    socket.set_rcvtimeo(TIMEOUT_MS).unwrap();
     socket.bind("tcp://127.0.0.1:*").unwrap();
     let address = socket.get_last_endpoint().unwrap().unwrap();
     (socket, address)

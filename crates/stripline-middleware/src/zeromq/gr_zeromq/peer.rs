@@ -12,9 +12,9 @@ use crate::components::properties::{STOP_CHECK, is_this_host, refusal};
 use crate::system::check_descriptors;
 
 /// The time for sent messages to leave this process.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The time for sent messages to leave this process after the component must stop.
-const STOPPED_PATIENCE: Duration = Duration::from_secs(1);
+const STOPPED_TIMEOUT: Duration = Duration::from_secs(1);
 /// The number of descriptors of a context and a socket with its connection.
 const DESCRIPTORS: usize = 20;
 /// The maximum size of a received message in bytes, which is the maximum size of a packet.
@@ -186,7 +186,7 @@ impl Peer {
     /// # Errors
     /// The thread cannot be started.
     pub fn finish(self) -> Result<()> {
-        let linger = PATIENCE.as_millis() as i32;
+        let linger = TIMEOUT.as_millis() as i32;
         self.socket.set_linger(linger).map_err(|error| self.failed("end", error))?;
         let (address, stop) = (self.address.clone(), self.stop.clone());
         // Dropping the socket waits and cannot be interrupted, so it runs on a thread.
@@ -200,9 +200,9 @@ impl Peer {
         let mut until = None;
         while end.recv_timeout(STOP_CHECK) == Err(RecvTimeoutError::Timeout) {
             if stop.is_stopped()
-                && Instant::now() > *until.get_or_insert_with(|| Instant::now() + STOPPED_PATIENCE)
+                && Instant::now() > *until.get_or_insert_with(|| Instant::now() + STOPPED_TIMEOUT)
             {
-                log::warn!(target: "stripline::gr-zeromq", "what {address} had not taken is lost");
+                log::warn!(target: "stripline::gr-zeromq", "packets that {address} had not taken are lost");
                 break;
             }
         }
@@ -240,7 +240,7 @@ impl Peer {
             log::log!(
                 target: "stripline::gr-zeromq",
                 level,
-                "a peer at {} has failed to connect; are `curve_keys` and `curve_peers` those of both ends?",
+                "a peer at {} has failed to connect; are `curve_keys` and `curve_peers` the keys of both ends?",
                 self.address
             );
         }

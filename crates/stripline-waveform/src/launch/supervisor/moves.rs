@@ -76,13 +76,13 @@ impl Supervisor<'_> {
             return Err(format!("there is no transport {}; {remedy}", quoted(name)));
         }
         let mut is_connected = false;
-        let its = |from: usize, of: &str| from == member && of == port;
-        for link in self.connections.iter().filter(|link| its(link.from, &link.plan.from.port)) {
+        let is_output = |from: usize, of: &str| from == member && of == port;
+        for link in self.connections.iter().filter(|link| is_output(link.from, &link.plan.from.port)) {
             is_connected = true;
             if name == SAME_PROCESS && self.members[link.to].group != self.members[member].group {
                 let others = listed(names.iter().copied().filter(|name| *name != SAME_PROCESS), "or");
                 return Err(format!(
-                    "`{SAME_PROCESS}` joins components of one process, and those of {} have two; move it to {others}",
+                    "`{SAME_PROCESS}` joins components of one process, and the components of {} have two; move it to {others}",
                     link.name
                 ));
             }
@@ -120,8 +120,8 @@ impl Supervisor<'_> {
             return (None, change(ChangeState::Ended, why));
         }
         let mut pending = change(ChangeState::NotYet, String::new());
-        let its = self.connections.iter().filter(|link| link.from == member && link.plan.from.port == port);
-        let options = its.map(|link| SenderOptions::from(&link.plan.options)).reduce(SenderOptions::merged);
+        let links = self.connections.iter().filter(|link| link.from == member && link.plan.from.port == port);
+        let options = links.map(|link| SenderOptions::from(&link.plan.options)).reduce(SenderOptions::merged);
         let Some(options) = options else { return (None, pending) };
         let output = OutputAssignment { port, transport: wanted.transport.clone(), options };
         match self.ask(member, Some(Ask::PrepareMove(Box::new(output)))) {
@@ -145,19 +145,19 @@ impl Supervisor<'_> {
 
     /// Returns the transports of an output, each once.
     fn transports_of(&self, member: usize, port: &str) -> Vec<&str> {
-        let its = self.connections.iter().filter(|link| link.from == member && link.plan.from.port == port);
-        let names: BTreeSet<&str> = its.map(|link| link.transport.as_str()).collect();
+        let links = self.connections.iter().filter(|link| link.from == member && link.plan.from.port == port);
+        let names: BTreeSet<&str> = links.map(|link| link.transport.as_str()).collect();
         names.into_iter().collect()
     }
 
     /// Returns whether an output is being moved. During a move nothing else connects to it.
     pub(super) fn is_moving(&self, member: usize, port: &str) -> bool {
-        self.moves.iter().any(|its| its.wanted.member == member && its.wanted.port == port)
+        self.moves.iter().any(|state| state.wanted.member == member && state.wanted.port == port)
     }
 
     /// Handles the answer of a process to a step of a move.
     pub(super) fn move_answered(&mut self, member: usize, port: &str, answer: RequestAnswer) {
-        let is_it = |its: &MoveState| its.wanted.member == member && its.wanted.port == port;
+        let is_it = |state: &MoveState| state.wanted.member == member && state.wanted.port == port;
         let Some(index) = self.moves.iter().position(is_it) else { return };
         let is_preparing = self.moves[index].step == MoveStep::Preparing;
         match answer {
@@ -205,8 +205,9 @@ impl Supervisor<'_> {
     /// Handles the result of a connection that was made for a move. The move may have been
     /// cancelled by now.
     pub(super) fn connected_there(&mut self, number: u64, connection: &str, outcome: Result<(), &str>) {
-        let waits = |its: &MoveState| {
-            its.number == number && matches!(&its.step, MoveStep::Connecting(all) if all.contains(connection))
+        let waits = |state: &MoveState| {
+            state.number == number
+                && matches!(&state.step, MoveStep::Connecting(all) if all.contains(connection))
         };
         let Some(index) = self.moves.iter().position(waits) else { return };
         if let Err(problem) = outcome {
@@ -233,7 +234,7 @@ impl Supervisor<'_> {
         let news = [self.news_of_move(&wanted)].into();
         let PortMove { member, port, transport } = wanted;
         let endpoints = &mut self.members[member].endpoints;
-        endpoints.retain(|(its, _), _| *its != port);
+        endpoints.retain(|(output, _), _| *output != port);
         endpoints.extend(endpoint.map(|endpoint| ((port.clone(), transport.clone()), endpoint)));
         for link in self.connections.iter_mut() {
             if link.from == member && link.plan.from.port == port {
@@ -294,10 +295,10 @@ impl Supervisor<'_> {
     /// Cancels the moves that involve a component, because the process of the component is gone.
     /// Once the sender has been ordered to move, a receiver is no longer needed.
     pub(super) fn forget_moves(&mut self, member: usize) {
-        while let Some(index) = self.moves.iter().position(|its| {
-            let receives = |link: &ConnectionState| link.to == member && its.is_of(link);
-            let needs = its.step != MoveStep::Moving && self.connections.iter().any(receives);
-            its.wanted.member == member || needs
+        while let Some(index) = self.moves.iter().position(|state| {
+            let receives = |link: &ConnectionState| link.to == member && state.is_of(link);
+            let needs = state.step != MoveStep::Moving && self.connections.iter().any(receives);
+            state.wanted.member == member || needs
         }) {
             let name = &self.members[member].plan.name;
             let why = format!("the process of `{name}` ended before the move");
@@ -310,12 +311,12 @@ impl Supervisor<'_> {
     /// Returns the reason why a move has not been made within a time limit; `None` if the request
     /// is not a move.
     pub(super) fn late_move(&self, number: u64, time: &str) -> Option<String> {
-        let its = self.moves.iter().find(|its| its.number == number)?;
-        Some(match &its.step {
-            MoveStep::Preparing => self.silence(its.wanted.member),
+        let state = self.moves.iter().find(|state| state.number == number)?;
+        Some(match &state.step {
+            MoveStep::Preparing => self.silence(state.wanted.member),
             MoveStep::Connecting(waiting) => {
                 let names = listed(waiting.iter().map(String::as_str), "and");
-                format!("{names}: not connected over {} within {time}", its.wanted.transport)
+                format!("{names}: not connected over {} within {time}", state.wanted.transport)
             }
             MoveStep::Moving => format!(
                 "the component has sent no packet within {time}: it moves before its next one, if there is room for \

@@ -105,19 +105,19 @@ impl Supervisor<'_> {
         match request {
             WaveformRequest::Show(reply) => drop(reply.send(Ok(self.show()))),
             WaveformRequest::Get(get, reply) => {
-                self.begin(reply, QUERY_TIME, |its| its.get(get), BatchKind::Get);
+                self.begin(reply, QUERY_TIME, |this| this.get(get), BatchKind::Get);
             }
             WaveformRequest::Set(set, reply) => {
-                self.begin(reply, time(set.timeout_ms), |its| its.set(set), BatchKind::Set);
+                self.begin(reply, time(set.timeout_ms), |this| this.set(set), BatchKind::Set);
             }
             WaveformRequest::Test(test, reply) => {
-                self.begin(reply, time(test.timeout_ms), |its| its.test(&test), BatchKind::Test);
+                self.begin(reply, time(test.timeout_ms), |this| this.test(&test), BatchKind::Test);
             }
             WaveformRequest::Tap(tap, reply) => {
-                self.begin(reply, QUERY_TIME, |its| its.tap(&tap), BatchKind::Tap);
+                self.begin(reply, QUERY_TIME, |this| this.tap(&tap), BatchKind::Tap);
             }
             WaveformRequest::Stop(StopRequest { component: Some(component), now }, reply) => {
-                self.begin(reply, END_TIME, |its| its.stop_component(&component, now), BatchKind::Stop);
+                self.begin(reply, END_TIME, |this| this.stop_component(&component, now), BatchKind::Stop);
             }
             WaveformRequest::Stop(StopRequest { component: None, now }, reply) => {
                 if now {
@@ -361,8 +361,8 @@ impl Supervisor<'_> {
 
     /// Answers all requests to a component that has ended.
     pub(super) fn forget(&mut self, member: usize) {
-        let its = self.requests.open.iter().filter(|(_, open)| open.member == member);
-        let numbers: Vec<u64> = its.map(|(number, _)| *number).collect();
+        let open = self.requests.open.iter().filter(|(_, open)| open.member == member);
+        let numbers: Vec<u64> = open.map(|(number, _)| *number).collect();
         numbers.into_iter().for_each(|number| self.settle(number, RequestAnswer::Ended));
     }
 
@@ -411,17 +411,17 @@ impl Supervisor<'_> {
 
     /// Returns the result of stopping one component.
     fn stopped(&self, member: usize, time: Duration) -> Result<Stopped, RequestFault> {
-        let its = &self.members[member];
-        let (component, waveform) = (&its.plan.name, &self.waveform.name);
+        let stopping = &self.members[member];
+        let (component, waveform) = (&stopping.plan.name, &self.waveform.name);
         if self.has_ended(member) {
-            let state = if its.state == ComponentState::Ended { "ended" } else { "failed" }.into();
+            let state = if stopping.state == ComponentState::Ended { "ended" } else { "failed" }.into();
             return Ok(Stopped::Component { component: component.clone(), state });
         }
-        let process = self.groups[its.group].process.as_ref().filter(|process| process.is_stopped());
+        let process = self.groups[stopping.group].process.as_ref().filter(|process| process.is_stopped());
         let why = process.map_or_else(String::new, |process| format!(" ({})", process.silence()));
         Err(RequestFault::Cannot(format!(
             "`{component}` was asked to stop and has not ended within {} s{why}; `stripline stop {waveform}` \
-             ends what does not stop",
+             ends components that do not stop",
             time.as_secs_f64()
         )))
     }
@@ -513,8 +513,8 @@ impl Batch {
 
 /// Returns the time until the next restart of a process, if one is pending.
 fn next_restart(group: &ProcessGroup) -> Option<u64> {
-    let rest = group.restart_at?.saturating_duration_since(Instant::now());
-    u64::try_from(rest.as_millis()).ok()
+    let remaining = group.restart_at?.saturating_duration_since(Instant::now());
+    u64::try_from(remaining.as_millis()).ok()
 }
 
 /// Returns the part that waits for a request, and marks it as answered.

@@ -90,7 +90,7 @@ impl Supervisor<'_> {
     pub(super) fn connect_ready(&mut self) {
         for link in &mut self.connections {
             // A receiver that came back waits until the move has ended.
-            if self.moves.iter().any(|its| its.is_of(link)) {
+            if self.moves.iter().any(|state| state.is_of(link)) {
                 continue;
             }
             let (sender, receiver) = (&self.members[link.from], &self.members[link.to]);

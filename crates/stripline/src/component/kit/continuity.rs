@@ -81,7 +81,7 @@ impl StreamTracker {
 /// assert_eq!(property.name, "sample_rate");
 /// ```
 pub fn sample_rate_property() -> PropertySpec {
-    let summary = "sample rate of the input; 0: that of the stream";
+    let summary = "sample rate of the input; 0: the rate of the stream";
     PropertySpec::float("sample_rate", 0.0, summary).range(0.0, 1e12).unit("Hz")
 }
 

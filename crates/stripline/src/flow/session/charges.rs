@@ -73,7 +73,7 @@ impl DatagramCharges {
         if self.steps.is_empty() || other.steps.is_empty() {
             self.steps.clear();
         }
-        self.steps.iter_mut().zip(&other.steps).for_each(|(own, its)| *own = *its.max(own));
+        self.steps.iter_mut().zip(&other.steps).for_each(|(own, other)| *own = *other.max(own));
     }
 
     /// Returns the greatest charge of a datagram with a payload of `payload` bytes.

@@ -162,15 +162,15 @@ impl SessionRecord {
 
     /// Appends the encoded record. The `bytes` of a datagram are at most `u32::MAX`.
     pub(crate) fn encode_to(&self, out: &mut Vec<u8>) {
-        let its_token;
+        let token_bytes;
         let (number, kind, flags, length, bytes): (_, _, _, _, &[u8]) = match self {
             Self::Data { number, span, bytes } => {
                 (number, DATA, span.flags() as u8, bytes.len() as u32, bytes)
             }
             Self::Sent { number } => (number, SENT, 0, 0, &[]),
             Self::Start { number, token } => {
-                its_token = token.to_le_bytes();
-                (number, START, 0, TOKEN_BYTES, &its_token)
+                token_bytes = token.to_le_bytes();
+                (number, START, 0, TOKEN_BYTES, &token_bytes)
             }
             Self::Ask { number, count } => (number, ASK, 0, *count, &[]),
             Self::Lost { number, count } => (number, LOST, 0, *count, &[]),

@@ -43,7 +43,7 @@ pub(crate) enum Taken {
 
 /// A datagram that came too soon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Kept {
+struct EarlyDatagram {
     span: Span,
     bytes: Vec<u8>,
     at_ns: u64,
@@ -58,7 +58,7 @@ pub(crate) struct SessionReceiver {
     late_ns: u64,
     /// The number of the next datagram to deliver.
     next: u64,
-    kept: BTreeMap<u64, Kept>,
+    kept: BTreeMap<u64, EarlyDatagram>,
     /// Ranges that are lost, except for kept datagrams: the first number of each, and the number
     /// after the last.
     given_up: BTreeMap<u64, u64>,
@@ -164,7 +164,7 @@ impl SessionReceiver {
 
     /// Keeps a datagram that came too soon.
     pub(crate) fn keep(&mut self, number: u64, span: Span, bytes: &[u8], now_ns: u64) {
-        self.kept.insert(number, Kept { span, bytes: bytes.to_vec(), at_ns: now_ns });
+        self.kept.insert(number, EarlyDatagram { span, bytes: bytes.to_vec(), at_ns: now_ns });
     }
 
     /// Counts a range of datagrams as lost, because the sender cannot repair them.

@@ -187,9 +187,9 @@ proptest! {
         is_repaired: bool,
     ) {
         let mut run = Run::new(is_repaired);
-        let mut its_fates = fates.into_iter();
+        let mut fates = fates.into_iter();
         for (number, (frame, settles)) in frames.iter().zip(settles).enumerate() {
-            run.send(*frame, number as u8, &mut its_fates);
+            run.send(*frame, number as u8, &mut fates);
             if settles {
                 run.settle();
             }

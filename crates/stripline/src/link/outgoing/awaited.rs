@@ -39,7 +39,7 @@ impl Outgoing {
             return Err(Error::TooLarge { bytes: payload, bytes_max: self.frame_payload_max });
         }
         let mut payload = payload;
-        if self.send_rest_now()? {
+        if self.send_unsent_now()? {
             self.admit();
             // The description is sent before the packet.
             if !self.described || self.is_due() && self.is_lossy {
@@ -50,11 +50,11 @@ impl Outgoing {
             payload = self.frame_payload_max;
         }
         let mut poll_set = PollSet::for_ready_set();
-        let mut prepared = Prepared::There;
+        let mut prepared = Prepared::Now;
         // The port waits for the first outlet that has no room, and later for the next such outlet.
         for outlet in &mut *self.outlets {
             prepared = outlet.prepare_wait(Awaited::Room(HEADER_BYTES + payload), &mut poll_set)?;
-            if prepared != Prepared::There {
+            if prepared != Prepared::Now {
                 break;
             }
         }
@@ -72,7 +72,7 @@ impl Outgoing {
     pub(crate) fn arm_for_receivers(&mut self, count: usize) -> Result<bool> {
         let set = self.ready_set()?;
         self.stop.check(Wait::FOREVER)?;
-        if !self.send_rest_now()? {
+        if !self.send_unsent_now()? {
             // No receiver is accepted between two fragments of a packet.
             return self.arm_for_room(self.frame_payload_max);
         }
@@ -86,7 +86,7 @@ impl Outgoing {
             let mut has_changed = false;
             for outlet in &mut *self.outlets {
                 match outlet.prepare_wait(Awaited::Receivers, &mut poll_set)? {
-                    Prepared::There => has_changed = true,
+                    Prepared::Now => has_changed = true,
                     Prepared::Until(at) => until = [until, at].into_iter().flatten().min(),
                 }
             }
@@ -100,8 +100,8 @@ impl Outgoing {
 
     /// Sends the rest of an interrupted packet, if there is room for it. False: the rest has to
     /// wait.
-    fn send_rest_now(&mut self) -> Result<bool> {
-        if self.rest.is_none() {
+    fn send_unsent_now(&mut self) -> Result<bool> {
+        if self.unsent.is_none() {
             return Ok(true);
         }
         match self.send_remaining(Wait::Never) {

@@ -42,7 +42,7 @@ impl Outgoing {
     }
 
     fn end_stream(&mut self, wait: Wait) -> Result<()> {
-        if self.rest.is_some() {
+        if self.unsent.is_some() {
             self.send_remaining(wait)?;
         }
         self.admit();
@@ -79,7 +79,7 @@ impl Outgoing {
         let wait = Wait::Until(deadline);
         loop {
             self.stop.check(wait)?;
-            if self.rest.is_some() {
+            if self.unsent.is_some() {
                 self.send_remaining(wait)?;
             }
             self.admit();

@@ -8,26 +8,26 @@ use crate::fail_point::fail_point;
 use crate::link::move_slot::MoveSlot;
 use crate::packet::{HEADER_BYTES, Header, Kind};
 use crate::terms::SenderOptions;
-use crate::transport::{LeftPaths, NextPacket, Wait};
+use crate::transport::{FormerPaths, NextPacket, Wait};
 
 impl Outgoing {
     /// Sets the list of the paths that the port leaves. The port's other paths read it.
-    pub(in crate::link) fn set_left_paths(&mut self, left_paths: Arc<LeftPaths>) {
-        self.moves.set_left_paths(left_paths);
+    pub(in crate::link) fn set_former_paths(&mut self, former_paths: Arc<FormerPaths>) {
+        self.moves.set_former_paths(former_paths);
     }
 
     /// Returns the slot in which other threads put a transport for this port to move to.
     /// `strongest` are the strongest options of the port's connections.
     pub(crate) fn move_slot(&mut self, strongest: &SenderOptions) -> Arc<MoveSlot> {
         let attention = Arc::clone(&self.attention);
-        let (stop, left_paths) = (self.stop.clone(), self.moves.left_paths());
-        self.moves.allow(MoveSlot::new(&self.port, *strongest, stop, attention, left_paths))
+        let (stop, former_paths) = (self.stop.clone(), self.moves.former_paths());
+        self.moves.allow(MoveSlot::new(&self.port, *strongest, stop, attention, former_paths))
     }
 
     /// Returns whether receivers still read packets on a transport that the port has left.
     #[cfg(test)]
     pub(in crate::link) fn has_left_transports(&self) -> bool {
-        self.moves.has_left_any()
+        self.moves.has_former_paths()
     }
 
     /// Ends the present transports, and continues on the prepared transport.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::receive_queue::ReceiveShared;
 use crate::error::{Error, Result};
 use crate::flow::Ack;
-use crate::link::{Called, Reassembler, Reassembly, run_called};
+use crate::link::{CallbackWork, Reassembler, Reassembly, run_callback_work};
 use crate::packet::Header;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::mutex::lock;
@@ -110,7 +110,7 @@ impl Pump {
     /// Fills the queue on the threads of the middleware.
     fn fill_called(&mut self, slot: &CallSlot) -> Result<()> {
         let work = Mutex::new(CalledPump { pump: self, slot, end: None, is_blocked: false });
-        let outcome = run_called(&work);
+        let outcome = run_callback_work(&work);
         let end = work.into_inner().unwrap_or_else(PoisonError::into_inner).end;
         outcome.and(end.unwrap_or(Ok(())))
     }
@@ -186,7 +186,7 @@ struct CalledPump<'a> {
     is_blocked: bool,
 }
 
-impl Called for CalledPump<'_> {
+impl CallbackWork for CalledPump<'_> {
     fn work(&mut self) -> bool {
         let shared = Arc::clone(&self.pump.shared);
         *lock(&shared.caller) = Some(std::thread::current().id());

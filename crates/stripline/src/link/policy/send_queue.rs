@@ -115,8 +115,8 @@ impl SendQueue {
             stream_start: AtomicU64::new(0),
             next_sequence: AtomicU64::new(0),
         });
-        let its = Arc::clone(&shared);
-        let thread = JoinedThread::spawn("stripline-queue", move || its.run(inner))?;
+        let queue = Arc::clone(&shared);
+        let thread = JoinedThread::spawn("stripline-queue", move || queue.run(inner))?;
         let frame = AlignedBuffer::default();
         Ok(Self { shared, endpoint, departures, frame, frame_max, stop, give_up, _thread: thread })
     }
@@ -262,7 +262,7 @@ impl Outlet for SendQueue {
         doorbell.drain();
         let mut queue = lock(&shared.queue);
         if queue.failed.is_some() || queue.has_space(shared.watermarks) {
-            return Ok(Prepared::There);
+            return Ok(Prepared::Now);
         }
         queue.is_awaited = true;
         poll_set.readable(doorbell.as_fd());
@@ -471,7 +471,7 @@ mod tests {
         }
 
         fn prepare_wait<'a>(&'a mut self, _: Awaited, _: &mut PollSet<'a>) -> Result<Prepared> {
-            Ok(Prepared::There)
+            Ok(Prepared::Now)
         }
 
         fn flush(&mut self, _: Wait) -> Result<()> {

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Windowed;
-use crate::node::view::{Stamped, sealed};
+use crate::node::packet_view::{Stamped, sealed};
 use crate::packet::content::SampleForm;
 use crate::packet::payload::Content;
 use crate::packet::{Gap, StreamInfo};

@@ -53,7 +53,7 @@ pub use lent::Window;
 /// ```
 pub struct Windowed<T: Content> {
     source: WindowSource<T>,
-    carried: Carried<T>,
+    carried: CopiedSamples<T>,
     /// The gap before the next window.
     gap: Option<Gap>,
     /// Whether there is a boundary behind the copied samples. `gap_behind` is the gap there.
@@ -72,7 +72,7 @@ struct WindowSource<T: Content> {
 }
 
 /// Copied samples of one stream of one connection, and the packets that they come from.
-struct Carried<T: Content> {
+struct CopiedSamples<T: Content> {
     buffer: AlignedBuffer,
     /// In samples.
     start: usize,
@@ -93,7 +93,7 @@ struct Part {
 }
 
 /// The samples that are available for a window.
-enum Found {
+enum Available {
     Samples { count: usize, is_whole: bool },
     Nothing,
     End,
@@ -101,7 +101,7 @@ enum Found {
 
 impl<T: Content> Windowed<T> {
     pub(super) fn new(subscriber: Subscriber<T>) -> Self {
-        let carried = Carried::new(subscriber.form);
+        let carried = CopiedSamples::new(subscriber.form);
         let source = WindowSource { subscriber, held: false, used: 0 };
         Self { source, carried, gap: None, at_border: false, gap_behind: None, ended: false }
     }
@@ -164,9 +164,9 @@ impl<T: Content> Windowed<T> {
                 subscriber.take_or_request()
             })?;
             match found {
-                Found::Nothing => samples = on_request(),
-                Found::End => return Ok(None),
-                Found::Samples { count, is_whole } => return Ok(Some(self.lend(count, is_whole))),
+                Available::Nothing => samples = on_request(),
+                Available::End => return Ok(None),
+                Available::Samples { count, is_whole } => return Ok(Some(self.lend(count, is_whole))),
             }
         }
     }
@@ -253,13 +253,13 @@ impl<T: Content> Windowed<T> {
         self.check_length(samples)?;
         loop {
             match self.find(samples, |subscriber| subscriber.take(|| Wait::Never))? {
-                Found::Samples { .. } => return Ok(false),
-                Found::End => {
+                Available::Samples { .. } => return Ok(false),
+                Available::End => {
                     self.ended = true;
                     return Ok(false);
                 }
                 // No packet is held in this case, so the link may be called.
-                Found::Nothing => {
+                Available::Nothing => {
                     let incoming = &mut self.source.subscriber.incoming;
                     let set = incoming.ready_set()?;
                     if incoming.arm(&set)? {
@@ -284,9 +284,9 @@ impl<T: Content> Windowed<T> {
             self.incoming().stop().interrupt().take(false)?;
         }
         Ok(match self.find(samples, |subscriber| subscriber.take(|| wait))? {
-            Found::Nothing => Received::Empty,
-            Found::End => Received::Ended,
-            Found::Samples { count, is_whole } => Received::Packet(self.lend(count, is_whole)),
+            Available::Nothing => Received::Empty,
+            Available::End => Received::Ended,
+            Available::Samples { count, is_whole } => Received::Packet(self.lend(count, is_whole)),
         })
     }
 
@@ -316,15 +316,15 @@ impl<T: Content> Windowed<T> {
         &mut self,
         samples: usize,
         mut take: impl FnMut(&mut Subscriber<T>) -> Result<Received<FrameRef>>,
-    ) -> Result<Found> {
+    ) -> Result<Available> {
         self.source.subscriber.incoming.check_own()?;
         loop {
             let carried = self.carried.len();
             if carried >= samples {
-                return Ok(Found::Samples { count: samples, is_whole: true });
+                return Ok(Available::Samples { count: samples, is_whole: true });
             }
             if carried > 0 && (self.at_border || self.ended) {
-                return Ok(Found::Samples { count: carried, is_whole: false });
+                return Ok(Available::Samples { count: carried, is_whole: false });
             }
             if std::mem::take(&mut self.at_border) {
                 // The samples before the boundary are consumed, and with them the gap in front of
@@ -332,11 +332,11 @@ impl<T: Content> Windowed<T> {
                 self.gap = self.gap_behind.take();
             }
             if std::mem::take(&mut self.ended) {
-                return Ok(Found::End);
+                return Ok(Available::End);
             }
             if !self.source.held {
                 match take(&mut self.source.subscriber)? {
-                    Received::Empty => return Ok(Found::Nothing),
+                    Received::Empty => return Ok(Available::Nothing),
                     Received::Ended => self.ended = true,
                     Received::Packet(_) => self.hold(),
                 }
@@ -344,7 +344,7 @@ impl<T: Content> Windowed<T> {
             }
             let rest = self.source.rest_samples();
             if carried == 0 && rest >= samples {
-                return Ok(Found::Samples { count: samples, is_whole: true });
+                return Ok(Available::Samples { count: samples, is_whole: true });
             }
             let count = rest.min(samples - carried);
             self.carried.append(&self.source, count);
@@ -439,7 +439,7 @@ impl<T: Content> WindowSource<T> {
     }
 }
 
-impl<T: Content> Carried<T> {
+impl<T: Content> CopiedSamples<T> {
     fn new(form: T::Form) -> Self {
         Self {
             form,

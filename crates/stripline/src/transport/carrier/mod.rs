@@ -150,15 +150,15 @@ impl<'a> PathRequest<'a> {
     pub fn of_receiver(connection: &'a str, options: &LinkOptions) -> Self {
         let is_bound = options.overflow == Overflow::Block && options.flow == Flow::Transport;
         let packets_max = is_bound.then_some(options.watermarks().high());
-        let its = options.transport_options;
-        let repairs = its.udp.is_none_or(|udp| udp.repair == Repair::Needed);
+        let transport_options = options.transport_options;
+        let repairs = transport_options.udp.is_none_or(|udp| udp.repair == Repair::Needed);
         let is_complete = options.overflow == Overflow::Block && repairs;
         Self {
             connection,
             packets_max,
             is_complete,
             is_of_calls: false,
-            options: its,
+            options: transport_options,
             buffer: options.buffer,
             runs_barrier: membarrier::is_used_with(options.wait),
             endpoint: None,

@@ -42,8 +42,8 @@ use crate::sys::memory::{Mapping, PAGE, SharedMemory};
 use crate::sys::socket::Socket;
 use crate::terms::Overflow;
 
+use super::former_paths::{DEPARTED_MAX, FormerPaths, Stopped};
 use super::handshake::Hello;
-use super::left_paths::{DEPARTED_MAX, LeftPaths, Stopped};
 use super::{Attention, PortPosition};
 
 /// The offset of the sender's words in the cursor page.
@@ -250,7 +250,7 @@ pub(super) struct RingShared {
     /// The shared words, by the process of the receivers.
     sleepers: Mutex<HashMap<Option<u32>, SharedSleepers>>,
     /// The paths that the port has left.
-    left_paths: Arc<LeftPaths>,
+    former_paths: Arc<FormerPaths>,
 }
 
 /// The page of one process's receivers. It is kept as long as any of these receivers exists.
@@ -274,7 +274,7 @@ impl RingShared {
         locked: bool,
         membarrier: bool,
         doorbells: DoorbellFactory,
-        left_paths: Arc<LeftPaths>,
+        former_paths: Arc<FormerPaths>,
     ) -> Result<Self> {
         let [space_notify, space_wait] = doorbells()?;
         Ok(Self {
@@ -291,7 +291,7 @@ impl RingShared {
             changes: Mutex::default(),
             readers: inspect::ReaderList::default(),
             sleepers: Mutex::default(),
-            left_paths,
+            former_paths,
         })
     }
 
@@ -343,7 +343,7 @@ impl RingShared {
         welcome: impl FnOnce() -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         if !pending.moves {
-            pending.stopped = self.left_paths.take(&pending.connection);
+            pending.stopped = self.former_paths.take(&pending.connection);
         }
         let mut changes = self.changes();
         // Release: see `signal_change`.

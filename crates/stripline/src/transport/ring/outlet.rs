@@ -23,7 +23,7 @@ use crate::sys::memory::SharedMemory;
 use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
 use crate::terms::{Flow, LinkOptions, Overflow, Scope};
-use crate::transport::left_paths::Stopped;
+use crate::transport::former_paths::Stopped;
 use crate::transport::{
     Admitted, Awaited, BindRequest, Capabilities, Departed, Departures, Endpoint, NextPacket, Outlet,
     OutletTraits, PortPosition, Prepared, Reach, StopToken, Wait,
@@ -141,8 +141,8 @@ impl RingOutlet {
         fail_point!("create-sealed");
         let membarrier = membarrier::is_used_with(request.options.wait);
         let sample_size = request.sample_size();
-        let (locked, left_paths) = (request.options.locked, request.left_paths.clone());
-        let shared = RingShared::new(ring_memory, capacity, locked, membarrier, doorbells, left_paths)
+        let (locked, former_paths) = (request.options.locked, request.former_paths.clone());
+        let shared = RingShared::new(ring_memory, capacity, locked, membarrier, doorbells, former_paths)
             .map(Arc::new)?;
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, and lives in
@@ -650,12 +650,12 @@ impl Outlet for RingOutlet {
         self.drain_doorbell();
         // Relaxed: the lock that `admit` takes orders the rest.
         if self.shared.changed.load(Ordering::Relaxed) {
-            return Ok(Prepared::There);
+            return Ok(Prepared::Now);
         }
         if let Awaited::Room(bytes) = awaited
             && !self.arm_for_space(bytes)?
         {
-            return Ok(Prepared::There);
+            return Ok(Prepared::Now);
         }
         // See `sleep`: a reader may not ring, and the doorbell may be broken.
         if !self.doorbell_broken {

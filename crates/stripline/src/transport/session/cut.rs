@@ -44,8 +44,8 @@ impl FrameCutter {
         }
         let mut end = first;
         while end < bytes.len() {
-            let (next, its_kept) = frame(&bytes[end..]);
-            if its_kept != is_kept || end + next > max.min(bytes.len()) {
+            let (next, is_next_kept) = frame(&bytes[end..]);
+            if is_next_kept != is_kept || end + next > max.min(bytes.len()) {
                 break;
             }
             end += next;

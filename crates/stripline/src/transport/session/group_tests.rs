@@ -127,7 +127,7 @@ fn one_send_reaches_every_member() {
     assert_eq!(first, frames);
     assert_eq!(second, frames);
     let missing =
-        |number: u64| third.iter().all(|(kind, its, _)| *kind != Kind::Data as u8 || *its != number);
+        |number: u64| third.iter().all(|(kind, other, _)| *kind != Kind::Data as u8 || *other != number);
     let lost: Vec<u64> = (0..200).filter(|number| missing(*number)).collect();
     assert_eq!(lost, [0, 4]);
     let whole: Vec<_> = frames

@@ -97,10 +97,10 @@ impl RepairService {
 
 fn start() -> Result<RepairService> {
     let doorbell = Doorbell::new()?;
-    let its = doorbell.clone();
+    let thread_doorbell = doorbell.clone();
     std::thread::Builder::new()
         .name("stripline-repair".into())
-        .spawn(move || run(&its))
+        .spawn(move || run(&thread_doorbell))
         .map_err(|e| Error::not_started("cannot start a thread", e))?;
     Ok(RepairService { doorbell, sessions: Vec::new() })
 }

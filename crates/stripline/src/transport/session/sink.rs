@@ -439,7 +439,7 @@ impl Sending {
                     None => SessionRecord::Lost { number, count: 1 }.encode_to(backlog),
                 }
                 if backlog.len() as u64 > 2 * session.window() {
-                    return Err("asks again for what it has been sent".into());
+                    return Err("asks again for packets that it has been sent".into());
                 }
             }
             self.send_backlog(state);

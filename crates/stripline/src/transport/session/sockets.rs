@@ -37,8 +37,8 @@ impl SessionSockets {
             let failed = |e| Error::system(format!("{}: cannot make sockets", request.connection), e);
             let pair = || fork::open(|| UnixStream::pair().map(|(own, other)| [own, other]));
             let pairs = || -> io::Result<_> {
-                let [[control, its_control], [acks, its_acks]] = [pair()?, pair()?];
-                let others = [its_control.try_clone()?, its_acks.try_clone()?].map(OwnedFd::from);
+                let [[control, peer_control], [acks, peer_acks]] = [pair()?, pair()?];
+                let others = [peer_control.try_clone()?, peer_acks.try_clone()?].map(OwnedFd::from);
                 Ok(([control, acks].map(Socket::Unix), others))
             };
             let ([control, acks], others) = pairs().map_err(failed)?;

@@ -18,9 +18,9 @@ use crate::sys::refusal::PeerRefusal;
 use crate::sys::socket::Socket;
 use crate::transport::accept::{Acceptor, ArrivedReceiver};
 use crate::transport::carrier::Sink;
+use crate::transport::former_paths::{DEPARTED_MAX, Stopped};
 use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
-use crate::transport::left_paths::{DEPARTED_MAX, Stopped};
-use crate::transport::{Attention, Departed, Departures, LeftPaths, PortPosition};
+use crate::transport::{Attention, Departed, Departures, FormerPaths, PortPosition};
 
 /// The accept queue, and the records of connections.
 pub(in crate::transport) struct AcceptQueue<R> {
@@ -142,7 +142,7 @@ pub(in crate::transport) struct SignallingAcceptor<F: ReceiverFactory> {
     pub buffer: u32,
     pub wants_acks: bool,
     /// The paths that the port has left.
-    pub left_paths: Arc<LeftPaths>,
+    pub former_paths: Arc<FormerPaths>,
     /// Whether receivers join the sockets of sessions here.
     pub takes_parts: bool,
     /// The flags of receivers by their tokens, and the token given last.
@@ -223,7 +223,7 @@ impl<F: ReceiverFactory> SignallingAcceptor<F> {
         }
         drop(records);
         let own = own.map(|(_, departed)| departed);
-        let position = Stopped::or_on(self.left_paths.take(connection), own);
+        let position = Stopped::or_on(self.former_paths.take(connection), own);
         // Relaxed: stored before the lock of the records was released.
         let stream_start = self.queue.stream_start.load(Ordering::Relaxed);
         position.map(|position| position.in_stream_from(stream_start))

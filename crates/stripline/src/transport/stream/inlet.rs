@@ -119,7 +119,7 @@ impl StreamInlet {
         source: Option<Source>,
         connection: &str,
         buffer: u32,
-        its_clock: Option<u64>,
+        peer_clock: Option<u64>,
     ) -> Result<Self> {
         // Reads that must not wait are explicitly non-blocking.
         socket
@@ -127,7 +127,7 @@ impl StreamInlet {
             .map_err(|e| Error::system(format!("{connection}: the socket"), e))?;
         let mut inlet = Self::over(socket, connection.into(), buffer, None);
         inlet.is_of_pair = true;
-        inlet.is_other_clock = is_other_clock(its_clock, &inlet.socket);
+        inlet.is_other_clock = is_other_clock(peer_clock, &inlet.socket);
         inlet.set_source(source);
         Ok(inlet)
     }
@@ -504,9 +504,9 @@ mod tests {
         use crate::packet::payload::TypeName;
         use crate::sys::clock;
         let own = clock::identity().unwrap();
-        for (its, is_other) in [(Some(own), false), (Some(own ^ 1), true), (None, false)] {
+        for (sender_clock, is_other) in [(Some(own), false), (Some(own ^ 1), true), (None, false)] {
             let (mut ours, theirs) = UnixStream::pair().unwrap();
-            let welcome = Welcome { clock: its, ..Welcome::new(1, None, 4096) };
+            let welcome = Welcome { clock: sender_clock, ..Welcome::new(1, None, 4096) };
             let (connection, payload) = ("a -> b".into(), TypeName::of::<u8>());
             let request = ConnectRequest::new(connection, payload, LinkOptions::default());
             let endpoint = Endpoint { transport: "uds".into(), address: "test".into(), keys: [0, 1] };

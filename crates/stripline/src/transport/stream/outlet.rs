@@ -76,7 +76,7 @@ impl StreamOutlet {
         carrier: Option<Carrier>,
     ) -> Result<Self> {
         let (payload, keys, options) = (request.payload.clone(), endpoint.keys, request.options);
-        let left_paths = Arc::clone(&request.left_paths);
+        let former_paths = Arc::clone(&request.former_paths);
         let port = request.port.clone();
         let mut outlet = Self::without_receivers(request, endpoint)?;
         outlet.timeout = options.send_timeout();
@@ -96,7 +96,7 @@ impl StreamOutlet {
             keys,
             buffer: options.buffer,
             wants_acks,
-            left_paths,
+            former_paths,
             takes_parts: carrier.is_some() && matches!(listener, Listener::Tcp(_)),
             hung_up_flags: Default::default(),
         };
@@ -620,12 +620,12 @@ impl Outlet for StreamOutlet {
         // Drain before the checks: a ring that comes later then ends the wait.
         self.accept_queue.doorbell.drain();
         if self.accept_queue.has_accepted() {
-            return Ok(Prepared::There);
+            return Ok(Prepared::Now);
         }
         if let Awaited::Room(bytes) = awaited {
             self.remove_gone_from_shared();
             match self.reserve(bytes, Wait::Never).map(|_| ()) {
-                Ok(()) => return Ok(Prepared::There),
+                Ok(()) => return Ok(Prepared::Now),
                 Err(Error::Full { .. }) => {}
                 Err(error) => return Err(error),
             }

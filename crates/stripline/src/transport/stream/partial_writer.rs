@@ -52,8 +52,8 @@ impl PartialWriter {
             doorbell: Doorbell::new()?,
             over: AtomicBool::new(false),
         });
-        let its = Arc::clone(&shared);
-        let thread = JoinedThread::spawn("stripline-flush", move || run(&its, &freed))?;
+        let thread_shared = Arc::clone(&shared);
+        let thread = JoinedThread::spawn("stripline-flush", move || run(&thread_shared, &freed))?;
         Ok(Self { shared, _thread: thread })
     }
 

@@ -69,8 +69,8 @@ impl ReceivingPath {
         let Self { mut source, ticket } = self;
         let fds = ticket.as_ref().map(Ticket::borrowed_fds).unwrap_or_default();
         let open = |socket: &Socket| source.as_mut().map_or(Ok(()), |source| open_source(source, socket));
-        let (welcome, its_fds) = handshake::exchange_hello(socket, endpoint, hello, &fds, open)?;
-        Ok((welcome, its_fds, source))
+        let (welcome, sender_fds) = handshake::exchange_hello(socket, endpoint, hello, &fds, open)?;
+        Ok((welcome, sender_fds, source))
     }
 }
 
@@ -200,10 +200,10 @@ fn pair(
     bind: BindRequest,
     endpoint: Endpoint,
     connection: &str,
-    (its_buffer, its_clock): (u32, Option<u64>),
+    (peer_buffer, peer_clock): (u32, Option<u64>),
 ) -> Result<Duplex> {
     let socket = Arc::new(socket);
-    let inlet = StreamInlet::of_pair(Arc::clone(&socket), source, connection, its_buffer, its_clock)?;
+    let inlet = StreamInlet::of_pair(Arc::clone(&socket), source, connection, peer_buffer, peer_clock)?;
     let outlet = StreamOutlet::of_pair(bind, endpoint, socket, sink, connection)?;
     Ok(Duplex { outlet: AnyOutlet::other(outlet), inlet: AnyInlet::other(inlet) })
 }

@@ -7,7 +7,7 @@ use crate::subscriber::Subscriber;
 
 /// Ports that the component has taken and not yet freed. They are freed when the component's
 /// function returns.
-pub(crate) struct Given(Mutex<Handles>);
+pub(crate) struct TakenPorts(Mutex<Handles>);
 
 #[derive(Default)]
 struct Handles {
@@ -19,7 +19,7 @@ struct Handles {
 // handles.
 unsafe impl Send for Handles {}
 
-impl Given {
+impl TakenPorts {
     pub fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::default()))
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// The longest wait of a side for the others.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(15);
 /// Interval between two checks.
 const GLANCE: Duration = Duration::from_micros(100);
 
@@ -12,7 +12,7 @@ pub(crate) fn wait_until<E: for<'p> From<&'p str>>(
     problem: &str,
     mut holds: impl FnMut() -> Result<bool, E>,
 ) -> Result<(), E> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !holds()? {
         if Instant::now() > end {
             return Err(problem.into());

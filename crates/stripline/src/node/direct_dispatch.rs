@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::link::{Called, run_called};
+use crate::link::{CallbackWork, run_callback_work};
 use crate::packet::payload::Content;
 use crate::sys::ready_set::ReadySet;
 use crate::sys::scoped_call::ScopedCall;
@@ -19,7 +19,7 @@ pub(super) fn run<T: Content>(
     handler: impl FnMut(PacketView<'_, T>) -> Result<()> + Send,
 ) -> Result<()> {
     let work = Mutex::new(DirectWork { subscriber, handler, outcome: None });
-    run_called(&work)?;
+    run_callback_work(&work)?;
     work.into_inner().unwrap_or_else(PoisonError::into_inner).outcome.unwrap_or(Ok(()))
 }
 
@@ -29,7 +29,7 @@ struct DirectWork<'a, T: Content, H> {
     outcome: Option<Result<()>>,
 }
 
-impl<T: Content, H: FnMut(PacketView<'_, T>) -> Result<()> + Send> Called for DirectWork<'_, T, H> {
+impl<T: Content, H: FnMut(PacketView<'_, T>) -> Result<()> + Send> CallbackWork for DirectWork<'_, T, H> {
     fn work(&mut self) -> bool {
         while self.outcome.is_none() {
             if let Err(error) = self.subscriber.incoming.stop().check(Wait::FOREVER) {

@@ -33,10 +33,10 @@ pub(crate) trait Departures: Send + Sync {
 ///
 /// The lock of the list comes before the locks of outlets and of the records of receivers.
 #[derive(Default)]
-pub struct LeftPaths(Mutex<LeftState>);
+pub struct FormerPaths(Mutex<FormerState>);
 
 #[derive(Default)]
-struct LeftState {
+struct FormerState {
     /// The paths, the oldest first.
     paths: Vec<KnownPath>,
     last_token: u64,
@@ -73,10 +73,10 @@ impl Stopped {
     }
 }
 
-impl LeftPaths {
+impl FormerPaths {
     /// Keeps an outlet until its receivers have taken the rest. `end`: the number of the first
     /// packet over the next path.
-    pub(crate) fn leave(self: &Arc<Self>, outlet: AnyOutlet, end: u64) -> LeftPath {
+    pub(crate) fn leave(self: &Arc<Self>, outlet: AnyOutlet, end: u64) -> FormerPath {
         let (outlet, departures) = match outlet {
             AnyOutlet::Ring(ring) => {
                 let ring = Arc::new(Mutex::new(*ring));
@@ -93,7 +93,7 @@ impl LeftPaths {
         if let Some(departures) = departures {
             state.paths.push(KnownPath { token, departures, end });
         }
-        LeftPath { outlet, token, paths: Arc::clone(self) }
+        FormerPath { outlet, token, paths: Arc::clone(self) }
     }
 
     /// Takes the position at which the predecessor of a receiver of `connection` has stopped. It is
@@ -101,7 +101,7 @@ impl LeftPaths {
     /// position.
     pub(super) fn take(&self, connection: &str) -> Option<Stopped> {
         let mut state = lock(&self.0);
-        let LeftState { paths, stopped, .. } = &mut *state;
+        let FormerState { paths, stopped, .. } = &mut *state;
         let mut found = stopped.remove(connection);
         for path in paths {
             path.departures.take(Some(connection)).iter().for_each(|(_, on)| path.add(&mut found, on));
@@ -138,10 +138,10 @@ impl KnownPath {
 }
 
 /// A path that a port has left.
-pub(crate) struct LeftPath {
+pub(crate) struct FormerPath {
     outlet: LeftOutlet,
     token: u64,
-    paths: Arc<LeftPaths>,
+    paths: Arc<FormerPaths>,
 }
 
 enum LeftOutlet {
@@ -150,7 +150,7 @@ enum LeftOutlet {
     Other(Box<dyn Outlet>),
 }
 
-impl LeftPath {
+impl FormerPath {
     /// Calls a function with the outlet.
     pub(crate) fn with<T>(&mut self, act: impl FnOnce(&mut dyn Outlet) -> T) -> T {
         match &mut self.outlet {
@@ -160,7 +160,7 @@ impl LeftPath {
     }
 }
 
-impl Drop for LeftPath {
+impl Drop for FormerPath {
     fn drop(&mut self) {
         self.paths.close(self.token);
     }
@@ -196,8 +196,8 @@ mod tests {
 
     /// Returns paths with these ends, and with the positions at which receivers have stopped on
     /// each.
-    fn left(paths: &[(u64, &[(&str, Departed)])]) -> LeftPaths {
-        let left = LeftPaths::default();
+    fn left(paths: &[(u64, &[(&str, Departed)])]) -> FormerPaths {
+        let left = FormerPaths::default();
         for (token, (end, stopped)) in (1..).zip(paths) {
             let stopped = stopped.iter().map(|(of, departed)| ((*of).into(), *departed)).collect();
             let departures = Arc::new(Known(Mutex::new(stopped)));

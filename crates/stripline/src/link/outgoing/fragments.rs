@@ -14,7 +14,7 @@ use crate::transport::Wait;
 
 /// A packet in the port's own buffer, with some fragments already sent.
 #[derive(Clone)]
-pub(super) struct LargeRest {
+pub(super) struct UnsentFragments {
     header: Header,
     payload: usize,
     info: Arc<StreamInfo>,
@@ -22,7 +22,7 @@ pub(super) struct LargeRest {
     offset: usize,
 }
 
-impl LargeRest {
+impl UnsentFragments {
     /// Returns a packet without any sent fragment.
     pub(super) fn new(header: Header, payload: usize, info: &Arc<StreamInfo>) -> Self {
         Self { header, payload, info: Arc::clone(info), offset: 0 }
@@ -32,21 +32,25 @@ impl LargeRest {
 impl Outgoing {
     /// Sends the remaining fragments of a packet. An interrupt between two fragments keeps the
     /// rest. The error comes with a flag: whether some fragments were sent.
-    pub(super) fn send_fragments(&mut self, mut packet: LargeRest, wait: Wait) -> Result<(), (Error, bool)> {
-        let LargeRest { header, payload, offset: start, .. } = packet;
+    pub(super) fn send_fragments(
+        &mut self,
+        mut packet: UnsentFragments,
+        wait: Wait,
+    ) -> Result<(), (Error, bool)> {
+        let UnsentFragments { header, payload, offset: start, .. } = packet;
         let all = fragments(payload, self.frame_payload_max);
         for fragment in all.skip_while(|fragment| fragment.offset < start) {
             packet.offset = fragment.offset;
             match self.publish_fragment(&header, fragment, wait) {
                 Ok(()) => {}
                 Err(Error::Interrupted { port, .. }) if fragment.offset > 0 => {
-                    self.keep_rest(packet);
+                    self.keep_unsent(packet);
                     return Err((Error::Interrupted { port, sent: true }, true));
                 }
                 Err(error) => {
                     // A later call continues with the rest that was kept before.
                     if start > 0 && matches!(error, Error::Full { .. }) {
-                        self.keep_rest(packet);
+                        self.keep_unsent(packet);
                     }
                     return Err((error, fragment.offset > 0));
                 }
@@ -58,8 +62,8 @@ impl Outgoing {
         Ok(())
     }
 
-    fn keep_rest(&mut self, packet: LargeRest) {
-        self.rest = Some(packet);
+    fn keep_unsent(&mut self, packet: UnsentFragments) {
+        self.unsent = Some(packet);
         self.require_slow_path();
     }
 
@@ -67,7 +71,7 @@ impl Outgoing {
     /// interrupt of the current call, with nothing sent.
     #[cold]
     pub(super) fn send_remaining(&mut self, wait: Wait) -> Result<()> {
-        let Some(packet) = self.rest.take() else { return Ok(()) };
+        let Some(packet) = self.unsent.take() else { return Ok(()) };
         let Header { sequence, flags, .. } = packet.header;
         self.send_fragments(packet, wait).map_err(|(error, _)| match error {
             Error::Interrupted { port, .. } => Error::Interrupted { port, sent: false },

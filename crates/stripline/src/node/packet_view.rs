@@ -148,12 +148,12 @@ macro_rules! described {
             }
         }
 
-        impl<T: Content> $crate::node::view::Stamped for $packet {}
+        impl<T: Content> $crate::node::packet_view::Stamped for $packet {}
 
-        impl<T: Content> $crate::node::view::sealed::Sealed for $packet {
-            fn stamps(&self) -> $crate::node::view::sealed::Stamps<'_> {
+        impl<T: Content> $crate::node::packet_view::sealed::Sealed for $packet {
+            fn stamps(&self) -> $crate::node::packet_view::sealed::Stamps<'_> {
                 let (header, source) = (self.header(), self.source());
-                $crate::node::view::sealed::Stamps {
+                $crate::node::packet_view::sealed::Stamps {
                     sample_index: header.sample_index,
                     time_ns: header.time_ns,
                     order: source.is_ordered(header).then(|| source.order(header)),

@@ -11,7 +11,7 @@ use crate::sys::ready_set::ReadySet;
 use crate::sys::scoped_call::ScopedCall;
 
 /// Work that runs on the thread that brings a message.
-pub(crate) trait Called: Send {
+pub(crate) trait CallbackWork: Send {
     /// Works until nothing is left to do; false: the work is over.
     fn work(&mut self) -> bool;
 
@@ -25,7 +25,7 @@ pub(crate) trait Called: Send {
     /// A lack of descriptors.
     fn arm(&mut self, ready: &ReadySet) -> Result<bool>;
 
-    /// Ends the work with an error of [`Called::arm`].
+    /// Ends the work with an error of [`CallbackWork::arm`].
     fn fail(&mut self, error: crate::Error);
 }
 
@@ -33,7 +33,7 @@ pub(crate) trait Called: Send {
 ///
 /// # Errors
 /// The system refuses to wait.
-pub(crate) fn run_called(work: &Mutex<impl Called>) -> Result<()> {
+pub(crate) fn run_callback_work(work: &Mutex<impl CallbackWork>) -> Result<()> {
     let (ready, ended, is_over) = (ReadySet::new()?, Doorbell::new()?, AtomicBool::new(false));
     let function = || {
         let mut work = lock(work);
