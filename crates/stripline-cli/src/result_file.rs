@@ -1,7 +1,7 @@
 //! The files to which commands write their results. `-` is standard output.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,8 +17,10 @@ use stripline_components::formats::{Existing, write_whole};
 use crate::Exit;
 use crate::show::print;
 
-/// The number of bytes that show whether a file is an earlier result.
-const HEAD_BYTES: u64 = 64;
+/// The first bytes of a result in JSON: the key with the version of this program.
+const JSON_HEAD: &str = "{\n  \"stripline\": \"";
+/// The first bytes of a drawing.
+const DRAWING_HEAD: &str = "<!-- stripline ";
 
 /// The form of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,14 +31,21 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Returns whether a file that begins with these bytes may be an earlier result of this form.
-    fn replaces(self, head: &[u8]) -> bool {
-        let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
+    /// Returns the first bytes of a result of this form.
+    fn head(self) -> &'static str {
         match self {
-            Self::Json => first.is_none_or(|byte| *byte == b'{'),
-            Self::Drawing => first.is_none_or(|byte| *byte == b'<'),
+            Self::Json => JSON_HEAD,
+            Self::Drawing => DRAWING_HEAD,
         }
     }
+}
+
+/// A result with the version of the program that wrote it.
+#[derive(Serialize)]
+struct Signed<'a, R> {
+    stripline: &'static str,
+    #[serde(flatten)]
+    report: &'a R,
 }
 
 /// Reports a file to which results cannot be written, and a file with other content than an earlier
@@ -65,9 +74,10 @@ pub(crate) fn check_writable(path: &Path, form: Form) -> Result<(), Exit> {
 fn is_replaceable(path: &Path, form: Form) -> bool {
     let mut head = Vec::new();
     // A pipe or a device has no earlier content. A file that cannot be read is not replaced.
+    let length = form.head().len() as u64;
     let is_read = !path.is_file()
-        || File::open(path).is_ok_and(|file| file.take(HEAD_BYTES).read_to_end(&mut head).is_ok());
-    is_read && form.replaces(&head)
+        || File::open(path).is_ok_and(|file| file.take(length).read_to_end(&mut head).is_ok());
+    is_read && (head.is_empty() || head == form.head().as_bytes())
 }
 
 /// Returns whether a write may wait for a reader: to standard output, a pipe or a device.
@@ -89,12 +99,20 @@ pub(crate) fn end_at_signals() {
 
 /// Writes a result as JSON.
 pub(crate) fn write_json(path: &Path, report: &impl Serialize) -> Exit {
-    let text = serde_json::to_string_pretty(report).map(|text| text + "\n");
-    write_text(path, Form::Json, text.map_err(|error| format!("the result does not serialise: {error}")))
+    let text = serde_json::to_string_pretty(&Signed { stripline: env!("CARGO_PKG_VERSION"), report });
+    let text =
+        text.map(|text| text + "\n").map_err(|error| format!("the result does not serialise: {error}"));
+    write_text(path, Form::Json, text)
 }
 
-/// Writes a result, or reports why the result could not be made.
-pub(crate) fn write_text(path: &Path, form: Form, text: Result<String, String>) -> Exit {
+/// Writes a picture or a page, or reports why it could not be made.
+pub(crate) fn write_drawing(path: &Path, drawing: Result<String, String>) -> Exit {
+    let version = env!("CARGO_PKG_VERSION");
+    let text = drawing.map(|drawing| format!("{DRAWING_HEAD}{version} -->\n{drawing}"));
+    write_text(path, Form::Drawing, text)
+}
+
+fn write_text(path: &Path, form: Form, text: Result<String, String>) -> Exit {
     let text = match text {
         Ok(text) => text,
         Err(error) => {
@@ -137,13 +155,17 @@ pub(crate) fn write_text(path: &Path, form: Form, text: Result<String, String>) 
 }
 
 /// Writes to a pipe or a device.
-fn write_special(path: &Path, text: &str) -> std::io::Result<()> {
+fn write_special(path: &Path, text: &str) -> io::Result<()> {
     let at_once = OFlags::NONBLOCK.bits().cast_signed();
     let probe = OpenOptions::new().write(true).custom_flags(at_once).open(path);
-    if probe.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NXIO)) && is_fifo(path) {
+    let has_no_reader = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::NXIO);
+    if probe.as_ref().is_err_and(has_no_reader) && is_fifo(path) {
         report!("waiting for a reader of the pipe {}; Ctrl-C ends it", path.display());
     }
-    OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    // Closed before, the probe would be the end of the pipe for a reader that has come meanwhile.
+    drop(probe);
+    file.write_all(text.as_bytes())
 }
 
 fn is_fifo(path: &Path) -> bool {
@@ -154,6 +176,13 @@ fn is_fifo(path: &Path) -> bool {
 mod tests {
     use super::*;
 
+    fn write(path: &Path, form: Form) -> Exit {
+        match form {
+            Form::Json => write_json(path, &serde_json::json!({ "figure": 7 })),
+            Form::Drawing => write_drawing(path, Ok("<svg/>".into())),
+        }
+    }
+
     #[test]
     fn a_file_that_another_program_puts_in_place_stays() {
         let folder = tempfile::tempdir().unwrap();
@@ -161,40 +190,52 @@ mod tests {
         for (other, form) in [("# a thesis", Form::Json), ("{}", Form::Drawing)] {
             check_writable(&path, form).unwrap();
             std::fs::write(&path, other).unwrap();
-            assert_eq!(write_text(&path, form, Ok("7".into())), Exit::Failure);
+            assert_eq!(write(&path, form), Exit::Failure);
             assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
             let numbered = folder.path().join("result.2.json");
-            assert_eq!(std::fs::read_to_string(&numbered).unwrap(), "7");
+            assert!(is_replaceable(&numbered, form) && numbered.metadata().unwrap().len() > 0);
             std::fs::remove_file(numbered).unwrap();
             std::fs::remove_file(&path).unwrap();
         }
-        assert_eq!(write_text(&path, Form::Json, Ok("{}".into())), Exit::Clean);
-        assert_eq!(write_text(&path, Form::Json, Ok("{} ".into())), Exit::Clean);
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{} ");
     }
 
     #[test]
     fn only_an_earlier_result_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("result");
-        let check = |content: &str, form| {
-            std::fs::write(&path, content).unwrap();
-            let checked = check_writable(&path, form).is_ok();
-            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
-            checked
-        };
-        for (content, is_json, is_drawing) in [
-            ("", true, true),
-            ("\n {\"waveform\": 1}", true, false),
-            ("<svg", false, true),
-            ("[waveform]", false, false),
-            ("# a waveform", false, false),
-            ("\0\x01", false, false),
-        ] {
-            let replaced = (check(content, Form::Json), check(content, Form::Drawing));
-            assert_eq!(replaced, (is_json, is_drawing), "{content:?}");
+        for form in [Form::Json, Form::Drawing] {
+            std::fs::write(&path, "").unwrap();
+            assert_eq!(write(&path, form), Exit::Clean);
+            let own = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, format!("{own} as of last week")).unwrap();
+            check_writable(&path, form).unwrap();
+            assert_eq!(write(&path, form), Exit::Clean);
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), own);
+            for other in [
+                "{}",
+                "\n",
+                "{\n  \"waveform\": \"mine\"\n}",
+                "<svg/>",
+                "<!-- strip",
+                "<!DOCTYPE html>",
+                "# a waveform",
+                "\0\x01",
+            ] {
+                std::fs::write(&path, other).unwrap();
+                assert_eq!(check_writable(&path, form), Err(Exit::Usage), "{other:?}");
+                assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
+            }
         }
         assert!(check_writable(Path::new("/dev/null"), Form::Json).is_ok());
         assert!(check_writable(&folder.path().join("none/result"), Form::Json).is_err());
+    }
+
+    #[test]
+    fn a_result_has_its_own_keys_behind_the_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("result.json");
+        assert_eq!(write(&path, Form::Json), Exit::Clean);
+        let found: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(found, serde_json::json!({ "figure": 7, "stripline": env!("CARGO_PKG_VERSION") }));
     }
 }

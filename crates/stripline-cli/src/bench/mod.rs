@@ -16,7 +16,7 @@ use stripline_waveform::internal::FileIdentity;
 
 use crate::Exit;
 use crate::arguments::{InstructionsArguments, LadderArguments};
-use crate::result_file::{Form, check_writable, end_at_signals, may_wait, write_json, write_text};
+use crate::result_file::{Form, check_writable, end_at_signals, may_wait, write_drawing, write_json};
 use crate::run::worse;
 use crate::show::print;
 use crate::table::Table;
@@ -147,7 +147,7 @@ impl Outputs<'_> {
         };
         let write = |(path, form): (&Path, Form)| match form {
             Form::Json => write_json(path, &report),
-            Form::Drawing => write_text(path, form, report.drawing()),
+            Form::Drawing => write_drawing(path, report.drawing()),
         };
         let files = files().filter_map(|(path, form)| Some((path?, form)));
         let (waiting, plain): (Vec<_>, Vec<_>) = files.partition(|(path, _)| may_wait(path));

@@ -15,6 +15,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,6 +24,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{SigId, low_level};
 use stripline::internal::process;
 
 use crate::Exit;
@@ -39,6 +41,8 @@ pub(crate) struct Interrupt {
     is_set: Arc<AtomicBool>,
     /// The number of the last signal.
     signal: Arc<AtomicUsize>,
+    /// The handler that ends the process at Ctrl-C after another signal.
+    at_once: Option<SigId>,
 }
 
 impl Interrupt {
@@ -48,12 +52,13 @@ impl Interrupt {
     }
 
     fn install() -> io::Result<Self> {
-        let this = Self::default();
+        let mut this = Self::default();
         for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
             // Ctrl-C after another signal ends the process at once. SIGTERM and SIGHUP do not,
             // because one stop may be several signals, as of systemd or of a closed terminal.
             if signal == SIGINT {
-                signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&this.is_set))?;
+                let is_set = Arc::clone(&this.is_set);
+                this.at_once = Some(signal_hook::flag::register_conditional_shutdown(signal, 1, is_set)?);
             }
             // Signal numbers are positive. The number is stored before the flag, so that a set flag
             // has a reason.
@@ -61,6 +66,28 @@ impl Interrupt {
             signal_hook::flag::register(signal, Arc::clone(&this.is_set))?;
         }
         Ok(this)
+    }
+
+    /// Calls `last` when Ctrl-C after another signal ends the process.
+    fn call_last(&self, last: impl Fn() + Send + 'static) -> io::Result<()> {
+        let Some(at_once) = self.at_once else { return Ok(()) };
+        let (mut signals, writer) = UnixStream::pair()?;
+        let (this, mut count) = (self.clone(), usize::from(self.is_set()));
+        // Each signal adds a byte, after its number was stored.
+        for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
+            low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        std::thread::Builder::new().spawn(move || {
+            while signals.read_exact(&mut [0]).is_ok() {
+                count += 1;
+                if count > 1 && this.reason() == "Ctrl-C" {
+                    last();
+                    low_level::exit(1);
+                }
+            }
+        })?;
+        low_level::unregister(at_once);
+        Ok(())
     }
 
     pub(crate) fn is_set(&self) -> bool {

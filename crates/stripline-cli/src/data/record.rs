@@ -2,7 +2,7 @@
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -72,6 +72,9 @@ pub(crate) fn record(arguments: &RecordArguments) -> Outcome {
             one.file.path().display()
         );
     }
+    let last_lines: Vec<LastLine> = recordings.iter().map(|one| Arc::clone(&one.last_line)).collect();
+    let print = move || last_lines.iter().for_each(|line| report!("{}", lock(line)));
+    interrupt.call_last(print).map_err(Failure::new)?;
     let end = arguments.duration.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let run = |recording: Recording| recording.run(&interrupt, end, arguments.count);
     let results: Vec<Summary> = on_threads(recordings, &interrupt, run)?;
@@ -126,8 +129,16 @@ fn sources(arguments: &RecordArguments, interrupt: &Interrupt) -> Result<Option<
     Ok(Some(sources))
 }
 
+/// The line about a recording that a second Ctrl-C prints.
+type LastLine = Arc<Mutex<String>>;
+
+fn lock(line: &LastLine) -> MutexGuard<'_, String> {
+    line.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A port and the file for it.
 struct Recording {
+    last_line: LastLine,
     source: Source,
     file: PortFile,
     stream: Option<Arc<StreamInfo>>,
@@ -169,14 +180,25 @@ impl Recording {
             is_sigmf: file.is_sigmf(),
             problem: None,
         };
-        Ok(Self { source, file, stream: None, start: Instant::now(), summary })
+        let name = printable(&source.name, super::TEXT_MAX);
+        let last_line =
+            format!("{name}: ended at once; packets that are not written yet are missing, and not counted");
+        let last_line = Arc::new(Mutex::new(last_line));
+        Ok(Self { last_line, source, file, stream: None, start: Instant::now(), summary })
     }
 
     /// Records until the end of the sender, of the time or of the packets, or Ctrl-C.
     fn run(mut self, interrupt: &Interrupt, end: Option<Instant>, count: Option<u64>) -> Summary {
         let outcome = self.record_all(interrupt, end, count);
-        // The data written so far stays readable, even if the end of the file cannot be written.
-        let outcome = outcome.and_then(|()| self.file.finish().map_err(|error| not_written(&error)));
+        let outcome = outcome.and_then(|()| {
+            self.file.sync().map_err(|error| not_written(&error))?;
+            let (name, counts) = (printable(&self.source.name, super::TEXT_MAX), self.file.kept());
+            let (count, path) = (packets(counts.packets), self.file.path().display());
+            *lock(&self.last_line) =
+                format!("{name}: ended at once with {count} in {path}, which is not complete");
+            // The data stays readable, even if the end of the file cannot be written.
+            self.file.finish().map_err(|error| not_written(&error))
+        });
         if outcome.is_err() {
             // An error of this cannot be reported beside the first error.
             let _ = self.file.sync();
@@ -189,6 +211,7 @@ impl Recording {
         self.summary.path = path;
         self.summary.earlier = self.file.earlier_files();
         self.summary.found = self.file.found();
+        *lock(&self.last_line) = self.summary.text().trim_end().into();
         self.summary
     }
 

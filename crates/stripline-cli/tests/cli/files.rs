@@ -55,6 +55,18 @@ fn packets(run: &Run) -> Vec<(u64, i64, Option<f64>, Value)> {
     packets
 }
 
+#[test]
+fn numbers_beyond_the_range_of_f32_are_counted() {
+    let file = printed(FILE_SOURCE);
+    let numbers = [1e300, 0.5, -1e39, f64::INFINITY, f64::NAN, 1.0].map(f64::to_le_bytes);
+    let path = format!("source.path={}", write(&file, "a.f64", numbers.as_flattened()));
+    let text = "a.f64: 2 samples beyond the range of f32, sent as infinite";
+    play(&file, &[&path, "source.output=f32"]).says(0, &["source: ", text]);
+    let same = play(&file, &[&path, "source.output=f64"]);
+    same.says(0, &[]);
+    assert!(!same.stderr.contains("infinite"), "{}", same.stderr);
+}
+
 const FILE_SOURCE: &str = "type = \"file-source\"\nproperties = { packet = 4, path = \"in\" }";
 
 #[test]

@@ -1,5 +1,6 @@
 //! `stripline record` and `replay`, and the component `replay`, against real runs.
 
+use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -472,8 +473,72 @@ fn a_full_disk_keeps_what_was_written() {
     assert!(errors.contains("tone.out.slrec: cannot write"), "{errors}");
     let (recorded, truncated) = packets(&folder.join("tone.out.slrec"));
     assert!(truncated && recorded.len() > 100, "{} packets", recorded.len());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains(&format!("tone.out: {} packets of f32", recorded.len())), "{text}");
+    assert!(text.contains(" missing, in ") && !text.contains("none missing"), "{text}");
     running.signal(Signal::INT);
     assert_eq!(running.end().0, Some(0), "the waveform is none the worse");
+}
+
+#[test]
+fn a_file_that_is_shortened_meanwhile_has_its_packets_counted() {
+    for options in [&["--json"][..], &["--json", "--sigmf"]] {
+        let file = File::radio();
+        let running = file.start(&[], 3);
+        let child = recorder(&file, &["tone.out"], options);
+        let path =
+            file.path(if options.len() == 1 { "rec/tone.out.slrec" } else { "rec/tone.out.sigmf-data" });
+        wait_until("it has written", || path.metadata().is_ok_and(|about| about.len() > 50_000));
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(50_000).unwrap();
+        send(child.id(), Signal::INT);
+        let (code, summary) = summary(child);
+        let count = |key: &str| summary[0][key].as_u64().unwrap();
+        assert_eq!(code, Some(1), "{summary}");
+        assert!(
+            summary.to_string().contains("the file was shortened by another program meanwhile"),
+            "{summary}"
+        );
+        assert!(count("missing_samples") > 0 && count("places") > 0 && count("packets") > 0, "{summary}");
+        if options.len() == 1 {
+            assert!(count("missing") > 0, "{summary}");
+            assert_eq!(packets(&path).0.len() as u64, count("packets"), "{summary}");
+        }
+        running.signal(Signal::INT);
+        assert_eq!(running.end().0, Some(0));
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_prints_the_packets_in_the_file() {
+    let file = File::radio();
+    let running = file.start(&[], 3);
+    // The disk never takes the data.
+    let library = file.path("disk.so");
+    let code = "int pause(void);\nint fsync(int file) { for (;;) pause(); return file; }\n";
+    std::fs::write(file.path("disk.c"), code).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &file.path("disk.c")]);
+    assert!(compiler.status().unwrap().success());
+    let to = file.path("rec");
+    let mut command = stripline();
+    command.args(["record", &file.name, "tone.out", "--count", "5", "--to", to.to_str().unwrap()]);
+    let child = command.env("LD_PRELOAD", &library).stderr(Stdio::piped()).spawn().unwrap();
+    let child = RefCell::new(child);
+    let path = to.join("tone.out.slrec");
+    wait_until("all packets are written", || path.exists() && packets(&path).0.len() == 5);
+    // Signals that arrive at one time are one signal.
+    wait_until("it ends", || {
+        send(child.borrow().id(), Signal::INT);
+        child.borrow_mut().try_wait().unwrap().is_some()
+    });
+    let mut child = child.into_inner();
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    let line = format!("tone.out: ended at once with 5 packets in {}, which is not complete", path.display());
+    assert!(text.contains(&line), "{text}");
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
 }
 
 #[test]

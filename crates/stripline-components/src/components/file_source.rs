@@ -11,9 +11,10 @@ use stripline::payload::{Dynamic, Number, Scalar};
 use stripline::{Error, Result, StreamInfo};
 
 use super::property_errors::{self, can_play};
-use crate::formats::encoding::{TYPES, to_f32};
+use crate::formats::encoding::{TYPES, beyond_f32, to_f32};
 use crate::formats::{FileReader, FileReaderOptions, FormatError, shown};
 use crate::stoppable::ended;
+use crate::text::counted;
 
 /// The choice of `format` that takes the type from the file.
 const AUTO: &str = "auto";
@@ -127,16 +128,36 @@ impl Component for FileSource {
 /// Sends the samples of a file as a type, with index, frequency and time of each segment.
 /// `described` returns the stream for a segment with a frequency in the file.
 pub(super) fn play(
-    mut ports: Ports,
+    ports: Ports,
     properties: &Properties,
     rate: f64,
     reader: &mut FileReader,
     scalar: Scalar,
     described: impl Fn(Option<f64>) -> StreamInfo,
 ) -> Result<()> {
+    let name = format!("{}: {}", ports.component(), shown(reader.path()));
     for note in reader.notes() {
-        eprintln!("{}: {}: {note}", ports.component(), shown(reader.path()));
+        eprintln!("{name}: {note}");
     }
+    let mut clipped = 0;
+    let played = send(ports, properties, rate, reader, scalar, described, &mut clipped);
+    if clipped > 0 {
+        eprintln!("{name}: {} beyond the range of {scalar}, sent as infinite", counted(clipped, "sample"));
+    }
+    played
+}
+
+/// Sends the samples, and adds the number of samples that do not fit into the sent type to
+/// `clipped`, also on error.
+fn send(
+    mut ports: Ports,
+    properties: &Properties,
+    rate: f64,
+    reader: &mut FileReader,
+    scalar: Scalar,
+    described: impl Fn(Option<f64>) -> StreamInfo,
+    clipped: &mut u64,
+) -> Result<()> {
     let mut pace = Pace::new(ports.stop_signal(), rate);
     let packet = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
     // Keep the samples of all channels in one packet.
@@ -153,6 +174,9 @@ pub(super) fn play(
         let count = read(reader, scalar, &mut loan, &mut scratch).map_err(ended)?;
         if count == 0 {
             return reader.truncation().map_or(Ok(()), |truncation| Err(Error::failed(truncation)));
+        }
+        if reader.scalar() != scalar {
+            *clipped += beyond_f32(reader.scalar(), &scratch);
         }
         loan.truncate(count / scalar.size());
         sent += (count / scalar.size()) as u64;
@@ -179,8 +203,9 @@ fn read(
     }
     scratch.resize(out.len() / scalar.size() * found.size(), 0);
     let bytes = reader.read(scratch)?;
+    scratch.truncate(bytes);
     let count = bytes / found.size() * scalar.size();
-    to_f32(found.number(), &scratch[..bytes], out[..count].as_chunks_mut().0);
+    to_f32(found.number(), scratch, out[..count].as_chunks_mut().0);
     Ok(count)
 }
 

@@ -13,6 +13,9 @@ use stripline::{Error, Input, Packet, Received, Result};
 use crate::formats::{Durability, Existing, FormatError, check_output, shown};
 use crate::stoppable::ended;
 
+/// The end of the reason why only the component has ended.
+const NOT_COUNTED: &str = "; later packets are missing, too, and not counted";
+
 /// The file of a sink, and the handling of an existing file.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
@@ -68,13 +71,13 @@ impl Target {
     /// `problem` gets the reason for the report.
     pub fn failed(&self, error: FormatError, problem: &mut Option<String>) -> Error {
         if self.ends_alone && error.is_full() {
-            problem.get_or_insert_with(|| error.to_string());
+            problem.get_or_insert_with(|| format!("{error}{NOT_COUNTED}"));
             return Error::Stopped;
         }
         let is_ending = StopSignal::of_this_thread().is_some_and(|stop| stop.is_ending());
         let error = ended(error);
         if matches!(error, Error::Stopped) && !is_ending {
-            problem.get_or_insert_with(|| "its reader has closed it".into());
+            problem.get_or_insert_with(|| format!("its reader has closed it{NOT_COUNTED}"));
         }
         error
     }

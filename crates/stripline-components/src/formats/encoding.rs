@@ -170,6 +170,19 @@ pub(crate) fn to_f32(number: Number, bytes: &[u8], out: &mut [[u8; 4]]) {
     }
 }
 
+/// Returns the number of samples in which a finite number is infinite as `f32`.
+pub(crate) fn beyond_f32(scalar: Scalar, bytes: &[u8]) -> u64 {
+    if scalar.number() != Number::Float(8) {
+        return 0;
+    }
+    let is_beyond = |number: &[u8; 8]| {
+        let number = f64::from_ne_bytes(*number);
+        number.is_finite() && (number as f32).is_infinite()
+    };
+    let samples = bytes.chunks_exact(scalar.size());
+    samples.filter(|sample| sample.as_chunks().0.iter().any(is_beyond)).count() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +230,15 @@ mod tests {
         let mut bytes = [0, 1, 0xff, 0xfe];
         Encoding::of_sigmf("ci16_be").unwrap().decode(&mut bytes, 4);
         assert_eq!(bytes.as_chunks().0.iter().map(|x| i16::from_ne_bytes(*x)).collect::<Vec<_>>(), [1, -2]);
+    }
+
+    #[test]
+    fn numbers_beyond_the_range_of_f32_are_counted_by_samples() {
+        let numbers = [1e300, -1e300, f64::from(f32::MAX), -3.5e38, f64::INFINITY, f64::NAN, 0.0, 1e39];
+        let bytes: &[u8] = bytemuck::cast_slice(&numbers);
+        for (name, expected) in [("f64", 4), ("cf64", 3), ("f32", 0), ("s64", 0)] {
+            assert_eq!(beyond_f32(scalar(name), bytes), expected, "{name}");
+        }
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fcntl_setfl, linkat};
 use rustix::io::Errno;
 
 use super::error::FormatError;
@@ -280,6 +280,7 @@ impl OutputFile {
             if !file.lock() {
                 return Err(FormatError::Busy { path: path.into() });
             }
+            append_only(file.file(), true).map_err(open)?;
             length = file.file().seek(SeekFrom::End(0)).map_err(open)?;
         }
         // A program that was started without standard output has this device as standard output.
@@ -296,7 +297,7 @@ impl OutputFile {
         if head.is_empty() {
             return None;
         }
-        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::APPEND | OFlags::CLOEXEC;
         let file = rustix::fs::open(folder(path), flags, Mode::from_raw_mode(0o666)).ok()?;
         let mut file = StoppableFile::regular(file.into());
         file.lock();
@@ -331,11 +332,9 @@ impl OutputFile {
     /// Writes all bytes, and adds the number of bytes that the system took to `written`, also on
     /// error.
     pub fn write_all(&mut self, mut bytes: &[u8], written: &mut u64) -> io::Result<()> {
-        // If another program had shortened the file, the system would fill the hole with zeros. If
-        // another program had appended bytes, they would be overwritten.
         self.check_length()?;
         while !bytes.is_empty() {
-            match self.file.write(bytes) {
+            match self.append(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     *written += count as u64;
@@ -346,6 +345,34 @@ impl OutputFile {
             }
         }
         Ok(())
+    }
+
+    /// Writes bytes at the end of the file, wherever it is: no hole and no overwritten bytes if
+    /// another program has changed the length since the last check. The bytes are removed then.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_regular {
+            return self.file.write(bytes);
+        }
+        let start = self.file.file().stream_position()?;
+        let count = self.file.write(bytes)?;
+        let mut file = self.file.file();
+        let (found, expected) = (file.stream_position()?, start + count as u64);
+        if found != expected {
+            if file.metadata()?.len() == found {
+                file.set_len(found - count as u64)?;
+            }
+            file.seek(SeekFrom::Start(start))?;
+            changed_length(expected.cmp(&found))?;
+        }
+        Ok(count)
+    }
+
+    /// Writes the first bytes of a regular file again.
+    pub fn write_head(&self, head: &[u8]) -> io::Result<()> {
+        let file = self.file.file();
+        append_only(file, false)?;
+        let written = file.write_all_at(head, 0);
+        append_only(file, true).and(written)
     }
 
     /// Waits until a regular file and its name are on the disk.
@@ -391,11 +418,7 @@ impl OutputFile {
     }
 
     fn check_length(&self) -> io::Result<()> {
-        match self.compare_length()? {
-            Ordering::Equal => Ok(()),
-            Ordering::Less => Err(changed("another program has appended to the file", ONE_WRITER)),
-            Ordering::Greater => Err(changed("the file was shortened by another program", ONE_WRITER)),
-        }
+        changed_length(self.compare_length()?)
     }
 
     /// Shortens a regular file to at most `end`, and continues there. A file that another program
@@ -449,6 +472,20 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 
 /// The remedy for a file that another program has written, too.
 const ONE_WRITER: &str = "let one program write it";
+
+/// Sets whether the system writes all bytes at the end of a file, and ignores other positions.
+fn append_only(file: &File, is_set: bool) -> io::Result<()> {
+    Ok(fcntl_setfl(file, if is_set { OFlags::APPEND } else { OFlags::empty() })?)
+}
+
+/// Returns the error for the result of [`OutputFile::compare_length`].
+fn changed_length(end: Ordering) -> io::Result<()> {
+    match end {
+        Ordering::Equal => Ok(()),
+        Ordering::Less => Err(changed("another program has appended to the file", ONE_WRITER)),
+        Ordering::Greater => Err(changed("the file was shortened by another program", ONE_WRITER)),
+    }
+}
 
 /// Returns the error of a file that another program has changed.
 fn changed(problem: &str, remedy: &str) -> io::Error {
@@ -618,6 +655,31 @@ mod tests {
         assert_eq!((std::fs::read(&path).unwrap(), written), (b"12".to_vec(), 4));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(output.readable(4), 0);
+    }
+
+    #[test]
+    fn a_length_that_changes_between_check_and_write_leaves_no_hole() {
+        let folder = tempfile::tempdir().unwrap();
+        for head in [&b""[..], b"head"] {
+            let path = folder.path().join(head.len().to_string());
+            let mut output = OutputFile::open_with_head(&path, Existing::Refuse, head).unwrap();
+            let mut written = 0;
+            output.write_all(b"123456", &mut written).unwrap();
+            output.check_length().unwrap();
+            let whole = std::fs::read(&path).unwrap();
+            File::options().write(true).open(&path).unwrap().set_len(5).unwrap();
+            let shortened = output.append(b"78").unwrap_err().to_string();
+            assert!(shortened.contains("shortened by another program"), "{shortened}");
+            assert_eq!(std::fs::read(&path).unwrap(), whole[..5]);
+            output.write_all(b"78", &mut written).unwrap_err();
+            assert_eq!((output.is_in_place(), output.readable(99), written), (false, 5, 6));
+            std::fs::write(&path, [&whole, &b"mine"[..]].concat()).unwrap();
+            let appended = output.append(b"78").unwrap_err().to_string();
+            assert!(appended.contains("another program has appended"), "{appended}");
+            assert_eq!(std::fs::read(&path).unwrap(), [&whole, &b"mine"[..]].concat());
+            output.write_head(b"H").unwrap();
+            assert_eq!(std::fs::read(&path).unwrap()[..2], [b'H', whole[1]]);
+        }
     }
 
     #[test]

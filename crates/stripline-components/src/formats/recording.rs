@@ -213,6 +213,8 @@ pub struct RecordingWriter {
     /// there.
     ends: Vec<(u64, RecordingCounts)>,
     is_failed: bool,
+    /// The bytes of a sample; 0: unknown.
+    sample_bytes: u64,
     timer: PassTimer,
 }
 
@@ -228,11 +230,11 @@ pub struct RecordingCounts {
     pub packets: u64,
     /// The number of bytes of payload.
     pub bytes: u64,
-    /// The number of packets in gaps.
+    /// The number of packets in gaps, and of packets that are not in the file after an error.
     pub missing: u64,
-    /// The number of samples in gaps, as far as the senders have counted them.
+    /// The number of samples in these packets, as far as the senders have counted them.
     pub missing_samples: u64,
-    /// The number of gaps.
+    /// The number of places at which packets are missing.
     pub gaps: u64,
 }
 
@@ -285,6 +287,7 @@ impl RecordingWriter {
             kept: RecordingCounts::default(),
             ends: Vec::new(),
             is_failed: false,
+            sample_bytes: info.sample_bytes.unwrap_or(0).into(),
             timer: PassTimer::new(Durability::End),
         };
         writer.flush()?;
@@ -354,9 +357,35 @@ impl RecordingWriter {
         self.output.found.as_deref()
     }
 
-    /// Returns the counts that a reader would find in the file now.
+    /// Returns the counts that a reader would find in the file now. After an error, or if another
+    /// program has changed the file, packets that are not in the file are missing.
     pub fn kept(&self) -> RecordingCounts {
-        if self.output.is_in_place() { self.kept } else { RecordingCounts::default() }
+        let is_in_place = self.output.is_in_place();
+        if is_in_place && !self.is_failed {
+            return self.kept;
+        }
+        let all = self.counts;
+        let found = if is_in_place { self.kept } else { self.counted_again().unwrap_or_default() };
+        let samples = all.bytes.saturating_sub(found.bytes).checked_div(self.sample_bytes).unwrap_or(0);
+        RecordingCounts {
+            missing: all.missing.saturating_add(all.packets.saturating_sub(found.packets)),
+            missing_samples: all.missing_samples.saturating_add(samples),
+            gaps: found.gaps + u64::from((found.packets, found.gaps) != (all.packets, all.gaps)),
+            ..found
+        }
+    }
+
+    /// Counts the packets that another program has left in the file. `None`: another file.
+    fn counted_again(&self) -> Option<RecordingCounts> {
+        let mut found = RecordingCounts::default();
+        let mut reader = RecordingReader::open(self.output.has_name().then(|| self.path())?).ok()?;
+        while let Ok(Some(entry)) = reader.next_entry() {
+            let is_packet = matches!(entry, RecordingEntry::Packet(_));
+            found.packets += u64::from(is_packet);
+            found.bytes += if is_packet { reader.payload().len() as u64 } else { 0 };
+            found.gaps += u64::from(matches!(entry, RecordingEntry::Gap(_)));
+        }
+        (found.packets <= self.counts.packets).then_some(found)
     }
 
     /// Writes the description of the packets that follow.

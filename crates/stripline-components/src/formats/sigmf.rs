@@ -16,6 +16,7 @@ use super::output::folder;
 use crate::text::printable;
 
 mod archive;
+mod document;
 mod json;
 mod sidecar;
 

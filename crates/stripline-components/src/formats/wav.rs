@@ -321,7 +321,7 @@ impl WavFileWriter {
     /// Writes the header for the audio in the file.
     fn state_length(&mut self) -> io::Result<()> {
         if self.output.is_regular {
-            self.output.file.file().write_all_at(&header(&self.settings, self.written), 0)?;
+            self.output.write_head(&header(&self.settings, self.written))?;
         }
         self.stated = self.written;
         Ok(())

@@ -29,7 +29,7 @@ pub struct FileReport {
     pub samples: u64,
     /// Samples altered to fit the file's format: beyond the range, or not a number.
     pub clipped: u64,
-    /// Samples of the stream that are not in the file.
+    /// Samples that the component has received or found missing, and that are not in the file.
     pub missing: u64,
     /// Places in the file at which samples are missing.
     pub places: u64,
@@ -43,7 +43,8 @@ pub struct FileReport {
     pub not_kept: Vec<String>,
     /// Whether the component has completed the file.
     pub finished: bool,
-    /// The reason for an early end of the file, if only the component has ended.
+    /// The reason for an early end of the file, if only the component has ended. The packets that
+    /// are sent after this end are not counted.
     #[serde(default)]
     pub problem: Option<String>,
 }

@@ -61,6 +61,48 @@ fn every_entry_comes_back_and_a_truncated_file_is_read_up_to_there() {
 }
 
 #[test]
+fn packets_that_another_program_has_removed_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let info = RecordingInfo::new(TypeName::of::<i16>());
+    for (removed, is_replaced) in [(0, false), (1, false), (3, false), (4, true)] {
+        let path = folder.path().join(format!("{removed}.slrec"));
+        let mut writer = RecordingWriter::create(&path, &info).unwrap();
+        for sequence in 0..4 {
+            let place = RecordedPacket { sequence, ..Default::default() };
+            writer.packet(&place, &[1; 20]).unwrap();
+        }
+        writer.flush().unwrap();
+        let length = path.metadata().unwrap().len();
+        // A record of 48 bytes, 20 of samples and 4 of zeros. The rest of the next one stays.
+        let left = if removed == 0 { length } else { length - 72 * removed + 7 };
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(left).unwrap();
+        if is_replaced {
+            std::fs::remove_file(&path).unwrap();
+            std::fs::copy(folder.path().join("0.slrec"), &path).unwrap();
+        }
+        let outcome = writer.finish().map_err(|error| error.to_string());
+        match removed {
+            0 => assert!(outcome.is_ok(), "{outcome:?}"),
+            _ => assert!(outcome.unwrap_err().contains("shortened by another program meanwhile")),
+        }
+        let found = RecordingCounts {
+            packets: 4 - removed,
+            bytes: 20 * (4 - removed),
+            missing: removed,
+            missing_samples: 10 * removed,
+            gaps: u64::from(removed > 0),
+        };
+        assert_eq!(writer.kept(), found);
+        let (entries, truncated) = read(&std::fs::read(&path).unwrap()).unwrap();
+        if !is_replaced {
+            let packets = entries.iter().filter(|entry| matches!(entry.0, RecordingEntry::Packet(_)));
+            assert_eq!((packets.count() as u64, truncated), (found.packets, removed > 0));
+        }
+    }
+}
+
+#[test]
 fn foreign_files_and_other_versions_are_refused() {
     let refused = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
     assert!(refused(b"RIFF0000WAVEfmt 0000").contains("no recording of a port"));

@@ -58,6 +58,18 @@ pub(super) fn open(path: &Path) -> Result<SigMfRecording, FormatError> {
             "unpack it with `tar`, and set the property `format` to the type of its samples",
         ));
     };
+    let unique = |member: &Member| {
+        if members.iter().filter(|other| other.path == member.path).count() == 1 {
+            return Ok(());
+        }
+        Err(FormatError::Several {
+            path: path.to_owned(),
+            what: "a SigMF archive with several files of one name",
+            remedy: "unpack it with `tar`, which keeps the last one of",
+            names: listed(&[member.path.display().to_string()]),
+        })
+    };
+    unique(meta)?;
     if more.is_some() {
         let names = members.iter().filter(|member| member.is("sigmf-meta"));
         let names: Vec<String> = names.map(|meta| meta.path.display().to_string()).collect();
@@ -82,6 +94,7 @@ pub(super) fn open(path: &Path) -> Result<SigMfRecording, FormatError> {
         let data = if name.is_some() { wanted } else { meta.path.with_extension("sigmf-data") };
         return Err(FormatError::DataMissing { path: path.to_owned(), data });
     };
+    unique(data)?;
     let (meta_path, data_path) = (path.to_owned(), path.to_owned());
     Ok(SigMfRecording { meta: parsed, meta_path, data_path, archived: Some(data.range.clone()) })
 }
@@ -176,6 +189,14 @@ mod tests {
         let several = [("r/a.sigmf-meta", META), ("r/b.sigmf-meta", META)];
         let words = ["of several recordings", "play one of `r/a.sigmf-meta`, `r/b.sigmf-meta`"];
         refused(&archived(folder.path(), &several), &words);
+        for twice in ["a.sigmf-meta", "a.sigmf-data"] {
+            let files: [(&str, &[u8]); 3] = [("a.sigmf-meta", META), ("a.sigmf-data", b"12"), (twice, META)];
+            let words = ["several files of one name: unpack it", &format!("the last one of `{twice}`")];
+            refused(&archived(folder.path(), &files), &words);
+        }
+        let readme: [(&str, &[u8]); 4] =
+            [("a.sigmf-meta", META), ("README", b"1"), ("a.sigmf-data", b"12"), ("README", b"2")];
+        open(&archived(folder.path(), &readme)).unwrap();
         refused(&archived(folder.path(), &[("a.txt", b"text")]), &["without a .sigmf-meta file"]);
         refused(&archived(folder.path(), &several[..1]), &["its data file r/a.sigmf-data is missing"]);
         refused(&archived(folder.path(), &[("a.sigmf-meta", b"{")]), &["a.sigmf", "no SigMF metadata"]);

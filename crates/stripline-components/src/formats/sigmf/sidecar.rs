@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
-use serde_json::Value;
 
 use super::super::output::{Existing, folder};
 use super::super::output_check::check_replaced;
 use super::super::whole_file::{behind_links, replace_file};
+use super::document::Document;
 use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, is_sigmf, json, read_text};
 
 /// The space that is reserved for metadata, in bytes.
@@ -28,7 +28,7 @@ pub(in super::super) struct Sidecar {
     pub(in super::super) path: PathBuf,
     target: PathBuf,
     /// The metadata as written, including keys of other programs.
-    json: Value,
+    document: Document,
     /// The metadata as created, or as found.
     meta: SigMfMeta,
     /// The number of first segments that the file has, too.
@@ -55,8 +55,8 @@ impl Sidecar {
     /// The metadata are invalid.
     pub(in super::super) fn new(path: PathBuf, meta: SigMfMeta, replaces: bool) -> Result<Self, FormatError> {
         let text = meta.to_json(&path)?;
-        let json = json::read(text.as_bytes(), &path)?;
-        Ok(Self::of_json(path, json, meta, replaces))
+        let document = Document::read(text.as_bytes(), &meta, &path)?;
+        Ok(Self::of_document(path, document, meta, replaces))
     }
 
     /// Reads the metadata of a recording that is to be continued with samples as `meta` describes
@@ -65,7 +65,7 @@ impl Sidecar {
     /// # Errors
     /// The metadata cannot be read or have another data file, format or rate.
     pub(in super::super) fn continued(path: PathBuf, meta: &SigMfMeta) -> Result<Self, FormatError> {
-        let (json, before) = read(&path)?;
+        let (document, before) = read(&path)?;
         if kind(&before) != kind(meta) {
             let text = |meta: &SigMfMeta| {
                 let rate =
@@ -82,19 +82,19 @@ impl Sidecar {
                 path,
             });
         }
-        Ok(Self::of_json(path, json, before, true))
+        Ok(Self::of_document(path, document, before, true))
     }
 
-    fn of_json(path: PathBuf, json: Value, meta: SigMfMeta, replaces: bool) -> Self {
+    fn of_document(path: PathBuf, document: Document, meta: SigMfMeta, replaces: bool) -> Self {
         let target = behind_links(&path);
         let last = target.symlink_metadata().ok().filter(|_| replaces).map(|about| state(&about));
         let (settled, stale, unsynced, length, reserve) = (0, true, true, 0, None);
-        Self { path, target, json, meta, settled, last, stale, unsynced, length, reserve }
+        Self { path, target, document, meta, settled, last, stale, unsynced, length, reserve }
     }
 
     /// Removes the checksum of the samples. Returns whether there was one.
     pub(in super::super) fn remove_checksum(&mut self) -> bool {
-        remove_checksum(&mut self.json)
+        self.document.remove_checksum()
     }
 
     /// Returns the last segment that was found.
@@ -135,31 +135,29 @@ impl Sidecar {
         let capture = SigMfCapture { sample_start, ..capture };
         // Validate only the new segment.
         let only = SigMfMeta { captures: vec![capture], ..SigMfMeta::new(self.meta.format) };
-        let mut only: Value = json::read(only.to_json(&self.path)?.as_bytes(), &self.path)?;
+        let only = Document::read(only.to_json(&self.path)?.as_bytes(), &only, &self.path)?;
         // Of two captures at one sample, the later one is valid. A killed writer may have left
         // captures after the end of the samples.
         self.cut(frames);
-        if captures(&self.json).len() >= CAPTURES_MAX {
+        if self.document.captures.len() >= CAPTURES_MAX {
             return Err(FormatError::Captures { path: self.path.clone(), limit: CAPTURES_MAX });
         }
-        if let Some(all) = self.json["captures"].as_array_mut() {
-            all.push(only["captures"][0].take());
-        }
+        self.document.captures.extend(only.captures);
         (self.stale, self.unsynced) = (true, true);
         Ok(())
     }
 
     /// Returns the number of first samples of each channel that the written file describes.
     pub(in super::super) fn frames_described(&self) -> u64 {
-        let next = captures(&self.json).get(self.settled).and_then(start);
-        next.map_or(u64::MAX, |next| next.saturating_sub(self.meta.offset))
+        let next = self.document.captures.get(self.settled);
+        next.map_or(u64::MAX, |next| next.start.saturating_sub(self.meta.offset))
     }
 
     /// Removes the segments that begin after this number of samples of each channel, or later.
     pub(in super::super) fn cut(&mut self, frames: u64) {
         let end = self.meta.offset.saturating_add(frames);
-        let Some(all) = self.json["captures"].as_array_mut() else { return };
-        while all.pop_if(|last| start(last) >= Some(end)).is_some() {}
+        let all = &mut self.document.captures;
+        while all.pop_if(|last| last.start >= end).is_some() {}
         self.settled = self.settled.min(all.len());
         (self.stale, self.unsynced) = (true, true);
     }
@@ -187,32 +185,28 @@ impl Sidecar {
         }
         let about = self.target.symlink_metadata().ok().filter(|_| self.last.is_some());
         if about.as_ref().is_some_and(|about| Some(state(about)) != self.last) {
-            self.json = self.changed().ok_or_else(|| FormatError::Recording {
+            self.document = self.changed().ok_or_else(|| FormatError::Recording {
                 path: self.path.clone(),
                 problem: "another program has changed or replaced the metadata meanwhile, and they stay so"
                     .into(),
                 remedy: format!("describe {} anew", self.path.with_extension("sigmf-data").display()),
             })?;
         }
-        let syntax = |source| FormatError::MetaSyntax { path: self.path.clone(), source };
-        let mut json = serde_json::to_string_pretty(&self.json).map_err(syntax)? + "\n";
-        if json.len() as u64 > SIGMF_META_BYTES_MAX {
-            json = serde_json::to_string(&self.json).map_err(syntax)?;
-        }
-        if json.len() as u64 > SIGMF_META_BYTES_MAX {
+        let text = self.document.text();
+        if text.len() as u64 > SIGMF_META_BYTES_MAX {
             return Err(FormatError::MetaTooLong { path: self.path.clone(), limit: SIGMF_META_BYTES_MAX });
         }
         // Free the reserved space for the new metadata.
         self.reserve = None;
-        let written = replace_file(&self.target, about.as_ref(), json.as_bytes(), sync);
+        let written = replace_file(&self.target, about.as_ref(), text.as_bytes(), sync);
         let written = written.map_err(|source| match source.kind() {
             ErrorKind::AlreadyExists => FormatError::Exists { path: self.path.clone() },
             _ => FormatError::Write { path: self.path.clone(), written: 0, source },
         })?;
-        (self.last, self.settled) = (Some(state(&written)), captures(&self.json).len());
-        (self.stale, self.unsynced, self.length) = (false, !sync, json.len());
+        (self.last, self.settled) = (Some(state(&written)), self.document.captures.len());
+        (self.stale, self.unsynced, self.length) = (false, !sync, text.len());
         // There is no reserve on a full disk or on a file system without unnamed files.
-        self.reserve = reserve(&self.target, RESERVE_BYTES.max(2 * json.len() as u64)).ok();
+        self.reserve = reserve(&self.target, RESERVE_BYTES.max(2 * text.len() as u64)).ok();
         Ok(())
     }
 
@@ -222,23 +216,22 @@ impl Sidecar {
 
     /// Returns the metadata that another program has changed, with the segments that they lack.
     /// `None`: the file is not about these samples.
-    fn changed(&self) -> Option<Value> {
+    fn changed(&self) -> Option<Document> {
         if !self.target.symlink_metadata().ok()?.is_file() {
             return None;
         }
-        let (mut json, meta) = read(&self.path).ok()?;
-        let own = captures(&self.json);
+        let (mut document, meta) = read(&self.path).ok()?;
+        let own = &self.document.captures;
         let count = self.settled.min(meta.captures.len());
-        let starts = meta.captures[..count].iter().map(|capture| Some(capture.sample_start));
+        let starts = meta.captures[..count].iter().map(|capture| capture.sample_start);
         let is_same = (kind(&meta), meta.offset) == (kind(&self.meta), self.meta.offset);
-        if !is_same || !starts.eq(own[..count].iter().map(start)) {
+        if !is_same || !starts.eq(own[..count].iter().map(|capture| capture.start)) {
             return None;
         }
-        let all = json["captures"].as_array_mut()?;
-        all.truncate(count);
-        all.extend_from_slice(&own[count..]);
-        remove_checksum(&mut json);
-        Some(json)
+        document.captures.truncate(count);
+        document.captures.extend_from_slice(&own[count..]);
+        document.remove_checksum();
+        Some(document)
     }
 }
 
@@ -296,7 +289,7 @@ fn has_bytes(path: &Path) -> bool {
 
 /// Reads metadata beside a data file of the usual name. Returns them with keys of other programs,
 /// and as they are understood.
-fn read(path: &Path) -> Result<(Value, SigMfMeta), FormatError> {
+fn read(path: &Path) -> Result<(Document, SigMfMeta), FormatError> {
     let text = read_text(path)?;
     let (meta, data_name) = json::parse(&text, path)?;
     let data = path.with_extension("sigmf-data");
@@ -310,34 +303,12 @@ fn read(path: &Path) -> Result<(Value, SigMfMeta), FormatError> {
     if !data.exists() {
         return Err(FormatError::DataMissing { path: path.into(), data });
     }
-    let mut json: Value = json::read(&text, path)?;
-    // The starts may have been written in another form than whole numbers, or left out.
-    let mut all = match json["captures"].take() {
-        Value::Array(all) => all,
-        _ => Vec::new(),
-    };
-    for (capture, parsed) in all.iter_mut().zip(&meta.captures) {
-        capture["core:sample_start"] = parsed.sample_start.into();
-    }
-    json["captures"] = all.into();
-    Ok((json, meta))
+    Ok((Document::read(&text, &meta, path)?, meta))
 }
 
 /// Returns the values that all samples of a recording share.
 fn kind(meta: &SigMfMeta) -> impl PartialEq {
     (meta.format, meta.sample_rate_hz, meta.channels, meta.is_big_endian)
-}
-
-fn captures(json: &Value) -> &[Value] {
-    json["captures"].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn start(capture: &Value) -> Option<u64> {
-    capture["core:sample_start"].as_u64()
-}
-
-fn remove_checksum(json: &mut Value) -> bool {
-    json["global"].as_object_mut().is_some_and(|global| global.remove("core:sha512").is_some())
 }
 
 fn state(about: &Metadata) -> FileState {
@@ -395,7 +366,7 @@ mod tests {
         captures.iter().map(|it| (it.sample_start, it.frequency_hz)).collect()
     }
 
-    fn edit(path: &Path, change: impl Fn(&mut Value)) {
+    fn edit(path: &Path, change: impl Fn(&mut serde_json::Value)) {
         let mut json = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         change(&mut json);
         fs::write(path, serde_json::to_string(&json).unwrap()).unwrap();
@@ -650,6 +621,37 @@ mod tests {
         assert!(found.ends_with("and continued it, without its `core:sha512`"), "{found}");
         writer.finish().unwrap();
         assert!(!fs::read_to_string(&meta).unwrap().contains("sha512"));
+    }
+
+    #[test]
+    fn keys_and_numbers_of_another_program_stay_as_they_are() {
+        let (_folder, meta, data) = folder_and_paths();
+        let numbers = "[1e400, 123456789012345678901234567890, 0.10, -0, 1E5]";
+        let capture =
+            r#"{"z:a": NUMBERS, "core:sample_start": 0.0, "é": "\u00e9"}"#.replace("NUMBERS", numbers);
+        let text = |checksum: &str, captures: &str| {
+            let text = r#"{
+  "z:first": {"b": NUMBERS,  "a": 1},
+  "captures": [
+    CAPTURES
+  ],
+  "annotations": [{"z":1,"a":2}],
+  "global": {
+    "z:a": NUMBERS,
+    CHECKSUM"core:datatype": "cu8",
+    "a:b": {"b":   1, "a": 2}
+  },
+  "a:last": NUMBERS
+}
+"#;
+            let text = text.replace("NUMBERS", numbers).replace("CAPTURES", captures);
+            text.replace("CHECKSUM", checksum)
+        };
+        fs::write(&meta, text("\"core:sha512\": \"00\",\n    ", &capture)).unwrap();
+        fs::write(&data, [1, 2, 3, 4]).unwrap();
+        record(&meta, Existing::Append, &[2e6]).unwrap().finish().unwrap();
+        let added = ",\n    {\n      \"core:sample_start\": 2,\n      \"core:frequency\": 2000000.0\n    }";
+        assert_eq!(fs::read_to_string(&meta).unwrap(), text("", &(capture + added)));
     }
 
     #[test]
