@@ -680,7 +680,7 @@ mod tests {
         fn forget(&mut self, _: &str) {}
     }
 
-    /// Ends the node, also after a failed assertion.
+    /// The end of the node, also after a failed assertion.
     struct RingOnDrop<'a>(&'a Doorbell, Arc<AtomicBool>);
 
     impl Drop for RingOnDrop<'_> {
