@@ -1,6 +1,6 @@
-//! The rules that each transport refuses, in one table, which the tests of the rules consult. With
-//! an entry in the table, a test asserts the refusal; without one, it asserts that the transport
-//! keeps the rule. So superfluous and missing entries both fail.
+//! The rules that each transport refuses. A transport without a row in the table has the refusals
+//! of a carrier, and the capabilities decide about groups. With a refusal, a test asserts the
+//! refusal; without one, it asserts that the transport keeps the rule.
 
 use std::fmt;
 
@@ -80,9 +80,12 @@ impl Refusal {
         row.map_or(CARRIER, |(_, refusals)| refusals).contains(&self)
     }
 
-    /// Prints a refusal that the caller has asserted. The refusal must be in the table.
+    /// Prints a refusal that the caller has asserted. The transport must have this refusal.
     pub fn print(self, transport: &str, rule: &str, how: impl fmt::Display) {
-        assert!(self.is_of(transport), "{transport} refuses {rule}, and the table has no {self:?}: {how}");
+        assert!(
+            self.is_of(transport),
+            "{transport} refuses {rule}, and {self:?} is not among its refusals: {how}"
+        );
         println!("{transport}: {rule}: refused ({self:?}): {how}");
     }
 

@@ -73,6 +73,9 @@ impl Interrupt {
         let Some(at_once) = self.at_once else { return Ok(()) };
         let (mut signals, writer) = UnixStream::pair()?;
         let (this, mut count) = (self.clone(), usize::from(self.is_set()));
+        // While the last lines are printed, perhaps to a full pipe, Ctrl-C ends the process.
+        let is_last = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register_conditional_shutdown(SIGINT, 1, Arc::clone(&is_last))?;
         // Each signal adds a byte, after its number was stored.
         for signal in process::not_ignored(&[SIGINT, SIGTERM, SIGHUP]) {
             low_level::pipe::register(signal, writer.try_clone()?)?;
@@ -81,6 +84,8 @@ impl Interrupt {
             while signals.read_exact(&mut [0]).is_ok() {
                 count += 1;
                 if count > 1 && this.reason() == "Ctrl-C" {
+                    // Relaxed: no other data depends on the flag.
+                    is_last.store(true, Ordering::Relaxed);
                     last();
                     low_level::exit(1);
                 }

@@ -200,8 +200,9 @@ impl PortFile {
                 let packets = if report.samples == 0 { 0 } else { file.counts.packets - lost };
                 let samples = report.samples.saturating_sub(file.before);
                 let bytes = samples * file.scalar.size() as u64;
+                let missing = file.counts.missing + file.counts.packets.saturating_sub(packets);
                 let (missing_samples, gaps) = (report.missing, report.places);
-                RecordingCounts { packets, bytes, missing: file.counts.missing, missing_samples, gaps }
+                RecordingCounts { packets, bytes, missing, missing_samples, gaps }
             }
         }
     }

@@ -89,7 +89,7 @@ fn a_full_disk_ends_the_run_or_the_sink_alone() {
             let written = &report["components"][1]["files"][0];
             let problem = written["problem"].as_str().unwrap_or_default();
             assert_eq!(problem.contains("File too large"), word == "end", "{report}");
-            let uncounted = "; later packets are missing, too, and not counted";
+            let uncounted = "; any later packets are missing, too, and not counted";
             assert_eq!(problem.ends_with(uncounted), word == "end", "{report}");
             assert_eq!(done.stderr.contains(uncounted), word == "end", "{}", done.stderr);
             assert_eq!(written["finished"], false);

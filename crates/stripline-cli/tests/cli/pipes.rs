@@ -142,7 +142,7 @@ fn a_reader_that_leaves_is_named_in_the_report() {
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let mut components = report["components"].as_array().unwrap().iter();
         let sink = components.find(|component| component["name"] == "sink").unwrap();
-        let problem = "its reader has closed it; later packets are missing, too, and not counted";
+        let problem = "its reader has closed it; any later packets are missing, too, and not counted";
         assert_eq!(sink["files"][0]["problem"], problem, "{report}");
         let connection = &report["connections"][0];
         let count = |key: &str| connection[key].as_u64().unwrap();

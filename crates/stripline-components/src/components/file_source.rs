@@ -175,9 +175,7 @@ fn send(
         if count == 0 {
             return reader.truncation().map_or(Ok(()), |truncation| Err(Error::failed(truncation)));
         }
-        if reader.scalar() != scalar {
-            *clipped += beyond_f32(reader.scalar(), &scratch);
-        }
+        *clipped += beyond_f32(reader.scalar(), &scratch);
         loan.truncate(count / scalar.size());
         sent += (count / scalar.size()) as u64;
         let due_ns = pace.wait_for(sent)?;

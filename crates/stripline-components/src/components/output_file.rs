@@ -13,8 +13,8 @@ use stripline::{Error, Input, Packet, Received, Result};
 use crate::formats::{Durability, Existing, FormatError, check_output, shown};
 use crate::stoppable::ended;
 
-/// The end of the reason why only the component has ended.
-const NOT_COUNTED: &str = "; later packets are missing, too, and not counted";
+/// The end of the reason for an early end of the component alone.
+const NOT_COUNTED: &str = "; any later packets are missing, too, and not counted";
 
 /// The file of a sink, and the handling of an existing file.
 #[derive(Clone, Debug)]

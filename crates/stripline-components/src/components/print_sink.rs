@@ -55,7 +55,7 @@ impl Component for PrintSink {
                     1,
                     1,
                     i64::MAX,
-                    "prints one packet of this number; new streams and gaps always",
+                    "prints one packet out of this number; new streams and gaps always",
                 )
                 .unit("packets"),
             )

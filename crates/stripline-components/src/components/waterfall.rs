@@ -76,7 +76,7 @@ impl Component for WaterfallSink {
                     1,
                     1,
                     i64::MAX,
-                    "draws one row of this number to the terminal",
+                    "draws one row out of this number to the terminal",
                 )
                 .unit("rows"),
             )

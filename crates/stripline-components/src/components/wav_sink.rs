@@ -302,7 +302,8 @@ fn check_ending(path: &Path) -> Result<()> {
     if is_special(path) || !(is_other || of_ending(path).is_some()) {
         return Ok(());
     }
-    let message = format!("{}: its name is of another format, and `wav-sink` writes WAV", shown(path));
+    let message =
+        format!("{}: the name has the ending of another format, and `wav-sink` writes WAV", shown(path));
     Err(InvalidProperties::new(message).property("path").remedy("give the file the ending .wav").into())
 }
 

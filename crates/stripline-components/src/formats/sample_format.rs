@@ -64,7 +64,7 @@ impl SampleFormat {
 
     /// Returns the type of a sample.
     pub fn scalar(self) -> Scalar {
-        Scalar::parse(self.name()).expect("its name is of a built-in type")
+        Scalar::parse(self.name()).expect("each format has the name of a built-in type")
     }
 
     /// Returns the format for samples of a type; `None`: there is no such format.

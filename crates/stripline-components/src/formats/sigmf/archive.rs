@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tar::Archive;
 
@@ -108,7 +108,9 @@ fn members(file: &File) -> io::Result<Vec<Member>> {
         let start = entry.raw_file_position();
         let end = start.checked_add(entry.size()).ok_or(ErrorKind::InvalidData)?;
         if entry.header().entry_type().is_file() {
-            members.push(Member { path: entry.path()?.into_owned(), range: start..end });
+            // `./NAME` is the file `NAME`.
+            let path = entry.path()?.components().filter(|part| *part != Component::CurDir).collect();
+            members.push(Member { path, range: start..end });
         }
     }
     Ok(members)
@@ -150,7 +152,14 @@ mod tests {
             let mut header = tar::Header::new_gnu();
             header.set_size(content.len() as u64);
             header.set_mode(0o644);
-            archive.append_data(&mut header, name, *content).unwrap();
+            if name.starts_with("./") {
+                // `append_data` would leave out the dot.
+                header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+                header.set_cksum();
+                archive.append(&header, *content).unwrap();
+            } else {
+                archive.append_data(&mut header, name, *content).unwrap();
+            }
         }
         archive.finish().unwrap();
         path
@@ -189,8 +198,12 @@ mod tests {
         let several = [("r/a.sigmf-meta", META), ("r/b.sigmf-meta", META)];
         let words = ["of several recordings", "play one of `r/a.sigmf-meta`, `r/b.sigmf-meta`"];
         refused(&archived(folder.path(), &several), &words);
-        for twice in ["a.sigmf-meta", "a.sigmf-data"] {
-            let files: [(&str, &[u8]); 3] = [("a.sigmf-meta", META), ("a.sigmf-data", b"12"), (twice, META)];
+        for (again, twice) in [
+            ("a.sigmf-meta", "a.sigmf-meta"),
+            ("a.sigmf-data", "a.sigmf-data"),
+            ("./a.sigmf-data", "a.sigmf-data"),
+        ] {
+            let files: [(&str, &[u8]); 3] = [("a.sigmf-meta", META), ("a.sigmf-data", b"12"), (again, META)];
             let words = ["several files of one name: unpack it", &format!("the last one of `{twice}`")];
             refused(&archived(folder.path(), &files), &words);
         }
