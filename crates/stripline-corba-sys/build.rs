@@ -49,7 +49,7 @@ mod omniorb {
             build.file(Path::new("cpp").join(source));
         }
         build.try_compile("stripline_corba").map_err(|e| format!("the C++ side does not compile: {e}"))?;
-        // These come after the C++ side, which needs them.
+        // Link these libraries after the C++ side, which needs them.
         for library in ["omnisslTP4", "ssl", "crypto"].iter().filter(|_| has_tls) {
             println!("cargo::rustc-link-lib={library}");
         }

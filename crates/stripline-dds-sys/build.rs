@@ -37,7 +37,7 @@ mod cyclone {
         compiler.file(out.join("Stripline.c")).file("c/cyclone.c").include(&out).includes(folders);
         compiler.warnings(true).extra_warnings(true).flag_if_supported("-Wno-unused-parameter");
         compiler.try_compile("stripline_cyclone").map_err(|e| format!("the C side does not compile: {e}"))?;
-        // This comes after the C code, which needs the library.
+        // Link the library after the C code, which needs the library.
         println!("cargo::rustc-link-lib=ddsc");
         Ok(())
     }

@@ -15,7 +15,7 @@ ADDRESS = "tcp://127.0.0.1:5555"
 
 
 def tag(key, value):
-    """A tag at the first sample, as the block of a radio makes it."""
+    """Returns a tag at the first sample, as the block of a radio makes such tags."""
     made = gr.tag_t()
     made.offset, made.key, made.value = 0, pmt.intern(key), pmt.from_double(value)
     return made

@@ -23,7 +23,8 @@ constexpr std::size_t packet_samples = 1000;
 }  // namespace
 
 int main(int count, char **arguments) try {
-    // This comes before any thread is started: all threads leave the signals to one.
+    // Block the signals before any thread starts, because new threads inherit the mask. Only one
+    // thread handles the signals.
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);

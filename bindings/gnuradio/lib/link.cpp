@@ -9,7 +9,7 @@
 namespace stripline::gr {
 namespace {
 
-/// GNU Radio's names, and the types that they mean.
+/// GNU Radio's names of sample types, with Stripline's names of the same types.
 constexpr std::pair<const char *, const char *> names[] = {
     {"byte", "u8"},    {"short", "s16"}, {"int", "s32"},  {"float", "f32"},
     {"complex", "cf32"}, {"sc8", "cs8"},   {"sc16", "cs16"},
@@ -23,7 +23,7 @@ constexpr std::pair<const char *, std::size_t> numbers[] = {
 /// The largest item of a port, in bytes.
 constexpr std::size_t item_bytes_max = std::size_t{1} << 28;
 
-/// Writes a text as a quoted TOML string.
+/// Returns a text as a quoted TOML string.
 std::string quoted(const std::string &text) {
     std::string result = "\"";
     for (const char symbol : text) {
@@ -42,7 +42,7 @@ std::string quoted(const std::string &text) {
     return result + '"';
 }
 
-/// Makes a topics file of the options of one topic.
+/// Returns the text of a topics file with the options of one topic.
 std::string topics_of(const std::string &topic, const std::string &policy) {
     if (policy.find('\n') != std::string::npos) {
         return "[topic." + quoted(topic) + "]\n" + policy;
@@ -119,7 +119,8 @@ void raise(stripline_status code, const detail::c_error &error, const std::strin
 std::string block_name(const char *kind, const std::string &topic) {
     std::string shown = topic.substr(0, topic.find('\0'));
     for (char &symbol : shown) {
-        // The library checks the text itself, but the message must not contain invalid text.
+        // The topic may be invalid UTF-8. The library refuses such a topic later, but the message
+        // must be valid UTF-8.
         if (static_cast<unsigned char>(symbol) >= 0x80) {
             symbol = '?';
         }

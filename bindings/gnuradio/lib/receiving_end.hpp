@@ -32,7 +32,8 @@ public:
 
     /// Lets the end receive again after a stop.
     void restart();
-    /// Ends the current wait and all later ones, until `restart`. From any thread.
+    /// Ends the current wait and all later waits, until `restart`. Any thread may call this
+    /// function.
     void stop();
     bool is_stopping() const { return is_stopping_; }
 
@@ -45,7 +46,7 @@ public:
     /// Counts the losses at the end of the stream, plus `more` samples.
     void count_end(std::uint64_t more);
     void count_lost(std::uint64_t packets, std::uint64_t samples);
-    /// These may be called from any thread.
+    /// Any thread may call these four functions.
     std::uint64_t lost_packets() const { return lost_packets_; }
     std::uint64_t lost_samples() const { return lost_samples_; }
     std::string failure() const;

@@ -11,7 +11,7 @@
 
 namespace stripline::gr {
 
-/// The messages that a block has left out. From any thread.
+/// The messages that a block has refused. Any thread may call the functions.
 class refusals {
 public:
     void add(const std::string &reason) {

@@ -8,10 +8,10 @@
 namespace stripline::gr {
 namespace {
 
-/// The time that the end of the stream waits for room if the flowgraph ends by itself.
+/// The longest wait for room for the end of the stream, if the flowgraph ends by itself.
 constexpr std::chrono::seconds finish_timeout{10};
 
-/// The time that it waits if the flowgraph is being stopped.
+/// The longest wait for room for the end of the stream, if the flowgraph is being stopped.
 constexpr std::chrono::milliseconds stop_timeout{10};
 
 }  // namespace
@@ -84,7 +84,7 @@ bool sending_end::send(
             case STRIPLINE_UNANSWERED:
             case STRIPLINE_RECEIVER_GONE:
             case STRIPLINE_PACKET_REFUSED:
-                // The packet stays sent: the other receivers have it.
+                // The packet counts as sent: the other receivers have it.
                 logger_->warn("{}: {}", where_, message_of(code, failed));
                 break;
             case STRIPLINE_OK:
@@ -146,13 +146,14 @@ bool sending_end::finish_stream() {
     using clock = std::chrono::steady_clock;
     const auto begin = clock::now();
     while (true) {
-        // If GNU Radio has interrupted the thread, the exception of a stop unwinds.
+        // A stop by GNU Radio interrupts the thread. The exception of the interrupt may be
+        // unwinding the stack here.
         const bool hurries = is_being_stopped() || std::uncaught_exceptions() > 0;
         const auto timeout =
             hurries ? std::chrono::nanoseconds(stop_timeout) : std::chrono::nanoseconds(finish_timeout);
         const auto left = std::max(timeout - (clock::now() - begin), std::chrono::nanoseconds(0));
         const auto finish = [&] { return stripline_publisher_finish(publisher_.get(), left.count(), nullptr); };
-        // A stop shortens only a long wait.
+        // Only the long wait must end at a stop. The loop then begins the short wait.
         const stripline_status code = hurries ? finish() : watch_->guard(finish);
         if (code != STRIPLINE_INTERRUPTED) {
             return code == STRIPLINE_OK;

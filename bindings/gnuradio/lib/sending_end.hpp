@@ -38,15 +38,16 @@ public:
 
     /// Lets the end send again after a stop.
     void restart();
-    /// Ends the current wait and all later ones, until `restart`. From any thread.
+    /// Ends the current wait and all later waits, until `restart`. Any thread may call this
+    /// function.
     void stop();
-    /// Makes `finish` abandon the stream. From any thread.
+    /// Makes `finish` abandon the stream. Any thread may call this function.
     void abandon() { abandons_ = true; }
     /// Ends the stream of a topic in the same way as its flowgraph has ended, and closes. The
     /// stream of a port stays open for the component.
     void finish();
 
-    /// These may be called from any thread.
+    /// Any thread may call these four functions.
     std::size_t receivers() const { return receivers_; }
     std::uint64_t packets() const { return packets_; }
     std::string failure() const;

@@ -25,7 +25,7 @@ public:
     stop_watch &operator=(const stop_watch &) = delete;
     ~stop_watch();
 
-    /// Ends the call under way, or the next one. From any thread.
+    /// Ends the current call, or else the next call. Any thread may call this function.
     void wake() const { stripline_waker_wake(waker_.get(), nullptr); }
 
     /// Runs a call that a stop of the thread ends. If the thread is being stopped already, returns

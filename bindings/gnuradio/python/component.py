@@ -116,7 +116,7 @@ def _output_to_stderr():
 
 
 class _Component:
-    """A flowgraph. It is made anew whenever the component is created again."""
+    """A flowgraph, which is made anew whenever the component is created again."""
 
     def __init__(self, make):
         self._make = make

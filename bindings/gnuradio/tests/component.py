@@ -186,7 +186,7 @@ class Components(unittest.TestCase):
         return json.loads(text)[0]["value"] if code == 0 else None
 
     def levels(self):
-        """The samples at the end, without repetitions of the previous sample."""
+        """Returns the recorded levels without repetitions, and the number of samples."""
         found = array("f", (self.folder / f"{self.name}.items").read_bytes())
         self.assertEqual(set(found[1::2]), {0})
         return [level for level, _ in itertools.groupby(found[::2])], len(found) // 2
@@ -205,7 +205,7 @@ class Components(unittest.TestCase):
             time.sleep(0.01)
 
     def process_of_gain(self):
-        """The process and the restarts of the gain."""
+        """Returns the entry of the component `gain`, with the process and the restarts."""
         listed = subprocess.run(
             [COMMAND, "waveforms", self.name, "--json"], stdout=subprocess.PIPE, timeout=TIMEOUT_S, check=True)
         (found,) = json.loads(listed.stdout)["waveforms"]

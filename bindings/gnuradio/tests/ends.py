@@ -27,7 +27,7 @@ def connect(graph, *chain):
 
 
 def gaps(found):
-    """The tags `gap` of a vector sink: item, packets, samples, reason."""
+    """Returns the tags `gap` of a vector sink: item, packets, samples, reason."""
     return [
         (tag.offset, *(pmt.to_python(tag.value)[key] for key in ("packets", "samples", "reason")))
         for tag in found.tags() if pmt.symbol_to_string(tag.key) == "gap"]

@@ -164,7 +164,7 @@ class Kills(unittest.TestCase):
             time.sleep(0.01)
 
     def items(self):
-        """The numbers of each process of the sink, ordered by the first number of each."""
+        """Returns the numbers of each process of the sink, in the order of their first numbers."""
         found = []
         for path in self.folder.glob("items-*"):
             content = path.read_bytes()
@@ -173,7 +173,7 @@ class Kills(unittest.TestCase):
         return sorted(found, key=lambda numbers: numbers[0])
 
     def gaps(self):
-        """The tags of all processes of the sink: item, packets, samples, reason."""
+        """Returns the tags of all processes of the sink: item, packets, samples, reason."""
         lines = [line.split() for path in self.folder.glob("gaps-*") for line in path.read_text().splitlines()]
         return [(*map(int, line[:3]), line[3]) for line in lines]
 

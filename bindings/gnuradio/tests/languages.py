@@ -50,7 +50,7 @@ class Languages(unittest.TestCase):
             time.sleep(0.02)
 
     def process_of(self, component):
-        """The number of a component's process; None if it does not run."""
+        """Returns the number of a component's process, or None if the component does not run."""
         children = Path(f"/proc/{self.launcher.pid}/task/{self.launcher.pid}/children")
         threads = children.parents[1].glob("*/children")
         for number in " ".join(path.read_text() for path in threads).split():
@@ -63,7 +63,7 @@ class Languages(unittest.TestCase):
         return None
 
     def value_there(self, place):
-        """The value, or -1 while the component does not run."""
+        """Returns the value, or -1 while the component does not run."""
         done = subprocess.run([COMMAND, "get", self.name, place], capture_output=True, text=True,
                               timeout=TIMEOUT_S, check=False)
         return float(done.stdout) if done.returncode == 0 else -1

@@ -221,7 +221,7 @@ class Links(unittest.TestCase):
         self.place = domain("messages")
 
     def graphs(self, receive=(), hold=None, **options):
-        """Makes a flowgraph that sends and one that receives, and starts the latter."""
+        """Makes a sending and a receiving flowgraph, and starts the receiving flowgraph."""
         out, back = gr.top_block(), gr.top_block()
         source, sink = Source(), stripline.message_sink("events", receivers=1, domain=self.place, **options)
         out.msg_connect(source, "out", sink, "in")

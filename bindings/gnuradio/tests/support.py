@@ -1,4 +1,4 @@
-"""Shared parts of the tests: unique domains, and programs in Rust at the other end."""
+"""Shared parts of the tests: unique domains, and Rust programs at the other end of a link."""
 
 import contextlib
 import itertools
@@ -8,7 +8,7 @@ import subprocess
 import pmt
 from gnuradio import gr
 
-# The program that sends and receives numbers, and the installation. `check` sets both.
+# The path of the program that sends and receives numbers. `check` sets the variable.
 NUMBERS = os.environ["STRIPLINE_NUMBERS"]
 
 _count = itertools.count()
@@ -20,7 +20,7 @@ def domain(name):
 
 
 def run_together(receiver, *senders):
-    """Runs flowgraphs to their ends. The receiver gets the first item."""
+    """Runs flowgraphs until all have ended. The receiver starts first, so it gets every item."""
     receiver.start()
     for graph in senders:
         graph.start()
@@ -37,7 +37,7 @@ def tag_rows(tags):
 
 @contextlib.contextmanager
 def started(*command, **options):
-    """A process, which is killed at the end if it still runs."""
+    """Starts a process, and kills the process at the end of the block if it still runs."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
     try:
         yield process
@@ -48,10 +48,10 @@ def started(*command, **options):
 
 
 def sender(place, packets, samples, topics=""):
-    """A program in Rust that sends the numbers from 0 on as u32, on the topic `numbers`."""
+    """Starts a Rust program that sends the numbers 0, 1, 2, ... as u32 on the topic `numbers`."""
     return started(NUMBERS, "send", place, topics, str(packets), str(samples))
 
 
 def receiver(place, packets, samples, role="receive", topics=""):
-    """A program in Rust that receives such numbers, and checks them."""
+    """Starts a Rust program that receives the numbers of `sender`, and checks them."""
     return started(NUMBERS, role, place, topics, str(packets), str(samples))

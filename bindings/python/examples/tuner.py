@@ -1,8 +1,8 @@
-"""A class that is a service, and a client that is called like an object, in two processes or more.
+"""A class that is a service, and clients that are called like objects, in other processes.
 
-    python tuner.py serve           in one terminal: Ctrl-C ends it
-    python tuner.py serve tcp       the same over this transport
-    python tuner.py tune 433.92     in another
+    python tuner.py serve           in one terminal: Ctrl-C ends the server
+    python tuner.py serve tcp       the same, with tcp as the transport
+    python tuner.py tune 433.92     in another terminal
     python tuner.py status
 """
 

@@ -36,7 +36,7 @@ pub struct Ports {
 
 struct Inside {
     ports: Option<RustPorts>,
-    /// The ends taken from the ports. They end with the ports.
+    /// The ends that were taken from the ports, and that end with the ports.
     inputs: Vec<End>,
     outputs: Vec<End>,
     /// The channel for the outcome of `run`.

@@ -1,4 +1,4 @@
-//! The shared parts of receiving ends: held packets, waits and the descriptor.
+//! The shared part of receiving ports: held packets, waits and the descriptor.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Input {
             None => &*waker.insert(holding.waker().map_err(error::raised)?),
         };
         let found = waits::run(py, waker, || match (deadline, &*requests) {
-            // Without a limit, there is no timeout, because a timeout reads the clock.
+            // Without a deadline, call `receive`: a receive with a timeout reads the clock.
             (None, None) => Ok(holding.receive()?.map_or(Received::Ended, Received::Packet)),
             (None, Some(requests)) => {
                 let found = holding.receive_with(|| requests.serve())?;
@@ -68,16 +68,16 @@ impl Input {
         found.map_err(error::raised)
     }
 
-    /// Returns the descriptor, which the port keeps.
+    /// Returns the descriptor. The port still owns the descriptor.
     pub fn fileno(&mut self) -> PyResult<i32> {
         Ok(self.holding.ready_descriptor().map_err(error::raised)?.as_raw_fd())
     }
 
-    /// Makes the descriptor readable once there may be a packet. Returns false if there may be one
-    /// already.
+    /// Makes the descriptor readable once a packet may have arrived. Returns false if a packet may
+    /// have arrived already.
     pub fn arm(&mut self) -> PyResult<bool> {
         match self.holding.arm() {
-            // A signal has woken a wait that had ended just before.
+            // A signal woke the port after a wait had already ended. The caller must check again.
             Err(Error::Interrupted { .. }) => Ok(false),
             found => found.map_err(error::raised),
         }

@@ -17,7 +17,7 @@ use crate::waits;
 /// The maximum number of records that wait for the interpreter. Further records are dropped.
 const WAITING_MAX: usize = 1000;
 
-/// The queue of this process. It is never freed, because any thread may be about to use it.
+/// The queue of this process. The queue is never freed, because any thread may be about to use it.
 static QUEUE: AtomicPtr<Queue> = AtomicPtr::new(ptr::null_mut());
 static FORWARD: Forward = Forward;
 

@@ -88,7 +88,7 @@ fn put(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), 
     if let Ok(number) = value.cast::<PyFloat>() {
         return push(out, Header::Float(number.extract()?));
     }
-    // This comes first, because a bool is also an int.
+    // Check for a bool first, because a bool is also an int.
     if let Ok(flag) = value.cast::<PyBool>() {
         let simple = if flag.is_true() { ciborium_ll::simple::TRUE } else { ciborium_ll::simple::FALSE };
         return push(out, Header::Simple(simple));
@@ -192,7 +192,7 @@ fn put_items(out: &mut Vec<u8>, items: &Bound<'_, PyTuple>, depth: usize) -> Res
 }
 
 fn put_map(out: &mut Vec<u8>, map: &Bound<'_, PyDict>, depth: usize) -> Result<(), Problem> {
-    // This is a copy, because other code may change the map in the meantime.
+    // Copy the items, because other code may change the map in the meantime.
     let items = map.items();
     push(out, Header::Map(Some(items.len())))?;
     for item in items.iter() {

@@ -38,14 +38,14 @@ const PAUSES: u32 = 8;
 /// A port that has stopped polling tries it again after this number of waits.
 const SKIPPED_MAX: u32 = 32;
 
-/// The watcher of this process. It is never freed, because a thread uses it.
+/// The watcher of this process, which is never freed, because a thread uses the watcher.
 static WATCHER: AtomicPtr<Watcher> = AtomicPtr::new(ptr::null_mut());
 /// Whether the interpreter is ending.
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// The number of threads, without the main thread, that are outside of the interpreter.
 static OUTSIDE: AtomicUsize = AtomicUsize::new(0);
-/// The wakers for the waits of those threads. It is locked only with the interpreter's lock held,
-/// so that no fork finds it locked.
+/// The wakers for the waits of those threads. The mutex is locked only with the interpreter's lock
+/// held, so that no fork finds the mutex locked.
 static WAKERS: Mutex<BTreeMap<u64, Waker>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicU64 = AtomicU64::new(0);
 

@@ -433,7 +433,7 @@ impl WindowedSubscriber {
     }
 }
 
-/// Samples in a row, and the data that came with the first of them.
+/// Samples in a row, and the data that came with the first sample.
 #[pyclass(frozen, module = "stripline")]
 pub struct Window {
     samples: Py<PyAny>,

@@ -1,4 +1,4 @@
-"""A publisher of messages in C. It can send any bytes."""
+"""A publisher of messages in C, which can send any bytes."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Status:
 
 @stripline.service
 class Tuner:
-    """A radio, like the radio of the guide."""
+    """A radio, as in the guide."""
 
     def __init__(self) -> None:
         self.now = Status(100e6, 0)
@@ -196,7 +196,7 @@ def test_calls_that_are_not_answered(node: stripline.Node) -> None:
             cancelled.wait()
         assert found.value.code == "call-cancelled"
         del soon, cancelled
-        # One call waits; others were cancelled before they began.
+        # Only the first call still waits: the others ended before the server took them.
         assert server.serve_one(TIMEOUT_S)
         assert call.wait() == 2
         assert not server.serve_one(0.001)
@@ -369,7 +369,7 @@ def test_a_handler_that_exits_ends_the_server(odd: tuple[stripline.Server, strip
     with pytest.raises(KeyboardInterrupt):
         while True:
             server.serve_one()
-    # The next call is not lost.
+    # The call that followed `exit` is not lost.
     assert after.wait() == 1
     call = client.exit.start("thread")
     server.start()
@@ -499,8 +499,8 @@ def test_handlers_that_wait_run_at_once(node: stripline.Node) -> None:
         radio = AsyncRadio()
         server = node.server(radio)
         client = node.async_client("radio", deadline=TIMEOUT_S)
-        # No server serves yet; the calls wait.
         serving = asyncio.create_task(server.serve_async())
+        # The handlers of these 100 calls wait until `open`.
         calls = [asyncio.create_task(client.wait(number)) for number in range(100)]
         assert await client.plain("plain") == "plain"
         with pytest.raises(stripline.CallRefusedError, match="ValueError: later"):
@@ -533,7 +533,7 @@ def test_a_server_that_is_closed_ends_its_handlers(node: stripline.Node) -> None
         assert await client.plain(2) == 2
         closing = asyncio.create_task(client.end())
         await serving
-        # The call of the handler that closed the server was answered.
+        # The call to `end` was answered, although the handler of that call closed the server.
         assert await closing is None
         with pytest.raises(stripline.CallError):
             await call
@@ -565,7 +565,7 @@ def test_async_clients_wait_for_servers_and_deadlines(node: stripline.Node) -> N
             await asyncio.wait_for(client.double(3), 0.01)
         server.start()
         assert await early == 433.925e6
-        # Two of the three calls were cancelled before they began, and the first had no server.
+        # The server does not run the calls that were cancelled, or that ended at the deadline.
         assert await client.double("x" * 2_000_000) == "x" * 4_000_000
         assert client.servers()[0].server and client.counts()[0] >= 4
         server.close()
@@ -583,7 +583,7 @@ def test_pending_calls_are_awaited(tuner: stripline.Client) -> None:
         calls = [tuner.double.start(number) for number in range(20)]
         assert [await call for call in calls] == [2 * number for number in range(20)]
         assert await calls[0] == 0
-        # Threads call with the same client in the meantime.
+        # Meanwhile, other threads call through the same client.
         loop = asyncio.get_running_loop()
         threads = [loop.run_in_executor(None, tuner.double, number) for number in range(50)]
         for number in range(50):

@@ -189,7 +189,7 @@ typedef struct stripline_error stripline_error;
 
 /* Returns the status that the failed call returned; `STRIPLINE_OK` for NULL.
  *
- * - Ownership: the error stays the caller's.
+ * - Ownership: the caller keeps the error.
  * - Blocking: never.
  * - Threads: any, several at once.
  */
@@ -222,7 +222,7 @@ const char *stripline_error_connection(const stripline_error *error);
 
 /* Returns the error number of the operating system (`errno`), or 0 without one.
  *
- * - Ownership: the error stays the caller's.
+ * - Ownership: the caller keeps the error.
  * - Blocking: never.
  * - Threads: any, several at once.
  */
@@ -231,7 +231,7 @@ int32_t stripline_error_os_code(const stripline_error *error);
 /* Returns 1 if the wait was interrupted after the packet or call had been sent, so that it must
  * not be sent again; otherwise 0.
  *
- * - Ownership: the error stays the caller's.
+ * - Ownership: the caller keeps the error.
  * - Blocking: never.
  * - Threads: any, several at once.
  */
@@ -239,7 +239,8 @@ int32_t stripline_error_is_sent(const stripline_error *error);
 
 /* Frees an error; NULL is allowed.
  *
- * - Ownership: ends here, also of the texts. A second call with the same error is undefined.
+ * - Ownership: ends with this call, also for the texts. A second call with the same error is
+ *   undefined.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -270,7 +271,7 @@ typedef void (*stripline_log_callback)(
  * within the function. In a Rust program with a logger of its own, it fails with
  * `STRIPLINE_FAILED`.
  *
- * - Ownership: `context` stays the caller's. When this returns, the previous function is not
+ * - Ownership: the caller keeps `context`. When this returns, the previous function is not
  *   running, and is not called again.
  * - Blocking: until the previous function has returned.
  * - Threads: any.
@@ -283,31 +284,32 @@ stripline_status stripline_log_set(
 
 /* Wakers, which end waits -------------------------------------------------------------------- */
 
-/* Ends waits of one publisher, subscriber, client or server: of the thread that waits now, or of
- * the next call that may wait. That call returns `STRIPLINE_INTERRUPTED`, and can be repeated:
- * nothing is lost. Several wakes before such a call count as one.
+/* A handle that ends waits of one publisher, subscriber, client or server. A wake interrupts the
+ * call that waits now, or else the next call that may wait. The interrupted call returns
+ * `STRIPLINE_INTERRUPTED`, and can be repeated: nothing is lost. Several wakes before such a call
+ * count as one.
  */
 typedef struct stripline_waker stripline_waker;
 
-/* Ends one wait: the one under way, or else the next. Calls that never wait (with a timeout of 0,
- * or with `try` in the name) leave the wake to the next call that may wait.
+/* Ends one wait: the current wait, or else the next wait. Calls that never wait (with a timeout of
+ * 0, or with `try` in the name) leave the wake to the next call that may wait.
  *
  * If the interrupted call was a send that waits for acknowledgements, `stripline_error_is_sent` is
- * 1 if the packet was sent. If the owner of the waker was freed, and in a child of a fork, this
- * does nothing. Fails only for NULL.
+ * 1 if the packet was sent. The function does nothing after the owner of the waker was freed, and
+ * in a child of a fork. The function fails only if `waker` is NULL.
  *
- * - Ownership: the waker stays the caller's.
+ * - Ownership: the caller keeps the waker.
  * - Blocking: never.
  * - Threads: any, several at once, and signal handlers: for a waker that is not NULL, the function
  *   is async-signal-safe, and does not change `errno`.
  */
 stripline_status stripline_waker_wake(const stripline_waker *waker, stripline_error **error);
 
-/* Frees a waker; NULL is allowed. A wake that has not ended a wait yet still does.
+/* Frees a waker; NULL is allowed. A wake that has not ended a wait yet stays in effect.
  *
- * - Ownership: ends here. A second call with the same waker is undefined.
+ * - Ownership: ends with this call. A second call with the same waker is undefined.
  * - Blocking: never.
- * - Threads: any, once no thread or signal handler uses it. Not in a signal handler.
+ * - Threads: any, once no thread or signal handler uses the waker. Not in a signal handler.
  */
 void stripline_waker_free(stripline_waker *waker);
 
@@ -351,9 +353,9 @@ stripline_status stripline_node_new(
     stripline_error **error);
 
 /* Stops a node: all calls of the node's publishers and subscribers return `STRIPLINE_STOPPED`,
- * those that wait now and all later ones. It has no effect on nodes of other processes.
+ * both the calls that wait now and all later calls. Nodes of other processes are not affected.
  *
- * - Ownership: the node stays the caller's.
+ * - Ownership: the caller keeps the node.
  * - Blocking: never.
  * - Threads: any, also while other threads use the node or wait in publishers and subscribers of
  *   the node. Not in a signal handler.
@@ -363,7 +365,7 @@ stripline_status stripline_node_stop(const stripline_node *node, stripline_error
 /* Frees a node, which leaves the domain; NULL is allowed. The publishers and subscribers of the
  * node stay connected. They may be freed before or after the node.
  *
- * - Ownership: ends here. A second call with the same node is undefined.
+ * - Ownership: ends with this call. A second call with the same node is undefined.
  * - Blocking: until the node's thread has ended.
  * - Threads: any, once no other thread uses the node.
  */
@@ -412,7 +414,7 @@ stripline_status stripline_node_report(
 
 /* Returns the number of connections in a report; 0 for NULL.
  *
- * - Ownership: the report stays the caller's.
+ * - Ownership: the caller keeps the report.
  * - Blocking: never.
  * - Threads: any, several at once.
  */
@@ -434,7 +436,7 @@ stripline_status stripline_report_connection(
 
 /* Returns the number of refused connections in a report; 0 for NULL.
  *
- * - Ownership: the report stays the caller's.
+ * - Ownership: the caller keeps the report.
  * - Blocking: never.
  * - Threads: any, several at once.
  */
@@ -458,7 +460,8 @@ stripline_status stripline_report_refused_connection(
 
 /* Frees a report; NULL is allowed.
  *
- * - Ownership: ends here, also of the texts. A second call with the same report is undefined.
+ * - Ownership: ends with this call, also for the texts. A second call with the same report is
+ *   undefined.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -602,7 +605,7 @@ const void *stripline_packet_samples(const stripline_packet *packet);
 
 /* Returns the number of samples of a packet; 0 for a packet that is NULL or released.
  *
- * - Ownership: the packet stays the caller's.
+ * - Ownership: the caller keeps the packet.
  * - Blocking: never.
  * - Threads: the thread of the subscriber; for a held packet any, several at once.
  */
@@ -669,7 +672,7 @@ stripline_text stripline_packet_connection(const stripline_packet *packet);
  * received or the subscriber is freed. The packet of a handler ends when the handler returns. To
  * release it here is refused.
  *
- * - Ownership: ends here, also of the samples.
+ * - Ownership: ends with this call, also for the samples.
  * - Blocking: never.
  * - Threads: the thread of the subscriber; for a held packet any.
  */
@@ -680,7 +683,7 @@ stripline_status stripline_packet_release(stripline_packet *packet, stripline_er
  *
  * In a handler, the packet stays until the handler returns.
  *
- * - Ownership: ends here, except in a handler. `reason` is not kept.
+ * - Ownership: ends with this call, except in a handler. `reason` is not kept.
  * - Blocking: never.
  * - Threads: the thread of the subscriber; for a held packet any.
  */
@@ -695,7 +698,7 @@ stripline_status stripline_packet_refuse(
  *
  * Fails with `STRIPLINE_PORT` for a packet that is not a window. Such a packet is not released.
  *
- * - Ownership: ends here, also of the samples.
+ * - Ownership: ends with this call, also for the samples.
  * - Blocking: never.
  * - Threads: the thread of the subscriber.
  */
@@ -879,7 +882,7 @@ stripline_status stripline_publisher_samples_in_place(
  * that receiver, the stream ends as after `stripline_publisher_abandon`. After
  * `STRIPLINE_INTERRUPTED`, another call continues to end the stream.
  *
- * - Ownership: the publisher stays the caller's.
+ * - Ownership: the caller keeps the publisher.
  * - Blocking: until the remaining packets have left this process, up to `timeout_ns`;
  *   `STRIPLINE_FOREVER` (or any negative number) waits without end.
  * - Threads: one at a time.
@@ -893,7 +896,7 @@ stripline_status stripline_publisher_finish(
  * packets that were sent, and then wait for another publisher. The stream of that publisher begins
  * with a gap. Later calls fail with `STRIPLINE_PORT`. The caller still frees the publisher.
  *
- * - Ownership: the publisher stays the caller's.
+ * - Ownership: the caller keeps the publisher.
  * - Blocking: never.
  * - Threads: one at a time.
  */
@@ -907,7 +910,7 @@ stripline_status stripline_publisher_abandon(
  * If a loan is open, the memory of the loan stays valid, and the publisher ends when the loan is
  * closed. A commit then sends nothing and fails.
  *
- * - Ownership: ends here. A second call with the same publisher is undefined.
+ * - Ownership: ends with this call. A second call with the same publisher is undefined.
  * - Blocking: until the remaining packets have left this process, ten seconds at most.
  * - Threads: one at a time.
  */
@@ -964,7 +967,8 @@ stripline_status stripline_publisher_try_loan(
  * and the status is `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` or
  * `STRIPLINE_PACKET_REFUSED`.
  *
- * - Ownership: of the loan and the memory, ends here. `options` may be NULL and is not kept.
+ * - Ownership: ends with this call, for the loan and the memory. `options` may be NULL and is not
+ *   kept.
  * - Blocking: as described above.
  * - Threads: the thread of the publisher.
  */
@@ -979,7 +983,7 @@ stripline_status stripline_loan_commit(
  * Fails with `STRIPLINE_PORT` for a packet that was released; otherwise like
  * `stripline_loan_commit`.
  *
- * - Ownership: of the loan and the memory, ends here. The packet stays the caller's.
+ * - Ownership: ends with this call, for the loan and the memory. The caller keeps the packet.
  * - Blocking: as for `stripline_loan_commit`.
  * - Threads: the thread of the publisher, which must also own the packet.
  */
@@ -993,7 +997,7 @@ stripline_status stripline_loan_commit_like(
  *
  * Fails with `STRIPLINE_PORT` for a loan that is closed.
  *
- * - Ownership: the loan stays the caller's.
+ * - Ownership: the caller keeps the loan.
  * - Blocking: never.
  * - Threads: the thread of the publisher.
  */
@@ -1004,9 +1008,9 @@ stripline_status stripline_loan_truncate(
 
 /* Closes a loan without sending anything; NULL is allowed.
  *
- * - Ownership: of the loan and the memory, ends here.
- * - Blocking: never, unless the publisher was freed before: then it ends here, which may block as
- *   `stripline_publisher_free` does.
+ * - Ownership: ends with this call, for the loan and the memory.
+ * - Blocking: never, unless the publisher was freed before: then the publisher ends in this call,
+ *   which may block as `stripline_publisher_free` does.
  * - Threads: the thread of the publisher.
  */
 stripline_status stripline_loan_cancel(stripline_loan *loan, stripline_error **error);
@@ -1120,7 +1124,8 @@ stripline_status stripline_message_subscriber_new(
  * `STRIPLINE_ENDED` after every publisher has ended its stream. If a publisher dies, the
  * subscriber waits for another. Fails with `STRIPLINE_STOPPED` when the node is stopped, and with
  * `STRIPLINE_TOO_MANY_HELD` if no more packets may be held. Also fails with `STRIPLINE_EJECTED`
- * and `STRIPLINE_PEER_MISBEHAVED`. After the latter, the program may continue to receive.
+ * and `STRIPLINE_PEER_MISBEHAVED`. After `STRIPLINE_PEER_MISBEHAVED`, the program may continue to
+ * receive.
  *
  * - Ownership: the caller releases the packet.
  * - Blocking: up to the timeout.
@@ -1193,7 +1198,7 @@ stripline_status stripline_subscriber_gap_at_end(
  * stay open until the release. If a handler of the subscriber frees it, it is freed when the call
  * that runs the handler returns.
  *
- * - Ownership: ends here. A second call with the same subscriber is undefined.
+ * - Ownership: ends with this call. A second call with the same subscriber is undefined.
  * - Blocking: never.
  * - Threads: one at a time.
  */
@@ -1230,7 +1235,7 @@ typedef struct stripline_served {
  * `STRIPLINE_STOPPED` if the node is stopped or a handler returns it, and otherwise like
  * `stripline_subscriber_receive`. Packets that were not handled stay for a later call.
  *
- * - Ownership: the subscribers stay the caller's, unless their handler frees them. `ports` is not
+ * - Ownership: the caller keeps the subscribers, unless their handler frees them. `ports` is not
  *   kept.
  * - Blocking: until the end of all streams.
  * - Threads: one at a time for each of the subscribers. Handlers run on the calling thread.
@@ -1360,7 +1365,7 @@ stripline_status stripline_pending_wait(
 /* Frees a pending call; NULL is allowed. An outstanding call is cancelled: a server that has not
  * started it never starts it.
  *
- * - Ownership: ends here. A second call with the same pending call is undefined.
+ * - Ownership: ends with this call. A second call with the same pending call is undefined.
  * - Blocking: never.
  * - Threads: one at a time.
  */
@@ -1376,7 +1381,7 @@ const void *stripline_reply_data(const stripline_reply *reply);
 
 /* Returns the number of bytes of a reply; 0 for NULL.
  *
- * - Ownership: the reply stays the caller's.
+ * - Ownership: the caller keeps the reply.
  * - Blocking: never.
  * - Threads: any, several at once.
  */
@@ -1384,7 +1389,7 @@ size_t stripline_reply_length(const stripline_reply *reply);
 
 /* Frees a reply; NULL is allowed.
  *
- * - Ownership: ends here. A second call with the same reply is undefined.
+ * - Ownership: ends with this call. A second call with the same reply is undefined.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -1528,7 +1533,7 @@ stripline_status stripline_operation_start(
 
 /* Frees an operation; NULL is allowed. Pending calls of the operation continue.
  *
- * - Ownership: ends here. A second call with the same operation is undefined.
+ * - Ownership: ends with this call. A second call with the same operation is undefined.
  * - Blocking: never.
  * - Threads: any, once no other thread uses it.
  */
@@ -1537,7 +1542,7 @@ void stripline_operation_free(stripline_operation *operation);
 /* Frees a client; NULL is allowed. The connections end with the last of the client's operations
  * and pending calls.
  *
- * - Ownership: ends here. A second call with the same client is undefined.
+ * - Ownership: ends with this call. A second call with the same client is undefined.
  * - Blocking: never.
  * - Threads: any, once no other thread uses it.
  */
@@ -1628,7 +1633,7 @@ stripline_status stripline_responder_refuse_as(
 /* Returns the time that the client waits for the reply, in nanoseconds from the start of the call.
  * Returns 0 for NULL, and after the answer.
  *
- * - Ownership: the responder stays the program's.
+ * - Ownership: the program keeps the responder.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -1637,7 +1642,7 @@ uint64_t stripline_responder_deadline_ns(const stripline_responder *responder);
 /* Frees a responder; NULL is allowed. A call without an answer is refused, so that the client does
  * not wait until the deadline.
  *
- * - Ownership: ends here. A second call with the same responder is undefined.
+ * - Ownership: ends with this call. A second call with the same responder is undefined.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -1666,7 +1671,7 @@ stripline_status stripline_service_new(
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name or type, for a second operation of
  * the same name, and for more than 128 operations.
  *
- * - Ownership: `context` stays the program's, and must be valid until the servers of the service
+ * - Ownership: the program keeps `context`, which must be valid until the servers of the service
  *   are freed. It may be NULL. Nothing else is kept.
  * - Blocking: never.
  * - Threads: any. The handler runs on the threads that serve.
@@ -1681,7 +1686,7 @@ stripline_status stripline_service_add(
 
 /* Frees a service; NULL is allowed. Servers made from it continue.
  *
- * - Ownership: ends here. A second call with the same service is undefined.
+ * - Ownership: ends with this call. A second call with the same service is undefined.
  * - Blocking: never.
  * - Threads: any, once no other thread uses it.
  */
@@ -1754,7 +1759,7 @@ stripline_status stripline_server_new(
  * Returns `STRIPLINE_STOPPED` when the node is stopped, and `STRIPLINE_INTERRUPTED` when a waker
  * ends the wait. Calls that still wait are kept for the next call of this function.
  *
- * - Ownership: the server stays the caller's, unless a handler frees it.
+ * - Ownership: the caller keeps the server, unless a handler frees it.
  * - Blocking: until the node is stopped or a waker ends the wait.
  * - Threads: one at a time. Handlers run on the calling thread, or on threads of the library.
  */
@@ -1802,8 +1807,8 @@ stripline_status stripline_server_get_counts(
 /* Frees a server; NULL is allowed. Clients with an outstanding call get `STRIPLINE_SERVER_GONE`.
  * If a handler of the server frees it, it is freed when the serving call returns.
  *
- * - Ownership: ends here. A second call with the same server is undefined. The program still frees
- *   the responders. Their answers have no effect.
+ * - Ownership: ends with this call. A second call with the same server is undefined. The program
+ *   still frees the responders. Their answers have no effect.
  * - Blocking: only for the replies that are being sent.
  * - Threads: one at a time.
  */
@@ -2002,8 +2007,8 @@ stripline_status stripline_wait_set_new(stripline_wait_set **set, stripline_erro
  * Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
  * `stripline_subscriber_ready_descriptor`.
  *
- * - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then
- *   never ready. While another thread waits with the set, remove the subscriber first.
+ * - Ownership: the caller keeps the subscriber. It may be freed before the set, and is then never
+ *   ready. While another thread waits with the set, remove the subscriber first.
  * - Blocking: never.
  * - Threads: the thread of the subscriber. From then on, this must be the thread that waits with
  *   the set.
@@ -2086,8 +2091,8 @@ stripline_status stripline_wait_set_add_server(
  * Fails with `STRIPLINE_PORT` for a key that is in use, and with `STRIPLINE_INVALID_ARGUMENT` for
  * a negative descriptor or another interest.
  *
- * - Ownership: the descriptor stays the caller's. Remove it before it is closed. A closed
- *   descriptor is reported with `STRIPLINE_READY_CLOSED`, unless the number is in use again.
+ * - Ownership: the caller keeps the descriptor. Remove it before it is closed. A closed descriptor
+ *   is reported with `STRIPLINE_READY_CLOSED`, unless the number is in use again.
  * - Blocking: never.
  * - Threads: any, several at once.
  */
@@ -2147,7 +2152,7 @@ stripline_status stripline_wait_set_waker(
 
 /* Frees a wait set; NULL is allowed. The members are not freed.
  *
- * - Ownership: ends here. A second call with the same set is undefined.
+ * - Ownership: ends with this call. A second call with the same set is undefined.
  * - Blocking: never.
  * - Threads: any, once no other thread uses it.
  */
@@ -2176,7 +2181,7 @@ stripline_status stripline_reason_set(stripline_reason *reason, const char *text
  * Returns the error's status, for the function to return: `STRIPLINE_OK` for NULL. A function that
  * returns `STRIPLINE_STOPPED` ends cleanly.
  *
- * - Ownership: of the error, ends here.
+ * - Ownership: ends with this call, for the error.
  * - Blocking: never.
  * - Threads: the thread of the component's function.
  */
@@ -2645,7 +2650,7 @@ stripline_status stripline_component_new(
  * have. A declared item without a function is reported later, by `stripline_main` and
  * `stripline_harness_start`.
  *
- * - Ownership: the context stays the program's. It must be valid until all components of the type
+ * - Ownership: the program keeps the context. It must be valid until all components of the type
  *   are destroyed.
  * - Blocking: never.
  * - Threads: any.
@@ -2657,7 +2662,7 @@ stripline_status stripline_component_set_functions(
 
 /* Frees a component type; NULL is allowed. Running components of the type continue.
  *
- * - Ownership: ends here. A second call with the same component is undefined.
+ * - Ownership: ends with this call. A second call with the same component is undefined.
  * - Blocking: never.
  * - Threads: any, once no other thread uses it.
  */
@@ -2822,7 +2827,7 @@ stripline_status stripline_component_add_test(
  * printed on standard error. The log is printed there as well, unless `stripline_log_set` was
  * called before.
  *
- * - Ownership: the components stay the caller's.
+ * - Ownership: the caller keeps the components.
  * - Blocking: until the launcher has ended the program.
  * - Threads: one, once in a process.
  */
@@ -2930,7 +2935,7 @@ stripline_status stripline_harness_set_options(
  * Fails with `STRIPLINE_PORT` for a port without a type, and for an unconnected port that is not
  * optional.
  *
- * - Ownership: the harness stays the caller's.
+ * - Ownership: the caller keeps the harness.
  * - Blocking: until the component is created.
  * - Threads: one at a time.
  */
@@ -3032,7 +3037,7 @@ stripline_status stripline_harness_get(
 
 /* Stops the component: from now on the ports return `STRIPLINE_STOPPED`.
  *
- * - Ownership: the harness stays the caller's.
+ * - Ownership: the caller keeps the harness.
  * - Blocking: never.
  * - Threads: one at a time.
  */
@@ -3044,7 +3049,7 @@ stripline_status stripline_harness_stop(stripline_harness *harness, stripline_er
  * Fails with the failure of the component. Fails with `STRIPLINE_FAILED` if the component does not
  * end in time; it is then stopped.
  *
- * - Ownership: the harness stays the caller's.
+ * - Ownership: the caller keeps the harness.
  * - Blocking: up to `timeout_ns`; 0 (or any negative number) waits up to a minute.
  * - Threads: one at a time.
  */
@@ -3055,7 +3060,7 @@ stripline_status stripline_harness_finish(
 
 /* Frees a harness; NULL is allowed. A running component is stopped, and ends later.
  *
- * - Ownership: ends here. A second call with the same harness is undefined.
+ * - Ownership: ends with this call. A second call with the same harness is undefined.
  * - Blocking: never.
  * - Threads: one at a time.
  */

@@ -162,7 +162,7 @@ impl Str {
 }
 
 impl Data {
-    /// Returns the bytes. NULL has none.
+    /// Returns the bytes. NULL has no bytes.
     pub(crate) fn slice(&self, bytes: usize, what: &str) -> Result<&[u8], Failure> {
         match (self.0.is_null(), bytes) {
             (_, 0) => Ok(&[]),

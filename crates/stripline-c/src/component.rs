@@ -254,7 +254,7 @@ pub extern "C" fn stripline_component_new(
 /// have. A declared item without a function is reported later, by `stripline_main` and
 /// `stripline_harness_start`.
 ///
-/// - Ownership: the context stays the program's. It must be valid until all components of the type
+/// - Ownership: the program keeps the context. It must be valid until all components of the type
 ///   are destroyed.
 /// - Blocking: never.
 /// - Threads: any.
@@ -273,7 +273,7 @@ pub extern "C" fn stripline_component_set_functions(
 
 /// Frees a component type; NULL is allowed. Running components of the type continue.
 ///
-/// - Ownership: ends here. A second call with the same component is undefined.
+/// - Ownership: ends with this call. A second call with the same component is undefined.
 /// - Blocking: never.
 /// - Threads: any, once no other thread uses it.
 #[unsafe(no_mangle)]

@@ -71,7 +71,7 @@ fn terminated(text: &str) -> CString {
 
 /// Returns the status that the failed call returned; `STRIPLINE_OK` for NULL.
 ///
-/// - Ownership: the error stays the caller's.
+/// - Ownership: the caller keeps the error.
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
@@ -112,7 +112,7 @@ pub extern "C" fn stripline_error_connection(error: Ref<Error>) -> *const c_char
 
 /// Returns the error number of the operating system (`errno`), or 0 without one.
 ///
-/// - Ownership: the error stays the caller's.
+/// - Ownership: the caller keeps the error.
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
@@ -123,7 +123,7 @@ pub extern "C" fn stripline_error_os_code(error: Ref<Error>) -> i32 {
 /// Returns 1 if the wait was interrupted after the packet or call had been sent, so that it must
 /// not be sent again; otherwise 0.
 ///
-/// - Ownership: the error stays the caller's.
+/// - Ownership: the caller keeps the error.
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
@@ -133,7 +133,8 @@ pub extern "C" fn stripline_error_is_sent(error: Ref<Error>) -> i32 {
 
 /// Frees an error; NULL is allowed.
 ///
-/// - Ownership: ends here, also of the texts. A second call with the same error is undefined.
+/// - Ownership: ends with this call, also for the texts. A second call with the same error is
+///   undefined.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]

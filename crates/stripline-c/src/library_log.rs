@@ -72,7 +72,7 @@ static FORWARD: Forward = Forward;
 /// within the function. In a Rust program with a logger of its own, it fails with
 /// `STRIPLINE_FAILED`.
 ///
-/// - Ownership: `context` stays the caller's. When this returns, the previous function is not
+/// - Ownership: the caller keeps `context`. When this returns, the previous function is not
 ///   running, and is not called again.
 /// - Blocking: until the previous function has returned.
 /// - Threads: any.

@@ -73,9 +73,9 @@ fn make(domain: Option<&str>, topics: Option<&str>, is_isolated: bool) -> Result
 }
 
 /// Stops a node: all calls of the node's publishers and subscribers return `STRIPLINE_STOPPED`,
-/// those that wait now and all later ones. It has no effect on nodes of other processes.
+/// both the calls that wait now and all later calls. Nodes of other processes are not affected.
 ///
-/// - Ownership: the node stays the caller's.
+/// - Ownership: the caller keeps the node.
 /// - Blocking: never.
 /// - Threads: any, also while other threads use the node or wait in publishers and subscribers of
 ///   the node. Not in a signal handler.
@@ -90,7 +90,7 @@ pub extern "C" fn stripline_node_stop(node: Ref<Node>, error: ErrorOut) -> Statu
 /// Frees a node, which leaves the domain; NULL is allowed. The publishers and subscribers of the
 /// node stay connected. They may be freed before or after the node.
 ///
-/// - Ownership: ends here. A second call with the same node is undefined.
+/// - Ownership: ends with this call. A second call with the same node is undefined.
 /// - Blocking: until the node's thread has ended.
 /// - Threads: any, once no other thread uses the node.
 #[unsafe(no_mangle)]

@@ -239,7 +239,7 @@ pub extern "C" fn stripline_packet_samples(packet: Ref<Packet>) -> *const c_void
 
 /// Returns the number of samples of a packet; 0 for a packet that is NULL or released.
 ///
-/// - Ownership: the packet stays the caller's.
+/// - Ownership: the caller keeps the packet.
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
@@ -247,7 +247,7 @@ pub extern "C" fn stripline_packet_length(packet: Ref<Packet>) -> usize {
     let Some(packet) = packet.as_ref() else { return 0 };
     // SAFETY: only a release changes the content.
     match unsafe { &*packet.content.get() } {
-        // This comes first, because most packets are of this kind.
+        // Check for a lent packet first, because most packets are lent.
         Content::Lent(packet) => packet.samples(),
         content => with!(content, packet => packet.samples(), 0),
     }
@@ -347,7 +347,7 @@ pub extern "C" fn stripline_packet_connection(packet: Ref<Packet>) -> Text {
 /// received or the subscriber is freed. The packet of a handler ends when the handler returns. To
 /// release it here is refused.
 ///
-/// - Ownership: ends here, also of the samples.
+/// - Ownership: ends with this call, also for the samples.
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber; for a held packet any.
 #[unsafe(no_mangle)]
@@ -364,7 +364,7 @@ pub extern "C" fn stripline_packet_release(packet: Handle<Packet>, error: ErrorO
 ///
 /// In a handler, the packet stays until the handler returns.
 ///
-/// - Ownership: ends here, except in a handler. `reason` is not kept.
+/// - Ownership: ends with this call, except in a handler. `reason` is not kept.
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber; for a held packet any.
 #[unsafe(no_mangle)]
@@ -388,7 +388,7 @@ pub extern "C" fn stripline_packet_refuse(packet: Handle<Packet>, reason: Str, e
 ///
 /// Fails with `STRIPLINE_PORT` for a packet that is not a window. Such a packet is not released.
 ///
-/// - Ownership: ends here, also of the samples.
+/// - Ownership: ends with this call, also for the samples.
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber.
 #[unsafe(no_mangle)]

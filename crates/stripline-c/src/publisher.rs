@@ -334,7 +334,7 @@ pub extern "C" fn stripline_publisher_samples_in_place(
 /// that receiver, the stream ends as after `stripline_publisher_abandon`. After
 /// `STRIPLINE_INTERRUPTED`, another call continues to end the stream.
 ///
-/// - Ownership: the publisher stays the caller's.
+/// - Ownership: the caller keeps the publisher.
 /// - Blocking: until the remaining packets have left this process, up to `timeout_ns`;
 ///   `STRIPLINE_FOREVER` (or any negative number) waits without end.
 /// - Threads: one at a time.
@@ -360,7 +360,7 @@ pub extern "C" fn stripline_publisher_finish(
 /// packets that were sent, and then wait for another publisher. The stream of that publisher begins
 /// with a gap. Later calls fail with `STRIPLINE_PORT`. The caller still frees the publisher.
 ///
-/// - Ownership: the publisher stays the caller's.
+/// - Ownership: the caller keeps the publisher.
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -377,7 +377,7 @@ pub extern "C" fn stripline_publisher_abandon(publisher: Handle<Publisher>, erro
 /// If a loan is open, the memory of the loan stays valid, and the publisher ends when the loan is
 /// closed. A commit then sends nothing and fails.
 ///
-/// - Ownership: ends here. A second call with the same publisher is undefined.
+/// - Ownership: ends with this call. A second call with the same publisher is undefined.
 /// - Blocking: until the remaining packets have left this process, ten seconds at most.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]

@@ -69,7 +69,7 @@ pub extern "C" fn stripline_node_report(
 
 /// Returns the number of connections in a report; 0 for NULL.
 ///
-/// - Ownership: the report stays the caller's.
+/// - Ownership: the caller keeps the report.
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
@@ -113,7 +113,7 @@ pub extern "C" fn stripline_report_connection(
 
 /// Returns the number of refused connections in a report; 0 for NULL.
 ///
-/// - Ownership: the report stays the caller's.
+/// - Ownership: the caller keeps the report.
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
@@ -150,7 +150,8 @@ pub extern "C" fn stripline_report_refused_connection(
 
 /// Frees a report; NULL is allowed.
 ///
-/// - Ownership: ends here, also of the texts. A second call with the same report is undefined.
+/// - Ownership: ends with this call, also for the texts. A second call with the same report is
+///   undefined.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]

@@ -49,7 +49,7 @@ const PORTS_MAX: usize = 4096;
 /// `STRIPLINE_STOPPED` if the node is stopped or a handler returns it, and otherwise like
 /// `stripline_subscriber_receive`. Packets that were not handled stay for a later call.
 ///
-/// - Ownership: the subscribers stay the caller's, unless their handler frees them. `ports` is not
+/// - Ownership: the caller keeps the subscribers, unless their handler frees them. `ports` is not
 ///   kept.
 /// - Blocking: until the end of all streams.
 /// - Threads: one at a time for each of the subscribers. Handlers run on the calling thread.

@@ -492,7 +492,8 @@ impl Handle<Subscriber> {
 /// `STRIPLINE_ENDED` after every publisher has ended its stream. If a publisher dies, the
 /// subscriber waits for another. Fails with `STRIPLINE_STOPPED` when the node is stopped, and with
 /// `STRIPLINE_TOO_MANY_HELD` if no more packets may be held. Also fails with `STRIPLINE_EJECTED`
-/// and `STRIPLINE_PEER_MISBEHAVED`. After the latter, the program may continue to receive.
+/// and `STRIPLINE_PEER_MISBEHAVED`. After `STRIPLINE_PEER_MISBEHAVED`, the program may continue to
+/// receive.
 ///
 /// - Ownership: the caller releases the packet.
 /// - Blocking: up to the timeout.
@@ -659,7 +660,7 @@ pub extern "C" fn stripline_subscriber_gap_at_end(
 /// stay open until the release. If a handler of the subscriber frees it, it is freed when the call
 /// that runs the handler returns.
 ///
-/// - Ownership: ends here. A second call with the same subscriber is undefined.
+/// - Ownership: ends with this call. A second call with the same subscriber is undefined.
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]

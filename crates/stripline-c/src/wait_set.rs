@@ -165,8 +165,8 @@ impl WaitSet {
 /// Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
 /// `stripline_subscriber_ready_descriptor`.
 ///
-/// - Ownership: the subscriber stays the caller's. It may be freed before the set, and is then
-///   never ready. While another thread waits with the set, remove the subscriber first.
+/// - Ownership: the caller keeps the subscriber. It may be freed before the set, and is then never
+///   ready. While another thread waits with the set, remove the subscriber first.
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber. From then on, this must be the thread that waits with
 ///   the set.
@@ -308,8 +308,8 @@ impl AsFd for Foreign {
 /// Fails with `STRIPLINE_PORT` for a key that is in use, and with `STRIPLINE_INVALID_ARGUMENT` for
 /// a negative descriptor or another interest.
 ///
-/// - Ownership: the descriptor stays the caller's. Remove it before it is closed. A closed
-///   descriptor is reported with `STRIPLINE_READY_CLOSED`, unless the number is in use again.
+/// - Ownership: the caller keeps the descriptor. Remove it before it is closed. A closed descriptor
+///   is reported with `STRIPLINE_READY_CLOSED`, unless the number is in use again.
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
@@ -430,7 +430,7 @@ pub extern "C" fn stripline_wait_set_waker(
 
 /// Frees a wait set; NULL is allowed. The members are not freed.
 ///
-/// - Ownership: ends here. A second call with the same set is undefined.
+/// - Ownership: ends with this call. A second call with the same set is undefined.
 /// - Blocking: never.
 /// - Threads: any, once no other thread uses it.
 #[unsafe(no_mangle)]

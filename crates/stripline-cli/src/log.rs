@@ -76,8 +76,8 @@ impl RunLog {
         Ok(Self { bar, screen, is_verbose: arguments.verbose > 0, many, file, trace })
     }
 
-    /// Returns the filter for component processes: the filter of the log file or, without one, of
-    /// the screen.
+    /// Returns the filter for component processes: the filter of the log file or, without a log
+    /// file, of the screen.
     pub(crate) fn filter(&self) -> &LogFilter {
         self.file.as_ref().map_or(&self.screen, |file| &file.filter)
     }

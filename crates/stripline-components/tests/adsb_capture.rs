@@ -8,8 +8,8 @@ use stripline_components::adsb::{
     Decoder, DecoderConfig, Demodulator, DemodulatorConfig, Tracker, TrackerConfig,
 };
 
-/// Returns the recording, and the lines of the reference. If they are missing, prints a note and
-/// returns `None`.
+/// Returns the recording, and the lines of the reference. If one of the files cannot be read,
+/// prints a note and returns `None`.
 fn capture() -> Option<(Vec<Complex<u8>>, Vec<String>)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/adsb/modes1.bin");
     let path =
@@ -64,7 +64,7 @@ fn every_frame_of_the_reference_is_found() {
     println!("{tracker}");
     assert_eq!(missing, [""; 0]);
 
-    // All frames come from one aircraft, the only one in the recording.
+    // The recording has only one aircraft, which sent all frames.
     for accepted in &accepted {
         assert_eq!(accepted.address, 0x004d_2023, "{accepted:?}");
         let remainder = accepted.frame.remainder();

@@ -1,4 +1,4 @@
-//! Transmitted frames, and only these, are decoded from the noise.
+//! The receiver decodes the transmitted frames, and no other frames, from noisy samples.
 
 use num_complex::Complex;
 use stripline_components::adsb::simulate::Sent;
@@ -10,8 +10,8 @@ use stripline_components::adsb::{
 /// The number of samples in four seconds.
 const SAMPLES: usize = 8_000_000;
 
-/// Returns a hundred aircraft with transmissions that do not overlap, each up to 50 kHz off the
-/// carrier.
+/// Returns the settings of a simulation with a hundred aircraft. The transmissions do not overlap,
+/// and the carrier of each aircraft is off by up to 50 kHz.
 fn sky(snr_db: f32, aperture: f64) -> SimulationConfig {
     SimulationConfig {
         seed: 1090,
@@ -75,8 +75,8 @@ fn a_wide_receiver_needs_14_db() {
 
 #[test]
 fn a_narrow_receiver_needs_17_db() {
-    // With this aperture, half of the pulses straddle two samples. Only half of the amplitude then
-    // distinguishes the bits.
+    // With this aperture, a pulse that starts half a sample late is split evenly over two samples,
+    // and the bits are 6 dB harder to distinguish.
     assert_received(sky(17.0, 1.0), 0.95);
     assert_received(sky(15.0, 1.0), 0.80);
 }

@@ -1,4 +1,5 @@
-//! Interleaved channels through the stock components: each channel gives the same output as alone.
+//! Interleaved channels in the stock components: the output for each channel is the same as if the
+//! channel were alone.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,8 +17,8 @@ use stripline::{Axis, Sample, StreamInfo};
 const RATE_HZ: f64 = 48e3;
 const START_NS: i64 = 1_000_000_000;
 
-/// Frames without a gap: the first frame, the number of frames, and the lengths of the packets, in
-/// samples.
+/// A sequence of frames without a gap: the first frame, the number of frames, and the lengths of
+/// the packets in samples.
 type Run = (u64, usize, Vec<usize>);
 
 fn runs() -> impl Strategy<Value = Vec<Run>> {
@@ -43,7 +44,7 @@ fn time_ns(index: u64, rate_hz: f64) -> i64 {
     START_NS + (index as f64 / rate_hz * 1e9).round() as i64
 }
 
-/// Returns packets of interleaved channels.
+/// Returns the packets of a stream of interleaved channels.
 fn interleaved<T: Sample>(runs: &[Run], channels: u64, sample: fn(u64, u64) -> T) -> Vec<Part<T>> {
     let mut packets = Vec::new();
     for (first, frames, cuts) in runs {
@@ -100,8 +101,9 @@ fn compare<T: Sample, R: Sample + PartialEq + std::fmt::Debug>(
         for (n, value) in (index..).zip(samples) {
             let (right, alone_ns) = expected.get(&n).unwrap_or_else(|| panic!("{name}: no sample {n}"));
             assert_eq!((n, value), (n, *right), "{name}");
-            // Compare the time of a packet's first sample. Without rows, later channels of a frame
-            // are a part of a sample period later; rows of a frame begin together.
+            // Compare the time of a packet's first sample. Without rows, only the first channel of
+            // a frame has the time of the frame: the others are later by a fraction of the sample
+            // period. The rows of a frame begin at the same time.
             let is_comparable = n == index && (row > 1 || n % channels == 0);
             if let Some(alone_ns) = alone_ns.filter(|_| is_comparable) {
                 assert!((packet_ns - alone_ns).abs() <= 2, "{name}: {packet_ns}, not {alone_ns}");
@@ -177,7 +179,7 @@ proptest! {
     }
 }
 
-/// Returns a packet at an index.
+/// Returns a packet that begins at a sample index.
 fn part(index: u64, samples: &[f32]) -> Part<f32> {
     (index, time_ns(index, 2.0 * RATE_HZ), samples.to_vec())
 }
@@ -196,7 +198,7 @@ fn refusal(component: &Stage, streams: [&StreamInfo; 2]) -> String {
 fn a_sum_is_of_the_same_channel() {
     let adder = stage("adder", []);
     let one = [part(0, &[1.0, 10.0, 2.0, 20.0]), part(4, &[3.0, 30.0, 4.0, 40.0])];
-    // The stream starts again in the middle of a frame.
+    // The second packet goes back to index 1, in the middle of a frame.
     let two = [part(0, &[0.1, 0.2, 0.1]), part(1, &[0.2, 0.1, 0.2, 0.1, 0.2])];
     let (a, b) = (stereo("a"), stereo("b"));
     let (stream, found) = adder.run::<f32, f32>(&[(&a, &one), (&b, &two)]).unwrap();
@@ -214,7 +216,7 @@ fn a_sum_is_of_the_same_channel() {
     let error = refusal(&adder, [&a, &stereo("b").axis(Axis::new(1.0, 2.0, "m"))]);
     assert!(error.contains("`in2` has the axes 1 + n * 2 m (`axes`), and `in1` has none"), "{error}");
 
-    // If the centre frequencies differ, the sum has none.
+    // If the centre frequencies differ, the sum has no centre frequency.
     for (other, common) in [(1e6, Some(1e6)), (2e6, None)] {
         let streams = [a.clone().center_frequency_hz(1e6), b.clone().center_frequency_hz(other)];
         let (stream, _) = adder.run::<f32, f32>(&[(&streams[0], &one), (&streams[1], &one)]).unwrap();
@@ -236,7 +238,7 @@ fn channels_of_several_streams_take_turns() {
     assert_eq!((stream.channel_of(2), stream.channel_of(3)), (Some("a.right"), Some("b.right")));
     assert_eq!(stream.axes, [Axis::new(0.0, 0.25, "m")]);
 
-    // Rows are kept whole.
+    // The multiplexer does not divide rows.
     let row = |id: &str| {
         let axes = (Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, 0.5, "s"));
         StreamInfo::new(id).sample_rate_hz(RATE_HZ).rows(2, axes.0, axes.1)
@@ -269,12 +271,12 @@ fn channels_that_were_interleaved_are_streams_again() {
     let separated = |stream: &StreamInfo, packets: &[Part<f32>], first: i64, output: usize| {
         let stage = stage("demultiplexer", [("first", Value::Integer(first))]);
         Stage { output, ..stage }.run::<f32, f32>(&[(stream, packets)]).map(|(stream, mut found)| {
-            // Ignore the rounding of times, which happens more than once.
+            // Compare microseconds: a time in nanoseconds is rounded more than once.
             found.iter_mut().for_each(|(_, time_ns, _)| *time_ns = (*time_ns + 500) / 1000);
             (stream, found)
         })
     };
-    // Packets end in the middle of a frame, and a gap cuts one frame.
+    // Packets end in the middle of a frame, and a gap ends in the middle of another frame.
     let packets = [part(2, &[1.0, 10.0, 2.0]), part(5, &[20.0]), part(9, &[40.0, 5.0])];
     let all = stereo("a").axis(Axis::new(0.0, 0.5, "m"));
     let (stream, found) = separated(&all, &packets, 1, 0).unwrap();
@@ -289,7 +291,7 @@ fn channels_that_were_interleaved_are_streams_again() {
         assert_eq!((stream, found), (alone("a.right"), right.to_vec()));
     }
 
-    // Send each row of a spectrum as a packet.
+    // Each packet is one row of a spectrum.
     let rows = |across: f64| {
         let axes = (Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, across, "s"));
         StreamInfo::new("s").sample_rate_hz(96e3).rows(2, axes.0, axes.1)
@@ -308,7 +310,7 @@ fn channels_that_were_interleaved_are_streams_again() {
     let (_, found) = separated(&stereo("a"), &[(u64::MAX - 3, 0, vec![7.0, 8.0])], 1, 1).unwrap();
     assert_eq!((found.len(), &found[0].2), (1, &vec![8.0]));
 
-    // A stream without channels is one channel.
+    // A stream without `channels` has one channel.
     let mono = StreamInfo::new("m").sample_rate_hz(RATE_HZ);
     let (stream, found) = separated(&mono, &[part(3, &[1.0, 2.0])], 1, 0).unwrap();
     assert_eq!((stream, found.len(), &found[0].2), (mono.clone(), 1, &vec![1.0, 2.0]));
@@ -346,7 +348,7 @@ fn a_waterfall_is_of_one_channel_over_time() {
     assert!(error.contains("has the channels left, right, and no centre"), "{error}");
     let error = refused("left", &one);
     assert!(error.contains("has no `channels`") && error.contains("leave `channel` out"), "{error}");
-    // The rows are a map of Doppler over range.
+    // The axis across the rows is a Doppler shift, not time.
     let error = refused("", &rows(Axis::new(-500.0, 10.0, "Hz")));
     assert!(error.contains("over an axis in `Hz` (`axes`), and a waterfall has rows over time"), "{error}");
 }

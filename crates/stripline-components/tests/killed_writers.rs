@@ -21,7 +21,7 @@ use stripline_components::formats::{
 /// The environment variable with the path of the writer's file.
 const FILE: &str = "STRIPLINE_KILLED_WRITER";
 const NAMES: [&str; 5] = ["a.u8", "a.sigmf-meta", "gathered.sigmf-meta", "a.wav", "a.slrec"];
-/// The number of samples in a packet. All of them have the number of the packet as value.
+/// The number of samples in a packet. Each sample has the number of the packet as value.
 const SAMPLES: usize = 100;
 /// More packets than a writer writes before the kill.
 const PACKETS: u64 = 100_000;

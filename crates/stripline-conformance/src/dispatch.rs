@@ -12,7 +12,7 @@ use stripline::{Error, Result};
 
 use crate::support::{DEADLINE, await_asleep, await_that, expect_end, fill, node, pair};
 
-/// A set of numbers that have been reached. Threads wait for some of them.
+/// A set of numbers that have been reached. Threads wait for some numbers.
 #[derive(Default)]
 pub struct Gate {
     reached: Mutex<BTreeSet<u64>>,

@@ -304,7 +304,7 @@ pub fn packets_in_transit_at_the_end_arrive(transport: &'static str) {
         let mut welcome = vec![0; u32::from_le_bytes(prefix[8..].try_into().unwrap()) as usize];
         slow.read_exact(&mut welcome).unwrap();
         let sender = std::thread::spawn(move || {
-            // This is more than the buffers between the two ends hold.
+            // The packets are more than the buffers between the two ends hold.
             (0..PACKETS).for_each(|number| publisher.send(&[number; 8000]).unwrap());
             publisher.finish_within(DEADLINE).unwrap();
         });

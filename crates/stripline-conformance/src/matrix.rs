@@ -19,7 +19,7 @@ use crate::support::{DEADLINE, await_receivers, await_senders, bind, node, pair,
 /// The number of packets from each sender.
 const PACKETS: u64 = 12;
 const DEPTH: u64 = 4;
-/// The number of combinations at a time. Most of them are waiting most of the time.
+/// The number of combinations at a time. Most combinations wait most of the time.
 const AT_ONCE: usize = 4;
 
 /// The dispatch of the handler, and the order of the packets that it forwards.

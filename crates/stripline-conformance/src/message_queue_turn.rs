@@ -1,4 +1,4 @@
-//! The turn of a test that uses message queues: all programs of a user share nine of them.
+//! The turn of a test that uses message queues: all programs of a user share nine queues.
 
 use std::fs::File;
 

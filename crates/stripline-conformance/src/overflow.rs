@@ -134,7 +134,7 @@ pub fn a_slow_lossy_receiver_does_not_slow_its_sibling(transport: &'static str) 
         let mut next = start;
         while let Received::Packet(packet) = lossy.try_receive().unwrap() {
             if let Some(gap) = packet.gap() {
-                // This may be the gap of the receiver that it has replaced.
+                // The gap may come from the receiver that this receiver has replaced.
                 assert!(gap.first == next || gap.reason == GapReason::PeerRestart, "{gap:?} at {next}");
                 next = gap.first + gap.packets;
             }

@@ -18,7 +18,7 @@ pub fn a_killed_sender_loses_nothing_that_was_sent(transport: &'static str) {
     let mut sender = Puppet::start(&domain, transport, "");
     sender.order("publish numbers");
     sender.order("receivers 1");
-    // This fits on every transport without being read.
+    // Ten packets fit on every transport, even if the receiver reads none.
     assert_eq!(sender.order("send 10"), "10");
     sender.kill();
     for sequence in 0..10 {
@@ -147,7 +147,7 @@ pub fn a_stopped_lossy_receiver_does_not_slow_its_sibling(transport: &'static st
     lossy.order("subscribe numbers");
     await_receivers(&mut publisher, 2);
     lossy.freeze();
-    // This is more than the buffers between the two ends hold.
+    // The packets are more than the buffers between the two ends hold.
     for sequence in 0..PACKETS {
         if sequence % 500 == 0 {
             publisher.set_stream(stripline::StreamInfo::new(&format!("part-{sequence}")));

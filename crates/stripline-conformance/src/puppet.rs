@@ -26,7 +26,7 @@ const TOPICS: &str = "STRIPLINE_CONFORMANCE_TOPICS";
 /// The number of samples in a puppet's packet, which has 8000 bytes.
 pub const SAMPLES: usize = 1000;
 
-/// A child process that executes commands. It is killed and waited for when it is dropped.
+/// A child process that executes commands. A drop kills the process, and waits for its end.
 pub struct Puppet {
     process: TestProcess,
     stderr: Arc<Mutex<String>>,

@@ -1,6 +1,6 @@
 //! The rules that each transport refuses. A transport without a row in the table has the refusals
 //! of a carrier, and the capabilities decide about groups. With a refusal, a test asserts the
-//! refusal; without one, it asserts that the transport keeps the rule.
+//! refusal; without a refusal, the test asserts that the transport keeps the rule.
 
 use std::fmt;
 

@@ -411,7 +411,7 @@ pub fn several_senders_are_put_in_sequence_each(transport: &'static str) {
         input.serve(Dispatch::pool(4).unwrap(), handler).unwrap();
         output.into_inner().unwrap().finish().unwrap();
     });
-    // The window is larger than the number of packets: any number of them may overtake a thread.
+    // The window is larger than the number of packets: any number of packets may overtake a thread.
     let mut packets = sink.resequenced(200, NEVER).unwrap();
     let mut next = [0, 0];
     while let Received::Packet(packet) = packets.receive_timeout(DEADLINE).unwrap() {
@@ -592,8 +592,8 @@ pub fn serving_wakes_to_skip(transport: &'static str) {
             scope.spawn(|| serve(&mut packets, &seen).unwrap());
             send(&mut source, 0..4);
             source.finish().unwrap();
-            // These are in sequence: packet 2 behind 3 would be late if the receiver were delayed
-            // between them.
+            // The packets are sent in sequence: packet 2 behind packet 3 would be late if the
+            // receiver were delayed between the two.
             shuffle(&mut input, &mut output, &[0, 2, 3]);
             // No later packet could wake a thread.
             [0, 2, 3].into_iter().for_each(|number| seen.wait_for(number));

@@ -17,7 +17,7 @@ use stripline::{Error, Gap, Received, Sample};
 use crate::message_queue_turn::MessageQueueTurn;
 use crate::refusals::Refusal;
 
-/// A time longer than any step takes on a busy machine. It only ends a hang.
+/// A time longer than any step takes on a busy machine, so that only a hang reaches this limit.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 /// The time limit of a whole rule.
 const RULE_TIME: Duration = Duration::from_secs(540);

@@ -243,7 +243,7 @@ pub fn a_wake_ends_a_wait_for_acks(transport: &'static str) {
                     panic!("no packet within {DEADLINE:?}");
                 };
                 assert_eq!((packet.sequence(), packet.gap()), (3, None));
-                // This precedes the acknowledgement, which the drop sends.
+                // Set the flag before the drop, which sends the acknowledgement.
                 done.store(true, Ordering::SeqCst);
                 drop(packet);
             });

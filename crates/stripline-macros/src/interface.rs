@@ -1,4 +1,4 @@
-//! The parser of a service trait. It reports every mistake at its place in the source.
+//! The parser of a service trait, which reports every mistake at its place in the source.
 
 use proc_macro2::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident};

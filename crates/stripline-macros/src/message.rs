@@ -258,7 +258,7 @@ impl SerdeOptions {
             return Err(refused(&meta.path));
         };
         match (word.as_str(), place) {
-            // These do not change the CBOR: the name of the container, and attributes that only the
+            // The name of the container does not change the CBOR, nor do attributes that only the
             // receiver uses.
             ("rename", Place::Container) | ("default" | "bound" | "crate" | "expecting" | "alias", _) => {
                 skip_value(meta)

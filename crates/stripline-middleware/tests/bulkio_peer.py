@@ -179,7 +179,7 @@ class Place:
         return f'[component.sink]\ntype = "bulkio-sink"\nproperties = {{ {options} }}\n'
 
     def numbers(self, name: str, count: int, more: str = "") -> str:
-        """A source that reads a file with random samples of `cf32`."""
+        """Returns a source that reads a file with random samples of `cf32`."""
         (self.folder / name).write_bytes(random.randbytes(8 * count))
         options = f'path = "{self.path(name)}", format = "cf32", packet = 100, sample_rate = 1e6{more}'
         return f'[component.source]\ntype = "file-source"\nproperties = {{ {options} }}\n'

@@ -144,7 +144,7 @@ fn a_receiver_that_is_stopped_for_long_loses_nothing() {
     let sending = std::thread::spawn(move || {
         for number in 1..PACKETS {
             publisher.send(&[number; 128]).unwrap();
-            // This is the pace of the packets. Nothing waits for it.
+            // The pause is the pace of the packets. No check depends on the pause.
             std::thread::sleep(PAUSE);
         }
         publisher.finish().unwrap();

@@ -46,7 +46,7 @@ def form(of: gr.tag_t) -> Form:
 
 
 def tags() -> list[gr.tag_t]:
-    """Rate, frequency and time, and some tags of every kind in between."""
+    """Returns tags of rate, frequency and time, and random tags in between."""
     random = np.random.default_rng(7)
     found = [
         tag(0, "rx_rate", pmt.from_double(1e6)),
@@ -180,7 +180,7 @@ def check_refused(options: str, item_bytes: int, items: int, has_tags: bool, wor
 
 
 def check_example() -> None:
-    """The two commands of the README: the waterfall of a flowgraph's samples."""
+    """Runs the two commands of the README, which show the waterfall of a flowgraph's samples."""
     folder = pathlib.Path(__file__).parents[3] / "examples" / "gr-zeromq"
     with tempfile.NamedTemporaryFile() as printed:
         waveform = subprocess.Popen([COMMAND, "run", folder / "waveform.toml"], stdout=printed, stderr=printed)
@@ -198,7 +198,7 @@ def check_example() -> None:
 
 
 def threads_of(process: int) -> list[str]:
-    """The names of the threads of a process and its children."""
+    """Returns the names of the threads of a process and its children."""
     found = []
     # Threads may end in the meantime.
     with contextlib.suppress(OSError):
@@ -211,7 +211,7 @@ def threads_of(process: int) -> list[str]:
 
 
 def check_unread() -> None:
-    """A program that connects and does not read does not delay the end of the waveform."""
+    """Checks that a connected program that does not read cannot delay the end of the waveform."""
     with tempfile.TemporaryDirectory() as place:
         port = free_port()
         path = pathlib.Path(place) / "waveform.toml"

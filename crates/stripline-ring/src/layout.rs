@@ -175,7 +175,7 @@ impl Cursor {
     }
 }
 
-/// A flag for a group of readers: set while one of them may be asleep. The writer checks the whole
+/// A flag for a group of readers: set while a reader may be asleep. The writer checks the whole
 /// group with one load.
 ///
 /// Readers of one process can share the flag, because they trust each other. These readers and the

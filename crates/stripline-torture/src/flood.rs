@@ -28,7 +28,7 @@ const ROLE: &str = "STRIPLINE_FLOOD_ROLE";
 pub const TRANSPORTS: [&str; 3] = ["shm", "uds", "tcp"];
 /// The time between two packets of the publisher.
 const INTERVAL: Duration = Duration::from_micros(200);
-/// Rounds. Every second round has connections; the first and the last round have none.
+/// Rounds. Every second round has connections; the first and the last round have no connections.
 const ROUNDS: usize = 25;
 /// Packets in a block of the established link: a tenth of a second. Each block has a separate 99th
 /// percentile, so that one disturbance of the machine affects only one block.

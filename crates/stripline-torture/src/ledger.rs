@@ -72,7 +72,7 @@ impl Ledger {
     fn check(&mut self, known: Option<u64>, sequence: u64, gap: Option<Gap>) -> Result<(), &'static str> {
         let Some(expected) = known else {
             let (least, most) = std::mem::take(&mut self.tail);
-            // This is the first packet of an incarnation. Each incarnation waits for the receivers
+            // The packet is the first of an incarnation. Each incarnation waits for the receivers
             // before it sends.
             return match gap {
                 None if sequence == 0 && least == 0 => Ok(()),

@@ -277,7 +277,8 @@ fn kill_one(
 /// Returns whether the receiver was connected when the packet was sent.
 fn check_finished(notes: &Notes, number: u64, killed_ns: u64) -> Result<bool, String> {
     let (first, taken) = (notes.get(Note::First), notes.get(Note::Taken));
-    // This is read after the positions, so the positions were noted while the receiver was alive.
+    // Read the time of the kill after the positions: a time of 0 then proves that a living receiver
+    // noted the positions.
     let is_alive = notes.get(Note::KilledNs) == 0 && killed_ns == 0;
     // A receiver ends after its last packet.
     let stays = taken + 1 < first + PACKETS;
@@ -307,7 +308,7 @@ fn survive(
                     newest = newest.max(incarnation);
                 }
                 Received::Ended if newest == last.load(Ordering::Acquire) => return Ok(ledger),
-                // This is the time between two incarnations.
+                // One incarnation has ended, and the next has not begun.
                 Received::Ended => std::thread::sleep(Duration::from_micros(100)),
                 Received::Empty => return Err("a survivor gets nothing any more".into()),
             }

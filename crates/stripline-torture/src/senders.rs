@@ -127,8 +127,8 @@ fn kill_one(
             0 => {}
             _ => joined = true,
         }
-        // This is read before the ledger, so packets that are noted as sent must have been received
-        // by then.
+        // Read the note before the ledger, so packets that are noted as sent must have been
+        // received by then.
         let sent = notes.get(Note::Sent);
         let got = survivor.ledger.next(incarnation);
         if link.is_target() && sent > got {

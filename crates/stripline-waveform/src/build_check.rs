@@ -12,7 +12,7 @@ use super::connections::{ConnectionEnd, ResolvedConnection};
 use super::diagnostics::{Code, Diagnostic, Diagnostics};
 
 /// Applies `types-without-layout` of every connection, and reports a type that needs an allowance
-/// and has none.
+/// but does not have the allowance.
 pub(super) fn check(
     links: &mut [ResolvedConnection],
     components: &[CheckedComponent],

@@ -56,7 +56,7 @@ impl Rates<'_> {
         }
     }
 
-    /// Reports components that need a sample rate but follow a source without one.
+    /// Reports components that need a sample rate but follow a source without a sample rate.
     fn check_needed(&self, found: &mut Diagnostics) {
         for (index, component) in self.components.iter().enumerate() {
             let Some((spec, _)) = checked(component) else { continue };

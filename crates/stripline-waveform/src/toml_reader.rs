@@ -190,7 +190,7 @@ impl<'r, 't> TableReader<'r, 't> {
             cpus: self.cpus(),
             dispatch: self.dispatch(),
             properties: self.properties(),
-            // This is last, because all other keys have been read by now.
+            // Collect the unknown keys last, because all other keys have been read by now.
             unknown_keys: self.unknown(),
             keys: std::mem::take(&mut self.keys),
             places: std::mem::take(&mut self.places),

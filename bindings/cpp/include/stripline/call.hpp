@@ -295,8 +295,8 @@ private:
     detail::owned<stripline_operation, stripline_operation_free> handle_;
 };
 
-/// A client of a service. It calls the servers of the service in turn. Move-only; several threads
-/// may use it at once.
+/// A client of a service, which calls the servers of the service in turn. Move-only; several
+/// threads may use a client at once.
 class client {
 public:
     /// Makes a client. It connects to every present and future server of the service. Blocks until
@@ -566,8 +566,8 @@ private:
     friend class server;
 };
 
-/// A server. It answers the calls of any number of clients. When it ends, the clients get
-/// status::server_gone. Move-only; only one thread at a time may use it.
+/// A server, which answers the calls of any number of clients. When the server ends, the clients
+/// get status::server_gone. Move-only; only one thread at a time may use a server.
 class server {
 public:
     /// Makes a server of a service. Clients find it from now on. Their calls wait until the server

@@ -53,7 +53,7 @@ inline std::string_view view(stripline_text text) noexcept {
     return std::string_view(text.data, text.length);
 }
 
-/// The error object of a failed C call. It is freed with this object.
+/// The owner of the error object of a failed C call. The destructor frees the error object.
 class c_error {
 public:
     c_error() noexcept = default;

@@ -56,7 +56,7 @@ public:
             return set(property, std::to_string(value), std::nothrow);
         } else {
             char text[40];
-            // This many digits give the same number back.
+            // With 17 digits, the text is read back as the same number.
             std::snprintf(text, sizeof text, "%.17g", static_cast<double>(value));
             return set(property, std::string(text), std::nothrow);
         }

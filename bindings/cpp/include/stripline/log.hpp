@@ -39,7 +39,7 @@ struct log_state {
     std::unique_ptr<log_function> function;
 
     static log_state &get() {
-        // This is never destroyed: other threads write to the log while the program ends.
+        // The state is never destroyed: other threads write to the log while the program ends.
         static log_state &state = *new log_state;
         return state;
     }

@@ -290,7 +290,7 @@ private:
     friend struct detail::access;
 };
 
-/// The packet of a handler. It ends when the handler returns. Cannot be copied or moved.
+/// The packet of a handler, which ends when the handler returns. Cannot be copied or moved.
 template <class T>
 class packet_view : public packet_base<T> {
 public:

@@ -197,8 +197,8 @@ private:
     friend class publisher;
 };
 
-/// A publisher. It sends packets of samples to every receiver of a topic. Made by node::publisher.
-/// Move-only; only one thread at a time may use it.
+/// A publisher, which sends packets of samples to every receiver of a topic. Made by
+/// node::publisher. Move-only; only one thread at a time may use a publisher.
 ///
 /// The destructor ends the stream: it blocks until the remaining packets have left the process, ten
 /// seconds at most. While an exception unwinds, it abandons the stream instead, which is then not

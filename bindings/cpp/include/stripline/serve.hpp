@@ -135,7 +135,7 @@ inline result<std::vector<bool>> wait_any(
 template <class T, class Handler>
 served_port on(subscriber<T> &from, Handler handler) {
     using state = detail::handler_state<T, Handler>;
-    // This is a pointer to the base class, because `run` converts the context from that type.
+    // The pointer is to the base class, because `run` converts the context from that type.
     std::shared_ptr<served_port::state> made = std::make_shared<state>(std::move(handler));
     return served_port(from.c_handle(), &state::run, std::move(made));
 }

@@ -165,7 +165,7 @@ protected:
 template <class T>
 class subscriber;
 
-/// An iterator of a range-for over the packets of a subscriber. It contains the current packet.
+/// An iterator of a range-for over the packets of a subscriber, with the current packet.
 /// The iterator releases the packet before it receives the next, unless the loop has moved it out.
 /// Move-only.
 template <class T>
@@ -222,8 +222,9 @@ private:
     friend class subscriber<T>;
 };
 
-/// A subscriber. It receives packets of samples from every publisher of a topic. Made by
-/// node::subscriber. Move-only; only one thread at a time may use it. The destructor never blocks.
+/// A subscriber, which receives packets of samples from every publisher of a topic. Made by
+/// node::subscriber. Move-only; only one thread at a time may use a subscriber. The destructor
+/// never blocks.
 template <class T>
 class subscriber : public detail::subscriber_base {
 public:
@@ -233,7 +234,7 @@ public:
     ///
     /// Fails with status::stopped when the node is stopped, and with status::too_many_held if no
     /// more packets may be held. Also fails with status::ejected and status::peer_misbehaved. After
-    /// the latter, the program may continue to receive.
+    /// status::peer_misbehaved, the program may continue to receive.
     result<received_packet> receive(const std::nothrow_t &) { return receive_ns(STRIPLINE_FOREVER); }
 
     /// Receives like `receive`, but waits for a packet no longer than the timeout.

@@ -34,7 +34,7 @@ inline std::optional<monotonic_point> monotonic(std::uint64_t ns) noexcept {
 template <class Rep, class Period>
 std::int64_t timeout_ns(std::chrono::duration<Rep, Period> timeout) noexcept {
     using seconds = std::chrono::duration<double>;
-    // This is also true for a NaN.
+    // The condition is also true for a NaN.
     if (!(timeout > timeout.zero())) {
         return 0;
     }

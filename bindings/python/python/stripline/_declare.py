@@ -80,8 +80,8 @@ class _Port(_Declaration):
         given: Sequence[Any] = types if isinstance(types, list) else [] if types is None else [types]
         if isinstance(types, list) and not types:
             raise _refused("the list of a port's types is empty; leave it out for any type")
-        # The keys are the texts that both ends compare. So the samples have the program's own
-        # dtype.
+        # The keys are the texts of the types, which both ends compare. The values are the dtypes
+        # that the program declared, so the samples have those dtypes.
         self.types: dict[str, Any] = {}
         for one in given:
             layout, dtype = _resolve(one)
@@ -118,7 +118,7 @@ class _Port(_Declaration):
         return self.types[text] if text in self.types else SampleType(text)
 
     def _open(self, link: Ports) -> object:
-        """Takes the port of a component that starts to run."""
+        """Opens the port for a component that begins to run."""
         raise NotImplementedError
 
     def _get(self, instance: Any) -> Any:
@@ -133,7 +133,7 @@ class _Port(_Declaration):
 
 
 class InputPort(_Port):
-    """An input of a component, made by `input_port`: its `Subscriber` in `run`."""
+    """An input of a component, made by `input_port`. In `run`, the attribute is a `Subscriber`."""
 
     _direction = "input"
     hold = 4
@@ -151,7 +151,7 @@ class InputPort(_Port):
 
 
 class OutputPort(_Port):
-    """An output of a component, made by `output_port`: its `Publisher` in `run`."""
+    """An output of a component, made by `output_port`. In `run`, the attribute is a `Publisher`."""
 
     _direction = "output"
 
@@ -167,7 +167,8 @@ class OutputPort(_Port):
 
 
 class WindowedInputPort(_Port):
-    """An input of a component, made by `windowed_input_port`: its `WindowedSubscriber` in `run`."""
+    """An input of a component, made by `windowed_input_port`. In `run`, the attribute is a
+    `WindowedSubscriber`."""
 
     _direction = "input"
     hold = 4
@@ -193,7 +194,8 @@ class _MessagePort(_Port):
 
 
 class MessageInputPort(_MessagePort):
-    """An input of a component, made by `message_input_port`: its `MessageSubscriber` in `run`."""
+    """An input of a component, made by `message_input_port`. In `run`, the attribute is a
+    `MessageSubscriber`."""
 
     _direction = "input"
 
@@ -209,7 +211,8 @@ class MessageInputPort(_MessagePort):
 
 
 class MessageOutputPort(_MessagePort):
-    """An output of a component, made by `message_output_port`: its `MessagePublisher` in `run`."""
+    """An output of a component, made by `message_output_port`. In `run`, the attribute is a
+    `MessagePublisher`."""
 
     _direction = "output"
 
@@ -245,7 +248,10 @@ def message_input_port(
 def message_output_port(
     messages: str = "message/cbor", summary: str = "", *, name: str | None = None, optional: bool = False
 ) -> MessageOutputPort:
-    """Declares an output of messages, like `message_input_port`: in `run`, a `MessagePublisher`."""
+    """Declares an output of messages, as `message_input_port` declares an input of messages.
+
+    In `run`, the attribute is a `MessagePublisher`.
+    """
     return MessageOutputPort(messages, summary, name, optional)
 
 
@@ -283,13 +289,17 @@ def input_port(
 ) -> InputPort:
     """Declares an input of a component class.
 
-    `types` is a dtype, a `SampleType`, or a list of them; without it, any type that has a layout.
-    `same_as` names another input, and `type_property` a text or choice property, that has the type.
-    The port has the name of the attribute without `_` at the end. A waveform may leave an
-    `optional` port unconnected. With `many_writers`, the port takes packets of any number of
-    senders. `hold` and `copy` are the same as for `Node.subscriber`.
+    `types` is a dtype, a `SampleType`, or a list of dtypes and `SampleType`s. Without `types`, the
+    port takes any type that has a layout. With `same_as`, the port has the type of the input with
+    this name. With `type_property`, the type is the value of the text or choice property with this
+    name.
 
-    In `run`, the attribute is a `Subscriber`. An input that is not connected is at its end.
+    The name of the port is `name`, or else the name of the attribute without `_` at the end. A
+    waveform may leave an `optional` port unconnected. With `many_writers`, the port takes packets
+    of any number of senders. `hold` and `copy` are the same as for `Node.subscriber`.
+
+    In `run`, the attribute is a `Subscriber`. If the port is not connected, it receives the end of
+    the stream at once.
     """
     port = InputPort(types, summary, name, same_as, type_property, optional)
     port.many_writers, port.hold, port.copy = many_writers, hold, copy
@@ -314,8 +324,8 @@ def output_port(
 
 
 class Property(_Declaration, Generic[T]):
-    """A property of a component, made by `float_property` and similar functions: the value in
-    effect."""
+    """A property of a component, made by `float_property` and similar functions. In a component,
+    the attribute is the value in effect."""
 
     _what = "property"
 
@@ -344,9 +354,10 @@ class Property(_Declaration, Generic[T]):
         """Makes a method the setter for new values while the component runs.
 
         The method gets a value that conforms to the declaration, and returns once the value is in
-        effect. An exception refuses the value, and the message is the reason. Until the method
-        returns, the attribute has the old value. The method needs another name than the property,
-        such as `set_factor`. It is not called for the first value.
+        effect. If the method raises an exception, the value is refused, and the exception's message
+        is the reason. Until the method returns, the attribute has the old value. The name of the
+        method must differ from the name of the property: for example, `set_factor`. The method is
+        not called for the first value.
         """
         self._setter = function
         setattr(function, _SETTER, self)
@@ -407,10 +418,10 @@ def float_property(
 ) -> Property[float]:
     """Declares a real number as a property of a component class.
 
-    With a `default` of None, the waveform must set the property. Both limits of `range` are part of
-    it. Users may change a `changeable` property while the component runs. Only the component sets a
-    `read_only` property, by its attribute; a value out of range is shown as unknown. `unit` is for
-    users.
+    With a `default` of None, the waveform must set the property. `range` includes both limits.
+    Users may change a `changeable` property while the component runs. Only the component sets a
+    `read_only` property: it assigns a value to the attribute. A value out of range is shown as
+    unknown. `unit` is only shown to users.
     """
     lowest, highest = (-_FLOAT_MAX, _FLOAT_MAX) if range is None else (float(range[0]), float(range[1]))
     if not -_FLOAT_MAX <= lowest <= highest <= _FLOAT_MAX:
@@ -430,7 +441,7 @@ def integer_property(
     read_only: bool = False,
     name: str | None = None,
 ) -> Property[int]:
-    """Declares a whole number, like `float_property`."""
+    """Declares a property that is a whole number, like `float_property`."""
     lowest, highest = (-_INTEGER_MAX - 1, _INTEGER_MAX) if range is None else (int(range[0]), int(range[1]))
     if not -_INTEGER_MAX - 1 <= lowest <= highest <= _INTEGER_MAX:
         raise _refused(f"the range from {lowest} to {highest} has no number of 64 bits in it")
@@ -448,7 +459,7 @@ def boolean_property(
     read_only: bool = False,
     name: str | None = None,
 ) -> Property[bool]:
-    """Declares a boolean, like `float_property`."""
+    """Declares a boolean property, like `float_property`."""
     return Property("boolean", default, summary, name, "", changeable, read_only)
 
 
@@ -460,7 +471,7 @@ def text_property(
     read_only: bool = False,
     name: str | None = None,
 ) -> Property[str]:
-    """Declares a text, like `float_property`."""
+    """Declares a text property, like `float_property`."""
     return Property("text", default, summary, name, "", changeable, read_only)
 
 
@@ -473,7 +484,7 @@ def choice_property(
     read_only: bool = False,
     name: str | None = None,
 ) -> Property[str]:
-    """Declares one of several words, like `float_property`."""
+    """Declares a property that is one of several words, like `float_property`."""
     words = [choices] if isinstance(choices, str) else list(choices)
     if not words or not all(isinstance(word, str) and word for word in words):
         raise _refused("the choices are words: a sequence of texts that are not empty")
@@ -483,9 +494,9 @@ def choice_property(
 def path_property(
     summary: str, *, required: bool = False, changeable: bool = False, name: str | None = None
 ) -> Property[Path | None]:
-    """Declares a path, relative to the waveform file; None names no file.
+    """Declares a path, relative to the waveform file. The value None means that no path is set.
 
-    With `required`, the waveform must set it. The other arguments are the same as for
+    With `required`, the waveform must set the property. The other arguments are the same as for
     `float_property`.
     """
     return Property("path", None if required else "", summary, name, "", changeable, False)
@@ -496,12 +507,12 @@ class TestResult:
     """The result of a self-test."""
 
     __test__ = False
-    """This is not a test of pytest."""
+    """Keeps pytest from collecting this class as a test."""
 
     passed: bool
     """Whether the test passed."""
     text: str = ""
-    """A line for users."""
+    """A line of text for users."""
     value: float | None = None
     """The measured value."""
 

@@ -113,8 +113,8 @@ def _text(dtype: np.dtype[Any], where: str) -> str:
 
 
 def _fields(dtype: np.dtype[Any], where: str) -> str:
-    """Returns the fields of a structure in the form of a layout. Each field begins where the one
-    before ends."""
+    """Returns the fields of a structure in the form of a layout. Each field begins at the
+    end of the previous field."""
     parts, end = [], 0
     assert dtype.names is not None and dtype.fields is not None
     for name in dtype.names:

@@ -1,4 +1,4 @@
-//! The processes of a comparison. They handle packets, line by line.
+//! The processes of a comparison, which handle packets, line by line.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};

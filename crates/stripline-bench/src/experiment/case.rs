@@ -19,7 +19,7 @@ use stripline::terms::Scope;
 pub struct ExperimentCase {
     /// The name in the file. All members of a matrix share it.
     pub name: String,
-    /// A short description; empty if the file has none.
+    /// A short description; empty if the file has no description.
     pub title: String,
     /// The values that differ within the matrix, for example `shm` or `shm, 2 stages`.
     pub variant: String,

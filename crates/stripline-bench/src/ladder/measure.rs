@@ -1,4 +1,4 @@
-//! The blocks of a measurement. They are the same for every subject.
+//! The blocks of a measurement, which are the same for every subject.
 
 use std::hint::{black_box, spin_loop};
 
@@ -241,7 +241,7 @@ impl<S: Sender> Side for Source<S> {
     }
 }
 
-/// The receiver of a stream. It counts missing packets.
+/// The receiver of a stream, which counts missing packets.
 pub(crate) struct Sink<R> {
     pub receiver: R,
     pub count: Count,

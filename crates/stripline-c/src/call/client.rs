@@ -243,7 +243,7 @@ pub extern "C" fn stripline_operation_start(
 
 /// Frees an operation; NULL is allowed. Pending calls of the operation continue.
 ///
-/// - Ownership: ends here. A second call with the same operation is undefined.
+/// - Ownership: ends with this call. A second call with the same operation is undefined.
 /// - Blocking: never.
 /// - Threads: any, once no other thread uses it.
 #[unsafe(no_mangle)]
@@ -254,7 +254,7 @@ pub extern "C" fn stripline_operation_free(operation: Handle<Operation>) {
 /// Frees a client; NULL is allowed. The connections end with the last of the client's operations
 /// and pending calls.
 ///
-/// - Ownership: ends here. A second call with the same client is undefined.
+/// - Ownership: ends with this call. A second call with the same client is undefined.
 /// - Blocking: never.
 /// - Threads: any, once no other thread uses it.
 #[unsafe(no_mangle)]

@@ -90,7 +90,7 @@ pub extern "C" fn stripline_pending_wait(
 /// Frees a pending call; NULL is allowed. An outstanding call is cancelled: a server that has not
 /// started it never starts it.
 ///
-/// - Ownership: ends here. A second call with the same pending call is undefined.
+/// - Ownership: ends with this call. A second call with the same pending call is undefined.
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -110,7 +110,7 @@ pub extern "C" fn stripline_reply_data(reply: Ref<Reply>) -> *const c_void {
 
 /// Returns the number of bytes of a reply; 0 for NULL.
 ///
-/// - Ownership: the reply stays the caller's.
+/// - Ownership: the caller keeps the reply.
 /// - Blocking: never.
 /// - Threads: any, several at once.
 #[unsafe(no_mangle)]
@@ -120,7 +120,7 @@ pub extern "C" fn stripline_reply_length(reply: Ref<Reply>) -> usize {
 
 /// Frees a reply; NULL is allowed.
 ///
-/// - Ownership: ends here. A second call with the same reply is undefined.
+/// - Ownership: ends with this call. A second call with the same reply is undefined.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]

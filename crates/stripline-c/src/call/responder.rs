@@ -142,7 +142,7 @@ fn refusal(kind: i32) -> Result<Refusal, Failure> {
 /// Returns the time that the client waits for the reply, in nanoseconds from the start of the call.
 /// Returns 0 for NULL, and after the answer.
 ///
-/// - Ownership: the responder stays the program's.
+/// - Ownership: the program keeps the responder.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
@@ -153,7 +153,7 @@ pub extern "C" fn stripline_responder_deadline_ns(responder: Ref<Responder>) -> 
 /// Frees a responder; NULL is allowed. A call without an answer is refused, so that the client does
 /// not wait until the deadline.
 ///
-/// - Ownership: ends here. A second call with the same responder is undefined.
+/// - Ownership: ends with this call. A second call with the same responder is undefined.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]

@@ -135,7 +135,7 @@ impl Handle<Server> {
 /// Returns `STRIPLINE_STOPPED` when the node is stopped, and `STRIPLINE_INTERRUPTED` when a waker
 /// ends the wait. Calls that still wait are kept for the next call of this function.
 ///
-/// - Ownership: the server stays the caller's, unless a handler frees it.
+/// - Ownership: the caller keeps the server, unless a handler frees it.
 /// - Blocking: until the node is stopped or a waker ends the wait.
 /// - Threads: one at a time. Handlers run on the calling thread, or on threads of the library.
 #[unsafe(no_mangle)]
@@ -213,8 +213,8 @@ pub extern "C" fn stripline_server_get_counts(
 /// Frees a server; NULL is allowed. Clients with an outstanding call get `STRIPLINE_SERVER_GONE`.
 /// If a handler of the server frees it, it is freed when the serving call returns.
 ///
-/// - Ownership: ends here. A second call with the same server is undefined. The program still frees
-///   the responders. Their answers have no effect.
+/// - Ownership: ends with this call. A second call with the same server is undefined. The program
+///   still frees the responders. Their answers have no effect.
 /// - Blocking: only for the replies that are being sent.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]

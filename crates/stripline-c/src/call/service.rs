@@ -83,7 +83,7 @@ pub extern "C" fn stripline_service_new(name: Str, service: Out<*mut Service>, e
 /// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name or type, for a second operation of
 /// the same name, and for more than 128 operations.
 ///
-/// - Ownership: `context` stays the program's, and must be valid until the servers of the service
+/// - Ownership: the program keeps `context`, which must be valid until the servers of the service
 ///   are freed. It may be NULL. Nothing else is kept.
 /// - Blocking: never.
 /// - Threads: any. The handler runs on the threads that serve.
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn stripline_service_add(
 
 /// Frees a service; NULL is allowed. Servers made from it continue.
 ///
-/// - Ownership: ends here. A second call with the same service is undefined.
+/// - Ownership: ends with this call. A second call with the same service is undefined.
 /// - Blocking: never.
 /// - Threads: any, once no other thread uses it.
 #[unsafe(no_mangle)]

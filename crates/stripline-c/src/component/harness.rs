@@ -206,7 +206,7 @@ pub extern "C" fn stripline_harness_set_options(
 /// Fails with `STRIPLINE_PORT` for a port without a type, and for an unconnected port that is not
 /// optional.
 ///
-/// - Ownership: the harness stays the caller's.
+/// - Ownership: the caller keeps the harness.
 /// - Blocking: until the component is created.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -364,7 +364,7 @@ pub extern "C" fn stripline_harness_get(
 
 /// Stops the component: from now on the ports return `STRIPLINE_STOPPED`.
 ///
-/// - Ownership: the harness stays the caller's.
+/// - Ownership: the caller keeps the harness.
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -381,7 +381,7 @@ pub extern "C" fn stripline_harness_stop(harness: Handle<Harness>, error: ErrorO
 /// Fails with the failure of the component. Fails with `STRIPLINE_FAILED` if the component does not
 /// end in time; it is then stopped.
 ///
-/// - Ownership: the harness stays the caller's.
+/// - Ownership: the caller keeps the harness.
 /// - Blocking: up to `timeout_ns`; 0 (or any negative number) waits up to a minute.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
@@ -396,7 +396,7 @@ pub extern "C" fn stripline_harness_finish(
 
 /// Frees a harness; NULL is allowed. A running component is stopped, and ends later.
 ///
-/// - Ownership: ends here. A second call with the same harness is undefined.
+/// - Ownership: ends with this call. A second call with the same harness is undefined.
 /// - Blocking: never.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]

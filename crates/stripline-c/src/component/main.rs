@@ -25,7 +25,7 @@ const TYPES_MAX: usize = 4096;
 /// printed on standard error. The log is printed there as well, unless `stripline_log_set` was
 /// called before.
 ///
-/// - Ownership: the components stay the caller's.
+/// - Ownership: the caller keeps the components.
 /// - Blocking: until the launcher has ended the program.
 /// - Threads: one, once in a process.
 #[unsafe(no_mangle)]

@@ -67,7 +67,7 @@ pub extern "C" fn stripline_reason_set(reason: Handle<Reason>, text: Str) -> Sta
 /// Returns the error's status, for the function to return: `STRIPLINE_OK` for NULL. A function that
 /// returns `STRIPLINE_STOPPED` ends cleanly.
 ///
-/// - Ownership: of the error, ends here.
+/// - Ownership: ends with this call, for the error.
 /// - Blocking: never.
 /// - Threads: the thread of the component's function.
 #[unsafe(no_mangle)]

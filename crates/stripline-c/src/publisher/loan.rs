@@ -184,7 +184,8 @@ impl Handle<Loan> {
 /// and the status is `STRIPLINE_UNANSWERED`, `STRIPLINE_RECEIVER_GONE` or
 /// `STRIPLINE_PACKET_REFUSED`.
 ///
-/// - Ownership: of the loan and the memory, ends here. `options` may be NULL and is not kept.
+/// - Ownership: ends with this call, for the loan and the memory. `options` may be NULL and is not
+///   kept.
 /// - Blocking: as described above.
 /// - Threads: the thread of the publisher.
 #[unsafe(no_mangle)]
@@ -212,7 +213,7 @@ fn commit_slow(loan: Handle<Loan>, options: Ref<SendOptions>, error: ErrorOut) -
 /// Fails with `STRIPLINE_PORT` for a packet that was released; otherwise like
 /// `stripline_loan_commit`.
 ///
-/// - Ownership: of the loan and the memory, ends here. The packet stays the caller's.
+/// - Ownership: ends with this call, for the loan and the memory. The caller keeps the packet.
 /// - Blocking: as for `stripline_loan_commit`.
 /// - Threads: the thread of the publisher, which must also own the packet.
 #[unsafe(no_mangle)]
@@ -238,7 +239,7 @@ pub extern "C" fn stripline_loan_commit_like(
 ///
 /// Fails with `STRIPLINE_PORT` for a loan that is closed.
 ///
-/// - Ownership: the loan stays the caller's.
+/// - Ownership: the caller keeps the loan.
 /// - Blocking: never.
 /// - Threads: the thread of the publisher.
 #[unsafe(no_mangle)]
@@ -254,9 +255,9 @@ pub extern "C" fn stripline_loan_truncate(loan: Handle<Loan>, samples: usize, er
 
 /// Closes a loan without sending anything; NULL is allowed.
 ///
-/// - Ownership: of the loan and the memory, ends here.
-/// - Blocking: never, unless the publisher was freed before: then it ends here, which may block as
-///   `stripline_publisher_free` does.
+/// - Ownership: ends with this call, for the loan and the memory.
+/// - Blocking: never, unless the publisher was freed before: then the publisher ends in this call,
+///   which may block as `stripline_publisher_free` does.
 /// - Threads: the thread of the publisher.
 #[unsafe(no_mangle)]
 pub extern "C" fn stripline_loan_cancel(loan: Handle<Loan>, error: ErrorOut) -> Status {

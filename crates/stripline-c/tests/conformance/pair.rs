@@ -14,7 +14,7 @@ pub fn run(transport: &'static str, rule: fn(&mut Pair)) {
             if is_one && from != to {
                 continue;
             }
-            // This is shown if the rule fails.
+            // The test harness shows this line only if the rule fails.
             println!("{transport}: {from} to {to}");
             let receiver = (!is_one).then(|| End::of(*to));
             let mut pair = Pair {

@@ -148,8 +148,8 @@ fn statuses_keep_their_numbers() {
     assert_eq!(declared, table.lines().collect::<Vec<_>>(), "left: the header; right: tests/statuses.txt");
 }
 
-/// Compares the binary interface with the one of the last release. `packaging/abi-baseline` sets
-/// the variable to write it.
+/// Compares the binary interface with the interface of the last release. `packaging/abi-baseline`
+/// sets the variable to write it.
 #[test]
 fn what_programs_rely_on_stays() {
     let now = abi::text(&source::read(package()), &layouts::all());

@@ -60,7 +60,7 @@ struct FileCheck {
 #[derive(Debug, Default, Serialize)]
 struct Finding {
     level: &'static str,
-    /// The kind of finding, the same in all versions. Findings in experiments have none.
+    /// The kind of finding, the same in all versions. Findings in experiments have no kind.
     code: Option<&'static str>,
     message: String,
     remedy: String,

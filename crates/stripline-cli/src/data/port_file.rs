@@ -208,7 +208,7 @@ impl PortFile {
     }
 }
 
-/// A SigMF recording. It is created with the first packet, when the sample rate is fixed.
+/// A SigMF recording, which is created with the first packet, when the sample rate is fixed.
 pub(super) struct SigMfFile {
     scalar: Scalar,
     writer: StreamFileWriter,

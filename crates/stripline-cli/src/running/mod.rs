@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use stripline::inspect::{Overview, Process, Reader, ReceiverEnd, SenderEnd, SendingPort};
 
-/// A connection, as both ends report it, or a port without one. A value that only one end has is
-/// missing if that end does not answer.
+/// A connection, as both ends report it, or a port without a connection. A value that only one end
+/// has is missing if that end does not answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Connection {
     /// The process of the launcher; without a waveform, the parent process.
@@ -96,7 +96,7 @@ pub(crate) struct Rates {
     pub latest_latency_ns: Option<f64>,
 }
 
-/// Returns all connections, and the ports without one.
+/// Returns all connections, and the ports without a connection.
 pub(crate) fn links(overview: &Overview) -> Vec<Connection> {
     let connections = overview.connections().into_iter();
     let mut links: Vec<Connection> = connections.map(|(from, to)| Connection::of(from, to)).collect();

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn the_page_has_nothing_from_elsewhere_and_nothing_inline() {
         for (path, _, text) in FILES {
-            // These are XML names, not addresses.
+            // The address of SVG is an XML name, which no browser loads.
             let text = text.replace("http://www.w3.org/2000/svg", "");
             for outside in ["http:", "https:", "//cdn", "url(", "@import", "eval("] {
                 assert!(!text.contains(outside), "{path} has {outside}");

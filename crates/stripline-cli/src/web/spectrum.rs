@@ -1,5 +1,5 @@
-//! The spectrum of a port, from its newest samples. They come through a tap while a page shows the
-//! spectrum. If the port sends rows, the newest row is shown instead.
+//! The spectrum of a port, from the newest samples. The samples come through a tap while a page
+//! shows the spectrum. If the port sends rows, the newest row is shown instead.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Packets that may wait in the tap. Older packets are dropped, because only the newest samples are
 /// used.
 const DEPTH: u32 = 512;
-/// The most samples of a spectrum. It has fewer while fewer samples have arrived.
+/// The most samples of a spectrum. A spectrum has fewer while fewer samples have arrived.
 const SAMPLES_MAX: usize = 4096;
 /// The fewest samples of a spectrum.
 const SAMPLES_MIN: usize = 64;

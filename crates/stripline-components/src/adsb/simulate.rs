@@ -50,8 +50,8 @@ pub struct SimulationConfig {
     /// a sample late is split evenly, and the bits become 6 dB harder to distinguish. With a
     /// smaller share, this happens to fewer frames.
     pub aperture: f64,
-    /// Whether frames may overlap, as they do in a real sky. If not, a frame waits until the one
-    /// before has ended. Default: true.
+    /// Whether frames may overlap, as they do in a real sky. If not, a frame waits until the
+    /// previous frame has ended. Default: true.
     pub overlaps: bool,
 }
 

@@ -48,7 +48,7 @@ struct AlignedStream<T> {
 }
 
 impl<T: Copy> Aligner<T> {
-    /// Creates this number of streams. All streams are over when the first of them ends.
+    /// Creates this number of streams. All streams are over when the first stream ends.
     pub fn new(streams: usize) -> Self {
         let empty =
             AlignedStream { samples: Vec::new(), used: 0, index: 0, offset: 0, next: 0, ended: false };

@@ -213,9 +213,9 @@ impl<T: Sample> History<T> {
         samples.min(free)
     }
 
-    /// Appends as many samples of `input` as fit (at least one of a non-empty input). Returns their
-    /// number, and a view that begins with the oldest sample that the first of them needs,
-    /// including the slack.
+    /// Appends as many samples of `input` as fit (at least one of a non-empty input). Returns the
+    /// number of appended samples, and a view. The view begins with the oldest sample that the
+    /// first appended sample needs, including the slack.
     pub(super) fn append(&mut self, input: &[T]) -> (usize, &[f32]) {
         if self.used == self.room {
             let end = (self.keep + self.used) * T::COMPONENTS;

@@ -6,7 +6,7 @@ use stripline::payload::{Field, Layout, Numeric, Scalar, ScalarValue, TypeName, 
 /// The content of a packet.
 #[derive(Debug, PartialEq)]
 pub(crate) enum PacketValues {
-    /// The number of samples, and the first of them. A complex number is an array of two numbers,
+    /// The number of samples, and the first samples. A complex number is an array of two numbers,
     /// and a structure is an object.
     Samples { count: usize, values: Vec<Value> },
     /// A message.

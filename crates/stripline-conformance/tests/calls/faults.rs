@@ -162,8 +162,8 @@ pub fn a_call_cancelled_before_its_start_is_not_executed(transport: &str) {
             gate.open();
             held.into_iter().for_each(|call| call.wait().unwrap());
             calls.into_iter().for_each(|call| call.wait().unwrap());
-            // This call comes after all others: they were answered too, and those replies were
-            // late.
+            // This call comes after all other calls, so the abandoned calls were answered too, and
+            // the replies were late.
             note.call(&999).unwrap();
             await_that("all are answered", || client.servers()[0].late == 90);
         });
@@ -330,7 +330,7 @@ pub fn a_nested_call_has_no_longer_deadline(transport: &str) {
         }
         // On a slow machine the call is made again.
         Err(CallError::Refused { refusal: Refusal::DeadlinePassed, .. }) => Ok("came too late".into()),
-        // This is a call that was made again.
+        // The caller has made the call again, after the gate was opened.
         Ok(()) if gate.is_open() => Ok("is over".into()),
         other => Err(format!("{other:?}")),
     };

@@ -12,7 +12,7 @@ use stripline_conformance::test_process::{MARK, TestProcess};
 
 const DOMAIN: &str = "STRIPLINE_CALLS_DOMAIN";
 
-/// A child process with a role. It is killed and waited for when it is dropped.
+/// A child process with a role. A drop kills the process, and waits for its end.
 pub struct Puppet(TestProcess);
 
 impl Puppet {

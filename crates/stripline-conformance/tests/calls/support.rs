@@ -53,7 +53,7 @@ pub fn operation<Req: Payload, Rep: Payload>(client: &ServiceClient, name: &str)
     client.operation(name).unwrap()
 }
 
-/// A gate at which handlers wait until it is opened. It stays open.
+/// A gate at which handlers wait until the gate is opened. Once opened, the gate stays open.
 #[derive(Default)]
 pub struct Gate {
     is_open: std::sync::Mutex<bool>,

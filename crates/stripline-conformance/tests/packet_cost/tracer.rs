@@ -49,7 +49,7 @@ const MARKS: [Mark; 9] = [
 const MAGIC: u64 = 0x5374_7269_706c_696e;
 const MARK_CALL: libc::c_long = libc::SYS_getppid;
 
-/// The longest time that a child takes. It only ends a hang.
+/// The time limit of a child. Only a hang reaches this limit.
 const SECONDS_MAX: u32 = 240;
 
 /// Passes a mark to the tracer.
@@ -86,7 +86,7 @@ pub struct Counts {
 }
 
 /// Runs a child and counts. With `counts_polls`, calls of the receiver that found nothing are
-/// counted too; a receiver that spins makes any number of them. With `has_foreign_threads`, a
+/// counted too; a receiver that spins makes any number of such calls. With `has_foreign_threads`, a
 /// middleware has its own threads. They also work by time, so nothing waits until they sleep.
 pub fn trace(command: &mut Command, counts_polls: bool, has_foreign_threads: bool) -> Counts {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
@@ -172,7 +172,7 @@ impl Tracer {
         const SYSTEM_CALL: i32 = libc::SIGTRAP | 0x80;
         match signal {
             SYSTEM_CALL => self.at_call(thread),
-            // This is the first stop of the child, or of a new thread.
+            // The child, or a new thread, stops for the first time.
             libc::SIGSTOP => {
                 let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACESYSGOOD;
                 request(libc::PTRACE_SETOPTIONS, thread, options as usize);
@@ -298,7 +298,7 @@ impl Tracer {
                         || self.has_foreign_threads && thread.name.is_empty()
                         || thread.call.is_some_and(|call| call.sleeps || works_by_time && call.polls)
                 };
-                // This includes a thread that has just begun and has no name yet.
+                // The threads include a thread that has just begun and has no name yet.
                 threads.filter(|thread| thread.role.is_none() && thread.mark.is_none()).all(is_quiet)
             }
             _ => true,

@@ -14,10 +14,10 @@ const GROUPS: &str = "STRIPLINE_SYSTEM_GROUPS";
 const LOCK_LIMIT: &str = "STRIPLINE_SYSTEM_LOCK_LIMIT";
 /// The prefix of every answer, because the test harness writes to the same pipe.
 const MARK: &str = "@@";
-/// A time longer than any step takes on a busy machine. It only ends a hang.
+/// A time longer than any step takes on a busy machine, so that only a hang reaches this limit.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A child process in a role. It is killed and waited for when it is dropped.
+/// A child process in a role. A drop kills the process, and waits for its end.
 pub struct Actor {
     child: Child,
     orders: Option<ChildStdin>,

@@ -164,7 +164,7 @@ pub fn hoard(transport: &str) {
     for count in [CONNECTIONS, 2 * CONNECTIONS] {
         subscribers.resize_with(count, || node.subscriber::<u8>("numbers").unwrap());
         assert!(publisher.wait_for_receivers(count, DEADLINE).unwrap());
-        // This is more than the ring holds, so that all memory of the ring is present.
+        // Send more packets than the ring holds, so that all memory of the ring is present.
         for _ in 0..2000 {
             publisher.send(&[7; 100]).unwrap();
             for subscriber in &mut subscribers {

@@ -18,8 +18,8 @@ use stripline::node::{Dispatch, Node, Topics};
 
 use crate::child::{Actor, Cast, DEADLINE, await_go_on, await_that, is_root, say};
 
-/// The number of connections to each address. If 64 of them were served at a time for a second
-/// each, the last would wait longer than [`DEADLINE`].
+/// The number of connections to each address. If 64 connections were served at a time for a
+/// second each, the last connection would wait longer than [`DEADLINE`].
 const CONNECTIONS: usize = 4000;
 /// The most descriptors that a process may spend on them.
 const DESCRIPTORS_MAX: usize = 256;
@@ -44,7 +44,7 @@ pub fn serve(words: &[&str]) {
         scope.spawn(|| server.serve(Dispatch::Queue));
         say(std::process::id());
         let mut expected = 0;
-        // This runs until the test closes the input.
+        // The loop runs until the test closes the input.
         while std::io::stdin().read(&mut [0]).unwrap() > 0 {
             publisher.send(&[expected]).unwrap();
             // The link that existed before the flood is intact.

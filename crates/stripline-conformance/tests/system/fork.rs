@@ -205,7 +205,7 @@ pub fn packets(transport: &str) {
             });
             fork(end, &what, drops, uses);
         }
-        // Forks with packets in transit. The reader has received one of them.
+        // Forks with packets in transit. The reader has received one packet.
         with(&mut |tx, rx| {
             (5..10).for_each(|number| tx.send(&[number]).unwrap());
             assert_eq!(*rx.receive().unwrap().unwrap(), [5], "{what}");

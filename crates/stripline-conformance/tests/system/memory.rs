@@ -105,7 +105,7 @@ fn pages_of_rings() -> Vec<u64> {
     found
 }
 
-// This is a single test, because it depends on the number of reserved pages.
+// All cases are in a single test, because they depend on the number of reserved pages.
 #[test]
 fn rings_of_huge_pages_carry_packets_or_are_refused_in_words() {
     let Some(size) = number(MEMINFO, "Hugepagesize").map(|kib| kib * 1024) else {
@@ -152,7 +152,7 @@ fn rings_of_huge_pages_carry_packets_or_are_refused_in_words() {
         drop(node);
         drop(reservation);
     }
-    // This is far more than the free pages.
+    // The buffer is far larger than the free pages.
     let buffer = 1 << 30;
     let node = node("shm", &format!("huge-pages = true\nbuffer = {buffer}"));
     let (free, outcome) = publisher_of(&node, 1 + buffer / size);
@@ -185,7 +185,7 @@ fn locked_rings_are_locked_on_both_sides_or_refused_in_words() {
     println!("with a limit of 64 KiB: {said}");
     actor.end();
 
-    // This is enough for the sending side only, if that much is allowed at all.
+    // The limit is enough for the sending side only, if that much is allowed at all.
     let limit = 200 << 10;
     let mut actor = Actor::start("lock", &Cast { lock_limit: Some(limit), ..cast });
     let said = actor.hear_of("cannot lock 135168 bytes");

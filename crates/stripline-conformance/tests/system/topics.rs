@@ -52,7 +52,7 @@ pub fn all(words: &[&str]) {
     await_go_on();
 }
 
-/// Prints the time that a new subscriber takes beside a stopped publisher, and without one.
+/// Prints the time that a new subscriber takes with and without a stopped publisher.
 #[test]
 fn a_new_subscriber_does_not_wait_for_a_publisher_that_is_stopped() {
     let domain = format!("stopped-{}", std::process::id());

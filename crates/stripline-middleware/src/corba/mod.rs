@@ -3,10 +3,9 @@
 //! The receiver activates the servant. The receiver's hello carries the servant's object key and
 //! the file of the process's socket. Servants only enqueue. omniORB's threads may bring the calls
 //! in another order, so each call has a number. Both ends share a page
-//! ([`TransitPage`](crate::transit::TransitPage)). The page bounds the calls in transit
-//! and the part of them that is in the kernel, so that a call never waits for a receiver that is
-//! stopped. Between hosts calls go over TCP, and separate calls carry the receiver's part of the
-//! page.
+//! ([`TransitPage`](crate::transit::TransitPage)). The page bounds the calls in transit,
+//! and the calls in the kernel, so that a call never waits for a receiver that is stopped. Between
+//! hosts calls go over TCP, and separate calls carry the receiver's part of the page.
 
 pub mod bulkio;
 mod credit;

@@ -41,7 +41,7 @@ const FOR_ORB: usize = 8;
 const FOR_ADDRESS: usize = 2;
 /// The most peers that the system lets wait for the ORB to accept them.
 const BACKLOG: i32 = 4096;
-/// The names of sockets that other programs connect to. They last until the process ends.
+/// The names of sockets that other programs connect to. The names last until the process ends.
 const OPEN_NAMES: OwnedNames = OwnedNames { folder: "/tmp", prefix: "stripline-bulkio-" };
 /// Variables that the environment must not set: addresses that this process would listen at or
 /// connect to.
@@ -88,10 +88,10 @@ const OF_HOST: [[&CStr; 2]; 2] = [
 /// The addresses of other hosts, if the ORB has TLS.
 const OF_OTHERS: [&CStr; 2] = [c"clientTransportRule", c"* ssl"];
 
-/// The ORB of this process. It ends with the process.
+/// The ORB of this process, which ends with the process.
 static ORB: PerProcess<OnceLock<Result<Orb, String>>> = PerProcess::new(OnceLock::new);
-/// Whether this process, or a process that it was forked from, has started an ORB. A child has none
-/// of omniORB's threads, and locks of omniORB may be held for ever in the child.
+/// Whether this process, or a process that it was forked from, has started an ORB. A child does not
+/// have omniORB's threads, and locks of omniORB may be held for ever in the child.
 static WAS_STARTED: AtomicBool = AtomicBool::new(false);
 
 /// The ORB's parts that are used again after the start.

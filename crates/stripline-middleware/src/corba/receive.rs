@@ -21,7 +21,8 @@ use super::{BYTES_MAX, CorbaTicket, END, LOW_CHARGE, PROBE, charge};
 use crate::corba::orb::{CallBytes, CallReceiver, CallServer};
 use crate::transit::TransitPage;
 
-/// The longest wait for calls that a living sender has handed over. They take some microseconds.
+/// The longest wait for calls that a living sender has handed over. Such calls take some
+/// microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
 /// The longest wait for calls that a dead sender had given to the kernel.
 const END_TIME: Duration = Duration::from_secs(2);
@@ -40,7 +41,7 @@ thread_local! {
 
 /// The receiving end.
 pub(super) struct CorbaSource {
-    /// The servant. It is dropped first.
+    /// The servant, which is dropped first.
     _server: Local<CallServer>,
     shared: Arc<Local<CallTaker>>,
     /// The call that is being read. The port's buffer also keeps it, while it uses the memory of

@@ -20,7 +20,8 @@ use crate::transit::MessageLimits;
 use crate::transit::TransitPage;
 use crate::wire::dds::FramesSample;
 
-/// The longest wait for samples that a living sender has handed over. They take some microseconds.
+/// The longest wait for samples that a living sender has handed over. Such samples take some
+/// microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
 
 /// The receiving end. A child of a fork never drops the fields that could call Cyclone DDS.

@@ -3,7 +3,7 @@
 use stripline::carrier::packet::{Header, Kind};
 use stripline::carrier::padded;
 
-/// The frames of the next message. There is room for all of them.
+/// The frames of the next message. There is room for every frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct MessageFrames {
     pub bytes: usize,

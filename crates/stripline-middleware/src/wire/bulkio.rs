@@ -209,7 +209,7 @@ pub struct BulkioTime {
     pub mode: i16,
     /// 1: the time is valid.
     pub status: i16,
-    /// A fraction of a sample. It is not used.
+    /// A fraction of a sample, which is not used.
     pub offset: f64,
     /// Whole seconds since 1970, UTC.
     pub whole: f64,

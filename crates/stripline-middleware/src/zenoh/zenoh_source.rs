@@ -21,7 +21,8 @@ use crate::transit::TransitPage;
 use crate::transit::{MessageLimits, PREFIX_BYTES, TransitBound};
 use crate::zenoh::session::{LINK_BYTES, MESSAGE_OVERHEAD, SessionReach, ZenohSession, put};
 
-/// The longest wait for messages that a living sender has handed over. They take some microseconds.
+/// The longest wait for messages that a living sender has handed over. Such messages take some
+/// microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
 /// The bytes that arrive between two messages to a sender on another host. They are a part of the
 /// bytes that the sender may have on the way.

@@ -21,7 +21,8 @@ use crate::zeromq::socket::{MonitoredSocket, SocketEvent, ZeromqSocket, path_err
 /// The longest wait for the end of a dead sender, counting only time in which this process runs.
 /// The kernel still has the bytes that the sender's socket took.
 const END_TIME: Duration = Duration::from_secs(2);
-/// The longest wait for messages that a living sender has handed over. They take some microseconds.
+/// The longest wait for messages that a living sender has handed over. Such messages take some
+/// microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
 /// The most bytes of a message: one frame, or several frames that were kept to be sent together.
 const MESSAGE_MAX: usize = frame_max(LinkOptions::BUFFER_MAX) + 128 * 1024;

@@ -21,7 +21,7 @@ const FINISH_TIME: Duration = Duration::from_secs(5);
 /// The time for which ZeroMQ continues to send, if this process lives on.
 const LINGER: Duration = Duration::from_secs(60);
 
-/// The bytes of the last message. Up to 8192 of them are sent together with earlier messages.
+/// The bytes of the last message. Up to 8192 bytes are sent together with earlier messages.
 /// ZeroMQ sends the rest from the message's own memory, and returns this memory when all of it is
 /// in the kernel.
 const LAST_BYTES: usize = 3 * 8192;

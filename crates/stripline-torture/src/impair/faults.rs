@@ -17,7 +17,7 @@ const WHOLE: u64 = 1_000_000;
 const OVERTAKEN_MAX: u64 = 8;
 /// The longest time for which a frame is held back.
 pub const HOLD_NS: u64 = 10_000_000;
-/// The maximum number of frames held back at the same time. With more, the first of them leaves.
+/// The maximum number of frames held back at the same time. With more, the first frame leaves.
 const HELD_MAX: usize = 64;
 /// The maximum length of the queue. Further frames are refused, as by a switch.
 pub const QUEUE_MAX: usize = 16_384;

@@ -41,7 +41,7 @@ pub(super) fn held_up_by(
     })
 }
 
-/// Returns the share of the time in which the receiver was the one to wait for, from 0 to 1.
+/// Returns the share of the time in which the receiver was the bottleneck, from 0 to 1.
 fn share(link: &ConnectionState<'_>, duration_s: f64) -> f64 {
     if let Some(share) = link.full_share().filter(|_| link.readings >= READINGS_MIN) {
         return share;

@@ -53,7 +53,7 @@ pub(super) struct ConnectionState<'a> {
     /// The figures of a receiver that died are missing.
     pub partial: bool,
     /// The number of reports from the sender's process. `full` counts the reports with a full
-    /// queue, and `unacknowledged` those in which the sender waited for an acknowledgement.
+    /// queue, and `unacknowledged` the reports in which the sender waited for an acknowledgement.
     pub readings: u32,
     pub full: u32,
     pub unacknowledged: u32,

@@ -1,6 +1,6 @@
 //! Launching and supervision. Each component has a process, except that all components placed in
 //! threads share one process for each program. Each process has a control socket. A single loop
-//! waits for all of them.
+//! waits for all sockets.
 
 mod bottleneck;
 mod connection_state;

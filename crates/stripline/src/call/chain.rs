@@ -21,8 +21,8 @@ struct HandledCall {
 }
 
 thread_local! {
-    // This is separate from `CHAINS`: most calls have no chain and make no calls, so this check
-    // costs almost nothing.
+    // The handled call is separate from `CHAINS`: most calls have no chain and make no calls, so a
+    // check of the handled call costs almost nothing.
     static HANDLED: Cell<Option<HandledCall>> = const { Cell::new(None) };
     /// The chains of the calls being handled, in wire form.
     static CHAINS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

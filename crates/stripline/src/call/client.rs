@@ -243,8 +243,8 @@ impl<Req: Payload, Rep: Payload, E: Payload> Client<Req, Rep, E> {
     /// # Errors
     /// The reason why the call could not be made: [`CallError::NoServer`] if no server is
     /// connected; [`Error::Full`](crate::Error::Full) in a [`CallError::Link`] if there is no room.
-    /// In the latter case, a request of several fragments may have been sent in part. The server
-    /// drops such a request.
+    /// Without room, a request of several fragments may have been sent in part. The server drops
+    /// such a request.
     ///
     /// ```
     /// use stripline::call::{CallError, ClientOptions, ServerOptions};

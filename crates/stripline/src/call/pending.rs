@@ -200,7 +200,7 @@ impl PendingCalls {
         let mut contents = lock(&slot.contents);
         let was_open = contents.filled.take().is_none();
         if was_open {
-            // This is done before the slot is freed: a reply that arrives in between is late, not
+            // Count the call before the slot is freed: a reply that arrives in between is late, not
             // unsolicited.
             self.abandoned.fetch_add(1, Ordering::Relaxed);
         }

@@ -74,7 +74,7 @@ impl ReplySender {
         let mut state = lock(&self.state);
         match &mut *state {
             BacklogState::Free(outgoing) => match put(outgoing, answer) {
-                // This is checked after the send, off the path that the client waits for.
+                // Check for a lost client after the send, off the path that the client waits for.
                 Ok(()) if outgoing.has_no_receivers() => self.dropped(),
                 Ok(()) => fail_point!("call-answered"),
                 Err(Error::Full { .. } | Error::TooLarge { .. }) => self.spill(state, answer),

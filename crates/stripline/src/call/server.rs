@@ -519,7 +519,7 @@ impl Handlers<'_> {
             return refuse(Refusal::Cycle, "this server waits in the same chain of calls");
         }
         if threads == 1 {
-            // This needs no locked instruction, because only this thread counts.
+            // A store needs no locked instruction, because only this thread counts.
             self.counts.calls.store(self.counts.calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         } else {
             self.counts.calls.fetch_add(1, Ordering::Relaxed);

@@ -317,8 +317,8 @@ impl ServerConnection {
         read: &mut impl FnMut(WireReply<'_>),
     ) -> Option<WaitOutcome> {
         let Some(pending) = self.pending.get() else { return Some(WaitOutcome::Closed) };
-        // This precedes the next attempt: a leader that stops receiving afterwards finds this
-        // thread in the queue.
+        // Join the queue before the next attempt: a leader that stops receiving afterwards finds
+        // this thread in the queue.
         self.followers.fetch_add(1, Ordering::SeqCst);
         lock(&self.queue).push_back(number);
         let is_free = try_lock(&self.receiver).is_some();
@@ -433,7 +433,7 @@ impl ServerConnection {
     fn close(&self, pending: &PendingCalls) {
         let mut place = lock(&self.sender);
         self.is_alive.store(false, Ordering::Relaxed);
-        // This is done under the lock, so that calls of the next connection are not affected.
+        // Fail the calls under the lock, so that calls of the next connection are not affected.
         pending.fail_all();
         let sender = place.take();
         drop(place);

@@ -220,7 +220,7 @@ impl Harness {
         Ok(HarnessRun { of_test, pending, answers, events, stop, ended, last: 0 })
     }
 
-    /// Makes one connection. For a port without a payload type, both ends have none.
+    /// Makes one connection. For a port without a payload type, both ends have no type.
     fn link(&self, names: [String; 2], payload: Option<&TypeName>, stops: [&StopToken; 2]) -> Result<Link> {
         let ([sender, receiver], [sender_stop, receiver_stop]) = (names, stops);
         let rules = SenderOptions::from(&self.options);

@@ -372,7 +372,7 @@ impl Incoming {
 
     /// Takes the next packet of the only connection after a read, if only packets have to be
     /// checked. Most packets over sockets are taken this way. False: the connection has no packet.
-    /// `None`: it may have one.
+    /// `None`: the connection may have a packet.
     #[inline(always)]
     fn try_take_read(&mut self) -> Option<bool> {
         if !self.is_fast_path() {

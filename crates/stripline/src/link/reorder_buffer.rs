@@ -145,7 +145,7 @@ impl<P> ReorderBuffer<P> {
             self.arrivals.pop_front();
         }
         // The packet held longest has been behind every missing number all the time, so the time of
-        // that packet decides for all of them.
+        // that packet decides for all missing numbers.
         self.arrivals.front().map(|(_, at_ns)| at_ns.saturating_add(self.skip_after_ns))
     }
 

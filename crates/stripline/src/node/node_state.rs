@@ -44,7 +44,7 @@ pub(super) struct StoppedOffers {
 /// The offers of stopped processes that are due for another check.
 pub(super) struct DueOffers {
     pub offers: Vec<(Offer, Arc<dyn OfferConsumer>)>,
-    /// Whether to try all of them, including offers of processes that are still stopped.
+    /// Whether to try all offers, including offers of processes that are still stopped.
     pub is_for_all: bool,
 }
 

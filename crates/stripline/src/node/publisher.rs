@@ -277,7 +277,7 @@ impl<T: Content> Publisher<T> {
     /// So a packet larger than a ring or a socket's buffer gets through while the receivers take
     /// it. Receivers see one packet. A receiver that drops packets, and is overtaken in the middle
     /// of this one, loses all of it. For such a receiver over `inproc` and `shm`, set a `buffer` of
-    /// four such packets; otherwise it may receive none of them.
+    /// four such packets; otherwise the receiver may get no such packet.
     ///
     /// # Errors
     /// [`Error::TooLarge`] above [`Publisher::samples_max`]; [`Error::Stopped`] when the component
@@ -669,7 +669,7 @@ impl<T: Content> Loan<'_, T> {
 
     /// Sends the packet as [`Loan::send_like`] does, at `up` / `down` of the received sample rate.
     /// The sample index is scaled by the same ratio and rounded down. A stream without a rate stays
-    /// without one.
+    /// without a rate.
     ///
     /// Indices stay exact if `up` samples are sent for each `down` samples received, starting at an
     /// index that is a multiple of `down`.

@@ -69,8 +69,8 @@ pub trait Waitable: sealed::Sealed {
     }
 
     /// Makes the descriptor readable once there may be a packet, the end of stream or an error.
-    /// False: one of them has arrived already, so receive it first. When the last `try_receive` was
-    /// empty, call this each time before the loop waits.
+    /// False: one of the three has arrived already, so receive first. When the last `try_receive`
+    /// was empty, call this each time before the loop waits.
     ///
     /// This function does not block. The descriptor stays readable until the next call of this
     /// function. Any other call of the receiver may undo the preparation.

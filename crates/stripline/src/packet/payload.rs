@@ -506,9 +506,9 @@ impl TypeName {
         self.text.starts_with(Self::MESSAGE) && self.text.contains(Self::BRACKETS)
     }
 
-    /// Returns whether a link may join two ports of these types. They must be equal, or one of them
-    /// must be a message type without a schema. In the latter case the names must be equal, or the
-    /// type without a schema must be `message/cbor`, the type of a topic's messages.
+    /// Returns whether a link may join two ports of these types. The types must be equal, or one
+    /// type must be a message type without a schema. In the second case, the names must be equal,
+    /// or the type without a schema must be `message/cbor`, the type of a topic's messages.
     ///
     /// ```
     /// use stripline::payload::TypeName;

@@ -468,7 +468,7 @@ mod tests {
                 }
             }
             assert!(read == frames, "{payload}");
-            // There are 28 datagrams: one read takes all of them, or eight, or four.
+            // There are 28 datagrams: one read takes all datagrams, or eight, or four.
             assert!(reads <= 10, "{reads} reads");
         }
     }

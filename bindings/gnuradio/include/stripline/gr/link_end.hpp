@@ -14,8 +14,8 @@ class STRIPLINE_GR_API link_end {
 public:
     virtual ~link_end() = default;
 
-    /// Returns the reason why the block has ended before the flowgraph; empty if it has not ended.
-    /// From any thread.
+    /// Returns the reason why the block has ended before the flowgraph, or an empty text if the
+    /// block has not ended. Any thread may call this function.
     virtual std::string failure() const = 0;
 
     /// Returns the type of the samples, such as `cf32`, or of the messages, such as `message/cbor`.

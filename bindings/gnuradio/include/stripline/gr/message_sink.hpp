@@ -1,5 +1,5 @@
 /// @file
-/// A sink of messages of a flowgraph. It sends them on a topic.
+/// A block that sends the messages of a flowgraph on a topic.
 #ifndef STRIPLINE_GR_MESSAGE_SINK_HPP
 #define STRIPLINE_GR_MESSAGE_SINK_HPP
 
@@ -23,8 +23,8 @@ public:
     /// and std::runtime_error for an error of the system.
     static sptr make(const std::string &topic, const message_sink_options &settings = message_sink_options());
 
-    /// Makes the next stop() abandon the stream, so that receivers detect that it is not complete.
-    /// From any thread, like all functions below.
+    /// Makes the next stop() abandon the stream, so that receivers detect that the stream is not
+    /// complete. Any thread may call this function, and all functions below.
     virtual void abandon() = 0;
 
     /// Returns the number of receivers that were connected when the last message was sent.
@@ -33,11 +33,12 @@ public:
     /// Returns the number of messages that were sent.
     virtual std::uint64_t messages() const = 0;
 
-    /// Returns the number of messages that Stripline cannot represent. They were not sent.
+    /// Returns the number of messages that the block refused, because Stripline cannot represent
+    /// them.
     virtual std::uint64_t refused_messages() const = 0;
 
-    /// Returns the reason for the last of them, with the path to the value; empty if no message was
-    /// refused.
+    /// Returns the reason for the last refusal, with the path to the value, or an empty text if no
+    /// message was refused.
     virtual std::string last_refusal() const = 0;
 };
 

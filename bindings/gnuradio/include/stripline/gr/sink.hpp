@@ -1,5 +1,5 @@
 /// @file
-/// A sink of a flowgraph. It sends samples on a topic.
+/// A block that sends the samples of a flowgraph on a topic.
 #ifndef STRIPLINE_GR_SINK_HPP
 #define STRIPLINE_GR_SINK_HPP
 
@@ -25,15 +25,15 @@ public:
     /// for an error of the system.
     static sptr make(const std::string &type, const std::string &topic, const sink_options &settings = sink_options());
 
-    /// Makes the next stop() abandon the stream, so that receivers detect that it is not complete.
-    /// From any thread.
+    /// Makes the next stop() abandon the stream, so that receivers detect that the stream is not
+    /// complete. Any thread may call this function.
     virtual void abandon() = 0;
 
-    /// Returns the number of receivers that were connected when the last packet was sent. From any
-    /// thread.
+    /// Returns the number of receivers that were connected when the last packet was sent. Any
+    /// thread may call this function.
     virtual std::size_t receivers() const = 0;
 
-    /// Returns the number of packets that were sent. From any thread.
+    /// Returns the number of packets that were sent. Any thread may call this function.
     virtual std::uint64_t packets() const = 0;
 };
 

@@ -1,5 +1,5 @@
 /// @file
-/// A source of a flowgraph. It receives the samples of a topic.
+/// A block that receives the samples of a topic for a flowgraph.
 #ifndef STRIPLINE_GR_SOURCE_HPP
 #define STRIPLINE_GR_SOURCE_HPP
 
@@ -34,9 +34,11 @@ public:
     /// A stop does not wait for this check.
     static void set_reader_check(std::int64_t interval_ns);
 
-    /// Returns the number of packets and samples that were lost, as far as they can be counted.
-    /// From any thread.
+    /// Returns the number of lost packets, as far as they can be counted. Any thread may call this
+    /// function, and the next function.
     virtual std::uint64_t lost_packets() const = 0;
+
+    /// Returns the number of lost samples, as far as they can be counted.
     virtual std::uint64_t lost_samples() const = 0;
 
     /// Returns the refused publishers, with the reasons: for example, their samples have another

@@ -80,7 +80,7 @@ pub(crate) fn connect_direct<'n>(
     Ok(handler::side(sender, handler, HandlerThread(Some(thread))))
 }
 
-/// The thread that waits while handlers run. It ends when the sender of the other side ends.
+/// The thread that waits while handlers run, until the sender of the other side ends.
 struct HandlerThread(Option<std::thread::JoinHandle<stripline::Result<()>>>);
 
 impl Drop for HandlerThread {

@@ -89,7 +89,7 @@ impl Run {
     }
 }
 
-/// A run in the background. It is killed when the value is dropped.
+/// A run in the background, which is killed when the value is dropped.
 pub struct Running {
     child: Child,
     lines: std::sync::mpsc::Receiver<String>,

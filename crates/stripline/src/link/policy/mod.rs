@@ -70,7 +70,7 @@ mod tests {
         error
     }
 
-    /// Sends each byte separately and in time. All of them would take a quarter of an hour.
+    /// Sends each byte separately and in time. All bytes would take a quarter of an hour.
     #[test]
     fn a_reply_that_comes_a_byte_at_a_time_ends() {
         let given_up = connected_to(|listener| {

@@ -130,7 +130,7 @@ impl<T: Content> Stamped for Window<'_, T> {}
 
 impl<T: Content> sealed::Sealed for Window<'_, T> {
     fn stamps(&self) -> sealed::Stamps<'_> {
-        // An order counts packets, so a window has none.
+        // An order counts packets, so a window has no order.
         let (sample_index, time_ns) = (self.sample_index(), self.time_ns());
         sealed::Stamps { sample_index, time_ns, order: None, stream: self.stream() }
     }
