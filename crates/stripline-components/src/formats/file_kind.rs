@@ -17,12 +17,19 @@ pub(super) enum FileKind {
 }
 
 /// The first bytes of files without plain samples, with a description and the remedy.
-const FOREIGN: [(&[u8], &str, &str); 10] = [
+const FOREIGN: [(&[u8], &str, &str); 17] = [
     (b"SLREC\r\n\x1a", "a recording of a port", "play it with the component `replay`"),
     (b"RIFX", "a big-endian WAV file", "convert it, as with `sox IN OUT.wav`"),
     (b"FORM", "an AIFF file", "convert it, as with `sox IN OUT.wav`"),
     (b"fLaC", "a FLAC file", "convert it, as with `sox IN OUT.wav`"),
     (b"OggS", "an Ogg file", "convert it, as with `sox IN OUT.wav`"),
+    (b"riff\x2e\x91\xcf\x11", "a W64 file", "convert it, as with `sox IN OUT.wav`"),
+    (b"caff\0\x01", "a CAF file", "convert it, as with `sox IN OUT.wav`"),
+    (b".snd\0\0", "an AU file", "convert it, as with `sox IN OUT.wav`"),
+    (b"Creative Voice F", "a VOC file", "convert it, as with `sox IN OUT.wav`"),
+    (b"NIST_1A\n", "a NIST SPHERE file", "convert it, as with `sox IN OUT.wav`"),
+    (b"BLUE", "an X-Midas BLUE file", "write its samples to a raw file"),
+    (b"BZh", "a file compressed with bzip2", "unpack it with `bunzip2`"),
     (b"PK\x03\x04", "a ZIP file", "unpack it, and give the file with the samples"),
     (b"\x28\xb5\x2f\xfd", "a file compressed with zstd", "unpack it with `unzstd`"),
     (b"\xfd7zXZ\0", "a file compressed with xz", "unpack it with `unxz`"),
@@ -50,6 +57,8 @@ pub(super) fn of_head(head: &[u8], path: &Path) -> Result<Option<FileKind>, Form
     let is_container = |magic: &[u8]| match magic {
         b"RIFX" => container == Some(b"WAVE"),
         b"FORM" => matches!(container, Some(b"AIFF" | b"AIFC")),
+        b"BLUE" => matches!(container, Some(b"EEEI" | b"IEEE")),
+        b"BZh" => head.get(4..10) == Some(b"1AY&SY"),
         _ => true,
     };
     let found = FOREIGN.iter().find(|(magic, ..)| head.starts_with(magic) && is_container(magic));
@@ -113,14 +122,26 @@ mod tests {
         }
         assert_eq!(of(b"\x93NUMPY\x01\0"), Ok(Some(FileKind::Numpy)));
         assert_eq!(of(b"\x1f\x8b\x08\0\0\0\0\0\0\x03abc"), Ok(Some(FileKind::Gzip)));
-        for plain in
-            [&b"RIFF\0\0\0\0AVI "[..], b"\x1f\x8b\x08\xff\0\0\0\0\0\x03", b"FORMat of mine", b"", b"R"]
-        {
+        for plain in [
+            &b"RIFF\0\0\0\0AVI "[..],
+            b"\x1f\x8b\x08\xff\0\0\0\0\0\x03",
+            b"FORMat of mine",
+            b"BLUE sky as text",
+            b"BZhang",
+            b"",
+            b"R",
+        ] {
             assert_eq!(of(plain), Ok(None), "{plain:?}");
         }
         for (magic, what, remedy) in FOREIGN {
-            let container: &[u8] = if magic == b"FORM" { b"AIFF" } else { b"WAVE" };
-            let head = if magic.len() == 4 { [magic, &[0; 4], container].concat() } else { magic.to_vec() };
+            let behind: &[u8] = match magic {
+                b"FORM" => b"\0\0\0\0AIFF",
+                b"RIFX" => b"\0\0\0\0WAVE",
+                b"BLUE" => b"EEEIEEEI",
+                b"BZh" => b"91AY&SY",
+                _ => b"",
+            };
+            let head = [magic, behind].concat();
             let message = of(&head).unwrap_err();
             assert!(message.contains(what) && message.ends_with(remedy), "{message}");
         }

@@ -64,6 +64,8 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<Strin
     };
     global.conforms(&key)?;
     let mut meta = global.meta(&key)?;
+    // Some programs write the frequency and the time of the recording here alone.
+    let frequency_hz = key.number("core:frequency", &global.frequency)?;
     meta.captures.reserve_exact(captures.len());
     for (index, capture) in captures.into_iter().enumerate() {
         let Object::Given(capture) = capture else {
@@ -86,7 +88,12 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<Strin
         }
         // Some programs leave out numbers that are zero.
         let default = Some(meta.offset).filter(|offset| index == 0 && *offset == 0);
-        meta.captures.push(capture.checked(&key, default)?);
+        let mut capture = capture.checked(&key, default)?;
+        capture.frequency_hz = capture.frequency_hz.or(frequency_hz);
+        if index == 0 {
+            capture.datetime = capture.datetime.or_else(|| global.datetime.text());
+        }
+        meta.captures.push(capture);
     }
     meta.check(path)?;
     Ok((meta, global.dataset(&key)?))
@@ -343,6 +350,10 @@ struct GlobalJson {
     version: Leaf,
     #[serde(rename = "core:sample_rate")]
     sample_rate: Leaf,
+    #[serde(rename = "core:frequency")]
+    frequency: Leaf,
+    #[serde(rename = "core:datetime")]
+    datetime: Leaf,
     #[serde(rename = "core:num_channels")]
     num_channels: Leaf,
     #[serde(rename = "core:offset")]

@@ -113,6 +113,11 @@ fn what_is_clear_is_read() {
     assert_eq!(parse(&meta.to_json(Path::new(NAME)).unwrap()).unwrap(), meta);
     assert_eq!(parse(r#"{"global": {"core:datatype": "cu8"}}"#).unwrap().captures, []);
     // Version 0.0.1 has the rate in the captures, and SDRangel leaves out a start of zero.
+    let json = r#"{"global": {"core:datatype": "ci8", "core:frequency": 2e9, "core:datetime": "2024-02-29T12:34:56Z"},
+        "captures": [{"core:sample_start": 0}, {"core:sample_start": 2, "core:frequency": 3e9}, {"core:sample_start": 4}]}"#;
+    let captures = parse(json).unwrap().captures;
+    let found: Vec<_> = captures.iter().map(|one| (one.frequency_hz, one.datetime.as_deref())).collect();
+    assert_eq!(found, [(Some(2e9), Some("2024-02-29T12:34:56Z")), (Some(3e9), None), (Some(2e9), None)]);
     let old = parse(&with_captures(r#"{"core:sample_rate": 1e7, "core:frequency": 9e8}"#)).unwrap();
     assert_eq!((old.sample_rate_hz, old.captures[0].sample_start), (Some(1e7), 0));
 }
