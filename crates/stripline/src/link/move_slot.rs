@@ -181,7 +181,8 @@ impl PortMoves {
     /// Keeps outlets until their receivers have taken the remaining packets. `end`: the number of
     /// the first packet over the next path.
     pub(super) fn leave(&mut self, outlets: Vec<AnyOutlet>, end: u64) {
-        self.former.extend(outlets.into_iter().map(|outlet| self.former_paths.leave(outlet, end)));
+        self.former
+            .extend(outlets.into_iter().map(|outlet| FormerPath::new(outlet, &self.former_paths, end)));
     }
 
     pub(super) fn has_former_paths(&self) -> bool {

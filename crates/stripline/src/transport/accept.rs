@@ -345,8 +345,8 @@ mod tests {
     use crate::sys::{socket, socket_names};
     use crate::terms::{LinkOptions, Overflow, SenderOptions, Watermarks};
     use crate::transport::carrier::{Frames, PathSink};
-    use crate::transport::duplex::{CallAcceptor, CallHello, Duplex};
-    use crate::transport::handshake::SessionPart;
+    use crate::transport::duplex::{CallAcceptor, Duplex};
+    use crate::transport::handshake::{CallHello, SessionPart};
     use crate::transport::{BindRequest, ConnectRequest, Endpoint, StopToken, find};
 
     /// An acceptor with paths that lead nowhere.

@@ -4,53 +4,12 @@
 //! client sends the descriptors of a ring with the hello, the server with the welcome. On `inproc`
 //! a table leads to the server.
 
-use serde::{Deserialize, Serialize};
-
-use super::handshake::{Hello, Welcome};
-use super::{AnyInlet, AnyOutlet, BindRequest, Endpoint};
+use super::handshake::{CallHello, CallWelcome, Hello, Welcome};
+use super::{AnyInlet, AnyOutlet, Endpoint};
 use crate::error::{Error, Result};
 use crate::packet::payload::TypeName;
-use crate::sys::membarrier;
-use crate::sys::memory::PAGE;
 use crate::sys::refusal::PeerRefusal;
 use crate::terms::{LinkOptions, Overflow};
-
-/// The additional part of a hello from a client of calls.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CallHello {
-    /// The bytes of the client's buffer, which bounds the client's frames; on `shm`, of the
-    /// client's ring.
-    pub buffer: u32,
-    /// For a ring: the bytes of a page of the ring's memory.
-    pub page: u32,
-    /// Whether the client runs a barrier on all processors before it sleeps for lack of room.
-    pub membarrier: bool,
-    /// The most calls that the client will have outstanding.
-    pub outstanding: u32,
-}
-
-impl CallHello {
-    /// Returns the part of a client with a ring.
-    pub(super) fn new(bind: &BindRequest) -> Self {
-        Self {
-            buffer: bind.options.buffer,
-            page: PAGE as u32,
-            membarrier: membarrier::is_used_with(bind.options.wait),
-            outstanding: bind.options.watermarks.high(),
-        }
-    }
-}
-
-/// The additional part of a welcome from a server of calls.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CallWelcome {
-    /// Whether the server runs a barrier on all processors before it sleeps for lack of requests.
-    pub membarrier: bool,
-    /// The server's information for clients.
-    pub server: serde_json::Value,
-}
 
 /// An acceptor of clients.
 pub(crate) trait CallAcceptor: Send {

@@ -6,8 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::ring::RingOutlet;
-use super::{AnyOutlet, Outlet, PortPosition};
+use super::PortPosition;
 use crate::sys::mutex::lock;
 
 /// The most connections with positions that are kept after their receivers left.
@@ -74,26 +73,16 @@ impl Stopped {
 }
 
 impl FormerPaths {
-    /// Keeps an outlet until its receivers have taken the rest. `end`: the number of the first
+    /// Adds a path, and returns the token that closes the path. `end`: the number of the first
     /// packet over the next path.
-    pub(crate) fn leave(self: &Arc<Self>, outlet: AnyOutlet, end: u64) -> FormerPath {
-        let (outlet, departures) = match outlet {
-            AnyOutlet::Ring(ring) => {
-                let ring = Arc::new(Mutex::new(*ring));
-                (LeftOutlet::Ring(Arc::clone(&ring)), Some(ring as Arc<dyn Departures>))
-            }
-            AnyOutlet::Other(outlet) => {
-                let departures = outlet.traits().departures;
-                (LeftOutlet::Other(outlet), departures)
-            }
-        };
+    pub(super) fn add(&self, departures: Option<Arc<dyn Departures>>, end: u64) -> u64 {
         let mut state = lock(&self.0);
         state.last_token += 1;
         let token = state.last_token;
         if let Some(departures) = departures {
             state.paths.push(KnownPath { token, departures, end });
         }
-        FormerPath { outlet, token, paths: Arc::clone(self) }
+        token
     }
 
     /// Takes the position at which the predecessor of a receiver of `connection` has stopped. It is
@@ -109,7 +98,8 @@ impl FormerPaths {
         found
     }
 
-    fn close(&self, token: u64) {
+    /// Closes a path, and keeps the positions at which the path's receivers have stopped.
+    pub(super) fn close(&self, token: u64) {
         let mut state = lock(&self.0);
         let Some(index) = state.paths.iter().position(|path| path.token == token) else { return };
         let path = state.paths.remove(index);
@@ -134,35 +124,6 @@ impl KnownPath {
         let Departed { at, start } = *departed;
         let position = start.map_or(at, |start| found.map_or(start, |older| older.position));
         *found = Some(Stopped { position, is_behind: at.sequence < self.end });
-    }
-}
-
-/// A path that a port has left.
-pub(crate) struct FormerPath {
-    outlet: LeftOutlet,
-    token: u64,
-    paths: Arc<FormerPaths>,
-}
-
-enum LeftOutlet {
-    /// The ring's memory has the positions of the receivers, and other threads ask for them.
-    Ring(Arc<Mutex<RingOutlet>>),
-    Other(Box<dyn Outlet>),
-}
-
-impl FormerPath {
-    /// Calls a function with the outlet.
-    pub(crate) fn with<T>(&mut self, act: impl FnOnce(&mut dyn Outlet) -> T) -> T {
-        match &mut self.outlet {
-            LeftOutlet::Ring(ring) => act(&mut *lock(ring)),
-            LeftOutlet::Other(outlet) => act(&mut **outlet),
-        }
-    }
-}
-
-impl Drop for FormerPath {
-    fn drop(&mut self) {
-        self.paths.close(self.token);
     }
 }
 

@@ -29,8 +29,7 @@ use crate::sys::socket::{Socket, receive_with_fds, send_with_fds};
 use crate::terms::{Flow, Overflow, Watermarks};
 
 use super::build_rule::ReceiverBuild;
-use super::duplex::{CallHello, CallWelcome};
-use super::{ConnectRequest, Endpoint, PortPosition};
+use super::{BindRequest, ConnectRequest, Endpoint, PortPosition};
 
 pub(crate) const VERSION: u16 = 5;
 pub(crate) const PREFIX_BYTES: usize = 12;
@@ -150,6 +149,33 @@ impl Hello {
     }
 }
 
+/// The additional part of a hello from a client of calls.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallHello {
+    /// The bytes of the client's buffer, which bounds the client's frames; on `shm`, of the
+    /// client's ring.
+    pub buffer: u32,
+    /// For a ring: the bytes of a page of the ring's memory.
+    pub page: u32,
+    /// Whether the client runs a barrier on all processors before it sleeps for lack of room.
+    pub membarrier: bool,
+    /// The most calls that the client will have outstanding.
+    pub outstanding: u32,
+}
+
+impl CallHello {
+    /// Returns the part of a client with a ring.
+    pub(super) fn new(bind: &BindRequest) -> Self {
+        Self {
+            buffer: bind.options.buffer,
+            page: PAGE as u32,
+            membarrier: membarrier::is_used_with(bind.options.wait),
+            outstanding: bind.options.watermarks.high(),
+        }
+    }
+}
+
 /// The reply of the sending side.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -265,6 +291,16 @@ impl Welcome {
     pub(super) fn resume_position(&self) -> Option<PortPosition> {
         Some(PortPosition { sequence: self.resume_from?, sample: self.resume_sample })
     }
+}
+
+/// The additional part of a welcome from a server of calls.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallWelcome {
+    /// Whether the server runs a barrier on all processors before it sleeps for lack of requests.
+    pub membarrier: bool,
+    /// The server's information for clients.
+    pub server: serde_json::Value,
 }
 
 fn ordinary_page() -> u32 {

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::duplex::{self, CallConnection, CallHello, Duplex};
-use super::handshake::Hello;
+use super::duplex::{self, CallConnection, Duplex};
+use super::handshake::{CallHello, Hello};
 use super::ring::{Doorbells, PeerHandle, ReaderRegistration, RingInlet, RingOutlet, RingPages, RingShared};
 use super::{AnyInlet, AnyOutlet, BindRequest, Capabilities, ConnectRequest, Endpoint, Transport};
 use crate::error::{Error, Result};

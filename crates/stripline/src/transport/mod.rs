@@ -1,4 +1,5 @@
-//! Transports: one file (or folder) each, behind three traits (`seam.rs`) and a registry by name.
+//! Transports: one file (or folder) each, behind [`Transport`] and the two traits of
+//! `seam.rs`, and a registry by name.
 //!
 //! A sending port owns one outlet for each transport that its connections use. A receiving port
 //! owns one inlet for each connection. Frames are opaque here: the link layer wrote them.
@@ -6,7 +7,9 @@
 mod accept;
 #[cfg(test)]
 mod ack_model;
+mod any;
 mod build_rule;
+mod capabilities;
 pub(crate) mod carrier;
 pub(crate) mod duplex;
 pub(crate) mod endpoint;
@@ -35,15 +38,44 @@ pub(crate) mod test_path;
 mod udp;
 pub(crate) mod uds;
 
+pub(crate) use any::{AnyInlet, AnyOutlet, FormerPath};
+pub use capabilities::{Capabilities, Reach};
 pub use endpoint::Endpoint;
 pub(crate) use endpoint::random;
-pub(crate) use former_paths::{Departed, Departures, FormerPath, FormerPaths};
+pub(crate) use former_paths::{Departed, Departures, FormerPaths};
 pub(crate) use interrupt::Interrupt;
-pub use registry::{AUTO, AbsentTransport, Capabilities, Reach, absent, all, check};
+pub use registry::{AUTO, AbsentTransport, absent, all, check};
 pub(crate) use registry::{find, of_topic};
 pub(crate) use ring::{RingInlet, RingMemory};
 pub(crate) use seam::{
-    Admitted, AnyInlet, AnyOutlet, Attention, Awaited, BindRequest, ConnectRequest, Inlet, InletParts, Next,
-    NextPacket, Outlet, OutletTraits, Parked, PortPosition, Prepared, QueueProbe, StartPosition, Transport,
+    Admitted, Attention, Awaited, BindRequest, ConnectRequest, Inlet, InletParts, Next, NextPacket, Outlet,
+    OutletTraits, Parked, PortPosition, Prepared, QueueProbe, StartPosition,
 };
 pub(crate) use stop::{StopToken, Wait};
+
+use crate::error::Result;
+
+use duplex::{CallAcceptor, CallConnection, CallListener};
+
+/// A kind of link.
+pub(crate) trait Transport: Send + Sync {
+    fn capabilities(&self) -> Capabilities;
+
+    /// Opens the sending side of a port; receivers may connect from now on.
+    fn bind(&self, request: BindRequest) -> Result<AnyOutlet>;
+
+    /// Connects a receiving port; blocks for a few seconds at most.
+    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet>;
+
+    /// Opens the listener of a server of calls; clients may connect from now on.
+    fn listen_calls(&self, request: BindRequest, acceptor: Box<dyn CallAcceptor>) -> Result<CallListener>;
+
+    /// Connects to a server of calls; blocks for a few seconds at most. `bind` has the options of
+    /// the direction to the server, and `request` the options of the direction back.
+    fn connect_calls(
+        &self,
+        endpoint: &Endpoint,
+        request: &ConnectRequest,
+        bind: BindRequest,
+    ) -> Result<CallConnection>;
+}

@@ -1,13 +1,11 @@
-//! The traits that a transport implements: [`Transport`] opens and connects, [`Outlet`] sends,
-//! [`Inlet`] receives.
+//! The two sides of a transport: [`Outlet`] sends, [`Inlet`] receives. A port makes them with a
+//! [`BindRequest`] or a [`ConnectRequest`].
 
-use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::ring::{RingInlet, RingOutlet};
-use super::{Capabilities, Departures, Endpoint, FormerPaths, StopToken, Wait, duplex};
+use super::{Departures, Endpoint, FormerPaths, StopToken, Wait};
 use crate::error::Result;
 use crate::flow::{self, AckSender, AckWait};
 use crate::inspect::SendingPort;
@@ -17,33 +15,6 @@ use crate::sys::doorbell::PollSet;
 use crate::sys::futex::ParkWaker;
 use crate::sys::scoped_call::CallSlot;
 use crate::terms::{Flow, LinkOptions, Scope, SenderOptions};
-
-/// A kind of link.
-pub(crate) trait Transport: Send + Sync {
-    fn capabilities(&self) -> Capabilities;
-
-    /// Opens the sending side of a port; receivers may connect from now on.
-    fn bind(&self, request: BindRequest) -> Result<AnyOutlet>;
-
-    /// Connects a receiving port; blocks for a few seconds at most.
-    fn connect(&self, endpoint: &Endpoint, request: &ConnectRequest) -> Result<AnyInlet>;
-
-    /// Opens the listener of a server of calls; clients may connect from now on.
-    fn listen_calls(
-        &self,
-        request: BindRequest,
-        acceptor: Box<dyn duplex::CallAcceptor>,
-    ) -> Result<duplex::CallListener>;
-
-    /// Connects to a server of calls; blocks for a few seconds at most. `bind` has the options of
-    /// the direction to the server, and `request` the options of the direction back.
-    fn connect_calls(
-        &self,
-        endpoint: &Endpoint,
-        request: &ConnectRequest,
-        bind: BindRequest,
-    ) -> Result<duplex::CallConnection>;
-}
 
 /// A sending port's request to a transport.
 #[derive(Clone)]
@@ -162,47 +133,6 @@ pub(crate) trait Outlet: Send {
 
     /// Waits until everything published has left this process.
     fn flush(&mut self, wait: Wait) -> Result<()>;
-}
-
-/// An outlet. The link calls a ring directly, because a virtual call is a notable part of the cost
-/// of a small packet.
-pub(crate) enum AnyOutlet {
-    Ring(Box<RingOutlet>),
-    Other(Box<dyn Outlet>),
-}
-
-impl AnyOutlet {
-    pub(crate) fn other(outlet: impl Outlet + 'static) -> Self {
-        Self::Other(Box::new(outlet))
-    }
-}
-
-impl From<RingOutlet> for AnyOutlet {
-    fn from(outlet: RingOutlet) -> Self {
-        Self::Ring(Box::new(outlet))
-    }
-}
-
-impl Deref for AnyOutlet {
-    type Target = dyn Outlet;
-
-    #[inline]
-    fn deref(&self) -> &Self::Target {
-        match self {
-            Self::Ring(ring) => &**ring,
-            Self::Other(other) => &**other,
-        }
-    }
-}
-
-impl DerefMut for AnyOutlet {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        match self {
-            Self::Ring(ring) => &mut **ring,
-            Self::Other(other) => &mut **other,
-        }
-    }
 }
 
 /// The constant properties of an outlet.
@@ -334,46 +264,6 @@ pub(crate) trait Inlet: Send {
 
     /// Sends a goodbye before the drop: this receiver has finished, and no successor comes.
     fn say_goodbye(&mut self) {}
-}
-
-/// An inlet. As with [`AnyOutlet`], the link calls a ring directly.
-pub(crate) enum AnyInlet {
-    Ring(Box<RingInlet>),
-    Other(Box<dyn Inlet>),
-}
-
-impl AnyInlet {
-    pub(crate) fn other(inlet: impl Inlet + 'static) -> Self {
-        Self::Other(Box::new(inlet))
-    }
-}
-
-impl From<RingInlet> for AnyInlet {
-    fn from(inlet: RingInlet) -> Self {
-        Self::Ring(Box::new(inlet))
-    }
-}
-
-impl Deref for AnyInlet {
-    type Target = dyn Inlet;
-
-    #[inline]
-    fn deref(&self) -> &Self::Target {
-        match self {
-            Self::Ring(ring) => &**ring,
-            Self::Other(other) => &**other,
-        }
-    }
-}
-
-impl DerefMut for AnyInlet {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        match self {
-            Self::Ring(ring) => &mut **ring,
-            Self::Other(other) => &mut **other,
-        }
-    }
 }
 
 /// The result of parking.

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use super::accept::{AcceptThread, Acceptor, ArrivedReceiver};
-use super::duplex::{self, CallConnection, CallHello, CallListener, CallWelcome, Duplex};
-use super::handshake::{self, Hello, HelloReply, Welcome};
+use super::duplex::{self, CallConnection, CallListener, Duplex};
+use super::handshake::{self, CallHello, CallWelcome, Hello, HelloReply, Welcome};
 use super::peer_monitor::MonitoredPeer;
 use super::ring::{
     Doorbells, PeerHandle, ReaderHandles, ReaderRegistration, RingInlet, RingOutlet, RingPages, RingShared,

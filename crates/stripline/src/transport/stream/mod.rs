@@ -21,8 +21,6 @@ mod transport;
 pub(crate) use inlet::StreamInlet;
 pub use transport::StreamTransport;
 
-use outlet::StreamOutlet;
-
 use crate::packet::HEADER_BYTES;
 
 /// Returns the bytes that a frame with a payload of `payload` bytes takes on the stream.

@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{StreamInlet, StreamOutlet};
+use super::StreamInlet;
+use super::outlet::StreamOutlet;
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::sys::doorbell::PollSet;
@@ -14,10 +15,8 @@ use crate::sys::socket::{self, Listener, Socket};
 use crate::terms::{Flow, Overflow, Scope};
 use crate::transport::accept::{AcceptThread, Acceptor, ArrivedReceiver};
 use crate::transport::carrier::{Carrier, PathRequest, Sink, Source, Ticket, open_sink};
-use crate::transport::duplex::{
-    self, CallAcceptor, CallConnection, CallHello, CallListener, CallWelcome, Duplex,
-};
-use crate::transport::handshake::{self, Hello, HelloReply, Welcome};
+use crate::transport::duplex::{self, CallAcceptor, CallConnection, CallListener, Duplex};
+use crate::transport::handshake::{self, CallHello, CallWelcome, Hello, HelloReply, Welcome};
 use crate::transport::uds;
 use crate::transport::{
     AnyInlet, AnyOutlet, BindRequest, Capabilities, ConnectRequest, Endpoint, Reach, Transport,
