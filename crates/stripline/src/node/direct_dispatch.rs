@@ -9,7 +9,7 @@ use crate::sys::ready_set::ReadySet;
 use crate::sys::scoped_call::ScopedCall;
 use crate::transport::Wait;
 
-use super::dispatch::serve_one;
+use super::serve::serve_one;
 use super::{PacketView, Received, Subscriber};
 
 /// Runs the handler for all packets: on the middleware's threads, one packet at a time. Everything

@@ -49,6 +49,7 @@ mod publisher;
 mod publisher_arm;
 mod ready_descriptor;
 pub(crate) mod rendezvous;
+mod serve;
 mod single_thread;
 mod subscriber;
 mod subscription;

@@ -13,8 +13,8 @@ use crate::sys::fork::OwnerProcess;
 use crate::sys::mutex::lock;
 use crate::transport::Wait;
 
-use super::dispatch::failure;
 use super::packet_view::view_of;
+use super::serve::failure;
 use super::wait::wait_until;
 use super::{Completion, PacketView, Received, Subscriber};
 

@@ -5,7 +5,7 @@ use crate::link::{FrameRef, Incoming};
 use crate::packet::payload::Content;
 use crate::transport::Wait;
 
-use super::dispatch::serve_one;
+use super::serve::serve_one;
 use super::wait::wait_until;
 use super::{PacketView, Received, Subscriber};
 

@@ -13,7 +13,7 @@ use crate::terms::Resequence;
 use crate::transport::Wait;
 
 use super::packet_view::{PacketMeta, described};
-use super::{Dispatch, PacketView, Windowed};
+use super::{Dispatch, PacketView};
 
 /// A subscriber receives packets of samples from every sender of a topic or input port.
 ///
@@ -311,24 +311,6 @@ impl<T: Content> Subscriber<T> {
     /// ```
     pub fn gap_at_end(&mut self) -> Option<Gap> {
         self.incoming.gap_at_end()
-    }
-
-    /// Returns the same samples in windows of any size, across packet boundaries.
-    ///
-    /// ```
-    /// # let node = stripline::node::Node::isolated()?;
-    /// # let mut publisher = node.publisher::<i16>("audio")?;
-    /// let mut audio = node.subscriber::<i16>("audio")?.windowed();
-    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
-    /// publisher.send(&[1, 2, 3])?;
-    /// publisher.send(&[4, 5, 6])?;
-    /// let window = audio.window(4)?.expect("four samples");
-    /// assert_eq!(*window, [1, 2, 3, 4]);
-    /// # Ok::<(), stripline::Error>(())
-    /// ```
-    #[must_use]
-    pub fn windowed(self) -> Windowed<T> {
-        Windowed::new(self)
     }
 
     /// Restores the sequence of packets by their [`Order`](crate::packet::Order), downstream of a

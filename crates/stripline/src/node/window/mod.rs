@@ -99,13 +99,29 @@ enum Available {
     End,
 }
 
-impl<T: Content> Windowed<T> {
-    pub(super) fn new(subscriber: Subscriber<T>) -> Self {
-        let carried = CopiedSamples::new(subscriber.form);
-        let source = WindowSource { subscriber, held: false, used: 0 };
-        Self { source, carried, gap: None, at_border: false, gap_behind: None, ended: false }
+impl<T: Content> Subscriber<T> {
+    /// Returns the same samples in windows of any size, across packet boundaries.
+    ///
+    /// ```
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<i16>("audio")?;
+    /// let mut audio = node.subscriber::<i16>("audio")?.windowed();
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// publisher.send(&[1, 2, 3])?;
+    /// publisher.send(&[4, 5, 6])?;
+    /// let window = audio.window(4)?.expect("four samples");
+    /// assert_eq!(*window, [1, 2, 3, 4]);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    #[must_use]
+    pub fn windowed(self) -> Windowed<T> {
+        let carried = CopiedSamples::new(self.form);
+        let source = WindowSource { subscriber: self, held: false, used: 0 };
+        Windowed { source, carried, gap: None, at_border: false, gap_behind: None, ended: false }
     }
+}
 
+impl<T: Content> Windowed<T> {
     /// Returns the port's or topic's name.
     pub fn name(&self) -> &str {
         self.source.subscriber.name()
