@@ -11,7 +11,7 @@ pub use crate::component::host::{CHECK_OPTION, DESCRIBE_OPTION, host_if_launched
 pub use crate::component::log_filter::{LOG_VARIABLE, LogFilter};
 pub use crate::component::log_to_stderr::{LogSink, log_to, log_to_stderr, parse_launched, rfc3339};
 pub use crate::component::pace_log::PaceReport;
-pub use crate::component::spec::number;
+pub use crate::component::units::number;
 pub use crate::error::printable;
 pub use crate::link::stats::FullReport;
 pub use crate::sys::doorbell::{Doorbell, PollSet};

@@ -103,8 +103,8 @@ pub use ports::{Ports, StopSignal};
 pub use properties::{Access, Properties, Value};
 pub use rate_rule::RateRule;
 pub use registry::Registry;
-pub use requests::{Change, ControlRequests, Request, Test, TestResult, TestSpec};
-pub use spec::{ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec};
+pub use requests::{Change, ControlRequests, Request, Test, TestResult};
+pub use spec::{ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind, PropertySpec, TestSpec};
 pub use status::{Status, StatusValue};
 pub use validate::PropertyFacts;
 

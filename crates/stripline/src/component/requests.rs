@@ -248,20 +248,6 @@ impl fmt::Debug for Test {
     }
 }
 
-/// The description of a self-test.
-///
-/// ```
-/// let test = stripline::component::TestSpec { name: "unity".into(), summary: "a one stays a one".into() };
-/// assert_eq!(test.name, "unity");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TestSpec {
-    /// The name of the test, unique among the component's tests.
-    pub name: String,
-    /// A line for users that describes the test.
-    pub summary: String,
-}
-
 /// The result of a self-test.
 ///
 /// ```

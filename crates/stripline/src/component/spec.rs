@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::units::number;
 use super::validate::{FactFinder, PropertyFacts, Validation};
-use super::{Access, OrderRule, Properties, RateRule, TestSpec, Value, units};
+use super::{Access, OrderRule, Properties, RateRule, Value, units};
 use crate::error::InvalidProperties;
 use crate::error::Result;
 use crate::packet::payload::{Content, SampleType, TypeName};
@@ -650,7 +651,16 @@ impl PropertyKind {
     }
 }
 
-/// Formats a number for users, very large and very small numbers with an exponent.
-pub fn number(x: f64) -> String {
-    if x != 0.0 && !(1e-4..1e7).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
+/// The description of a self-test.
+///
+/// ```
+/// let test = stripline::component::TestSpec { name: "unity".into(), summary: "a one stays a one".into() };
+/// assert_eq!(test.name, "unity");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestSpec {
+    /// The name of the test, unique among the component's tests.
+    pub name: String,
+    /// A line for users that describes the test.
+    pub summary: String,
 }

@@ -1,6 +1,4 @@
-//! Suggestions for numbers written with a unit, given the property's unit.
-
-use super::spec::number;
+//! Numbers as users read and write them: their format, and suggestions for a number with a unit.
 
 /// Suggests how to write a text that is not a number, for example `10 MHz` if the unit is Hz.
 /// Returns `None` if the text does not resemble a number.
@@ -20,6 +18,11 @@ pub fn fix(text: &str, unit: &str, whole: bool) -> Option<String> {
         Some(factor) => Some(format!("write the number alone{in_unit}: {}", registered(value * factor))),
         None => Some(format!("write the number alone{in_unit}")),
     }
+}
+
+/// Formats a number for users, very large and very small numbers with an exponent.
+pub fn number(x: f64) -> String {
+    if x != 0.0 && !(1e-4..1e7).contains(&x.abs()) { format!("{x:e}") } else { x.to_string() }
 }
 
 /// Returns the number at the start of a text, and the remaining text.
