@@ -6,39 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use crate::error::Result;
-use crate::link::LatencyReport;
 
 use super::client_core::{ClientCore, StartError};
 use super::deadline::CallDeadline;
 use super::pending::WaitOutcome;
-use super::server_connection::{SendError, ServerConnection};
+use super::server_connection::{SendError, ServerConnection, ServerReport};
 use super::service::Operation;
 use super::wire::{ReplyStatus, WireReply};
 use super::{CallError, CallOptions, ClientOptions, OwnedPending, Payload, RawBytes};
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::default();
-}
-
-/// A server that a client calls.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerReport {
-    /// The server's name.
-    pub server: String,
-    /// Whether the server is connected, as far as the client has detected.
-    pub connected: bool,
-    /// Calls that are outstanding, or answered but not yet taken.
-    pub outstanding: u64,
-    /// Replies that arrived after the calls were abandoned.
-    pub late: u64,
-    /// Round trips of calls, in nanoseconds. The options of the topic with the service's name set
-    /// whether every call or an unbiased sample is measured.
-    pub round_trips: LatencyReport,
-    /// The operations of the server. Empty when the server is not connected.
-    pub operations: Vec<Operation>,
 }
 
 /// A client of a service, which makes handles for the operations.

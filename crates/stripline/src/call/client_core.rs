@@ -12,12 +12,11 @@ use crate::sys::mutex::lock;
 use crate::transport::{StopToken, Wait};
 
 use super::ClientOptions;
-use super::client::ServerReport;
+use super::client_ready::ClientReady;
 use super::clients::ServerInfo;
 use super::deadline::CallDeadline;
 use super::error::Refusal;
-use super::ready::ClientReady;
-use super::server_connection::{ReconnectOnDrop, RequestSender, SendError, ServerConnection};
+use super::server_connection::{ReconnectOnDrop, RequestSender, SendError, ServerConnection, ServerReport};
 use super::service::Operation;
 
 /// The interval at which a client that waits for a server checks for a stop and for a wake.

@@ -13,8 +13,8 @@ use crate::transport::StopToken;
 use crate::transport::duplex::{CallAcceptor, Duplex};
 use crate::transport::handshake::Hello;
 
+use super::counts::Counts;
 use super::replies::ReplySender;
-use super::server::Counts;
 use super::{ClientOptions, Operation};
 
 /// The information that a server sends to each client.

@@ -50,8 +50,10 @@
 mod chain;
 mod client;
 mod client_core;
+mod client_ready;
 mod clients;
 mod connect;
+mod counts;
 mod deadline;
 mod error;
 #[cfg(fuzzing)]
@@ -73,12 +75,14 @@ mod service;
 mod waits;
 mod wire;
 
-pub use client::{Client, ClientView, Pending, ServerReport, ServiceClient};
+pub use client::{Client, ClientView, Pending, ServiceClient};
 pub use connect::{ServerDescription, ServerOffer};
+pub use counts::ServerCounts;
 pub use error::{CallError, NoError, Refusal};
 pub use options::{CallOptions, ClientOptions, ServerOptions};
 pub use owned_pending::OwnedPending;
 pub use payload::{Payload, Plain, RawBytes, Samples};
 pub use responder::Responder;
-pub use server::{Server, ServerCounts};
+pub use server::Server;
+pub use server_connection::ServerReport;
 pub use service::{Context, Operation, Service};

@@ -13,7 +13,7 @@ use crate::sys::fork::OwnerProcess;
 use crate::sys::mutex::lock;
 use crate::transport::Wait;
 
-use super::server::Counts;
+use super::counts::Counts;
 use super::wire::{HEAD_BYTES, ReplyStatus, put_message, reply_head, reply_words};
 
 pub(super) struct ReplySender {

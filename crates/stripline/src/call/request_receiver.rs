@@ -11,9 +11,9 @@ use crate::transport::Wait;
 
 use super::Refusal;
 use super::clients::ClientTable;
+use super::counts::Counts;
 use super::replies::{ReplyMessage, ReplySender};
 use super::request_queue::{InFlight, QueuedRequest, RequestQueue};
-use super::server::Counts;
 use super::wire::{ReplyStatus, WireRequest};
 
 /// The age below which a request cannot have been cancelled yet: about the time that a cancellation

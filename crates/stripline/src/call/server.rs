@@ -1,11 +1,9 @@
 //! The server side of calls.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
@@ -21,50 +19,13 @@ use crate::transport::{StopToken, Wait, random};
 
 use super::chain;
 use super::clients::{ClientAcceptor, ClientTable, ServerInfo};
+use super::counts::{Counts, ServerCounts};
 use super::replies::{ReplyMessage, ReplySender};
 use super::request_queue::{InFlight, QueuedRequest};
 use super::request_receiver::RequestReceiver;
 use super::service::{Context, Operation, Service};
 use super::wire::{CallHead, ChainBytes, ChainLink, ReplyStatus, WireRequest};
 use super::{Refusal, ServerOptions};
-
-#[derive(Default)]
-pub(super) struct Counts {
-    calls: AtomicU64,
-    pub refused: AtomicU64,
-    panicked: AtomicU64,
-    pub cancelled: AtomicU64,
-    pub evicted: AtomicU64,
-    pub replies_dropped: AtomicU64,
-}
-
-/// The counters of a server.
-///
-/// ```
-/// use stripline::call::{ServerCounts, ServerOptions};
-///
-/// let node = stripline::node::Node::isolated()?;
-/// let server = node.server("double", |x: f64| Ok::<f64, String>(2.0 * x), ServerOptions::default())?;
-/// assert_eq!(server.counts(), ServerCounts::default());
-/// # Ok::<(), stripline::Error>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerCounts {
-    /// Calls for which a handler was run.
-    pub calls: u64,
-    /// Calls that were answered without running a handler.
-    pub refused: u64,
-    /// Handlers that panicked.
-    pub panicked: u64,
-    /// Calls that clients cancelled, in time or not.
-    pub cancelled: u64,
-    /// Clients that were disconnected because of a protocol violation.
-    pub evicted: u64,
-    /// Replies that the client did not take in time, or that had no client left.
-    pub replies_dropped: u64,
-    /// The clients connected now.
-    pub clients: u64,
-}
 
 /// A server that answers the calls of any number of clients.
 ///
@@ -272,17 +233,8 @@ impl<'h> Server<'h> {
         let Handlers { counts, clients, process, .. } = &self.handlers;
         let (counts, clients, process) = (Arc::clone(counts), Arc::clone(clients), *process);
         move || {
-            // Relaxed throughout: each counter is exact by itself.
-            let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-            ServerCounts {
-                calls: read(&counts.calls),
-                refused: read(&counts.refused),
-                panicked: read(&counts.panicked),
-                cancelled: read(&counts.cancelled),
-                evicted: read(&counts.evicted),
-                replies_dropped: read(&counts.replies_dropped),
-                clients: if process.is_current() { clients.count() as u64 } else { 0 },
-            }
+            let clients = if process.is_current() { clients.count() as u64 } else { 0 };
+            counts.read(clients)
         }
     }
 

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::link::{Incoming, Outgoing, Polled, PortEvents, RawLatencies};
+use crate::link::{Incoming, LatencyReport, Outgoing, Polled, PortEvents, RawLatencies};
 use crate::node::{OfferConsumer, Reconnector};
 use crate::sys::fork::Local;
 use crate::sys::mutex::{lock, try_lock};
@@ -16,11 +18,10 @@ use crate::transport::{Endpoint, Interrupt, Wait};
 
 use super::Operation;
 use super::chain;
-use super::client::ServerReport;
+use super::client_ready::ClientReady;
 use super::deadline::CallDeadline;
 use super::error::Refusal;
 use super::pending::{PendingCalls, ReplyOutcome, WaitOutcome};
-use super::ready::ClientReady;
 use super::wire::{CHAIN_MAX, HEAD_BYTES, WireReply, call_words, cancel, put_head, put_message};
 
 /// The interval at which a follower checks for a missed wake-up. A wake-up can be missed because
@@ -51,6 +52,24 @@ pub(super) struct ServerConnection {
     /// The name of the server for display.
     label: Mutex<Arc<str>>,
     ready: Arc<ClientReady>,
+}
+
+/// A server that a client calls.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// The server's name.
+    pub server: String,
+    /// Whether the server is connected, as far as the client has detected.
+    pub connected: bool,
+    /// Calls that are outstanding, or answered but not yet taken.
+    pub outstanding: u64,
+    /// Replies that arrived after the calls were abandoned.
+    pub late: u64,
+    /// Round trips of calls, in nanoseconds. The options of the topic with the service's name set
+    /// whether every call or an unbiased sample is measured.
+    pub round_trips: LatencyReport,
+    /// The operations of the server. Empty when the server is not connected.
+    pub operations: Vec<Operation>,
 }
 
 /// The state of the sending thread.
