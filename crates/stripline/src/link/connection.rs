@@ -11,7 +11,7 @@ use crate::sys::clock::now_ns;
 use crate::transport::{AnyInlet, Endpoint, InletParts, Next};
 
 use super::inspect::ConnectionView;
-use super::{ConnectionStats, FrameRef, LentPacket, PortEvents, Reassembler, Reassembly, Receipt};
+use super::{ConnectionStats, FrameRef, PortEvents, Reassembler, Reassembly, Receipt};
 use crate::terms::{LinkOptions, Overflow, Resequence, WaitStrategy};
 
 /// The largest number of stream descriptions kept per connection.
@@ -38,6 +38,31 @@ impl ConnectionOptions {
 
 /// A function that maps a connection's name to the connection's options.
 pub(crate) type OptionsFor = Arc<dyn Fn(&str) -> ConnectionOptions + Send + Sync>;
+
+/// A packet, lent out until [`Incoming::release`](super::Incoming::release).
+pub(crate) struct LentPacket {
+    pub header: Header,
+    pub payload: FrameRef,
+    pub gap: Option<Gap>,
+    /// The index of the packet's connection in the port.
+    pub(super) connection: usize,
+    /// The time when the packet was taken. Zero unless the packet is measured or has a receipt.
+    pub(super) taken_ns: u64,
+    pub(super) receipt: Option<Receipt>,
+}
+
+impl LentPacket {
+    pub(super) fn none() -> Self {
+        let header = bytemuck::Zeroable::zeroed();
+        Self { header, payload: FrameRef::new(&[]), gap: None, connection: 0, taken_ns: 0, receipt: None }
+    }
+
+    pub(super) fn set_receipt(&mut self, receipt: Receipt) {
+        self.receipt = Some(receipt);
+        // The value is nonzero, so that `release` checks for the receipt.
+        self.taken_ns = self.taken_ns.max(1);
+    }
+}
 
 /// The number of connections that a port has had, and the number that are gone.
 #[derive(Default)]

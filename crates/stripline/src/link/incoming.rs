@@ -23,7 +23,9 @@ use crate::transport::{AnyInlet, StopToken, Wait};
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::inspect::ReceivePortView;
 use super::resequencer::Resequencer;
-use super::{ConnectionOptions, ConnectionStats, FrameRef, OwnedPacket, PacketSource, PortEvents, Receipt};
+use super::{
+    ConnectionOptions, ConnectionStats, FrameRef, LentPacket, OwnedPacket, PacketSource, PortEvents, Receipt,
+};
 use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::terms::WaitStrategy;
 
@@ -101,30 +103,6 @@ pub(crate) enum Polled {
     Packet,
     Ended,
     Empty,
-}
-
-/// A packet, lent out until [`Incoming::release`].
-pub(crate) struct LentPacket {
-    pub header: Header,
-    pub payload: FrameRef,
-    pub gap: Option<Gap>,
-    connection: usize,
-    /// The time when the packet was taken. Zero unless the packet is measured or has a receipt.
-    pub(super) taken_ns: u64,
-    receipt: Option<Receipt>,
-}
-
-impl LentPacket {
-    fn none() -> Self {
-        let header = bytemuck::Zeroable::zeroed();
-        Self { header, payload: FrameRef::new(&[]), gap: None, connection: 0, taken_ns: 0, receipt: None }
-    }
-
-    pub(super) fn set_receipt(&mut self, receipt: Receipt) {
-        self.receipt = Some(receipt);
-        // The value is nonzero, so that `release` checks for the receipt.
-        self.taken_ns = self.taken_ns.max(1);
-    }
 }
 
 impl Incoming {

@@ -25,11 +25,11 @@ pub(crate) mod stats;
 mod tap;
 
 pub(crate) use callback_work::{CallbackWork, run_callback_work};
-pub(crate) use connection::ConnectionOptions;
+pub(crate) use connection::{ConnectionOptions, LentPacket};
 pub(crate) use frame_ref::{FrameMut, FrameRef, FrameStart};
 pub(crate) use held_slots::{GivenPacket, HeldSlots, SlotInUse};
 pub(crate) use histogram::Histogram;
-pub(crate) use incoming::{ArrivedWhile, EndsWhen, Incoming, LentPacket, Polled};
+pub(crate) use incoming::{ArrivedWhile, EndsWhen, Incoming, Polled};
 pub(crate) use move_slot::{MoveSlot, PortEnd};
 pub(crate) use outgoing::Outgoing;
 pub(crate) use owned_packet::{OwnedPacket, PacketSource};

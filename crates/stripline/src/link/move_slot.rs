@@ -77,7 +77,7 @@ impl MoveSlot {
         if let Some(end) = lock(&self.state).closed {
             return Ok(Err(end));
         }
-        let options = super::port_builder::options_of_outlet(&self.strongest, options);
+        let options = options.within_port(&self.strongest);
         let (port, payload, stop) = (self.port.clone(), payload.clone(), self.stop.clone());
         let former_paths = Arc::clone(&self.former_paths);
         let outlet = policy::bind(transport, BindRequest { port, payload, options, stop, former_paths })?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Outgoing, Sampling, policy};
 use crate::error::Result;
 use crate::packet::payload::TypeName;
-use crate::terms::{Scope, SenderOptions};
+use crate::terms::SenderOptions;
 use crate::transport::{AnyOutlet, BindRequest, Endpoint, FormerPaths, StopToken};
 
 /// A sending port under construction.
@@ -41,7 +41,7 @@ impl PortBuilder {
             BindRequest {
                 port: self.port.clone(),
                 payload: payload.clone(),
-                options: options_of_outlet(&self.strongest, options),
+                options: options.within_port(&self.strongest),
                 stop: self.stop.clone(),
                 former_paths: Arc::clone(&self.former_paths),
             },
@@ -58,13 +58,4 @@ impl PortBuilder {
         outgoing.set_former_paths(self.former_paths);
         outgoing
     }
-}
-
-/// Returns the options of an outlet of a port.
-pub(super) fn options_of_outlet(strongest: &SenderOptions, options: SenderOptions) -> SenderOptions {
-    let SenderOptions { scope, send_timeout_ms, .. } = *strongest;
-    // A send that waits for one receiver waits for all of them, so every transport has to
-    // acknowledge.
-    let scope = if scope > Scope::Transport { scope } else { options.scope };
-    SenderOptions { scope, send_timeout_ms, ..options }
 }

@@ -63,6 +63,16 @@ impl SenderOptions {
         }
     }
 
+    /// Returns the options of one transport of a port. `strongest`: the options of all connections.
+    #[must_use]
+    pub(crate) fn within_port(self, strongest: &Self) -> Self {
+        let Self { scope, send_timeout_ms, .. } = *strongest;
+        // A send that waits for one receiver waits for all of them, so every transport has to
+        // acknowledge.
+        let scope = if scope > Scope::Transport { scope } else { self.scope };
+        Self { scope, send_timeout_ms, ..self }
+    }
+
     /// Returns the time for which a send waits for room.
     pub fn send_timeout(&self) -> Option<Duration> {
         self.send_timeout_ms.map(|ms| Duration::from_millis(u64::from(ms)))
