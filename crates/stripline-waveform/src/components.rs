@@ -12,7 +12,7 @@ use stripline::internal::{CHECK_OPTION, number, units};
 use stripline::node::Dispatch;
 
 use super::at_once::at_once;
-use super::check::Catalog;
+use super::catalog::Catalog;
 use super::describe::{DescribeError, ExecutableSpecs};
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ComponentDraft;

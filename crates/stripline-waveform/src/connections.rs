@@ -9,7 +9,7 @@ use stripline::terms::{Flow, LinkOptions, Overflow, Scope, TransportOptions};
 use stripline::transport::{self, AUTO};
 
 use super::Placement;
-use super::check::Catalog;
+use super::catalog::Catalog;
 use super::components::CheckedComponent;
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ConnectionDraft;

@@ -20,6 +20,7 @@
 
 mod at_once;
 mod build_check;
+mod catalog;
 mod check;
 mod components;
 mod connections;
@@ -37,6 +38,7 @@ mod machine_check;
 mod options_check;
 mod order_check;
 mod overrides;
+mod placement;
 mod plan;
 mod program_command;
 mod rate_check;
@@ -51,7 +53,8 @@ mod topics;
 mod transport_choice;
 mod type_inference;
 
-pub use check::{Catalog, load, parse_bytes};
+pub use catalog::Catalog;
+pub use check::{load, parse_bytes};
 pub use describe::{DescribeError, ExecutableSpecs};
 pub use diagnostics::{Code, Diagnostic, Diagnostics, Level};
 pub use launch::{
@@ -59,7 +62,8 @@ pub use launch::{
     RunReport, Step, host_if_launched, run,
 };
 pub use overrides::Overrides;
-pub use plan::{ComponentPlan, ConnectionPlan, Placement, PortRef, Program, Waveform};
+pub use placement::Placement;
+pub use plan::{ComponentPlan, ConnectionPlan, PortRef, Program, Waveform};
 pub use program_command::ProgramCommand;
 pub use restart::{AfterGivingUp, GiveUp, InvalidRestart, Restart, RestartWhen};
 pub use transport_choice::{Candidate, ChosenBy, TransportChoice};

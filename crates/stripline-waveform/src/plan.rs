@@ -10,6 +10,7 @@ use stripline::node::Dispatch;
 use stripline::packet::payload::TypeName;
 use stripline::terms::LinkOptions;
 
+use crate::placement::Placement;
 use crate::program_command::ProgramCommand;
 use crate::restart::Restart;
 use crate::transport_choice::TransportChoice;
@@ -89,34 +90,6 @@ pub enum Program {
     Stock,
     /// An executable that links the library, or a script in a language that has a binding.
     Executable(ProgramCommand),
-}
-
-/// The placement of a component.
-///
-/// ```
-/// let word = serde_json::to_string(&stripline_waveform::Placement::Thread).unwrap();
-/// assert_eq!(word, r#""thread""#);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// A thread of the process that all components of the program share if they are placed in
-    /// threads.
-    Thread,
-    /// A separate process.
-    Process,
-}
-
-impl Placement {
-    pub(crate) const ALL: [Self; 2] = [Self::Process, Self::Thread];
-
-    /// Returns the word used in a waveform file.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Process => "process",
-            Self::Thread => "thread",
-        }
-    }
 }
 
 /// A connection of a waveform.

@@ -2,7 +2,7 @@
 
 use stripline::component::{ComponentSpec, Properties, RateRule, Value};
 
-use super::check::Catalog;
+use super::catalog::Catalog;
 use super::components::{CheckedComponent, CheckedProperties};
 use super::connections::ResolvedConnection;
 use super::diagnostics::{Code, Diagnostic, Diagnostics};

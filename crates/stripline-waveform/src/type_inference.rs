@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use stripline::component::{ComponentSpec, Direction, PortTypes, Properties, Value};
 use stripline::packet::payload::TypeName;
 
-use super::check::Catalog;
+use super::catalog::Catalog;
 use super::components::CheckedComponent;
 use super::connections::{ConnectionEnd, ResolvedConnection};
 use super::diagnostics::{Code, Diagnostic, Diagnostics, Place};

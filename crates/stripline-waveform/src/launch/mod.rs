@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+pub use process::ComponentOutput;
 pub use report::{ComponentResult, ConnectionResult, HeldUp, PaceResult, Progress, RunReport};
 
 use super::control::NewValue;
@@ -49,23 +50,6 @@ pub struct RunOptions {
     pub quiet: bool,
     /// The log and the output of components.
     pub output: ComponentOutput,
-}
-
-/// The log and the output of components.
-///
-/// ```
-/// use stripline_waveform::ComponentOutput;
-///
-/// let output = ComponentOutput { log: Some("info".into()), captured: true };
-/// assert_ne!(output, ComponentOutput::default());
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ComponentOutput {
-    /// The value of `STRIPLINE_LOG` in component processes; `None` keeps the launcher's value.
-    pub log: Option<String>,
-    /// Whether [`Observer::output`] receives the lines of standard output. Otherwise the components
-    /// write directly to the launcher's standard output.
-    pub captured: bool,
 }
 
 /// A step in the life of a component.

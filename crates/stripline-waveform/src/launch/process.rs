@@ -16,7 +16,6 @@ use stripline::internal::control::{
 use stripline::internal::{LOG_VARIABLE, process};
 use stripline::{Error, Result, SystemLimit};
 
-use super::ComponentOutput;
 use super::line_reader::{LineReader, plain};
 use crate::program_command::ProgramCommand;
 
@@ -26,6 +25,23 @@ const STDERR_TAIL: usize = 12;
 /// The maximum number of bytes that wait for a process to read them. Beyond that, the process gets
 /// no further requests.
 const UNSENT_MAX: usize = 1 << 20;
+
+/// The log and the output of components.
+///
+/// ```
+/// use stripline_waveform::ComponentOutput;
+///
+/// let output = ComponentOutput { log: Some("info".into()), captured: true };
+/// assert_ne!(output, ComponentOutput::default());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ComponentOutput {
+    /// The value of `STRIPLINE_LOG` in component processes; `None` keeps the launcher's value.
+    pub log: Option<String>,
+    /// Whether [`Observer::output`](super::Observer::output) receives the lines of standard output. Otherwise the components
+    /// write directly to the launcher's standard output.
+    pub captured: bool,
+}
 
 /// A running process with the control socket and the standard error.
 pub(super) struct ComponentProcess {
