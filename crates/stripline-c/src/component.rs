@@ -240,7 +240,7 @@ pub extern "C" fn stripline_component_new(
     error.guard(|| {
         component.check("component")?;
         let (name, summary) = (name.required("name")?, summary.required("summary")?);
-        declare::check_name("component", name)?;
+        check_name("component", name)?;
         // SAFETY: zero is a valid value of each member.
         let functions = Functions(unsafe { std::mem::zeroed() });
         let declared = Mutex::new(Declared { spec: ComponentSpec::new(name, summary), functions });
@@ -279,4 +279,17 @@ pub extern "C" fn stripline_component_set_functions(
 #[unsafe(no_mangle)]
 pub extern "C" fn stripline_component_free(component: Handle<Component>) {
     drop_quietly(component.into_box());
+}
+
+/// The maximum length of a name, in bytes.
+const NAME_MAX: usize = 64;
+
+fn check_name(what: &str, name: &str) -> Result<(), Failure> {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_letter) {
+        return Ok(());
+    }
+    Err(Failure::argument(format!(
+        "`{name}` is no name of a {what}: use 1 to {NAME_MAX} letters, digits, `-` and `_`"
+    )))
 }

@@ -1,13 +1,38 @@
 //! The outcome of a command.
 
+use std::process::ExitCode;
+
 use stripline::Error;
 use stripline_waveform::control::ControlError;
 
-use crate::Exit;
 use crate::format::printable;
 
 /// The longest line of an error, in characters. A path has up to 4096.
 const LINE_MAX: usize = 5000;
+
+/// The exit code of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Success.
+    Clean,
+    /// A failure while running.
+    Failure,
+    /// A wrong command line or waveform file.
+    Usage,
+    /// A benchmark that missed targets that were required.
+    Targets,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Clean => Self::SUCCESS,
+            Exit::Failure => Self::FAILURE,
+            Exit::Usage => Self::from(2),
+            Exit::Targets => Self::from(3),
+        }
+    }
+}
 
 /// The exit code of a command, or the failure that ended the command.
 pub(crate) type Outcome = Result<Exit, Failure>;

@@ -43,29 +43,7 @@ use clap::Parser;
 use arguments::{Arguments, BenchArguments, BenchCommand, Command};
 use failure::Failure;
 
-/// The exit code of the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// Success.
-    Clean,
-    /// A failure while running.
-    Failure,
-    /// A wrong command line or waveform file.
-    Usage,
-    /// A benchmark that missed targets that were required.
-    Targets,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Clean => Self::SUCCESS,
-            Exit::Failure => Self::FAILURE,
-            Exit::Usage => Self::from(2),
-            Exit::Targets => Self::from(3),
-        }
-    }
-}
+pub(crate) use failure::Exit;
 
 fn main() -> ExitCode {
     stripline::internal::log_to_stderr();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::plan::GNURADIO;
 use super::programs::Programs;
 use super::worker::Worker;
 use crate::Problem;
@@ -15,16 +16,6 @@ const TIMEOUT: Duration = Duration::from_secs(3600);
 /// The number of samples of a link, and the number of rounds.
 const FULL: [&str; 4] = ["--samples", "50000000", "--rounds", "11"];
 const QUICK: [&str; 4] = ["--samples", "5000000", "--rounds", "3"];
-
-const RATE: &str = "gnuradio_rate_over_zeromq";
-const PROCESSOR: &str = "gnuradio_processor_time_over_zeromq";
-const BURST: &str = "gnuradio_burst_latency_over_zeromq";
-const ONE_PROCESS: &str = "gnuradio_rate_over_one_process";
-
-/// Returns the names of the figures of GNU Radio.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    [RATE, PROCESSOR, BURST, ONE_PROCESS].into_iter()
-}
 
 /// The output of the program: ratios for each round.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -50,11 +41,12 @@ pub(super) fn figures(programs: &Programs, is_quick: bool, interruption: &Interr
         Ok((values, nulls)) => Figure::new(name, aim, &Samples { values, nulls, ..Samples::default() }, None),
         Err(problem) => Figure::missing(name, aim, Some(problem)),
     };
+    let [rate, processor, burst, one_process] = GNURADIO;
     vec![
-        new(RATE, Aim::at_least(1.1), |rounds| (rounds.rate, rounds.null_rate)),
-        new(PROCESSOR, Aim::at_most(0.65), |rounds| (rounds.processor_time, rounds.null_processor_time)),
-        new(BURST, Aim::at_most(0.5), |rounds| (rounds.burst_latency, rounds.null_burst_latency)),
-        new(ONE_PROCESS, Aim::at_least(0.85), |rounds| (rounds.one_process, rounds.null_rate)),
+        new(rate, Aim::at_least(1.1), |rounds| (rounds.rate, rounds.null_rate)),
+        new(processor, Aim::at_most(0.65), |rounds| (rounds.processor_time, rounds.null_processor_time)),
+        new(burst, Aim::at_most(0.5), |rounds| (rounds.burst_latency, rounds.null_burst_latency)),
+        new(one_process, Aim::at_least(0.85), |rounds| (rounds.one_process, rounds.null_rate)),
     ]
 }
 

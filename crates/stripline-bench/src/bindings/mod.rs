@@ -151,7 +151,7 @@ pub fn run(settings: &BindingSettings, observer: &mut dyn FnMut(&Progress)) -> R
         one.run(&programs, &launcher.name(), rounds, &interruption);
     });
     let mut figures: Vec<Figure> = measured.iter().map(ComparedRuns::figure).collect();
-    if gnuradio::names().any(|name| settings.wants(name)) && !interruption.is_set() {
+    if plan::GNURADIO.iter().any(|name| settings.wants(name)) && !interruption.is_set() {
         observer(&Progress { done, total, doing: "GNU Radio".into() });
         let found = gnuradio::figures(&programs, settings.quick, &interruption);
         figures.extend(found.into_iter().filter(|figure| settings.wants(&figure.name)));

@@ -12,7 +12,7 @@ use crate::error::Failure;
 use crate::sized;
 use crate::status::Status;
 
-use super::Component;
+use super::{Component, check_name};
 
 /// The direction of packets through a port.
 #[repr(u32)]
@@ -133,19 +133,6 @@ sized::sized!(
     integer_max: i64, text_default: Str, choices: Str, unit: Str,
     summary: Str,
 );
-
-/// The maximum length of a name, in bytes.
-const NAME_MAX: usize = 64;
-
-pub(super) fn check_name(what: &str, name: &str) -> Result<(), Failure> {
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if (1..=NAME_MAX).contains(&name.len()) && name.bytes().all(is_letter) {
-        return Ok(());
-    }
-    Err(Failure::argument(format!(
-        "`{name}` is no name of a {what}: use 1 to {NAME_MAX} letters, digits, `-` and `_`"
-    )))
-}
 
 fn second(spec: &ComponentSpec, what: &str, name: &str) -> Failure {
     let component = &spec.name;
