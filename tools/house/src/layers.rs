@@ -66,7 +66,7 @@ fn no_two_folders_import_each_other() {
 
 #[test]
 fn imports_are_found() {
-    let text = "use crate::{a::B, c};\nuse super::super::d::E;\n// crate::no\nfn f() { crate::g::h(); }\n\
+    let text = "use crate::{a::B, c};\nuse super::super::d::E;\n// crate::no\npub(in crate::no) fn f() { crate::g::h(); }\n\
                 #[cfg(test)]\nmod tests {\n    use crate::i::J;\n}\n";
     let found = paths(text, &["x".into(), "y".into()]);
     assert_eq!(found, ["a::B", "c", "d::E", "g::h"].map(String::from).into());
@@ -105,11 +105,16 @@ fn root_names() -> BTreeMap<String, String> {
     names
 }
 
-/// Returns the imported paths in the source of a module, from the root of the crate.
-fn paths(text: &str, module: &[String]) -> BTreeSet<String> {
+/// Returns a source without comments, without the inline test module, and without the paths of
+/// visibility, which import nothing.
+pub fn code(text: &str) -> String {
     let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap()).collect();
-    let code = code.join("\n");
-    let code = code.split("#[cfg(test)]\nmod tests").next().unwrap();
+    code.join("\n").split("#[cfg(test)]\nmod tests").next().unwrap().replace("pub(in crate::", "pub(in ")
+}
+
+/// Returns the imported paths in the source of a module, from the root of the crate.
+pub fn paths(text: &str, module: &[String]) -> BTreeSet<String> {
+    let code = code(text);
     let mut found = BTreeSet::new();
     for (start, _) in code.match_indices("crate::") {
         expand("", &code[start + "crate::".len()..], &mut found);
@@ -133,7 +138,7 @@ fn paths(text: &str, module: &[String]) -> BTreeSet<String> {
 }
 
 /// Adds the paths that begin at a place in the code, also the paths in braces.
-fn expand(prefix: &str, code: &str, found: &mut BTreeSet<String>) {
+pub fn expand(prefix: &str, code: &str, found: &mut BTreeSet<String>) {
     let end = code.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(code.len());
     let path = &code[..end];
     if code[end..].starts_with('{') && path.is_empty() | path.ends_with("::") {
@@ -167,7 +172,7 @@ fn parts(list: &str) -> Vec<&str> {
 }
 
 /// Returns the module of a file, as the parts of its path.
-fn module_of(file: &str) -> Vec<String> {
+pub fn module_of(file: &str) -> Vec<String> {
     let path = file.strip_suffix(".rs").unwrap();
     let path = path.strip_suffix("/mod").unwrap_or(path);
     path.split('/').map(String::from).collect()
