@@ -1,4 +1,4 @@
-//! Transports: one file (or folder) each, behind [`Transport`] and the two traits of
+//! Transports: one file (or folder) each, behind the trait `Transport`, the two traits of
 //! `seam.rs`, and a registry by name.
 //!
 //! A sending port owns one outlet for each transport that its connections use. A receiving port
