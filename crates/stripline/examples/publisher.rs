@@ -40,7 +40,7 @@ fn stop_on_ctrl_c(node: &Arc<Node>) -> stripline::Result<()> {
 fn publish(publisher: &mut Publisher<Complex<f32>>) -> stripline::Result<()> {
     let turn = std::f64::consts::TAU * TONE_HZ / SAMPLE_RATE_HZ;
     for first in (0..).step_by(PACKET_SAMPLES) {
-        // The samples are written in the place where the subscribers will read them. This also
+        // The samples are written in the place where the subscribers will read them. The send also
         // works without any subscriber.
         let mut packet = publisher.loan(PACKET_SAMPLES)?;
         for (index, sample) in packet.iter_mut().enumerate() {

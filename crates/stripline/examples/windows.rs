@@ -39,7 +39,8 @@ fn main() -> Result<()> {
         if let Some(gap) = window.gap() {
             println!("{} samples are missing here", gap.samples);
         }
-        // A window is short before a gap, a new stream, or the end. It is then consumed completely.
+        // A window is short before a gap, a new stream, or the end. The short window is then
+        // consumed completely.
         if !window.is_whole() {
             println!("{} samples are left from {}", window.len(), window.sample_index());
             continue;

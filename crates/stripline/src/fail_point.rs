@@ -1,8 +1,8 @@
 //! Points at which a test can have this process killed, to check that the surviving processes are
 //! unharmed.
 //!
-//! They exist only with the feature `fail-points`. Without it they compile to nothing. A build with
-//! the feature reads an environment variable, so a program for users must not have it.
+//! Fail points exist only with the feature `fail-points`. Without it they compile to nothing. A
+//! build with the feature reads an environment variable, so a program for users must not have it.
 
 /// All points, in the order of a connection's life: first on the sending side, then on the
 /// receiving side.

@@ -353,13 +353,13 @@ pub fn collect<'a>(
     let mut pending = PendingPeers::new(listener, handshake::message_length).map_err(failed)?;
     let peer = connect_unix(&name, None).map_err(failed)?;
     for piece in pieces {
-        // This fails once the peer has been rejected.
+        // The write fails once the peer has been rejected.
         let _ = (&*peer).write_all(piece);
         for admission in pending.poll().map_err(failed)? {
             match admission {
                 Admission::Message { socket, mut message, .. } => {
                     let mut rest = Vec::new();
-                    // This ends with "would block".
+                    // The read ends with "would block".
                     let _ = (&socket).read_to_end(&mut rest);
                     return Ok(Some((message.split_off(handshake::PREFIX_BYTES), rest)));
                 }

@@ -158,7 +158,7 @@ pub use packet::{Axis, Gap, GapReason, StreamInfo};
 ///   [`CallError`](call::CallError) with the operation's error. The second returns a
 ///   [`Pending`](call::Pending).
 /// - `TunerClientView`, the client with a key or a deadline: `with` makes one from
-///   [`CallOptions`](call::CallOptions). It has the functions of the operations.
+///   [`CallOptions`](call::CallOptions). The view has the functions of the operations.
 /// - The trait for `&T` and `Arc<T>` of any `T` with the trait. So a program can keep a reference
 ///   to an object that it serves.
 ///

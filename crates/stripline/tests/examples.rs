@@ -16,7 +16,7 @@ use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, 
 /// A time limit that only ends a hang.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running example. It is killed and waited for when it is dropped.
+/// A running example, which is killed and waited for when it is dropped.
 struct Running {
     child: Child,
     lines: Receiver<String>,

@@ -16,7 +16,7 @@ use stripline::component::{self, Component, ComponentSpec, Ports, Properties};
 use stripline::node::{Node, Publisher, Subscriber, Topics};
 
 const ROLE: &str = "STRIPLINE_LOG_ROLE";
-/// A time longer than any step takes on a busy machine. It only ends a hang.
+/// A time longer than any step takes on a busy machine. The deadline only ends a hang.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A component for `component::main`, which prints the usage.

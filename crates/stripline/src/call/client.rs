@@ -425,13 +425,13 @@ impl<Req: Payload, Rep: Payload, E: Payload> Pending<'_, Req, Rep, E> {
         self.conclude(settled)
     }
 
-    /// Returns the reply if it has arrived. It is returned only once.
+    /// Returns the reply if it has arrived, and only once.
     pub fn try_take(&mut self) -> Option<Result<Rep, CallError<E>>> {
         self.receive(None)
     }
 
     /// Blocks until the reply arrives or the timeout passes. After a timeout the call stays
-    /// outstanding. It also stays outstanding after
+    /// outstanding. The call also stays outstanding after
     /// [`Error::Interrupted`](crate::Error::Interrupted) in a [`CallError::Link`]; in this case,
     /// wait again.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<Result<Rep, CallError<E>>> {

@@ -67,7 +67,7 @@ impl ClientTable {
         lock(&self.clients).get(connection).cloned()
     }
 
-    /// Returns the number of connected clients. This takes system calls.
+    /// Returns the number of connected clients, by system calls.
     pub(super) fn count(&self) -> usize {
         lock(&self.clients).values().filter(|replies| !replies.is_over()).count()
     }

@@ -33,7 +33,7 @@ impl Node {
         self.service_client(service, options)?.operation(Operation::ONLY)
     }
 
-    /// Creates a client of a service. It uses every server with that name in the domain, now and
+    /// Creates a client of a service, which uses every server with that name in the domain, now and
     /// later. Keep the node as long as the client: without the node, no server is discovered and a
     /// lost connection is not made again.
     ///

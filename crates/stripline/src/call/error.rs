@@ -40,7 +40,8 @@ pub enum CallError<E> {
         /// The deadline.
         deadline: Duration,
     },
-    /// The server died or left while the call was outstanding. It may or may not have run the call.
+    /// The server died or left while the call was outstanding. The server may or may not have run
+    /// the call.
     ServerGone {
         /// The service and operation, and the server.
         call: String,

@@ -54,7 +54,7 @@ impl<Req: Payload, Rep: Payload, E: Payload> OwnedPending<Req, Rep, E> {
         self.borrowed(is_over).wait()
     }
 
-    /// Returns the reply if it has arrived. It is returned only once.
+    /// Returns the reply if it has arrived, and only once.
     pub fn try_take(&mut self) -> Option<Result<Rep, CallError<E>>> {
         self.with(|pending| pending.try_take())
     }

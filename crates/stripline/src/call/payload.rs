@@ -104,8 +104,8 @@ impl<T: Sample> Deref for Plain<T> {
     }
 }
 
-/// Bytes of a request, a reply or an error, encoded by the program. They are used with an operation
-/// with types by value ([`Operation::new`](super::Operation::new)).
+/// Bytes of a request, a reply or an error, encoded by the program. The bytes are used with an
+/// operation with types by value ([`Operation::new`](super::Operation::new)).
 ///
 /// The bytes have no type name: [`ServiceClient::operation_of`](super::ServiceClient) takes the
 /// name from the operation.

@@ -34,7 +34,8 @@ impl ClientCore {
         let (mut until, mut found) = (None, None);
         for (index, receiver) in receivers.iter_mut().enumerate() {
             match receiver.as_deref_mut() {
-                // Another thread receives. It rings for results, and when it stops receiving.
+                // Another thread receives. That thread rings for results, and when it stops
+                // receiving.
                 None => until = Some(Instant::now() + RECHECK_INTERVAL),
                 Some(None) => {}
                 Some(Some(incoming)) => {
@@ -101,8 +102,8 @@ impl ServiceClient {
 
     /// Makes the descriptor readable once a reply may have arrived, or a server has connected or
     /// left. False: something has arrived already, so poll the pending calls first. Call this each
-    /// time before the loop waits, and after starting a call. It does not block. Other threads may
-    /// make calls at the same time.
+    /// time before the loop waits, and after starting a call. The call does not block. Other
+    /// threads may make calls at the same time.
     ///
     /// Deadlines do not make the descriptor readable, so the loop needs a timer for them.
     ///
@@ -147,7 +148,7 @@ impl Server<'_> {
 
     /// Makes the descriptor readable once there may be a call. False: a call or an event has
     /// arrived already, so call [`Server::serve_one`] first. Call this each time before the loop
-    /// waits. It does not block.
+    /// waits. The call does not block.
     ///
     /// # Errors
     /// Same as [`Waitable::arm`](crate::node::Waitable::arm).

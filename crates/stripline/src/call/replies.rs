@@ -100,7 +100,7 @@ impl ReplySender {
             && matches!(&*lock(&self.state), BacklogState::Backlogged(queue) if queue.len() >= self.outstanding_max)
     }
 
-    /// Returns whether the client has gone. This takes a system call.
+    /// Returns whether the client has gone, by a system call.
     pub(super) fn is_over(&self) -> bool {
         match &mut *lock(&self.state) {
             BacklogState::Free(outgoing) => {

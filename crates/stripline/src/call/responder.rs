@@ -13,7 +13,7 @@ use super::wire::ReplyStatus;
 /// [`Service::operation_of`](super::Service::operation_of) get a responder.
 ///
 /// Dropping a responder refuses the call, so that the client does not wait without end. A reply
-/// never blocks. It has no effect once the client has gone or the server has ended.
+/// never blocks. A reply has no effect once the client has gone or the server has ended.
 ///
 /// ```
 /// use stripline::call::{ClientOptions, Operation, Responder, ServerOptions, Service};
@@ -74,7 +74,7 @@ impl Responder {
         self.send(ReplyStatus::Refused(Refusal::Failed), reason.to_string().as_bytes());
     }
 
-    /// Refuses the call with another kind of refusal than [`Responder::refuse`]. This is for
+    /// Refuses the call with another kind of refusal than [`Responder::refuse`]. The method is for
     /// programs that decode requests themselves, and for handlers in languages with exceptions.
     pub fn refuse_as(self, refusal: Refusal, reason: impl fmt::Display) {
         self.send(ReplyStatus::Refused(refusal), reason.to_string().as_bytes());

@@ -59,8 +59,8 @@ pub struct Server<'h> {
 
 /// The end of all replies, sent when this is dropped.
 ///
-/// It is dropped before the receiving ends. Otherwise a sending end would detach the client, which
-/// may not have attached yet and would then miss the replies already sent.
+/// The guard is dropped before the receiving ends. Otherwise a sending end would detach the client,
+/// which may not have attached yet and would then miss the replies already sent.
 struct CloseReplies {
     /// The stop token for replies that wait for room at their clients.
     stop: StopToken,

@@ -507,7 +507,7 @@ fn next(incoming: &mut Incoming, call_deadline: Option<&mut CallDeadline>) -> Re
     }
 }
 
-/// A guard for a reply that is read in place. It releases the frame on every path.
+/// A guard for a reply that is read in place, which releases the frame on every path.
 struct ReleaseOnDrop<'a>(&'a mut Incoming);
 
 impl Drop for ReleaseOnDrop<'_> {

@@ -234,8 +234,8 @@ impl<'h> Service<'h> {
     }
 
     /// Adds an operation with types by value. The handler gets the bytes of a request and a
-    /// [`Responder`]. It answers through the responder, immediately or later on another thread. The
-    /// bytes are not checked against the type.
+    /// [`Responder`]. The handler answers through the responder, immediately or later on another
+    /// thread. The bytes are not checked against the type.
     ///
     /// A call counts as served when the handler returns. From then on, [`Context::is_cancelled`]
     /// and the check for cycles of calls no longer apply.

@@ -20,7 +20,7 @@ fn waker_of(core: &ClientCore) -> Result<Waker> {
 impl ServiceClient {
     /// Returns a handle with which other threads end a wait of this client in any handle: a call, a
     /// pending call, [`ServiceClient::wait_for_servers`]. Each wake ends one wait, even if several
-    /// threads wait. It takes up to 10 ms to end the wait of a thread for which another thread
+    /// threads wait. A wake takes up to 10 ms to end the wait of a thread for which another thread
     /// receives.
     ///
     /// The interrupted function returns [`Error::Interrupted`](crate::Error::Interrupted), for

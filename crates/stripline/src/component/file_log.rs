@@ -108,7 +108,7 @@ impl fmt::Display for FileReport {
 pub struct FileLog(Arc<LocalMutex<Vec<FileReport>>>);
 
 impl FileLog {
-    /// Replaces the report of the file with that path, or adds it. This takes a lock, so do not
+    /// Replaces the report of the file with that path, or adds it. The call takes a lock, so do not
     /// call it for each packet.
     pub fn report(&self, report: FileReport) {
         let Some(mut files) = self.0.lock() else { return };

@@ -8,8 +8,8 @@ use crate::node::PacketView;
 use crate::packet::payload::Sample;
 use crate::sys::mutex::lock;
 
-/// A component that makes one packet from each received packet. It has exactly one input and at
-/// most one output. The waveform chooses the thread that runs it with `dispatch` (see
+/// A component that makes one packet from each received packet. A handler has exactly one input and
+/// at most one output. The waveform chooses the thread that runs it with `dispatch` (see
 /// [`Dispatch`](crate::node::Dispatch)).
 ///
 /// [`HandlerComponent`] turns it into a [`Component`], for [`main`](super::main) or a

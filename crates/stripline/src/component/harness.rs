@@ -490,7 +490,7 @@ impl HarnessRun {
     /// in the meantime.
     ///
     /// # Errors
-    /// The error of the component. It is returned once.
+    /// The error of the component, which is returned once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -530,7 +530,7 @@ impl HarnessRun {
                     RequestAnswer::Waiting { .. } => {}
                     answer => return Ok(answer),
                 },
-                // This is the late answer to a request that was given up.
+                // The late answer to a request that was given up.
                 Ok(_) => {}
                 Err(_) if remaining.is_zero() => {
                     self.pending.withdraw(self.last);

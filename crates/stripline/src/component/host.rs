@@ -1,4 +1,4 @@
-//! The runtime of a component process. It follows the launcher's commands, with one thread per
+//! The runtime of a component process, which follows the launcher's commands, with one thread per
 //! component.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -47,8 +47,9 @@ use crate::transport::{self, ConnectRequest, StopToken, Wait};
 /// several types, or made for several, prints a list.
 pub const DESCRIBE_OPTION: &str = "--describe";
 
-/// Makes an executable read properties as JSON from standard input and exit. It prints the problem
-/// with the properties as JSON (`null`: no problem). The name of the type follows this option.
+/// Makes an executable read properties as JSON from standard input and exit. The executable prints
+/// the problem with the properties as JSON (`null`: no problem). The name of the type follows this
+/// option.
 pub const CHECK_OPTION: &str = "--check";
 
 /// The longest wait of an ending component for receivers to take the remaining packets.
@@ -695,8 +696,8 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
         Err(error) => Err(error),
     };
     if !reporter.process.is_current() {
-        // This is a child forked by the component, returning from it. The component itself
-        // continues.
+        // The process is a child that the component forked, and returns from it. The component
+        // itself continues.
         std::process::exit(i32::from(outcome.is_err()));
     }
     // The pace is taken before the rest is sent, because sending the rest is not part of it.

@@ -1,4 +1,4 @@
-//! The logger for programs that install none. It prints records on standard error.
+//! The logger for programs that install none, which prints records on standard error.
 
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -45,16 +45,17 @@
 //! component in a [`harness`].
 //!
 //! A component that can be changed or tested while it runs declares this in the specification and
-//! polls for requests between packets: [`ControlRequests`]. It publishes values with a [`Status`].
+//! polls for requests between packets: [`ControlRequests`]. The component publishes values with a
+//! [`Status`].
 //!
 //! The module [`kit`] has the parts that most components need: a pace, the continuity of streams, a
 //! sample rate. `stripline new component NAME` makes a crate with a component and tests. The guide
 //! is `docs/write-components.md`.
 //!
 //! A component that makes one packet from each received packet is a [`Handler`]: the waveform
-//! selects the threads that run it. Any other component owns its ports. It can leave the loop to
-//! the input ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one thread or on
-//! several:
+//! selects the threads that run it. Any other component owns its ports. Such a component can leave
+//! the loop to the input ([`Subscriber::serve_then`](crate::node::Subscriber::serve_then)), on one
+//! thread or on several:
 //!
 //! ```no_run
 //! use stripline::Result;
@@ -110,7 +111,7 @@ pub use validate::PropertyFacts;
 
 use crate::error::Result;
 
-/// A unit of signal processing with ports. It is created, run once on a separate thread, and
+/// A unit of signal processing with ports, which is created, run once on a separate thread, and
 /// dropped.
 ///
 /// At the end of stream `receive` returns `None`. Errors are values: return them with `?`. After a

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The rule for channels and rows at a component. It lets the check of a waveform find streams that
-/// the component cannot take.
+/// The rule for channels and rows at a component. The rule lets the check of a waveform find
+/// streams that the component cannot take.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, OrderRule, PortTypes};

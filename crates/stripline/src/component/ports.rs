@@ -65,8 +65,8 @@ impl Ports {
     }
 
     /// Returns whether the user wants only warnings and errors (`stripline run --quiet`). In that
-    /// case a component does not print to the terminal. It still writes the files that it was
-    /// configured to write, including `-`.
+    /// case a component does not print to the terminal. The component still writes the files that
+    /// it was configured to write, including `-`.
     pub fn is_quiet(&self) -> bool {
         self.quiet
     }

@@ -202,7 +202,7 @@ impl Properties {
     /// Returns the value of a float.
     ///
     /// # Panics
-    /// When the component declared no float with that name. This is a mistake in the program. The
+    /// When the component declared no float with that name, which is a mistake in the program. The
     /// same applies to the other getters here: the values of a waveform have been checked before.
     #[track_caller]
     pub fn float(&self, name: &str) -> f64 {

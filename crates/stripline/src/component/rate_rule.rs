@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The rule for a component's sample rate. It lets the check of a waveform find properties that do
-/// not match the rate of the received samples.
+/// The rule for a component's sample rate. The rule lets the check of a waveform find properties
+/// that do not match the rate of the received samples.
 ///
 /// ```
 /// use stripline::component::{ComponentSpec, PortTypes, PropertySpec, RateRule};

@@ -50,8 +50,8 @@ impl Registry {
     /// instance is itself a function, which runs the component: see [`Component::new`] and
     /// [`Component::run`]. Replaces any type with that name.
     ///
-    /// This is for programs that determine their components at run time, and for bindings to other
-    /// languages. The functions are called on threads of the library.
+    /// A type by value is for programs that determine their components at run time, and for
+    /// bindings to other languages. The functions are called on threads of the library.
     ///
     /// ```no_run
     /// use stripline::component::{ComponentSpec, PortTypes, Ports, Properties, PropertySpec, Registry, main_of};

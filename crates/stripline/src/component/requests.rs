@@ -350,7 +350,7 @@ impl PendingRequests {
         self.any.store(!state.waiting.is_empty(), Ordering::Relaxed);
     }
 
-    /// Marks the component as ended. It takes no more requests.
+    /// Marks the component as ended: no more requests are taken.
     pub(super) fn end(&self) {
         let waiting = {
             let Some(mut state) = self.state.lock() else { return };

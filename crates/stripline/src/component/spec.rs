@@ -1,5 +1,6 @@
-//! The specification of a component before any instance exists: its ports and properties. It is
-//! used to check a waveform and for `stripline components`, and is read by designers.
+//! The specification of a component before any instance exists: its ports and properties. The
+//! specification is used to check a waveform and for `stripline components`, and is read by
+//! designers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ pub struct ComponentSpec {
     /// separate thread.
     #[serde(default)]
     pub any_dispatch: bool,
-    /// Self-tests, in the order declared. They are run while the component runs.
+    /// Self-tests, in the order declared, which run while the component runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<TestSpec>,
     /// The rule for the component's sample rate; `None`: unknown.
@@ -147,10 +148,10 @@ impl ComponentSpec {
         self
     }
 
-    /// Adds a check for properties that are valid one by one but may not fit together. It runs
-    /// before any part of a waveform starts and returns [`InvalidProperties`] with a remedy. The
-    /// check may read files but must change nothing. If [`Component::new`] has no side effects, it
-    /// can serve as the check: `.validated(|properties| Self::new(properties).map(drop))`.
+    /// Adds a check for properties that are valid one by one but may not fit together. The check
+    /// runs before any part of a waveform starts and returns [`InvalidProperties`] with a remedy.
+    /// The check may read files but must change nothing. If [`Component::new`] has no side effects,
+    /// it can serve as the check: `.validated(|properties| Self::new(properties).map(drop))`.
     ///
     /// [`Component::new`]: super::Component::new
     #[must_use]
@@ -160,8 +161,8 @@ impl ComponentSpec {
     }
 
     /// Adds a function that derives facts about the outputs from the properties, for the check of a
-    /// waveform. It may read files but must change nothing, and returns no facts if the properties
-    /// are wrong. A specification printed by an executable has no facts.
+    /// waveform. The function may read files but must change nothing, and returns no facts if the
+    /// properties are wrong. A specification printed by an executable has no facts.
     ///
     /// ```
     /// use stripline::component::{ComponentSpec, Properties, PropertyFacts};

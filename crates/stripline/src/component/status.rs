@@ -14,8 +14,8 @@ const TEXT_MAX: usize = 4096;
 
 /// A read-only property set by the component. `stripline get` prints the last value. Setting a
 /// number is one relaxed store ([`Status::add`]: one atomic addition), so a counter can be set with
-/// every packet. It wakes no thread. Setting a text takes a lock and may allocate. Copies write the
-/// same value.
+/// every packet. A store wakes no thread. Setting a text takes a lock and may allocate. Copies
+/// write the same value.
 ///
 /// A value outside the property's range is reported as unknown.
 ///

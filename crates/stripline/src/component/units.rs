@@ -27,7 +27,7 @@ pub fn number(x: f64) -> String {
 
 /// Returns the number at the start of a text, and the remaining text.
 fn leading_number(text: &str) -> Option<(f64, &str)> {
-    // This excludes `inf` and `nan`, which would parse as well.
+    // The condition excludes `inf` and `nan`, which would parse as well.
     if !text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) {
         return None;
     }

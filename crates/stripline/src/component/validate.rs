@@ -11,8 +11,8 @@ use crate::packet::payload::TypeName;
 /// A function that checks a set of properties.
 type Check = Arc<dyn Fn(&Properties) -> Result<()> + Send + Sync>;
 
-/// The function that checks a set of properties. It stays in the program: `--describe` reports only
-/// that it exists.
+/// The function that checks a set of properties. The function stays in the program: `--describe`
+/// reports only that it exists.
 #[derive(Clone, Default)]
 pub(super) struct Validation(pub Option<Check>);
 
@@ -45,14 +45,14 @@ pub struct PropertyFacts {
     /// The files that the component reads, beside the paths in its properties.
     pub reads: Vec<PathBuf>,
     /// The payload type of the samples in the file that the component writes, if the file's name
-    /// states a type. It must be the type that the component receives.
+    /// states a type. The type must equal the type that the component receives.
     pub named_payload: Option<TypeName>,
     /// Whether the component prints lines on standard output, beside other components. A component
     /// that needs standard output for itself lists the path `-` among these files.
     pub prints: bool,
 }
 
-/// The function that finds the facts. It stays in the program, like [`Validation`].
+/// The function that finds the facts, and stays in the program like [`Validation`].
 #[derive(Clone, Copy, Default)]
 pub(super) struct FactFinder(pub Option<fn(&Properties) -> PropertyFacts>);
 

@@ -23,7 +23,7 @@ pub(crate) enum Ack<'a> {
 /// A sender of acknowledgements, usable from any thread: a packet may be finished on another thread
 /// than the thread that received it.
 pub(crate) trait AckSender: Send + Sync {
-    /// Sends an acknowledgement. It has no effect if the sender is gone.
+    /// Sends an acknowledgement, without effect if the sender is gone.
     fn send(&self, sequence: u64, ack: Ack<'_>);
 
     /// Sends a message of flow control, where the link keeps flow control.

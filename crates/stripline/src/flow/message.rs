@@ -24,7 +24,7 @@
 /// The size of a message in bytes.
 pub(crate) const MESSAGE_BYTES: usize = 32;
 
-/// The limit of packets per connection. It keeps every sum of two numbers from overflowing.
+/// The limit of packets per connection. The limit keeps every sum of two numbers from overflowing.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
 const GRANT: u8 = 16;
@@ -59,8 +59,8 @@ pub(crate) enum Body {
     Stop { epoch: u64 },
     /// The stop of that number has ended.
     Resume { epoch: u64 },
-    /// The sender asks for the receiver's position. It has sent `sent` packets in total, the last
-    /// `yours` of them to this incarnation of the receiver; `u32::MAX`: that many or more.
+    /// The sender asks for the receiver's position. The sender has sent `sent` packets in total,
+    /// the last `yours` of them to this incarnation of the receiver; `u32::MAX`: that many or more.
     Probe { sent: u64, yours: u32 },
     /// The stream has ended after this many packets. No message follows.
     Over { arrived: u64 },

@@ -18,7 +18,7 @@ pub(super) const REPLY_MAX: usize = 4 << 20;
 /// The time limit for a batch of processes, which are queried concurrently. A stopped process never
 /// responds.
 const TIMEOUT: Duration = Duration::from_millis(800);
-/// The number of processes queried at a time. It bounds the descriptors and memory in use.
+/// The number of processes queried at a time, which bounds the descriptors and memory in use.
 const BATCH: usize = 64;
 /// The most sockets considered in total. The bound is high because any user may choose such names.
 /// Sockets of other users are closed at once.
@@ -32,7 +32,7 @@ const REASON_MAX: usize = 4 * NAME_MAX;
 
 /// Queries all processes of this user that have, or had, an open port.
 ///
-/// This takes as long as the slowest response. If a process does not respond, it takes under a
+/// The query takes as long as the slowest response. If a process does not respond, it takes under a
 /// second per 64 processes.
 ///
 /// # Errors

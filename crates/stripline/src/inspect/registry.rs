@@ -26,9 +26,9 @@ static STATE: PerProcess<Mutex<RegistryState>> = PerProcess::new(Mutex::default)
 #[derive(Default)]
 struct RegistryState {
     ports: Vec<Weak<dyn InspectPort>>,
-    /// The inspection service. It is present while there are ports.
+    /// The inspection service, present while there are ports.
     service: Option<InspectService>,
-    /// Whether the service could not be started. This is reported once.
+    /// Whether the service could not be started, which is reported once.
     failed: bool,
     waveform: Option<String>,
     rules: Vec<Weak<TopicRules>>,
@@ -90,7 +90,7 @@ pub(crate) fn register_rules(rules: &Arc<TopicRules>) {
 
 /// Takes a snapshot of all ports.
 pub(super) fn snapshot() -> Process {
-    // These are cloned and used without the lock, because ports open and close in the meantime.
+    // All three are cloned and used without the lock, because ports open and close in the meantime.
     let (ports, waveform, rules) = {
         let state = state();
         (state.ports.clone(), state.waveform.clone(), state.rules.clone())

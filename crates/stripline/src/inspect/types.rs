@@ -109,7 +109,7 @@ pub struct SendingPort {
     pub name: String,
     /// The name of the transport.
     pub transport: String,
-    /// The address of the port. It is useless without the keys, which are not sent.
+    /// The address of the port, useless without the keys, which are not sent.
     pub address: String,
     /// The payload type: a name, or the text of a layout, which begins with the name.
     pub payload: String,

@@ -363,7 +363,7 @@ impl IncomingConnection {
     }
 
     pub(super) fn start_successor(&mut self) {
-        // These are other paths of the sender that is gone.
+        // The remaining paths belong to the sender that is gone.
         while self.take_path().is_some() {}
         if let Some(next) = self.successors.pop_front() {
             self.ended = false;

@@ -1,9 +1,9 @@
 //! References to frames in a transport's memory.
 //!
-//! A packet is used in place, and released when it is dropped. This requires the memory (shared)
-//! and the transport (exclusive, for the release) in the same value. Safe Rust could express this
-//! only by requesting the bytes from the transport again at every access. So a `FrameRef` stores
-//! the address, and only this file has to justify the use.
+//! A packet is used in place, and released when it is dropped. The release requires the memory
+//! (shared) and the transport (exclusive, for the release) in the same value. Safe Rust could
+//! express this only by requesting the bytes from the transport again at every access. So a
+//! `FrameRef` stores the address, and only this file has to justify the use.
 
 use std::ptr::NonNull;
 

@@ -19,7 +19,7 @@ pub(crate) struct HeldSlot {
     /// [`FREE`], [`IN_USE`] or [`LEFT`].
     state: AtomicU32,
     content: UnsafeCell<HeldContent>,
-    /// The receipt. It is taken by the end of the packet or by the request for the next packet,
+    /// The receipt, which is taken by the end of the packet or by the request for the next packet,
     /// whichever comes first.
     receipt: Mutex<Option<Receipt>>,
     /// The time when the packet ended; 0: it has not ended.

@@ -1,5 +1,5 @@
-//! The receiving port. It takes frames from its connections in turn, detects missing packets, and
-//! ends when all its senders have ended.
+//! The receiving port, which takes frames from its connections in turn, detects missing packets,
+//! and ends when all its senders have ended.
 
 mod arm;
 mod call_slots;
@@ -47,8 +47,8 @@ pub(crate) struct Incoming {
     ends: EndsWhen,
     /// The index of the connection that is polled first next time.
     next_index: usize,
-    /// The packet that is lent out, or was lent out last. It is kept here because a return value
-    /// would be copied at every step.
+    /// The packet that is lent out, or was lent out last. The packet is kept here because a return
+    /// value would be copied at every step.
     taken: LentPacket,
     is_lent: bool,
     arrived_while: ArrivedWhile,

@@ -31,7 +31,7 @@ pub(crate) struct MoveSlot {
 }
 
 /// A function that gets the number of the first packet over the new transport, or the reason that
-/// the port did not move. It must not block.
+/// the port did not move. The function must not block.
 pub(crate) type MoveReply = Box<dyn FnOnce(Result<u64, PortEnd>) + Send>;
 
 #[derive(Default)]
@@ -234,8 +234,8 @@ impl Drop for PortMoves {
     }
 }
 
-/// A request by another thread that a port reserves the next packet on the slow path. It reaches
-/// the outlets that the port has at the time of the request.
+/// A request by another thread that a port reserves the next packet on the slow path. The request
+/// reaches the outlets that the port has at the time of the request.
 #[derive(Default)]
 pub(super) struct PortAttention(Mutex<Vec<Arc<dyn Attention>>>);
 

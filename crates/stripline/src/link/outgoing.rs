@@ -1,4 +1,4 @@
-//! The sending port. It numbers packets, describes streams, and passes frames to the transports.
+//! The sending port, which numbers packets, describes streams, and passes frames to the transports.
 
 mod awaited;
 mod ending;
@@ -78,7 +78,7 @@ pub(crate) struct Outgoing {
     is_steady: bool,
     /// Whether the packet being written lies behind a short header.
     is_short: bool,
-    /// Whether the packet being written may wait for room, and the options of that packet. They are
+    /// Whether the packet being written may wait for room, and the options of that packet. Both are
     /// kept here because the loan is copied at every step:
     /// docs/decisions/0007-fast-paths-decide-little.md.
     waits: bool,

@@ -1,5 +1,5 @@
-//! A buffer that restores the sequence of packets from one origin. It has no clock, and is generic
-//! over the packet.
+//! A buffer that restores the sequence of packets from one origin. The buffer has no clock, and is
+//! generic over the packet.
 
 use std::collections::{BTreeMap, VecDeque};
 

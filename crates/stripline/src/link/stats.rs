@@ -100,8 +100,8 @@ impl ConnectionStats {
         }
     }
 
-    /// Returns the present latencies in four buckets for each power of two. They are few enough to
-    /// be sent ten times a second.
+    /// Returns the present latencies in four buckets for each power of two, few enough to be sent
+    /// ten times a second.
     pub(crate) fn coarse_latency(&self) -> Vec<(u64, u64)> {
         coarse(&self.latency.pairs())
     }

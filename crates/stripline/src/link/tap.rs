@@ -176,7 +176,7 @@ impl Drop for PortTaps {
     }
 }
 
-/// The ring of a tap. It never waits, and its errors never reach the port.
+/// The ring of a tap. The ring never waits, and its errors never reach the port.
 struct Tap {
     outlet: AnyOutlet,
     /// The largest payload of one frame.

@@ -2,8 +2,8 @@
 //!
 //! In Rust, a loop inlines `loan`, `send` and `receive`, and calls the functions of the link for
 //! them. A function of the C library stands alone, and a second call inside it costs a quarter of
-//! the packet's time. The functions here avoid that call. They serve the next packet of a steady
-//! stream over one ring and leave all other cases to the functions of [`Publisher`] and
+//! the packet's time. The functions here avoid that call. The functions serve the next packet of a
+//! steady stream over one ring and leave all other cases to the functions of [`Publisher`] and
 //! [`Subscriber`].
 
 use std::mem::ManuallyDrop;

@@ -24,21 +24,21 @@ pub struct Holding<T: Content> {
 }
 
 impl<T: Content> Subscriber<T> {
-    /// Gives packets away instead of lending them. Up to `packets` can be in use at once. They can
-    /// move to other threads and be dropped in any order, even after the subscriber.
+    /// Gives packets away instead of lending them. Up to `packets` can be in use at once. The
+    /// packets can move to other threads and be dropped in any order, even after the subscriber.
     ///
-    /// Over `inproc` and `shm`, a packet stays where the sender wrote it. It is copied if `packets`
-    /// packets of this size would take more than half of the connection's `buffer`. It is also
-    /// copied if `packets` is above the connection's low watermark, which is three quarters of
-    /// `depth` by default. Packets that the sender may overwrite are always copied: under policies
-    /// that drop packets, and from senders of another user. So are packets from a ring that is
-    /// locked or uses huge pages, and packets that arrived in fragments. Over all other transports,
-    /// a packet is copied once.
+    /// Over `inproc` and `shm`, a packet stays where the sender wrote it. The packet is copied if
+    /// `packets` packets of this size would take more than half of the connection's `buffer`. The
+    /// packet is also copied if `packets` is above the connection's low watermark, which is three
+    /// quarters of `depth` by default. Packets that the sender may overwrite are always copied:
+    /// under policies that drop packets, and from senders of another user. So are packets from a
+    /// ring that is locked or uses huge pages, and packets that arrived in fragments. Over all
+    /// other transports, a packet is copied once.
     ///
     /// Holding never stalls a sender. The room in a ring is released from the oldest packet on.
     /// Once half of the ring has been filled behind a held packet, or as many packets as the low
-    /// watermark have followed it, the pages of the held packet become private. This copies the
-    /// pages once, and costs some system calls.
+    /// watermark have followed it, the pages of the held packet become private. The change copies
+    /// the pages once, and costs some system calls.
     ///
     /// A packet is finished when it is dropped, and at the latest when the next one is requested. A
     /// sender that waits for it ([`Scope::Target`](crate::terms::Scope::Target)) then gets the
@@ -233,7 +233,7 @@ impl<T: Content> Holding<T> {
                 Polled::Packet => self.subscriber.incoming.taken().payload.fits(form),
             },
         };
-        // This is inlined here because the result of a separate function would be copied.
+        // The code is inlined here because the result of a separate function would be copied.
         if fits && let Some(given) = self.slots.give_plain(&self.subscriber.incoming) {
             let GivenPacket { slot, payload } = given;
             return Ok(Received::Packet(HeldPacket { slot, payload, form }));
@@ -310,8 +310,8 @@ pub struct HeldPacket<T: Content> {
 described!(HeldPacket<T>);
 
 impl<T: Content> HeldPacket<T> {
-    /// Refuses the packet with a reason, as [`Packet::refuse`](super::Packet::refuse) does. This
-    /// has no effect once the next packet has been requested.
+    /// Refuses the packet with a reason, as [`Packet::refuse`](super::Packet::refuse) does. A
+    /// refusal has no effect once the next packet has been requested.
     ///
     /// ```
     /// # use std::time::Duration;

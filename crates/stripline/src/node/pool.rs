@@ -18,8 +18,9 @@ use super::serve::failure;
 use super::wait::wait_until;
 use super::{Completion, PacketView, Received, Subscriber};
 
-/// Runs `work` for every packet on `threads` threads, and `release` for one packet at a time. It
-/// ends at the end of stream or the first failure, once the handlers in progress have returned.
+/// Runs `work` for every packet on `threads` threads, and `release` for one packet at a time. The
+/// pool ends at the end of stream or the first failure, once the handlers in progress have
+/// returned.
 pub(super) fn run<T, R, W, H>(
     subscriber: &mut Subscriber<T>,
     threads: usize,
@@ -171,7 +172,7 @@ where
             exit = turn.unwrap_or_else(PoisonError::into_inner);
         }
         let outcome = made.and_then(|made| catch_panic(|| (exit.release)(packet, made)));
-        // This is also done after a failure, because later packets must be finished as well.
+        // The number also advances after a failure, because later packets must be finished as well.
         exit.next += 1;
         drop(exit);
         if self.order == Completion::Resequence {

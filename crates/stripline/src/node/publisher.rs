@@ -64,8 +64,8 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 pub struct Publisher<T: Content> {
     /// Present until the publisher is dropped.
     outgoing: Option<Outgoing>,
-    /// The channel to the runtime. It takes the link instead of ending the stream, because it
-    /// decides how the component ended.
+    /// The channel to the runtime. The runtime takes the link instead of ending the stream, because
+    /// it decides how the component ended.
     return_to: Option<Local<Sender<Outgoing>>>,
     form: T::Form,
 }
@@ -247,11 +247,11 @@ impl<T: Content> Publisher<T> {
         self.outgoing.as_ref().map_or(0, Outgoing::frame_payload_max) / self.form.size()
     }
 
-    /// Sets the description of the samples that follow. It is sent once, and again for later
-    /// receivers; receivers get it with every packet. The JSON of the description must not exceed
-    /// [`StreamInfo::ENCODED_MAX`] and must fit into one frame. Otherwise the next send fails with
-    /// [`Error::TooLarge`]. The next send also fails, with the reason, if [`StreamInfo::check`]
-    /// does.
+    /// Sets the description of the samples that follow. The description is sent once, and again for
+    /// later receivers; receivers get it with every packet. The JSON of the description must not
+    /// exceed [`StreamInfo::ENCODED_MAX`] and must fit into one frame. Otherwise the next send
+    /// fails with [`Error::TooLarge`]. The next send also fails, with the reason, if
+    /// [`StreamInfo::check`] does.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -273,11 +273,11 @@ impl<T: Content> Publisher<T> {
     /// room. The initial content is unspecified.
     ///
     /// More than [`Publisher::in_place_samples_max`] samples are written to memory that the port
-    /// keeps for such packets. They are sent in fragments, and [`Loan::send`] does all the waiting.
-    /// So a packet larger than a ring or a socket's buffer gets through while the receivers take
-    /// it. Receivers see one packet. A receiver that drops packets, and is overtaken in the middle
-    /// of this one, loses all of it. For such a receiver over `inproc` and `shm`, set a `buffer` of
-    /// four such packets; otherwise the receiver may get no such packet.
+    /// keeps for such packets. Such packets are sent in fragments, and [`Loan::send`] does all the
+    /// waiting. So a packet larger than a ring or a socket's buffer gets through while the
+    /// receivers take it. Receivers see one packet. A receiver that drops packets, and is overtaken
+    /// in the middle of this one, loses all of it. For such a receiver over `inproc` and `shm`, set
+    /// a `buffer` of four such packets; otherwise the receiver may get no such packet.
     ///
     /// # Errors
     /// [`Error::TooLarge`] above [`Publisher::samples_max`]; [`Error::Stopped`] when the component
@@ -610,7 +610,7 @@ impl<T: Content> Loan<'_, T> {
     }
 
     /// Sets the deadline of this packet's scope: how long to wait after the send if the scope is
-    /// `server` or `target`. It replaces the connection's `deadline-ms`, and is at most
+    /// `server` or `target`. The deadline replaces the connection's `deadline-ms`, and is at most
     /// [`LinkOptions::DEADLINE_MS_MAX`].
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {

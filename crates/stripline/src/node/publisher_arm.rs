@@ -71,8 +71,8 @@ impl<T: Content> Publisher<T> {
     }
 
     /// Makes the descriptor readable once at least `count` receivers may be connected. False: they
-    /// are connected. This is [`Publisher::wait_for_receivers`] for your own event loop, and
-    /// replaces the preparation by [`Publisher::arm`]. It does not block.
+    /// are connected. The call is [`Publisher::wait_for_receivers`] for your own event loop, and
+    /// replaces the preparation by [`Publisher::arm`]. The call does not block.
     ///
     /// # Errors
     /// Same as [`Publisher::arm`], except for the errors about a packet.

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use crate::sys::ready_set::ReadySet;
 
 /// A descriptor that becomes readable when the program must call the receiver again
-/// ([`Waitable::arm`](super::Waitable::arm)). It is level-triggered, and stays the same when the
-/// connections of the receiver change. The program never reads from it.
+/// ([`Waitable::arm`](super::Waitable::arm)). The descriptor is level-triggered, and stays the same
+/// when the connections of the receiver change. The program never reads from it.
 ///
-/// Any number of loops on any threads may wait for it. It may outlive the receiver, but has no
-/// meaning then. In the child of a fork it is an empty file.
+/// Any number of loops on any threads may wait for the descriptor. The descriptor may outlive the
+/// receiver, but has no meaning then. In the child of a fork it is an empty file.
 ///
 /// ```
 /// use std::os::fd::AsRawFd;

@@ -148,8 +148,8 @@ pub(super) fn run(
                         outcome => outcome,
                     }
                 }
-                // Another user has the name, or the owner does not listen yet. This is reported
-                // from time to time.
+                // Another user has the name, or the owner does not listen yet. The error is
+                // reported from time to time.
                 Err(error) => {
                     if last_report.elapsed() > Duration::from_secs(5) {
                         log::warn!(target: "stripline::node", "domain {name}: cannot reach the other nodes: {error}");
@@ -326,7 +326,8 @@ impl RendezvousHost {
         if self.peers.len() >= PEERS_MAX {
             let processes = self.peers.values().map(|peer| peer.process);
             let token = *self.peers.keys().nth(oldest_of_most(processes)?)?;
-            // A process cannot take the places of all others. It keeps the places that it has.
+            // A process cannot take the places of all others. The process keeps the places that it
+            // has.
             if self.peers[&token].process == peer.process {
                 return None;
             }
@@ -453,7 +454,7 @@ impl RendezvousPeer {
                 Err(_) => return false,
             }
         }
-        // This never moves more bytes than it removes.
+        // A removal never moves more bytes than it removes.
         if self.taken >= self.unsent.len() - self.taken {
             self.unsent.drain(..self.taken);
             self.taken = 0;

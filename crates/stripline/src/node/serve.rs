@@ -9,8 +9,8 @@ use super::{Dispatch, PacketView, Received, Subscriber, direct_dispatch, pool};
 
 impl<T: Content> Subscriber<T> {
     /// Runs a handler for every packet until the end of stream. Returns when the last handler has
-    /// returned. A handler should return quickly. It sends results itself or passes them on: see
-    /// [`Subscriber::serve_then`].
+    /// returned. A handler should return quickly. The handler sends results itself or passes them
+    /// on: see [`Subscriber::serve_then`].
     ///
     /// With [`Dispatch::Queue`], the handler runs on this thread, packet by packet and in place.
     /// [`Dispatch::Direct`] does the same, except that a middleware that calls back runs the
@@ -59,9 +59,9 @@ impl<T: Content> Subscriber<T> {
 
     /// Serves like [`Subscriber::serve`], with a handler in two parts. `work` may run on several
     /// threads at once. `hand_on` gets the result and runs for one packet at a time, so it can own
-    /// the output. It runs in the order of the packets with a pool of
-    /// [`Completion::Resequence`](super::Completion::Resequence),
-    /// and otherwise in the order in which `work` finishes.
+    /// the output. `hand_on` runs in the order of the packets with a pool of
+    /// [`Completion::Resequence`](super::Completion::Resequence), and otherwise in the order in which
+    /// `work` finishes.
     ///
     /// # Errors
     /// Same as [`Subscriber::serve`].

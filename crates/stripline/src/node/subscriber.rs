@@ -160,8 +160,8 @@ impl<T: Content> Subscriber<T> {
     }
 
     /// Sets a function that the thread waiting for packets calls when a request to the component
-    /// arrives. This is meant for handlers, which run in [`Subscriber::serve`]. In a loop, use
-    /// [`Subscriber::receive_with`].
+    /// arrives. The function is meant for handlers, which run in [`Subscriber::serve`]. In a loop,
+    /// use [`Subscriber::receive_with`].
     ///
     /// ```no_run
     /// # fn example(mut ports: stripline::component::Ports) -> stripline::Result<()> {
@@ -210,8 +210,8 @@ impl<T: Content> Subscriber<T> {
     /// packets that already wait behind it to `each`, up to `limit` packets. Returns the number of
     /// packets; 0 is the end of stream.
     ///
-    /// It works like [`Subscriber::receive`] in a loop that does not wait for a second packet. A
-    /// packet is finished when `each` returns: a sender that waits for it
+    /// The call works like [`Subscriber::receive`] in a loop that does not wait for a second
+    /// packet. A packet is finished when `each` returns: a sender that waits for it
     /// ([`Scope::Target`](crate::terms::Scope::Target)) then gets the acknowledgement. If `each`
     /// panics, the current packet is finished and the later packets stay.
     ///
@@ -324,15 +324,16 @@ impl<T: Content> Subscriber<T> {
     /// taken first, up to the window. Then the missing packets are reported with the next packet
     /// ([`GapReason::Late`](crate::GapReason::Late)) and counted as lost.
     ///
-    /// Packets without an order were not forwarded by several threads. They arrive in sequence and
-    /// are passed on at once. A packet lost by the connection itself is also missing in the
-    /// sequence, and is counted once. It is counted twice if it is given up before the connection
-    /// reports it with the next packet that arrives.
+    /// Packets without an order were not forwarded by several threads. Such packets arrive in
+    /// sequence and are passed on at once. A packet lost by the connection itself is also missing
+    /// in the sequence, and is counted once. The packet is counted twice if it is given up before
+    /// the connection reports it with the next packet that arrives.
     ///
     /// The stage in between must forward one packet for each packet that it gets, an empty one if
     /// need be. Otherwise this port would wait for the missing packet. Unless its number is 0, the
-    /// first packet that arrives may not be the first of the sequence. It is then held like any
-    /// other early packet. A packet that belongs before it and arrives later is reported as lost.
+    /// first packet that arrives may not be the first of the sequence. That packet is then held
+    /// like any other early packet. A packet that belongs before it and arrives later is reported
+    /// as lost.
     ///
     /// From now on, receiving also returns [`Error::DuplicatePacket`] for a second packet with the
     /// same number, and [`Error::WindowOverflow`] when too many packets wait behind a missing one.
@@ -381,7 +382,7 @@ impl<T: Content> Subscriber<T> {
     }
 
     /// Returns the handler dispatch set by the waveform or topics file, for [`Subscriber::serve`].
-    /// It does not affect a thread that receives packets one by one.
+    /// The dispatch does not affect a thread that receives packets one by one.
     ///
     /// ```
     /// use stripline::node::{Dispatch, Node, Topics};

@@ -12,8 +12,8 @@ use crate::transport::Endpoint;
 
 use super::rendezvous::Offer;
 
-/// The longest wait of a new subscriber for publishers that do not answer. They are connected
-/// later.
+/// The longest wait of a new subscriber for publishers that do not answer. Such publishers are
+/// connected later.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 /// The interval at which a new subscriber checks whether a packet waits for it.
 const PACKET_CHECK: Duration = Duration::from_millis(1);
@@ -134,7 +134,7 @@ mod tests {
     fn a_new_subscriber_with_a_packet_waits_for_no_other_publisher() {
         let (_unanswered, attempts) = mpsc::channel();
         let first = FirstAttempts::new(attempts);
-        // This waits until a packet arrives: the limit is a day.
+        // The wait lasts until a packet arrives: the limit is a day.
         let first = FirstAttempts { until: Instant::now() + Duration::from_secs(86400), ..first };
         let mut checks = 0;
         first.wait_unless(Duration::ZERO, || {

@@ -82,7 +82,7 @@ pub enum WaitInterest {
     Both,
 }
 
-/// The outcome of [`WaitSet::wait`]. It is empty if the time has passed.
+/// The outcome of [`WaitSet::wait`], empty if the time has passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitReady {
     /// The indices of the ready members, among the members passed to the call, in order.

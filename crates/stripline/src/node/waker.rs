@@ -23,12 +23,14 @@ use super::{Holding, Publisher, Subscriber, Windowed};
 /// ([`Error::Interrupted`](crate::Error::Interrupted) states which), and the call can be repeated.
 /// The rules for each call are in the [guide].
 ///
-/// A waker outlives its port, and then does nothing. It also does nothing in the child of a fork.
+/// A waker outlives its port, and then does nothing. A waker also does nothing in the child of a
+/// fork.
 ///
 /// # Signal handlers
 /// [`Waker::wake`] is async-signal-safe: it consists of atomic operations and a `write` to an
-/// eventfd or a `futex` wake. It waits for no lock, does not allocate, and does not change `errno`.
-/// Cloning and dropping a waker is not async-signal-safe: keep a waker in a static for the handler.
+/// eventfd or a `futex` wake. The call waits for no lock, does not allocate, and does not change
+/// `errno`. Cloning and dropping a waker is not async-signal-safe: keep a waker in a static for the
+/// handler.
 ///
 /// ```
 /// use stripline::Error;

@@ -85,8 +85,8 @@ impl<T: Sample> Sendable for T {
 /// gives it. Slices of such samples are bytes, but counts and indexes refer to whole samples. In
 /// messages, and in a component's samples without a layout, each byte counts as a sample.
 ///
-/// It is used by bindings to other languages, and by programs that take the type from a file or a
-/// peer. A port of a Rust type accepts or refuses such a port as if the type were the same Rust
+/// The type is for bindings to other languages, and for programs that take the type from a file or
+/// a peer. A port of a Rust type accepts or refuses such a port as if the type were the same Rust
 /// type.
 ///
 /// ```
@@ -194,7 +194,7 @@ impl<M: Serialize + 'static, S: sealed::SchemaOf<M>> Sendable for Cbor<M, S> {
 
 /// The name of a topic or port, and the type of the content if the content is [`Dynamic`].
 ///
-/// It is made from a name, or from a name and a type.
+/// The value is made from a name, or from a name and a type.
 ///
 /// ```
 /// use stripline::node::{Node, PortName};

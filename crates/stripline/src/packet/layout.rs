@@ -12,8 +12,8 @@ use crate::error::Error;
 
 /// The layout of a sample: a built-in number, or consecutive named fields without padding.
 ///
-/// It has the names, offsets, kinds and counts that a program needs to print, record or plot
-/// samples of a type that is unknown to it at compile time.
+/// The layout has the names, offsets, kinds and counts that a program needs to print, record or
+/// plot samples of a type that is unknown to it at compile time.
 ///
 /// ```
 /// use stripline::payload::Layout;

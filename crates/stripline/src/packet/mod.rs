@@ -50,8 +50,8 @@ impl Order {
         Self(u64::from(origin) << Self::NUMBER_BITS | number & ((1 << Self::NUMBER_BITS) - 1))
     }
 
-    /// Returns the origin. It separates independent sequences of numbers, such as the sequences of
-    /// several senders, or of a sender before and after a restart.
+    /// Returns the origin, which separates independent sequences of numbers, such as the sequences
+    /// of several senders, or of a sender before and after a restart.
     pub fn origin(self) -> u16 {
         (self.0 >> Self::NUMBER_BITS) as u16
     }
@@ -88,7 +88,7 @@ pub struct LastSent {
     pub bytes: u64,
 }
 
-/// Packets that a receiver did not get. They are reported in their place, with the next packet.
+/// Packets that a receiver did not get, reported in their place, with the next packet.
 ///
 /// ```
 /// use stripline::{Gap, GapReason};

@@ -148,10 +148,10 @@ pub use super::schema::Schema;
 /// ```
 ///
 /// The name is the one in `#[message(name = "...")]`, or else the type's name in lower case. The
-/// schema has the names that serde writes. It leaves out a field with `skip`, and puts a `?` behind
-/// the name of a field with `skip_serializing_if`. The grammar and limits of the text are in
-/// `docs/layouts.md`. A type that is beyond the limits or contains itself causes a panic when a
-/// port of the type is made.
+/// schema has the names that serde writes. The schema leaves out a field with `skip`, and puts a
+/// `?` behind the name of a field with `skip_serializing_if`. The grammar and limits of the text
+/// are in `docs/layouts.md`. A type that is beyond the limits or contains itself causes a panic
+/// when a port of the type is made.
 ///
 /// # Types without a schema
 /// The compiler reports the place and the remedy. A generic type:
@@ -410,7 +410,7 @@ impl TypeName {
     ///
     /// # Panics
     /// Panics if the type's [`Sample::TYPE`] breaks the rules above, or if [`Sample::layout`] has
-    /// another name or size. This is a mistake in the program, not in the input.
+    /// another name or size. The mistake is in the program, not in the input.
     pub fn of<T: Sample>() -> Self {
         match Self::checked::<T>() {
             Ok(name) => name,
@@ -605,7 +605,7 @@ impl From<TypeName> for String {
     }
 }
 
-/// An error: a text that is not a valid [`TypeName`]. It has the first 80 characters.
+/// An error: a text that is not a valid [`TypeName`]. The error has the first 80 characters.
 ///
 /// ```
 /// use stripline::payload::{BadTypeName, TypeName};

@@ -29,9 +29,9 @@ impl SampleSize {
 
     /// Returns the number of whole samples in a packet of that many bytes.
     ///
-    /// It is exact. The factor is too large by less than 1, so the quotient is too large by less
-    /// than bytes / 2^63. A quotient that is below the next whole number is below it by at least 1
-    /// / size, which is more than this error.
+    /// The number is exact. The factor is too large by less than 1, so the quotient is too large by
+    /// less than bytes / 2^63. A quotient that is below the next whole number is below it by at
+    /// least 1 / size, which is more than this error.
     #[inline(always)]
     pub(crate) fn samples_in(self, bytes: usize) -> u64 {
         debug_assert!(bytes <= LinkOptions::PACKET_MAX, "a packet of {bytes} bytes");

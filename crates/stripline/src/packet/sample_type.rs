@@ -172,7 +172,7 @@ impl fmt::Display for SampleType {
     }
 }
 
-/// An error: a sample type that is not possible. It has the problem and the remedy.
+/// An error: a sample type that is not possible. The error has the problem and the remedy.
 ///
 /// ```
 /// use stripline::payload::SampleType;

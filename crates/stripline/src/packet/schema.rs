@@ -34,7 +34,7 @@ impl Schema {
     pub const NESTING_MAX: usize = 8;
     /// The longest name of a structure, which leaves room for `message/` in front of it.
     pub const NAME_MAX: usize = TypeName::LENGTH_MAX - "message/".len();
-    /// The built-in kinds. They cannot be used as names.
+    /// The built-in kinds, which cannot be used as names.
     const BUILT_IN: [&'static str; 15] = [
         "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64", "bool", "text", "bytes", "null",
         "any",

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// The description of a stream of samples, like BulkIO's SRI. It is sent before the stream's first
-/// packet and when it changes.
+/// The description of a stream of samples, like BulkIO's SRI. The description is sent before the
+/// stream's first packet and when it changes.
 ///
 /// ```
 /// use stripline::StreamInfo;

@@ -158,8 +158,8 @@ fn unmapped_group() -> u32 {
     unmapped("gid", &GROUP)
 }
 
-/// Returns the number for users or for groups. It is kept after the first successful read, as each
-/// connection needs it.
+/// Returns the number for users or for groups. The number is kept after the first successful read,
+/// as each connection needs it.
 fn unmapped(kind: &str, kept: &OnceLock<u32>) -> u32 {
     if let Some(number) = kept.get() {
         return *number;

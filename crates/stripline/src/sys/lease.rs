@@ -89,8 +89,8 @@ struct Lease(Arc<Watched>);
 
 #[derive(Debug)]
 struct Watched {
-    /// A copy of the descriptor. It must not outlive the connection, as the peer would not see the
-    /// end.
+    /// A copy of the descriptor, which must not outlive the connection, as the peer would not see
+    /// the end.
     stream: Descriptor<TcpStream>,
     silence: Mutex<Silence>,
 }

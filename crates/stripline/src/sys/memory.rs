@@ -263,8 +263,8 @@ impl Mapping {
     /// The limit was reached. The error names it, and how to raise it.
     pub fn lock(&self) -> Result<()> {
         if self.page != PAGE {
-            // The kernel never swaps huge pages and does not count them as locked. They only have
-            // to be mapped.
+            // The kernel never swaps huge pages and does not count them as locked. Such pages only
+            // have to be mapped.
             self.touch();
             return Ok(());
         }
@@ -295,8 +295,8 @@ impl Mapping {
         let copy = Self { base, bytes: self.bytes, page: self.page, shared: None };
         for (start, end) in [(0, mirror), (mirror, self.bytes)] {
             // SAFETY: with a length of 0, the call leaves the pages in place and maps them at the
-            // new address as well. It replaces a part of the reservation just made, to which no
-            // reference exists yet.
+            // new address as well. The call replaces a part of the reservation just made, to which
+            // no reference exists yet.
             let mapped = unsafe {
                 rustix::mm::mremap_fixed(
                     self.at(start).as_ptr().cast(),

@@ -16,8 +16,8 @@ use rustix::fs::{Mode, OFlags};
 
 use super::fork::{self, Descriptor};
 
-/// The maximum size of a message, in bytes. It is the system's default, and it keeps nine queues of
-/// ten messages within a user's limit.
+/// The maximum size of a message, in bytes: the system's default. The size keeps nine queues of ten
+/// messages within a user's limit.
 const MESSAGE_MAX: usize = 8192;
 /// The memory that the kernel counts for a message beside the bytes (`ipc/mqueue.c`): a record, and
 /// a node of the tree of priorities.

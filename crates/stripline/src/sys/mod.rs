@@ -1,5 +1,5 @@
 //! The interface to the operating system: memory, sockets, credentials, sleeping, clocks,
-//! processes. It contains nearly all of this crate's `unsafe` code.
+//! processes. The folder contains nearly all of this crate's `unsafe` code.
 
 pub(crate) mod adaptive_spin;
 pub(crate) mod aligned_buffer;

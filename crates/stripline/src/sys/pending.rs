@@ -44,7 +44,7 @@ static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
 /// A function that returns the length of the message that begins with these bytes.
 ///
-/// It returns `None` if it needs more bytes to find the length.
+/// The function returns `None` if it needs more bytes to find the length.
 ///
 /// # Errors
 /// The fault of the bytes.
@@ -406,7 +406,7 @@ mod tests {
             panic!("a silent peer was admitted")
         };
         assert!(pending.peers.len() <= LISTENER_MAX);
-        // This is the other end of the first connection.
+        // `first` is the other end of the first connection.
         first.close();
         assert_eq!(std::io::Read::read(&mut &*silent[0], &mut [0]).unwrap(), 0);
         // A peer that follows the protocol is admitted, however many others are silent.

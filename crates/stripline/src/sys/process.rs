@@ -21,8 +21,8 @@ pub(crate) fn die_with_parent(parent: u32) -> Result<()> {
     if now == Some(parent) { Ok(()) } else { Err(Error::failed("the launcher is gone")) }
 }
 
-/// Removes variables from the environment of this process. They stay if the program has already
-/// started threads, which might read the environment at the same time.
+/// Removes variables from the environment of this process. The variables stay if the program has
+/// already started threads, which might read the environment at the same time.
 pub(crate) fn remove_variables(names: &[&str]) {
     if std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1) {
         // SAFETY: the calling thread is the only one, so no other reads the environment.

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 /// time has passed. Any thread may wait for it while another thread changes the set.
 #[derive(Debug)]
 pub(crate) struct ReadySet {
-    /// The epoll instance that users wait for. It contains the timer and the inner instance.
+    /// The epoll instance that users wait for, which contains the timer and the inner instance.
     outer: Descriptor,
     timer: Mutex<Timer>,
     members: Mutex<Members>,

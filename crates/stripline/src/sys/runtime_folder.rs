@@ -319,8 +319,8 @@ fn share(file: &File, group: Group) -> rustix::io::Result<()> {
     rustix::fs::chmodat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), mode, AtFlags::empty())
 }
 
-/// The file of a listening socket. It is removed when dropped, before the socket is closed. Another
-/// file that has taken the name stays.
+/// The file of a listening socket, which is removed when dropped, before the socket is closed.
+/// Another file that has taken the name stays.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,

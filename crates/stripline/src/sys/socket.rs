@@ -185,7 +185,7 @@ pub enum Listener {
     Tcp(Descriptor<TcpListener>),
 }
 
-/// A connection that a listener has accepted. It is non-blocking.
+/// A non-blocking connection that a listener has accepted.
 #[derive(Debug)]
 pub(crate) enum Accepted {
     /// A connection from a peer with access to the link, and the peer's process if the kernel names
@@ -210,7 +210,8 @@ impl Listener {
         }
     }
 
-    /// Listens on an abstract Unix name. It has no file, and vanishes with the last descriptor.
+    /// Listens on an abstract Unix name. The name has no file, and vanishes with the last
+    /// descriptor.
     fn abstract_name(name: &str, group: Option<Group>) -> Result<Self> {
         let listening = || -> io::Result<_> {
             let address = SocketAddr::from_abstract_name(name)?;
@@ -327,7 +328,8 @@ fn lengthen_queue(listener: impl AsFd) -> io::Result<()> {
 /// The host has no route to `to`.
 pub fn own_address(to: std::net::SocketAddr) -> Result<IpAddr> {
     use rustix::net;
-    // Connecting a datagram socket sends nothing. It binds the socket to the address of the route.
+    // Connecting a datagram socket sends nothing. The call binds the socket to the address of the
+    // route.
     let failed = |e: rustix::io::Errno| Error::system(format!("there is no way to {to}"), e);
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None).map_err(failed)?;

@@ -33,8 +33,8 @@ pub fn listening(prefix: &str, tagged: bool) -> Result<Vec<(String, u32)>> {
         std::fs::read("/proc/net/unix")
             .map_err(|e| Error::system("cannot read /proc/net/unix, the list of sockets", e))
     };
-    // The list is read twice: the kernel returns it in pages. It omits a socket at a page boundary
-    // when an earlier socket is closed between two pages.
+    // The list is read twice: the kernel returns it in pages. The kernel omits a socket at a page
+    // boundary when an earlier socket is closed between two pages.
     Ok(find(&[list()?, list()?], prefix, tagged))
 }
 

@@ -1,5 +1,5 @@
-//! The terms of the link contract: the options that an engineer sets on a connection. They import
-//! nothing.
+//! The terms of the link contract: the options that an engineer sets on a connection. The folder
+//! imports nothing.
 //!
 //! ```
 //! use stripline::terms::{LinkOptions, Overflow, Scope};

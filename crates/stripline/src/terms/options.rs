@@ -26,8 +26,8 @@ pub struct LinkOptions {
     /// `depth`; `None`: `depth`.
     pub high_watermark: Option<u32>,
     /// Under [`Overflow::Block`]: the number of waiting packets at which a blocked sender resumes.
-    /// It is less than the high watermark, and may be 0; `None`: three quarters of the high
-    /// watermark, rounded down. It also applies after a `try_send` that found no room.
+    /// The number is less than the high watermark, and may be 0; `None`: three quarters of the high
+    /// watermark, rounded down. The number also applies after a `try_send` that found no room.
     pub low_watermark: Option<u32>,
     /// Under [`Overflow::Block`]: the mechanism that blocks the sender.
     pub flow: Flow,
@@ -198,7 +198,7 @@ impl Resequence {
         if skip_after > longest {
             return Err(format!("a missing packet is skipped after {skip_after:?}; {longest:?} is the most"));
         }
-        // This is at most an hour, which fits.
+        // The time is at most an hour, which fits.
         Ok(Self { window, skip_after_ns: skip_after.as_nanos() as u64 })
     }
 
@@ -235,10 +235,11 @@ impl Resequence {
 pub enum Overflow {
     /// The sender waits, or `try_send` reports that there is no room.
     Block,
-    /// The receiver loses the oldest waiting packets. They are counted and reported in band.
-    DropOldest,
-    /// The receiver loses the packets that arrive at a full queue. They are counted and reported in
+    /// The receiver loses the oldest waiting packets. The lost packets are counted and reported in
     /// band.
+    DropOldest,
+    /// The receiver loses the packets that arrive at a full queue. The lost packets are counted and
+    /// reported in band.
     DropNewest,
     /// The receiver is disconnected and gets the reason.
     Eject,
@@ -264,10 +265,11 @@ impl Overflow {
 ///
 /// A send of scope `server` or `target` first waits for room like any other. After the packet is
 /// sent, it waits for the receivers until the connection's deadline
-/// ([`Error::Unanswered`](crate::Error::Unanswered)). It stops waiting for a receiver that leaves
-/// or dies ([`Error::ReceiverGone`](crate::Error::ReceiverGone)), or that refuses the packet or
-/// drops it by its policy ([`Error::PacketRefused`](crate::Error::PacketRefused)). It still waits
-/// for the other receivers, and returns the first error. In all cases the packet stays sent.
+/// ([`Error::Unanswered`](crate::Error::Unanswered)). The send stops waiting for a receiver that
+/// leaves or dies ([`Error::ReceiverGone`](crate::Error::ReceiverGone)), or that refuses the packet
+/// or drops it by its policy ([`Error::PacketRefused`](crate::Error::PacketRefused)). The send
+/// still waits for the other receivers, and returns the first error. In all cases the packet stays
+/// sent.
 ///
 /// ```
 /// use stripline::terms::Scope;

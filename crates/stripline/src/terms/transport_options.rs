@@ -320,7 +320,7 @@ pub enum Repair {
     /// send waits for receivers.
     #[default]
     Needed,
-    /// Lost datagrams are never repaired. They are reported in their place, even under `block`.
+    /// Lost datagrams are never repaired, but reported in their place, even under `block`.
     Never,
 }
 

@@ -81,7 +81,7 @@ struct ProbedReceiver {
     deadline: Instant,
 }
 
-/// The running thread. It is ended and joined when dropped.
+/// The running thread, which is ended and joined when dropped.
 pub(super) struct AcceptThread {
     _thread: JoinedThread,
     shutdown: Doorbell,

@@ -85,9 +85,9 @@ impl FormerPaths {
         token
     }
 
-    /// Takes the position at which the predecessor of a receiver of `connection` has stopped. It is
-    /// called when the receiver is accepted, so that a further path of the receiver gets no
-    /// position.
+    /// Takes the position at which the predecessor of a receiver of `connection` has stopped. The
+    /// method is called when the receiver is accepted, so that a further path of the receiver gets
+    /// no position.
     pub(super) fn take(&self, connection: &str) -> Option<Stopped> {
         let mut state = lock(&self.0);
         let FormerState { paths, stopped, .. } = &mut *state;

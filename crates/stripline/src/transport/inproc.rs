@@ -45,7 +45,7 @@ impl<T: Clone> AddressTable<T> {
         lock(self.0.get())
     }
 
-    /// Adds a value. It is removed when the entry is dropped.
+    /// Adds a value, which is removed when the entry is dropped.
     fn add(&'static self, address: &str, value: T) -> Entry<T> {
         self.entries().insert(address.into(), value);
         Entry { table: self, address: address.into() }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::sys::doorbell::Doorbell;
 use crate::sys::futex;
 
-/// A request that ends one wait of a port. It costs a port without a waker one load before a sleep.
+/// A request that ends one wait of a port. A port without a waker pays one load before a sleep.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupt {
     /// The port, for the error.
@@ -36,9 +36,9 @@ impl Interrupt {
         Ok(())
     }
 
-    /// Ends the current wait, or the next one. It uses only atomic operations and system calls, so
-    /// that a signal handler may call it. `publish` runs after the request is stored and before
-    /// threads are woken, so that a port that is awake sees the effects of `publish`.
+    /// Ends the current wait, or the next one. The call uses only atomic operations and system
+    /// calls, so that a signal handler may call it. `publish` runs after the request is stored and
+    /// before threads are woken, so that a port that is awake sees the effects of `publish`.
     pub(crate) fn request(&self, publish: impl FnOnce()) {
         // Release: the thread that stops waiting sees the events before the request.
         self.pending.store(1, Ordering::Release);

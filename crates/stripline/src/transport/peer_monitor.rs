@@ -14,16 +14,17 @@ use crate::sys::futex::ParkWaker;
 use crate::sys::mutex::lock;
 use crate::sys::socket::Socket;
 
-/// A monitored socket. It is released when dropped.
+/// A monitored socket, which is released when dropped.
 pub(super) struct MonitoredPeer(Arc<MonitoredSocket>);
 
 struct MonitoredSocket {
     socket: Socket,
-    /// The doorbell and the page on which threads sleep. They are woken when the socket ends.
+    /// The doorbell and the page on which threads sleep. The threads are woken when the socket
+    /// ends.
     doorbell: Doorbell,
     page: Arc<CursorPage>,
     closed: AtomicBool,
-    /// A reader at the other end, if there is one. It is removed when the socket ends.
+    /// A reader at the other end, if there is one, which is removed when the socket ends.
     reader: Option<ReaderRegistration>,
 }
 

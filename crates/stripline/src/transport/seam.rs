@@ -56,7 +56,7 @@ impl BindRequest {
 /// A receiving port's request to a transport.
 #[derive(Clone)]
 pub struct ConnectRequest {
-    /// The connection's name, `from -> to`. It is the same after a restart.
+    /// The connection's name, `from -> to`. The name is the same after a restart.
     pub connection: String,
     /// The payload type of the port.
     pub payload: TypeName,
@@ -88,7 +88,7 @@ pub(crate) trait Outlet: Send {
     fn admit(&mut self, next: NextPacket) -> Admitted;
 
     /// Reserves room for a frame of up to `bytes` at every blocking receiver, and returns the room
-    /// for writing. It replaces a reservation that was not published.
+    /// for writing. The call replaces a reservation that was not published.
     fn reserve(&mut self, bytes: usize, wait: Wait) -> Result<&mut [u8]>;
 
     /// Reserves on the fast path of [`Outlet::reserve`], if nothing has to be accepted, checked or
@@ -217,7 +217,7 @@ pub(crate) trait Inlet: Send {
     /// and once the inlet is closed. The first call takes the flow control.
     fn parts(&mut self) -> InletParts;
 
-    /// Returns the next frame. It returns the same frame until that is released.
+    /// Returns the next frame: the same frame until that is released.
     fn try_next(&mut self) -> Result<Next<'_>>;
 
     /// Takes a frame on the fast path of [`Inlet::try_next`]: a frame that is already buffered.

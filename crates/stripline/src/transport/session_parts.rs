@@ -1,5 +1,5 @@
-//! Parts of sessions: connections that a receiver has joined. They wait until the receiver's hello
-//! takes them.
+//! Parts of sessions: connections that a receiver has joined. The connections wait until the
+//! receiver's hello takes them.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};

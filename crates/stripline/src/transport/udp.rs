@@ -1,6 +1,6 @@
 //! `udp`: datagrams (RFC 768), one socket at each end of a connection, or one send for all members
-//! of a multicast group. They stay on the loopback interface, unless the connection has `insecure`
-//! and an address in `bind`.
+//! of a multicast group. Datagrams stay on the loopback interface, unless the connection has
+//! `insecure` and an address in `bind`.
 //!
 //! The receiver binds a port, and the hello carries the port's address. A token in each datagram
 //! keeps out datagrams of other programs.
@@ -260,8 +260,9 @@ impl DatagramSource for UdpSource {
 pub(super) struct UdpSink(UdpEnd);
 
 impl UdpSink {
-    /// Opens a sending end to a receiver's address, which arrived in a ticket. It must be the
-    /// address of the other end of the session's socket, so that nothing is sent to third parties.
+    /// Opens a sending end to a receiver's address, which arrived in a ticket. The address must be
+    /// the address of the other end of the session's socket, so that nothing is sent to third
+    /// parties.
     ///
     /// # Errors
     /// A description of the address's fault, for the peer.

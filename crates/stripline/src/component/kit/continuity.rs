@@ -74,7 +74,7 @@ impl StreamTracker {
 }
 
 /// Describes the property `sample_rate` of a component that can also take the rate from the stream,
-/// in Hz. It is the rate of all channels together, as in the stream's description.
+/// in Hz. The property is the rate of all channels together, as in the stream's description.
 ///
 /// ```
 /// let property = stripline::component::kit::sample_rate_property();

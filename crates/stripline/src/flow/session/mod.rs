@@ -2,7 +2,7 @@
 //! reads no clock: the two sides are functions of the arrivals and of the time that the caller
 //! passes.
 //!
-//! The sender numbers its datagrams from 0. It keeps to a window, so that the datagrams in transit
+//! The sender numbers its datagrams from 0, and keeps to a window, so that the datagrams in transit
 //! fit the receiver's buffer. In addition to the datagrams there are two sockets that lose nothing.
 //! On the first, the receiver acknowledges: 8 bytes, the number after the last datagram that it has
 //! taken. On the second, the control socket, the receiver asks for missing datagrams. The sender
@@ -29,11 +29,11 @@
 //! depends on the probe if the probe was measured.
 //!
 //! A session may have any number of members, which share the datagrams of a group
-//! (`group_sender.rs`). Each member has two separate sockets. It begins at a number that the sender
-//! announces, with the token, on the control socket. The window follows the slowest member that
-//! must miss nothing. The other members do not hold the window: datagrams that they miss are lost
-//! to them. A frame that must not be lost travels to the group, and also on the control sockets of
-//! the members that may miss it.
+//! (`group_sender.rs`). Each member has two separate sockets. The member begins at a number that
+//! the sender announces, with the token, on the control socket. The window follows the slowest
+//! member that must miss nothing. The other members do not hold the window: datagrams that they
+//! miss are lost to them. A frame that must not be lost travels to the group, and also on the
+//! control sockets of the members that may miss it.
 //!
 //! A datagram holds whole frames, or a part of one frame. All integers are little-endian:
 //!

@@ -261,7 +261,7 @@ pub(crate) struct SessionAcks {
 }
 
 impl SessionAcks {
-    /// Returns the last whole number in the bytes that have arrived. It supersedes the
+    /// Returns the last whole number in the bytes that have arrived. That number supersedes the
     /// earlier numbers.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Option<u64> {
         self.bytes.extend_from_slice(bytes);

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::record::COUNT_MAX;
 use super::{DatagramCharges, Span};
 
-/// The most numbers that a sender may be ahead. This bounds the datagrams that wait for a repair.
+/// The most numbers that a sender may be ahead. The limit bounds the datagrams that wait for a
+/// repair.
 const AHEAD_MAX: u64 = 1 << 16;
 /// The most ranges in one request for repairs.
 const RANGES_MAX: usize = 1 << 16;

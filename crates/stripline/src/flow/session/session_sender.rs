@@ -223,8 +223,8 @@ pub(super) struct KeptCopy {
 impl KeptCopy {
     /// Copies a payload. A long payload is copied to an address half a page away from it, modulo a
     /// page. `rep movsb` takes several times as long if the destination is a few bytes after the
-    /// source, modulo a page. Short payloads are copied without `rep movsb`. They are packed, so
-    /// that a window of them stays in a cache.
+    /// source, modulo a page. Short payloads are copied without `rep movsb`, and packed, so that a
+    /// window of them stays in a cache.
     pub(super) fn fill(&mut self, payload: &[u8]) {
         const PAGE: usize = 4096;
         let apart = if payload.len() < LONG { 0 } else { PAGE };

@@ -120,8 +120,8 @@ impl Incoming {
     }
 
     /// Returns the connection that a new one replaces, because the sender of the old one is gone.
-    /// This is for ports with senders that come and go under ever new names. Of two dead senders,
-    /// the earlier one is replaced first.
+    /// The replacement is for ports with senders that come and go under ever new names. Of two dead
+    /// senders, the earlier one is replaced first.
     fn replaced_connection(&mut self, name: &str) -> Option<usize> {
         if !self.open || self.connections.iter().any(|connection| connection.name == name) {
             return None;

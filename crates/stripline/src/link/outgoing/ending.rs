@@ -89,8 +89,8 @@ impl Outgoing {
             if wait.is_expired() {
                 return Ok(false);
             }
-            // This is not a data path: one poll per millisecond is cheaper than another wake-up
-            // mechanism.
+            // The wait is not on a data path: one poll per millisecond is cheaper than another
+            // wake-up mechanism.
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }

@@ -281,7 +281,7 @@ impl ReceiveShared {
                     return Err(Error::Ejected { connection: self.connection.clone(), depth });
                 }
                 if self.overflow != Overflow::Block && progress.stream != Some(header.stream) {
-                    // The description of the packet's stream was missed. It is sent again soon.
+                    // The description of the packet's stream was missed, and is sent again soon.
                     self.ack(server.or(target), Ack::Refused("the description of its stream was lost"));
                     return Ok(());
                 }

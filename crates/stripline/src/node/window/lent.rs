@@ -60,8 +60,8 @@ impl<T: Content> Window<'_, T> {
     /// behind them. With 0, the next window starts at the same sample again.
     ///
     /// A window that is not whole ([`Window::is_whole`]) is consumed completely for any `samples`.
-    /// It cannot become longer, because a boundary follows. To overlap windows up to the boundary,
-    /// use the samples before this call.
+    /// Such a window cannot become longer, because a boundary follows. To overlap windows up to the
+    /// boundary, use the samples before this call.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -144,9 +144,9 @@ impl<T: Content> Windowed<T> {
     }
 
     /// Waits like [`Windowed::window`], for a component that also handles requests. `on_request`
-    /// returns the length of the window. It is called first, after each packet, and immediately
-    /// when a request arrives while no packet is available. So a new length or another property
-    /// takes effect without waiting for samples.
+    /// returns the length of the window. The function is called first, after each packet, and
+    /// immediately when a request arrives while no packet is available. So a new length or another
+    /// property takes effect without waiting for samples.
     ///
     /// # Errors
     /// Same as [`Windowed::window`].
@@ -234,7 +234,7 @@ impl<T: Content> Windowed<T> {
     /// Makes the descriptor readable once a packet has arrived that may complete a window of
     /// `samples` samples, or the end of stream, or an error. False: such a window is available
     /// already, and [`Windowed::try_window`] returns it. Call this each time before the loop waits.
-    /// It does not block.
+    /// The call does not block.
     ///
     /// ```
     /// use rustix::event::{PollFd, PollFlags, poll};
@@ -281,7 +281,7 @@ impl<T: Content> Windowed<T> {
                     if incoming.arm(&set)? {
                         return Ok(true);
                     }
-                    // A packet has arrived. It may be too short for a window.
+                    // A packet has arrived, which may be too short for a window.
                 }
             }
         }

@@ -1,6 +1,6 @@
-//! A model of the wait for acknowledgements (scopes `server` and `target`). It explores every order
-//! in which receivers take packets, acknowledge, refuse and die, the deadline passes, and late
-//! acknowledgements arrive. The real code makes the decisions: [`AckWait::outcome`],
+//! A model of the wait for acknowledgements (scopes `server` and `target`). The model explores
+//! every order in which receivers take packets, acknowledge, refuse and die, the deadline passes,
+//! and late acknowledgements arrive. The real code makes the decisions: [`AckWait::outcome`],
 //! [`AckWait::result`], the parser of a stream and the decoder of a ring's words. The waiting
 //! around them is modelled step by step.
 

@@ -1,8 +1,8 @@
 //! The model over a ring: `ring/ack_wait.rs`, `ring/acks.rs`. Stores wait in a store buffer, as on
-//! x86, until the processor writes them out or a fence runs. This is the reason for the fences. The
-//! other side sees the doorbell at once. The same holds for the kernel's report of a death
-//! (`RingShared::remove_reader`: a lock, then the same doorbell). The poll every 100 ms is left
-//! out: it exists for hostile peers.
+//! x86, until the processor writes them out or a fence runs. The buffer is the reason for the
+//! fences. The other side sees the doorbell at once. The same holds for the kernel's report of a
+//! death (`RingShared::remove_reader`: a lock, then the same doorbell). The poll every 100 ms is
+//! left out: it exists for hostile peers.
 
 use super::{Fault, NAMES, Rules, SOUND, Truth, awaited, check_end};
 use crate::explorer::{System, explore};

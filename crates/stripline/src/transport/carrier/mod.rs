@@ -78,7 +78,8 @@ pub fn violation_in(error: &io::Error) -> Option<String> {
 pub struct Carrier {
     /// Makes the receiving end for a connection, and the ticket for the sending end.
     ///
-    /// An error means that the system lacks a resource. It names the resource and the remedy.
+    /// An error means that the system lacks a resource. The error names the resource and the
+    /// remedy.
     pub source: fn(&PathRequest<'_>) -> Result<(Source, Ticket)>,
     /// Opens the sending end. The ticket comes from a peer, so everything in it is checked.
     ///
@@ -137,7 +138,7 @@ pub struct PathRequest<'a> {
     pub is_of_calls: bool,
     /// The receiver's options for single transports.
     pub options: TransportOptions,
-    /// The bytes that the port's ring would have. They bound a frame.
+    /// The bytes that the port's ring would have, which bound a frame.
     pub buffer: u32,
     /// Whether the receiver runs a barrier on all processors before it sleeps.
     pub runs_barrier: bool,
@@ -386,8 +387,8 @@ pub trait PathSource: Send {
     fn poll_bytes<'a>(&'a mut self, poll_set: &mut PollSet<'a>) -> bool;
 
     /// Takes the next step to open the path while the sender opens the other end, for example by
-    /// the answer to a probe. It is not called after the sender's welcome. The default is a path
-    /// that is open from the start.
+    /// the answer to a probe. The function is not called after the sender's welcome. The default is
+    /// a path that is open from the start.
     ///
     /// # Errors
     /// The system refuses a step.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::sys::aligned_buffer::{AlignedBuffer, CacheLine};
 
-/// The bytes to write: whole frames, or the rest of frames that were written in part. They
+/// The bytes to write: whole frames, or the rest of frames that were written in part. The bytes
 /// dereference to a slice.
 ///
 /// ```

@@ -1,7 +1,7 @@
 //! The acknowledgements of a ring's receiver, in words of the cursor page. The receiver writes
 //! them, and the sender validates them.
 //!
-//! The words only grow. This is enough for several packets in transit: a sender waits only for the
+//! The words only grow, which is enough for several packets in transit: a sender waits only for the
 //! newest packet, and has given up waiting for older ones.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

@@ -67,8 +67,8 @@ pub(crate) struct RingMemory {
     /// The bytes of a page; the first page is the control page.
     page: usize,
     pub(super) capacity: usize,
-    /// Whether frames in the ring can be kept while the sender continues. They cannot if the ring
-    /// is locked or uses huge pages.
+    /// Whether frames in the ring can be kept while the sender continues. No frame can be kept if
+    /// the ring is locked or uses huge pages.
     keeps_frames: bool,
 }
 
@@ -253,7 +253,7 @@ pub(super) struct RingShared {
     former_paths: Arc<FormerPaths>,
 }
 
-/// The page of one process's receivers. It is kept as long as any of these receivers exists.
+/// The page of one process's receivers. The page is kept as long as any of these receivers exists.
 struct SharedSleepers {
     memory: Arc<SharedMemory>,
     page: Weak<Mapping>,

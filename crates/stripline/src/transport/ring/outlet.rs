@@ -146,8 +146,8 @@ impl RingOutlet {
             .map(Arc::new)?;
         let start = crate::fail_point::start();
         // SAFETY: the mapping is fresh (zero), mirrored, of `capacity` ring bytes, and lives in
-        // `memory` as long as the writer. This is the only writer: later writable mappings are
-        // sealed off.
+        // `memory` as long as the writer. The writer is the only writer: later writable mappings
+        // are sealed off.
         let writer =
             unsafe { Writer::with_start(memory.control(), memory.data(), capacity, start.0, start.1) };
         let view = RingPortView::register(&request, &endpoint, &shared, &memory);
@@ -173,8 +173,8 @@ impl RingOutlet {
         })
     }
 
-    /// Keeps the listener (a socket, or an entry in a table). It is closed when the outlet is
-    /// dropped.
+    /// Keeps the listener (a socket, or an entry in a table). The listener is closed when the
+    /// outlet is dropped.
     pub(in crate::transport) fn hold(&mut self, listener: impl Send + 'static) {
         self.listener = Some(Box::new(listener));
         fail_point!("create-door");
@@ -283,7 +283,7 @@ impl RingOutlet {
             } else if header.kind == Kind::Data as u8 && !header.is_continued() {
                 return Some(header.sample_index.wrapping_sub(samples));
             } else if header.is_continued() && header.flags & Header::MORE == 0 {
-                // This is the end of the packet. The offset plus the length is the length of the
+                // The packet ends with this frame. The offset plus the length is the length of the
                 // whole packet.
                 samples += count(header.sample_index.saturating_add(length), LinkOptions::PACKET_MAX)?;
             }

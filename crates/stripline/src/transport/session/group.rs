@@ -432,8 +432,8 @@ impl GroupState {
         self.cutter.take(part);
     }
 
-    /// Passes a description or an end on to the members that may miss datagrams. It also travels as
-    /// a datagram.
+    /// Passes a description or an end on to the members that may miss datagrams. The record also
+    /// travels as a datagram.
     fn pass_on(&mut self, record: &SessionRecord) {
         let missing =
             |member: &&mut GroupMember| member.is_started && !member.is_gone && !member.link.terms.holds;

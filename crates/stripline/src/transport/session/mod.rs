@@ -115,7 +115,7 @@ pub(super) trait DatagramSource: Send {
     fn arrivals(&self) -> BorrowedFd<'_>;
 }
 
-/// The ticket of a session. It comes with the two sockets of the session.
+/// The ticket of a session. The ticket comes with the two sockets of the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionTicket {

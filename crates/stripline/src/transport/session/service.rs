@@ -1,7 +1,7 @@
 //! The repair service of the sessions: one thread of the process, for all sessions that the process
-//! sends to. It sends the repairs that receivers ask for, also while their sender is busy
-//! elsewhere. It also announces the last datagrams sent, so that receivers notice when these are
-//! missing.
+//! sends to. The thread sends the repairs that receivers ask for, also while their sender is busy
+//! elsewhere. The thread also announces the last datagrams sent, so that receivers notice when
+//! these are missing.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -25,12 +25,12 @@ use crate::transport::carrier::{PathRequest, PathSource, ReadRoom, ReadWait, Sou
 /// The number of empty reads from one read of the control socket to the next. A read of the control
 /// socket takes a system call, and the reads of a receiver that spins are mostly empty.
 const CONTROL_PERIOD: u32 = 16;
-/// The polls before a read that blocks, while datagrams keep coming. They take a few microseconds.
-/// Waking a receiver costs the sender as much as sending one or two datagrams.
+/// The polls before a read that blocks, while datagrams keep coming. The polls take a few
+/// microseconds. Waking a receiver costs the sender as much as sending one or two datagrams.
 const POLLS: u32 = 8;
 /// The processor pauses after each poll.
 const PAUSES: u32 = 8;
-/// The longest time from a sender's hang-up to the end of the control socket. It is longer than the
+/// The longest time from a sender's hang-up to the end of the control socket, longer than the
 /// sender waits for room in that socket.
 const END_TIME: Duration = Duration::from_secs(2);
 /// The same time for a sender on another host. Such a sender waits longer, until TCP has delivered
@@ -46,8 +46,8 @@ pub(in crate::transport) struct SessionSource {
     /// The token of the ticket, which probes carry.
     token: u64,
     is_of_group: bool,
-    /// The number that the sender of a group has announced. It is acknowledged once all datagrams
-    /// below it are here.
+    /// The number that the sender of a group has announced. The number is acknowledged once all
+    /// datagrams below it are here.
     ack_at: Option<u64>,
     session: SessionReceiver,
     reader: RecordReader,

@@ -14,9 +14,9 @@
 //! There is one acknowledgement for each packet that requests it, in any order. A receiver sends
 //! acknowledgements only if the sender's welcome announced that the sender reads them. If the
 //! receiver's hello requested flow control, flow control messages come in between
-//! (`flow/message.rs`). They begin like an acknowledgement. A receiver that has not died ends with
-//! a goodbye: a record of kind 4 and otherwise zeros. No successor follows a receiver that has sent
-//! a goodbye.
+//! (`flow/message.rs`). Such messages begin like an acknowledgement. A receiver that has not died
+//! ends with a goodbye: a record of kind 4 and otherwise zeros. No successor follows a receiver
+//! that has sent a goodbye.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -39,8 +39,8 @@ const ACCEPTED: u8 = 1;
 const FINISHED: u8 = 2;
 const REFUSED: u8 = 3;
 const GOODBYE: u8 = 4;
-/// The most bytes of acknowledgements that wait for a sender to take them. They belong to more than
-/// a thousand packets for which the sender no longer waits.
+/// The most bytes of acknowledgements that wait for a sender to take them. The acknowledgements
+/// belong to more than a thousand packets for which the sender no longer waits.
 const BACKLOG_MAX: usize = 64 * 1024;
 
 /// Sends the goodbye of a receiver. If the socket does not take it, the successor reports a gap.
@@ -67,7 +67,7 @@ pub(super) fn peek_goodbye(socket: &Socket) -> bool {
 
 /// The receiver's sender of acknowledgements.
 pub(in crate::transport) struct SocketAckSender {
-    /// The socket belongs to the link. It is closed with the link, even if packets of the link are
+    /// The socket belongs to the link, and is closed with the link, even if packets of the link are
     /// still held.
     socket: Weak<Socket>,
     backlog: Mutex<Backlog>,

@@ -1,5 +1,5 @@
 //! Byte streams, shared by all transports except the rings: after the handshake, frames follow one
-//! after the other. They travel on the signalling socket (`uds`, `tcp`) or on the path of a
+//! after the other. Frames travel on the signalling socket (`uds`, `tcp`) or on the path of a
 //! carrier.
 //!
 //! ```text

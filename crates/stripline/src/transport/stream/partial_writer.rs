@@ -24,8 +24,8 @@ impl PartialWrite {
     }
 }
 
-/// The writer thread. It is started when first needed, and stopped and joined when dropped. Frames
-/// that are unfinished by then are given up.
+/// The writer thread, which is started when first needed, and stopped and joined when dropped.
+/// Frames that are unfinished by then are given up.
 pub(super) struct PartialWriter {
     _thread: JoinedThread,
     shared: Arc<WriterShared>,

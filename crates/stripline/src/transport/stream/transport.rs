@@ -1,4 +1,5 @@
-//! The transports over byte streams. They differ in how they open a socket, and in the carrier.
+//! The transports over byte streams. The transports differ in how they open a socket, and in the
+//! carrier.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,8 +23,8 @@ use crate::transport::{
     AnyInlet, AnyOutlet, BindRequest, Capabilities, ConnectRequest, Endpoint, Reach, Transport,
 };
 
-/// The longest wait of a receiving end for its path to open. It is longer than the time in which
-/// the sender probes.
+/// The longest wait of a receiving end for its path to open, longer than the time in which the
+/// sender probes.
 const OPEN_TIME: Duration = Duration::from_secs(5);
 
 /// A transport over byte streams.
