@@ -674,7 +674,7 @@ static void wake_up(int signal) {
     stripline_waker_wake(waker, NULL);
 }
 
-/* Whole numbers in CBOR (RFC 8949). This writes the shortest form, and reads every form. */
+/* Whole numbers in CBOR (RFC 8949), written in the shortest form, and read in every form. */
 static size_t encode(uint64_t number, unsigned char *bytes) {
     size_t width = number < 24 ? 0 : number < 1 << 8 ? 1 : number < 1 << 16 ? 2 : number >> 32 == 0 ? 4 : 8;
     bytes[0] = (unsigned char)(width == 0 ? number : width == 1 ? 24 : width == 2 ? 25 : width == 4 ? 26 : 27);

@@ -344,7 +344,8 @@ class End:
         return " ".join([*found, "done"])
 
     def do_handle(self, name: str, fails_at: str) -> str:
-        """In Python, the handler is the body of a loop. It refuses the packet at which it fails."""
+        """In Python, the handler is the body of a loop. The handler refuses the packet at which it
+        fails."""
         port = self._packets(name)
         found = []
 

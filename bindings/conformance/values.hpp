@@ -87,7 +87,7 @@ std::string printed(stripline::span<const T> samples) {
     return length > 64 ? "#" + std::to_string(length) + "." + std::to_string(sum) : text;
 }
 
-// Whole numbers in CBOR (RFC 8949). This writes the shortest form, and reads every form.
+// Whole numbers in CBOR (RFC 8949), written in the shortest form, and read in every form.
 inline std::vector<std::uint8_t> encode(std::uint64_t number) {
     const unsigned width = number < 24 ? 0 : number < 1 << 8 ? 1 : number < 1 << 16 ? 2 : number >> 32 == 0 ? 4 : 8;
     std::vector<std::uint8_t> bytes = {static_cast<std::uint8_t>(

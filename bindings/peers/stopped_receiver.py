@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Other middleware beside a receiver that is stopped: how many packets it loses.
 
-A process receives packets of 1 KiB, 50 a second. It is stopped (SIGSTOP) for the given number of
-seconds, and then continues. The program prints the number of packets sent and received, and the
-longest send.
+A process receives packets of 1 KiB, 50 a second. The process is stopped (SIGSTOP) for the given
+number of seconds, and then continues. The program prints the number of packets sent and received,
+and the longest send.
 
     pip install pyzmq eclipse-zenoh cyclonedds iceoryx2
     apt-get install g++ omniidl libomniorb4-dev
@@ -197,7 +197,7 @@ class Omniorb:
         libraries = ["-lomniORB4", "-lomnithread", "-lpthread"]
         options = ["-std=c++17", "-O1", f"-I{self.folder}", "-o", self.program]
         subprocess.run(["g++", *options, *files, *libraries], check=True)
-        # This replaces the process: standard input and output stay the same.
+        # The call replaces the process: standard input and output stay the same.
         os.execv(self.program, [self.program, "receive", self.place])
 
     def sender(self):

@@ -13,7 +13,8 @@ os.environ.setdefault(
     "CYCLONEDDS_URI",
     """<CycloneDDS><Domain id="any"><General><AllowMulticast>false</AllowMulticast>
     <Interfaces><NetworkInterface name="lo" multicast="false"/></Interfaces></General>
-    <Discovery><ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>110</MaxAutoParticipantIndex>
+    <Discovery><ParticipantIndex>auto</ParticipantIndex>
+    <MaxAutoParticipantIndex>110</MaxAutoParticipantIndex>
     <Peers><Peer address="127.0.0.1"/></Peers></Discovery></Domain></CycloneDDS>""",
 )
 

@@ -1,9 +1,9 @@
 // An end in C++ for `stripline bench bindings`, which builds and starts it: `ends ping|pong BYTES
 // DOMAIN`.
 //
-// It prints `ready`. Then it reads lines `WARM COUNT`, and prints for each the nanoseconds of COUNT
-// round trips, after WARM round trips that are not timed. The other end returns each packet over
-// `shm`, and both ends spin. Each payload is written and read.
+// The program prints `ready`. Then it reads lines `WARM COUNT`, and prints for each the nanoseconds
+// of COUNT round trips, after WARM round trips that are not timed. The other end returns each
+// packet over `shm`, and both ends spin. Each payload is written and read.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>

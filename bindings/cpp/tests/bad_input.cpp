@@ -102,7 +102,7 @@ static void packets_outlive_what_they_came_from() {
         out.reset();
         CHECK(packet[0] == 42 && TAKE(packet.info(nt)).sequence == 0 && !packet.connection().empty());
     }
-    // A loan may be kept as well. It then sends nothing.
+    // A loan may be kept as well. The loan then sends nothing.
     std::optional<node> of(isolated_node());
     std::optional<stripline::publisher<std::uint8_t>> out(TAKE(of->publisher<std::uint8_t>("x", nt)));
     auto loan = TAKE(out->loan(3, nt));

@@ -58,9 +58,9 @@ def readout(summary, *, unit="", name=None):
     """Makes a method of a top block a read-only property. `stripline get` shows it while the top
     block runs.
 
-    The method takes no arguments. It is called about ten times a second. It is also called once on
-    the new top block, to find the type of the property: bool, int, float or str. While the method
-    raises exceptions, the property keeps its value.
+    The method takes no arguments. Calls come about ten times a second, and once on the new top
+    block, to find the type of the property: bool, int, float or str. While the method raises
+    exceptions, the property keeps its value.
     """
 
     def declare(function):
@@ -81,8 +81,8 @@ def main(flowgraph, args=None):
     a method a read-only property, and `self_test` makes one a self-test.
 
     `args` are the arguments after the script's name; by default, the arguments of the program. Call
-    it on the main thread. It ends the program with the exit code 0, 1 for a failure, or 2 for wrong
-    arguments.
+    it on the main thread. The function ends the program with the exit code 0, 1 for a failure, or 2
+    for wrong arguments.
     """
     try:
         # Only the description belongs on standard output.
@@ -94,8 +94,8 @@ def main(flowgraph, args=None):
     except Exception as error:
         # The launcher shows the last line.
         sys.exit(f"error: {_words(error)}")
-    # This skips the end of the interpreter, which takes some 400 ms of a stop with GNU Radio's
-    # modules.
+    # `os._exit` skips the end of the interpreter, which takes some 400 ms of a stop with GNU
+    # Radio's modules.
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -198,7 +198,7 @@ class _Component:
             try:
                 link.set(name, self._kinds[name][0], _plain(method()))
             except BaseException as error:
-                # This warns once, not ten times a second.
+                # The warning comes once, not ten times a second.
                 if name not in self._has_warned:
                     self._has_warned.add(name)
                     print(f"readout `{name}` keeps its value: {_failure(error)}", file=sys.stderr, flush=True)

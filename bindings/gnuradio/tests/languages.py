@@ -1,4 +1,5 @@
-"""The waveform in four languages of `examples/languages`. Each component is listed, read, changed, tested and killed."""
+"""The waveform in four languages of `examples/languages`. Each component is listed, read, changed,
+tested and killed."""
 
 import json
 import os

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """An end in Python for `stripline bench bindings`, which starts it: `ends.py KIND ROLE BYTES NAME`.
 
-It prints `ready`. Then it reads lines `WARM COUNT`, and prints for each the nanoseconds of COUNT
-packets, after WARM packets that are not timed. The roles `ping` and `pong` return an array each
-way. The roles `sender` and `receiver` send one way. Each payload is an array of bytes that is
+The program prints `ready`. Then it reads lines `WARM COUNT`, and prints for each the nanoseconds of
+COUNT packets, after WARM packets that are not timed. The roles `ping` and `pong` return an array
+each way. The roles `sender` and `receiver` send one way. Each payload is an array of bytes that is
 written, and read at one byte of each cache line.
 
-The kinds are `spin`, `block` and `async` of Stripline (a round trip), `send` and `loan` (one way), and the peers
-`iceoryx2` (a round trip that spins), `zmq` (a round trip) and `zmq-push` (one way).
+The kinds are `spin`, `block` and `async` of Stripline (a round trip), `send` and `loan` (one way),
+and the peers `iceoryx2` (a round trip that spins), `zmq` (a round trip) and `zmq-push` (one way).
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ except ImportError as error:
 
 
 def read(samples: Any) -> bytes:
-    """Reads a byte of each cache line, and returns them. A sum costs numpy several times as much at 64 bytes."""
+    """Reads a byte of each cache line, and returns them. A sum costs numpy several times as much at
+    64 bytes."""
     found: bytes = samples[::LINE_BYTES].tobytes()
     return found
 

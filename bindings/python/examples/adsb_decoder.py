@@ -1,4 +1,5 @@
-"""A component: the decoder of waveforms/adsb.toml in Python. It returns the stock decoder's frames.
+"""A component: the decoder of waveforms/adsb.toml in Python. The component returns the stock
+decoder's frames.
 
     [component.decoder]
     exec = ["python3", "adsb_decoder.py"]
@@ -95,7 +96,7 @@ class AdsbDecoder(stripline.Component, name="adsb-decoder"):
         return sample, candidate["fraction"], candidate["level_dbfs"], padded, length, corrected
 
     def prove(self, frame: bytes, sample: int) -> tuple[bytes, int, bool, int] | None:
-        """Returns the frame, its address, whether its parity alone proves it, and corrected bits."""
+        """Returns the frame, its address, whether parity alone proves it, and corrected bits."""
         left, kind = remainder(frame), min(frame[0] >> 3, 24)
         if kind in (0, 4, 5, 16, 20, 21, 24):
             return (frame, left, False, 0) if self.knows(left, sample) else None

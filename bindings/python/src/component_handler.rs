@@ -19,8 +19,8 @@ use crate::waits;
 
 /// An array that a handler has returned.
 struct ReturnedArray {
-    /// The owner of the bytes. It is dropped without the interpreter's lock, so the next thread
-    /// that has the lock frees it.
+    /// The owner of the bytes. The owner is dropped without the interpreter's lock, so the next
+    /// thread that has the lock frees it.
     _array: Py<PyAny>,
     bytes: Bytes,
 }

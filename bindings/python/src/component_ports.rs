@@ -23,7 +23,7 @@ use crate::windows::WindowedSubscriber;
 
 /// The ports of a running component, and other facts about the waveform.
 ///
-/// It is `self.ports`, from the beginning to the end of `run`.
+/// The ports are `self.ports`, from the beginning to the end of `run`.
 #[pyclass(frozen, module = "stripline")]
 pub struct Ports {
     owner: Owner,
@@ -105,7 +105,7 @@ impl Ports {
         self.is_quiet
     }
 
-    /// Handles the requests that wait: setters and self-tests run in this call. It is for a
+    /// Handles the requests that wait: setters and self-tests run in this call. The call is for a
     /// component that does not receive. Raises `StoppedError` when the component must stop.
     fn poll(&self) -> PyResult<()> {
         self.owner.check(|| format!("component `{}`", self.component))?;

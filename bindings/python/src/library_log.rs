@@ -1,7 +1,7 @@
 //! The log of the library for Python's `logging`.
 //!
 //! Some records are made with a lock of the library held, so a record must not wait: a thread
-//! passes the records on. It starts with the first node.
+//! passes the records on. The thread starts with the first node.
 
 use std::collections::VecDeque;
 use std::ptr;

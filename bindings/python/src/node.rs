@@ -164,7 +164,7 @@ impl Node {
         MessageSubscriber::make(py, handle, topic, messages, is_spinning)
     }
 
-    /// Returns a client of a service. It calls the servers of the service in turn: see `Client`.
+    /// Returns a client of a service, which calls the servers of the service in turn: see `Client`.
     ///
     /// `deadline` is the time limit of a call in seconds, which includes the wait for a server: an
     /// hour at most. `outstanding` is the number of calls that may be without a reply at each

@@ -36,8 +36,8 @@ pub fn part_of<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let part = &held[first * array.samples.size()..][..samples * array.samples.size()];
     let base = Bound::new(py, Samples { _held: Arc::clone(held) })?.into_any();
-    // SAFETY: the packet in `base` keeps the samples, and nothing writes them. They are aligned
-    // like the first sample.
+    // SAFETY: the packet in `base` keeps the samples, and nothing writes them. The samples are
+    // aligned like the first sample.
     Ok(unsafe { array.view(part.as_ptr(), samples, base)? }.into_any())
 }
 
@@ -170,8 +170,8 @@ impl Packet {
 
 #[pymethods]
 impl Packet {
-    /// Returns the samples, as an array of one dimension. It is read-only, unless the subscriber
-    /// copies.
+    /// Returns the samples, as an array of one dimension. The array is read-only, unless the
+    /// subscriber copies.
     #[getter]
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let held = match &*self.state()? {
@@ -248,7 +248,7 @@ impl Packet {
     }
 
     /// Refuses the packet, and gives it back. A sender that waits for it (scope `target`) gets the
-    /// reason. This has no effect after the next packet was requested.
+    /// reason. The refusal has no effect after the next packet was requested.
     pub fn refuse(&self, reason: &str) -> PyResult<()> {
         let before = std::mem::replace(&mut *self.state()?, State::Released);
         match before {

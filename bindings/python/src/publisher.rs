@@ -354,8 +354,9 @@ impl Publisher {
         self.transmit(py, bytes, &stamps, false)
     }
 
-    /// Sends each row of an array of two dimensions as a packet. It costs less for each packet than
-    /// `send`: a receiver that sleeps is woken once, and a socket gets many packets at once.
+    /// Sends each row of an array of two dimensions as a packet. The call costs less for each
+    /// packet than `send`: a receiver that sleeps is woken once, and a socket gets many packets at
+    /// once.
     ///
     /// Waits like `send`, for each packet. After an exception, the packets before it stay sent:
     /// their number is the increase of `sequence`.

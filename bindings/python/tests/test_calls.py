@@ -127,7 +127,7 @@ def test_errors_of_the_service_are_exceptions(tuner: stripline.Client) -> None:
     refused("handler-panicked", "panicked: KeyError$", lambda: tuner.fail("quiet"))
     refused("handler-panicked", "the reply of `tuner.fail`: set has no form", lambda: tuner.fail("set"))
     refused("handler-panicked", "the error of `tuner.fail`: set has no form", lambda: tuner.fail("own set"))
-    # Without an argument, the request is None.
+    # Without an argument, the request is `None`.
     refused("handler-panicked", "TypeError: .*NoneType", lambda: tuner.tune())
     refused("wrong-type", "missing a required argument: 'left'", lambda: tuner.add(right=2))
     refused("wrong-type", "too many positional arguments", lambda: tuner.add(1, 2, 3))

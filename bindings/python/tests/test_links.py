@@ -282,7 +282,7 @@ def test_dropped_without_finish(node: stripline.Node) -> None:
 
 
 def test_losses_are_reported_in_their_place(domain: str) -> None:
-    # Neither the ring nor the queue can hold all packets, at whatever time the queue is filled from
+    # Neither the ring nor the queue can hold all packets, however early the queue is filled from
     # the ring.
     sent, topics = 500, {"topic": {"topic": {"overflow": "drop-oldest", "depth": 4, "buffer": 4096}}}
     with stripline.Node(domain, topics=topics) as node:

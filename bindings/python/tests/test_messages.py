@@ -174,7 +174,7 @@ def test_the_deepest_value_travels(node: stripline.Node) -> None:
 
 def test_a_message_that_would_not_fit(node: stripline.Node) -> None:
     out, in_ = ends(node)
-    # This takes little memory until it is written out.
+    # The message takes little memory until it is written out.
     part = b"x" * (1 << 20)
     with pytest.raises(stripline.UsageError, match=r"\[1023\]: a message has at most 1073741824 bytes"):
         out.send([part] * 1024)

@@ -1,4 +1,4 @@
-"""The guide's tuner: Rust, C, C++ and Python as server and as client, and the commands over each."""
+"""The guide's tuner: Rust, C, C++ and Python as server and as client, and commands over each."""
 
 from __future__ import annotations
 

@@ -299,8 +299,8 @@ private:
 /// threads may use a client at once.
 class client {
 public:
-    /// Makes a client. It connects to every present and future server of the service. Blocks until
-    /// the servers that are present have answered, or for a few seconds.
+    /// Makes a client, which connects to every present and future server of the service. Blocks
+    /// until the servers that are present have answered, or for a few seconds.
     static result<client> make(
         const node &parent, const std::string &service, const client_options &options, const std::nothrow_t &) {
         if (auto failed = detail::check_text(service, "the service")) {
@@ -462,8 +462,8 @@ private:
     detail::owned<stripline_responder, stripline_responder_free> handle_;
 };
 
-/// A handler of calls: gets the bytes of the request, and the responder. It answers at once, or
-/// moves the responder out and answers later. An exception refuses the call with
+/// A handler of calls: gets the bytes of the request, and the responder. The handler answers at
+/// once, or moves the responder out and answers later. An exception refuses the call with
 /// status::handler_panicked, and the message is the reason. The handler may destroy the server that
 /// called it. The server then ends when the serving call returns.
 using call_handler = std::function<void(span<const std::uint8_t>, responder &)>;

@@ -438,18 +438,19 @@ bool add_component(std::vector<component_type> &into) {
 /// Runs components as the `main` of a program that a waveform names by `exec`. Call it before the
 /// program starts threads. Returns the exit code for `main`. Failures go to standard error.
 ///
-/// A component is a class with a static function `describe`, which returns a component_spec. It is
-/// made from `const properties &`: by the constructor, or without exceptions by a static function
-/// `make`, which returns a result<std::unique_ptr<C>>. It must have one of these functions:
+/// A component is a class with a static function `describe`, which returns a component_spec. The
+/// component is made from `const properties &`: by the constructor, or without exceptions by a
+/// static function `make`, which returns a result<std::unique_ptr<C>>. The class must have one of
+/// these functions:
 ///
 /// - `run(ports &)`: runs until the end of the input, or until the component has finished.
 /// - `handle(const packet_view<input_type> &, made<output_type> &)`: makes one packet from each, on
 ///   the threads that the waveform selects. `input_type` and `output_type` are types of the class.
 ///
-/// It may have `change(const properties &)`, which takes new values while it runs,
-/// `test(std::string_view)`, which returns a test_result, and a static `validate(const properties
-/// &)`. Each returns nothing, or a result<void>. The message of an exception, or of a failure that
-/// they return, goes to the user. status::stopped is a clean end.
+/// The class may have `change(const properties &)`, which takes new values while the component
+/// runs, `test(std::string_view)`, which returns a test_result, and a static
+/// `validate(const properties &)`. Each returns nothing, or a result<void>. The message of an
+/// exception, or of a failure that they return, goes to the user. status::stopped is a clean end.
 template <class... Components>
 int component_main(int argc, char **argv) {
     std::vector<detail::component_type> types;

@@ -328,8 +328,8 @@ std::optional<failure> call(const void *handle, Call &&run) {
     raise(failure_maker::taking(code, error, handle));
 }
 
-/// Runs a C call on the path of a packet, and throws an exception if it fails. It needs no result
-/// object.
+/// Runs a C call on the path of a packet, and throws an exception if it fails. The call needs no
+/// result object.
 template <class Call>
 stripline_status require(const void *handle, Call &&run) {
     stripline_error *error = nullptr;

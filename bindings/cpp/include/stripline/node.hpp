@@ -94,7 +94,7 @@ inline std::optional<failure> check_version() {
 /// other without a daemon. Move-only; several threads may use it at once.
 ///
 /// The destructor waits for the node's thread. The publishers and subscribers of the node stay
-/// connected. They may end before or after the node.
+/// connected. Both may end before or after the node.
 class node {
 public:
     /// Makes a node, which joins the domain.

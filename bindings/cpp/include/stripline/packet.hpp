@@ -64,7 +64,7 @@ struct packet_info {
 
 /// The description of the stream that a packet belongs to.
 struct stream_view {
-    /// The name of the stream. It is valid until the packet is released.
+    /// The name of the stream. The text is valid until the packet is released.
     std::string_view id;
     /// Samples a second, of all channels together.
     std::optional<double> sample_rate_hz;
@@ -189,7 +189,7 @@ protected:
     stripline_packet *handle_;
 };
 
-/// Received samples, in place. They are released with the object.
+/// Received samples, in place. The samples are released with the object.
 ///
 /// Move-only. A packet stays valid after the subscriber and the node are gone, and keeps the
 /// connections of the subscriber until then. A packet of a subscriber with `hold` may be moved to
@@ -245,8 +245,8 @@ private:
     friend struct detail::access;
 };
 
-/// Samples across packet boundaries. They are released with the object. Move-only; belongs to the
-/// thread of the subscriber.
+/// Samples across packet boundaries. The samples are released with the object. Move-only; belongs
+/// to the thread of the subscriber.
 template <class T>
 class window : public packet_base<T> {
 public:

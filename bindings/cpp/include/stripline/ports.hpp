@@ -15,8 +15,8 @@
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
-/// The values of a component's properties. They conform to the declarations. Valid until the
-/// function that got them returns.
+/// The values of a component's properties. The values conform to the declarations, and are valid
+/// until the function that got them returns.
 class properties {
 public:
     /// Returns the value of a property: `bool`, a whole number, `double`, `float`, or

@@ -340,8 +340,8 @@ public:
             handle_, [&](auto error) { return stripline_publisher_arm(handle_, samples, error); });
     }
 
-    /// Makes the descriptor ready once at least `count` receivers may be connected. This replaces
-    /// an earlier `arm`. False: they are connected already.
+    /// Makes the descriptor ready once at least `count` receivers may be connected. The call
+    /// replaces an earlier `arm`. False: they are connected already.
     result<bool> arm_for_receivers(std::size_t count, const std::nothrow_t &) {
         return detail::arm(handle_, [&](auto error) {
             return stripline_publisher_arm_for_receivers(handle_, count, error);

@@ -275,10 +275,10 @@ struct sample<std::complex<T>, std::enable_if_t<detail::is_number<T>>> : detail:
 
 /// Makes a structure a sample type. Both ends compare only the name and the size.
 ///
-/// It is for structures with fields that have no layout. Between programs that are built
+/// The macro is for structures with fields that have no layout. Between programs that are built
 /// differently, the link refuses the type unless `types-without-layout` allows the name. The
-/// structure must have no floats, because the compiler does not find padding beside them. It must
-/// have no pointers, which the compiler does not find either.
+/// structure must have no floats, because the compiler does not find padding beside them. The
+/// structure must have no pointers, which the compiler does not find either.
 #define STRIPLINE_SAMPLE_NAMED(type, name_) \
     template <> \
     struct stripline::sample<type> { \

@@ -128,10 +128,10 @@ inline result<std::vector<bool>> wait_any(
 /// Assigns a handler to a subscriber, for `serve`. The subscriber must have been made without
 /// `hold`, and must exist when `serve` begins. Until then, it may be moved.
 ///
-/// The handler gets a `const packet_view<T> &`. It returns nothing (to continue), a stripline::next
-/// or a result<void>. If the handler throws or fails, a sender that waits for this packet gets
-/// a failure. The only thing that the handler may do with its own subscriber is to destroy it. The
-/// subscriber then ends when `serve` returns.
+/// The handler gets a `const packet_view<T> &`. The handler returns nothing (to continue), a
+/// stripline::next or a result<void>. If the handler throws or fails, a sender that waits for this
+/// packet gets a failure. The only thing that the handler may do with its own subscriber is to
+/// destroy it. The subscriber then ends when `serve` returns.
 template <class T, class Handler>
 served_port on(subscriber<T> &from, Handler handler) {
     using state = detail::handler_state<T, Handler>;

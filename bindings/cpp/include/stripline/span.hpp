@@ -30,8 +30,8 @@ class span {
     using pointer_of = decltype(std::data(std::declval<Range &>()));
     template <class Range>
     using element_of = std::remove_pointer_t<pointer_of<Range>>;
-    // Whether an array of U can be read as an array of T. It excludes conversions of derived
-    // classes.
+    // Whether an array of U can be read as an array of T. The condition excludes conversions of
+    // derived classes.
     template <class U>
     static constexpr bool is_readable = std::is_convertible_v<U (*)[], T (*)[]>;
 

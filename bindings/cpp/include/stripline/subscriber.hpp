@@ -20,8 +20,8 @@ inline namespace STRIPLINE_VARIANT {
 
 /// Options of a subscriber.
 struct subscriber_options {
-    /// The number of packets that may be held at once, from 1 to 4096. They may be released in any
-    /// order and on any thread. 0: one packet at a time, which costs least.
+    /// The number of packets that may be held at once, from 1 to 4096. The packets may be released
+    /// in any order and on any thread. 0: one packet at a time, which costs least.
     std::uint32_t hold = 0;
     /// Not 0: packets that several threads of an earlier stage have forwarded are put back in
     /// sequence. The value is the number of packets that wait behind a missing one, at most 65536.
@@ -38,7 +38,7 @@ struct end_gap {
 
 /// The outcome of a receive: a packet (or window), nothing in time, or the end of the stream.
 ///
-/// It is true if it has a packet. As with a result, a missing packet is never returned.
+/// The result is true if it has a packet. As with a result, a missing packet is never returned.
 template <class Packet>
 class [[nodiscard]] received {
 public:
@@ -126,8 +126,8 @@ public:
     }
 
     /// Returns a descriptor for `poll`, epoll or a toolkit, the same each time. Once `arm` has
-    /// returned true, it becomes readable when the subscriber needs a call. It belongs to the
-    /// subscriber: do not close it.
+    /// returned true, it becomes readable when the subscriber needs a call. The descriptor belongs
+    /// to the subscriber: do not close it.
     result<int> ready_descriptor(const std::nothrow_t &) {
         return detail::ready_descriptor(handle_, stripline_subscriber_ready_descriptor);
     }
@@ -257,7 +257,7 @@ public:
     /// already arrived, to the handler: up to `limit` packets. The value is their number; 0 is the
     /// end of the stream. The subscriber must be made without `hold`.
     ///
-    /// The handler gets a `const packet_view<T> &`. It returns nothing to continue, or a
+    /// The handler gets a `const packet_view<T> &`. The handler returns nothing to continue, or a
     /// stripline::next, or a result<void>. If it throws or fails, the call ends. The form with
     /// exceptions throws the exception again. The packet of the failure is finished, and later
     /// packets stay.

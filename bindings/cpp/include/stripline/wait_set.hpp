@@ -53,8 +53,8 @@ public:
         return wait_set(made);
     }
 
-    /// Adds a subscriber. It is ready when a receive has a packet, the end of stream or an error.
-    /// For windows, `samples` is their length; otherwise it is 0.
+    /// Adds a subscriber. The subscriber is ready when a receive has a packet, the end of stream or
+    /// an error. For windows, `samples` is their length; otherwise it is 0.
     result<void> add(
         std::uint64_t key, const detail::subscriber_base &from, std::size_t samples, const std::nothrow_t &) {
         return add(from.c_handle(), [&](auto error) {
@@ -66,8 +66,8 @@ public:
         return add(key, from, 0, std::nothrow);
     }
 
-    /// Adds a publisher. It is ready when there is room for a packet of `samples` samples. A
-    /// publisher can be in a set only once, for room or for receivers.
+    /// Adds a publisher. The publisher is ready when there is room for a packet of `samples`
+    /// samples. A publisher can be in a set only once, for room or for receivers.
     template <class T>
     result<void> add(
         std::uint64_t key, const publisher<T> &from, std::size_t samples, const std::nothrow_t &) {
@@ -77,7 +77,7 @@ public:
         });
     }
 
-    /// Adds a publisher. It is ready when at least `count` receivers are connected.
+    /// Adds a publisher. The publisher is ready when at least `count` receivers are connected.
     template <class T>
     result<void> add_for_receivers(
         std::uint64_t key, const publisher<T> &from, std::size_t count, const std::nothrow_t &) {
@@ -87,14 +87,14 @@ public:
         });
     }
 
-    /// Adds a client. It is ready when the program must check the pending calls.
+    /// Adds a client. The client is ready when the program must check the pending calls.
     result<void> add(std::uint64_t key, const client &from, const std::nothrow_t &) {
         return add(from.c_handle(), [&](auto error) {
             return stripline_wait_set_add_client(handle_.get(), key, from.c_handle(), error);
         });
     }
 
-    /// Adds a server. It is ready when serve_one has something to do.
+    /// Adds a server. The server is ready when serve_one has something to do.
     result<void> add(std::uint64_t key, const server &from, const std::nothrow_t &) {
         return add(from.c_handle(), [&](auto error) {
             return stripline_wait_set_add_server(handle_.get(), key, from.c_handle(), error);

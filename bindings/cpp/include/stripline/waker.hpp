@@ -29,8 +29,8 @@ public:
     /// Returns whether the object has a waker; false after a move.
     explicit operator bool() const noexcept { return handle_ != nullptr; }
 
-    /// Ends one wait. Never blocks. It may be called from any thread and from a signal handler. It
-    /// has no effect if the waker's owner is gone, nor on a waker that was moved from.
+    /// Ends one wait. Never blocks. Any thread and a signal handler may call it. The call has no
+    /// effect if the waker's owner is gone, nor on a waker that was moved from.
     void wake() const noexcept {
         if (handle_ != nullptr) {
             stripline_waker_wake(handle_, nullptr);

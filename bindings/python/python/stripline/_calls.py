@@ -113,8 +113,8 @@ class _Base:
 class Operation:
     """An operation of a client's service. Calling it calls the operation.
 
-    Without an argument, the request is None. One argument is the request itself, several are a list
-    of them, and arguments by name are a dict.
+    Without an argument, the request is `None`. One argument is the request itself, several are a
+    list of them, and arguments by name are a dict.
     """
 
     __slots__ = ("_client", "_name")

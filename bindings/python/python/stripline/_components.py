@@ -48,11 +48,11 @@ class Component:
     unless `class FmRadio(Component, name=...)` sets another. The first line of the docstring
     describes the component.
 
-    A component has `run(self)`, which returns at the end of its input or when it has finished. This
-    ends its output streams. If it raises an exception, it has failed, and the streams have no end.
-    `StoppedError` is a clean end: the ports raise it when the component must stop. Alternatively, a
-    component has `handle(self, packet)`, which returns an array for each packet, or None; the
-    waveform selects the threads that run it.
+    A component has `run(self)`, which returns at the end of its input or when it has finished, and
+    then ends its output streams. If `run` raises an exception, the component has failed, and the
+    streams have no end. `StoppedError` is a clean end: the ports raise it when the component must
+    stop. Alternatively, a component has `handle(self, packet)`, which returns an array for each
+    packet, or None; the waveform selects the threads that run it.
 
     Properties have their values already in `__init__`, which takes no arguments. Setters and
     self-tests run on the thread of `run`, while it receives. A class with `change(self,
@@ -198,14 +198,14 @@ def _check_names(described: Sequence[tuple[Any, str]]) -> None:
 def main(*components: type[Component], args: Sequence[str] | None = None) -> NoReturn:
     """Runs component classes as the `main` of a script that a waveform names by `exec`.
 
-    It follows a launcher, prints the specifications (`--describe`), checks properties (`--check`),
-    or prints the usage. `args` are the arguments after the script's name; by default, the arguments
-    of the program. Call it on the main thread, below `if __name__ == "__main__"`. Print earlier
-    output of the script on standard error.
+    The function follows a launcher, prints the specifications (`--describe`), checks properties
+    (`--check`), or prints the usage. `args` are the arguments after the script's name; by default,
+    the arguments of the program. Call it on the main thread, below `if __name__ == "__main__"`.
+    Print earlier output of the script on standard error.
 
-    It ends the program with the exit code 0, 1 for a failure, or 2 for wrong arguments. Ctrl-C
-    reaches the launcher, which stops the components in order. A signal to the script alone ends it
-    at once, unless the script has a handler of its own, which runs on the main thread.
+    The function ends the program with the exit code 0, 1 for a failure, or 2 for wrong arguments.
+    Ctrl-C reaches the launcher, which stops the components in order. A signal to the script alone
+    ends it at once, unless the script has a handler of its own, which runs on the main thread.
     """
     if not components:
         raise _refused("`main` needs a class of a component")
@@ -287,7 +287,7 @@ def _create(cls: type[Component], values: dict[str, Any]) -> Component:
     read_only = {it.name: it.default for it in properties.values() if it.access == "read-only"}
     instance = cls.__new__(cls)
     instance.__dict__[_STATE] = _State(given | read_only)
-    # This is how Python calls a class, with the `__init__` of the actual class.
+    # Python calls a class like this, with the `__init__` of the actual class.
     type(instance).__init__(instance)
     return instance
 
@@ -332,7 +332,7 @@ def _run(instance: Any, link: _stripline.Ports, record: list[BaseException] | No
     except BaseException as error:
         words = _failed(error, record)
     if os.getpid() != process:
-        # This is a child process that the component has forked. The component continues in the
+        # The process is a child that the component has forked. The component continues in the
         # parent.
         sys.stdout.flush()
         sys.stderr.flush()

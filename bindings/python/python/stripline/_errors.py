@@ -10,7 +10,7 @@ class Error(Exception):
 
     `code` is a word that never changes, such as `"stalled"` (docs/errors.md). `remedy` is the usual
     remedy. `connection` is the connection or peer that the error is about, and `os_code` is the
-    error number of the operating system; each is None if it does not apply. `sent` is true if the
+    error number of the operating system; each is `None` if it does not apply. `sent` is true if the
     packet was sent nevertheless.
     """
 
@@ -120,7 +120,7 @@ class UnansweredError(CallError, TimeoutError):
 
 
 class ServerGoneError(CallError):
-    """The server left while the call was outstanding. It may have run the call."""
+    """The server left while the call was outstanding. The server may have run the call."""
 
 
 class CallRefusedError(CallError):

@@ -223,10 +223,10 @@ class Server:
     `threads`. An exception refuses the call, with the message of the exception (code
     `handler-panicked`). `KeyboardInterrupt` and `SystemExit` do this too, and end the server.
 
-    With `threads`, this number of calls run at once, each on a thread of its own. They begin in the
-    order of arrival, and are answered as they finish; further calls wait. Several threads use the
-    object then, with the interpreter's lock. `threading.local` is empty at the beginning of each
-    call.
+    With `threads`, this number of calls run at once, each on a thread of its own. The calls begin
+    in the order of arrival, and are answered as they finish; further calls wait. Several threads
+    use the object then, with the interpreter's lock. `threading.local` is empty at the beginning of
+    each call.
     """
 
     def __init__(
@@ -340,8 +340,8 @@ class Server:
             raise _refused(f"`{self.service}` has handlers with `async def`, which run at once; leave out `threads`")
 
     def start(self, threads: int = 1) -> None:
-        """Serves on a thread of its own, or on `threads` threads, until `close`. They end with the
-        program."""
+        """Serves on a thread of its own, or on `threads` threads, until `close`. The threads end
+        with the program."""
         self._check(threads)
         if self._thread is not None:
             raise _refused(f"the server of `{self.service}` has a thread already")

@@ -75,7 +75,7 @@ def _resolve(given: Any) -> tuple[str, np.dtype[Any]]:
     """Returns the layout and the dtype for the type of samples that a program gives."""
     if isinstance(given, SampleType):
         return given.layout, given.dtype
-    # This comes before numpy's names, where "u8" has 8 bytes.
+    # Stripline's names come before numpy's names, where "u8" has 8 bytes.
     if isinstance(given, str) and _is_own_name(given):
         return given, _Reader(given).read()
     try:
