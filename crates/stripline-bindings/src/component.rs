@@ -15,8 +15,8 @@ use stripline::payload::Dynamic;
 /// The exit code of a program that was called with wrong arguments.
 pub const USAGE: u8 = 2;
 
-/// A component type of a program: the functions that check properties and create components. They
-/// run on threads of the library.
+/// A component type of a program: the functions that check properties and create components. The
+/// functions run on threads of the library.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -58,7 +58,7 @@ pub trait Class: Send + Sync + 'static {
     /// A component of this type.
     type Instance: Instance;
 
-    /// Checks the properties together. It is called if the specification has
+    /// Checks the properties together; called if the specification has
     /// [`validates`](ComponentSpec::validates).
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use std::ops::Deref;
 use stripline::call::{CallError, RawBytes};
 use stripline::{Error, ErrorCode};
 
-/// A failure of a call, with the parts that a program in any language gets. It is small, because it
-/// is part of the results of functions that rarely fail.
+/// A failure of a call, with the parts that a program in any language gets. The failure is small,
+/// because it is part of the results of functions that rarely fail.
 ///
 /// ```
 /// use stripline::ErrorCode;

@@ -1,8 +1,8 @@
 //! The speed of the ADS-B demodulator, in samples per second on one core.
 //!
 //! Run it with `cargo bench -p stripline-components --bench adsb_demodulate`. If
-//! `STRIPLINE_ADSB_CAPTURE` is set, it also measures the 8-bit I/Q recording at this path. It
-//! prints the best and the median of several runs.
+//! `STRIPLINE_ADSB_CAPTURE` is set, the benchmark also measures the 8-bit I/Q recording at this
+//! path. The benchmark prints the best and the median of several runs.
 
 use std::time::Instant;
 

@@ -96,8 +96,8 @@ struct Seat {
     queue: VecDeque<Expected>,
     /// The most stream descriptions that may be unread among the packets.
     descriptions: usize,
-    /// Whether the queue may have been full. It then takes nothing until it is down to the low
-    /// watermark.
+    /// Whether the queue may have been full. The queue then takes nothing until it is down to the
+    /// low watermark.
     held: bool,
     /// Whether this receiver took the place of a receiver that left, and gets the gap of that
     /// receiver.

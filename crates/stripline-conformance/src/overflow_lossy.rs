@@ -14,8 +14,8 @@ const PACKETS: u64 = 100;
 const DEPTH: u64 = 8;
 const SAMPLES: u64 = 3;
 
-/// The thread that fills the receive queue. It is found once by name, and then by number, because a
-/// list of threads may be incomplete while another thread ends.
+/// The thread that fills the receive queue. The thread is found once by name, and then by number,
+/// because a list of threads may be incomplete while another thread ends.
 struct Pump(i32);
 
 impl Pump {

@@ -147,8 +147,8 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
-        // This is the interval between polls of a condition without a wake-up. No result depends on
-        // its length.
+        // The pause is the interval between polls of a condition without a wake-up. No result
+        // depends on its length.
         std::thread::sleep(Duration::from_millis(1));
     }
 }

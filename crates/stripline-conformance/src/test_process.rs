@@ -10,7 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::await_that;
 
-/// The prefix of every answer. It marks answers, because the test harness writes to the same pipe.
+/// The prefix of every answer. The prefix marks answers, because the test harness writes to the
+/// same pipe.
 pub const MARK: &str = "@@";
 
 /// A child process. Dropping it kills the process and waits for the exit.

@@ -50,8 +50,8 @@ struct StriplineBulkioTime {
   int16_t mode, status;
 };
 
-// The functions that a provides port calls, on threads of omniORB. They may block. They return 0 if
-// the data was taken, 1 if it was refused, and 2 if the port ends.
+// The functions that a provides port calls, on threads of omniORB. The functions may block, and
+// return 0 if the data was taken, 1 if it was refused, and 2 if the port ends.
 struct StriplineBulkioReceiver {
   int (*stream)(void *context, const StriplineBulkioSri *sri);
   // `bytes` are the elements in the byte order of this host; null if there are none.

@@ -89,7 +89,7 @@ void *stripline_corba_bare_serve(const char *object, size_t depth, StriplineCorb
 // Activates a servant that passes each packet to a function, on a thread of omniORB.
 void *stripline_corba_bare_call_back(const char *object, void (*take)(void *, const uint8_t *, uint32_t), void *context,
                                      StriplineCorbaText problem) noexcept;
-// Waits for a packet, and returns the bytes. They stay valid until they are released.
+// Waits for a packet, and returns the bytes. The bytes stay valid until they are released.
 uint8_t *stripline_corba_bare_receive(void *servant, uint32_t *size) noexcept;
 void stripline_corba_bare_release(uint8_t *packet) noexcept;
 void *stripline_corba_bare_connect(const char *reference, StriplineCorbaText problem) noexcept;

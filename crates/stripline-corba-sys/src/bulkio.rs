@@ -81,8 +81,8 @@ pub struct Time {
     pub status: i16,
 }
 
-/// The functions that a provides port calls, on threads of omniORB. They may block. They return 0
-/// if the data was taken, 1 if it was refused, and 2 if the port ends.
+/// The functions that a provides port calls, on threads of omniORB. The functions may block, and
+/// return 0 if the data was taken, 1 if it was refused, and 2 if the port ends.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PushReceiver {

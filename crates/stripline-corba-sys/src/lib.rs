@@ -152,7 +152,7 @@ pub mod bare {
             problem: Text,
         ) -> *mut c_void;
 
-        /// Waits for a packet, and returns the bytes. They stay valid until they are released.
+        /// Waits for a packet, and returns the bytes. The bytes stay valid until they are released.
         /// Returns null if this failed.
         pub fn stripline_corba_bare_receive(servant: *mut c_void, size: *mut u32) -> *mut u8;
 

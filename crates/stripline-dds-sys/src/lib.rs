@@ -1,6 +1,6 @@
-//! Functions of Cyclone DDS for the transport `dds` and the DDS components. They are declared here
-//! by hand. `c/cyclone.h` has the same functions and the rules for calling them. Without the
-//! feature `cyclonedds` the crate is empty.
+//! Functions of Cyclone DDS for the transport `dds` and the DDS components. The functions are
+//! declared here by hand. `c/cyclone.h` has the same functions and the rules for calling them.
+//! Without the feature `cyclonedds` the crate is empty.
 
 #![cfg(feature = "cyclonedds")]
 

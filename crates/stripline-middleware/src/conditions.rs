@@ -1,7 +1,7 @@
 //! Conditions on the features of this crate, for the tests of crates that have no such features.
 
-/// Defines a macro for each feature. It expands to the given code if this build has the feature,
-/// and otherwise to nothing.
+/// Defines a macro for each feature. The macro expands to the given code if this build has the
+/// feature, and otherwise to nothing.
 macro_rules! conditions {
     ($dollar:tt $($name:ident $feature:literal)*) => {$(
         #[cfg(feature = $feature)]

@@ -1,6 +1,6 @@
 //! Items for benchmarks, torture and fuzzers, beside the transports and components.
 //!
-//! This is not public API: any release may change or remove it.
+//! This module is not public API: any release may change or remove it.
 
 #[cfg(feature = "corba")]
 pub use crate::corba::orb::socket_path as corba_socket_path;

@@ -2,7 +2,7 @@
 
     zenoh_peer.py COMMAND [PAYLOADS]      COMMAND: `stripline` with the feature `zenoh`
 
-It needs the package `eclipse-zenoh`, and `openssl` for links over TLS.
+The program needs the package `eclipse-zenoh`, and `openssl` for links over TLS.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""ZeroMQ programs in Python connect to a waveform with CURVE. Programs with unknown keys are refused.
+"""ZeroMQ programs in Python connect to a waveform with CURVE. Other keys are refused.
 
     zeromq_curve_peer.py COMMAND      COMMAND: `stripline` with the feature `zeromq`, and a libzmq with CURVE
 
-It needs the package `pyzmq`.
+The program needs the package `pyzmq`.
 """
 
 from __future__ import annotations

@@ -124,8 +124,8 @@ pub(crate) struct Progress {
     pub(crate) newest: AtomicU64,
     /// Position of the oldest complete frame. Maintained only while there are lossy readers.
     pub(crate) tail: AtomicU64,
-    /// Number of frames published before the frame at `tail`. This is a hint: the frame itself
-    /// carries the low half of the exact count.
+    /// Number of frames published before the frame at `tail`. The number is a hint: the frame
+    /// itself carries the low half of the exact count.
     pub(crate) tail_count: AtomicU64,
     /// The end of the region that the writer may be writing. Bytes a whole lap below may be
     /// overwritten. Maintained only while there are lossy readers.

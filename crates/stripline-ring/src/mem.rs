@@ -13,8 +13,8 @@ mod real {
 
     use crate::layout::{HEADER, LINE, is_valid_capacity, max_frame};
 
-    /// Prefetches the cache line at an address for writing. This is a hint, so that several fetches
-    /// can overlap. On processors other than x86-64 it does nothing.
+    /// Prefetches the cache line at an address for writing. The prefetch is a hint, so that several
+    /// fetches can overlap. On processors other than x86-64 it does nothing.
     #[inline]
     pub(crate) fn claim<T>(address: *const T) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -219,16 +219,16 @@ impl Reader {
     }
 
     /// Prefetches the second cache line of the next frame, so that it arrives together with the
-    /// first. This is for a reader that polls. Do not call this while frames follow each other
-    /// closely: the writer would have to fetch the line back.
+    /// first. The method is for a reader that polls. Do not call this while frames follow each
+    /// other closely: the writer would have to fetch the line back.
     #[inline]
     pub fn prefetch(&self) {
         self.data.fetch_second_line(self.position);
     }
 
     /// Polls up to `spins` times for a frame, with a processor pause before each poll. Returns
-    /// whether there is a frame. This costs less than repeated calls of [`Reader::try_next`]. If no
-    /// frame arrives, it [prefetches](Reader::prefetch).
+    /// whether there is a frame. The call costs less than repeated calls of [`Reader::try_next`].
+    /// If no frame arrives, it [prefetches](Reader::prefetch).
     ///
     /// ```
     /// use stripline_ring::{HeapRing, Mode};
@@ -267,11 +267,11 @@ impl Reader {
     /// Releases the frame that [`Reader::try_next`] last returned. Does nothing if no frame is
     /// borrowed. Returns true if the writer waits for space and should be woken now.
     ///
-    /// The writer should be woken when every published frame has been released. It should also be
-    /// woken after each quarter of the ring, or of the allowed number of unread frames. A quarter
-    /// counts from the moment at which the writer was first seen waiting or was last reported. With
-    /// a [low watermark](crate::Writer::set_low_watermark), the writer should be woken once the
-    /// number of unread frames has fallen to the watermark.
+    /// The writer should be woken when every published frame has been released. The writer should
+    /// also be woken after each quarter of the ring, or of the allowed number of unread frames. A
+    /// quarter counts from the moment at which the writer was first seen waiting or was last
+    /// reported. With a [low watermark](crate::Writer::set_low_watermark), the writer should be
+    /// woken once the number of unread frames has fallen to the watermark.
     ///
     /// No wake-up is lost. Before the writer sleeps, it sets a flag and then sees an unreleased
     /// frame of this reader. The writer publishes nothing while asleep, so this reader reaches a
@@ -303,9 +303,9 @@ impl Reader {
         self.is_wake_due((position, count), (self.position, self.count))
     }
 
-    /// Releases as [`Reader::release`] does, but stores the cursor once for many frames. This is
-    /// for a reader that takes all available frames in a row. Returns true if the writer waits for
-    /// space and should be woken now.
+    /// Releases as [`Reader::release`] does, but stores the cursor once for many frames. The method
+    /// is for a reader that takes all available frames in a row. Returns true if the writer waits
+    /// for space and should be woken now.
     ///
     /// The cursor is stored after each quarter of the ring, or of the allowed number of unread
     /// frames, so a waiting writer is held up by a quarter at most. [`Reader::finish_releases`]

@@ -87,8 +87,8 @@ pub struct Writer {
     next_id: u64,
     /// The weakest fence that the readers require.
     fence: Fence,
-    /// The fence before the check for sleepers. It is `fence`, or a full fence if readers sleep so
-    /// often that their barriers would cost more.
+    /// The fence before the check for sleepers: `fence`, or a full fence if readers sleep so often
+    /// that their barriers would cost more.
     fence_now: Fence,
     /// Whether `fence_now` is a full fence because readers sleep often.
     fenced: bool,
@@ -143,8 +143,8 @@ impl Writer {
         unsafe { Self::with_start(control, data, capacity, 0, 0) }
     }
 
-    /// Creates a ring as [`Writer::new`] does, but at a given position and count. This is for
-    /// tests, and for rings that continue an earlier ring.
+    /// Creates a ring as [`Writer::new`] does, but at a given position and count. The function is
+    /// for tests, and for rings that continue an earlier ring.
     ///
     /// # Safety
     /// The caller must ensure the same as for [`Writer::new`].
@@ -431,10 +431,10 @@ impl Writer {
                 claim(sleepers.as_ptr());
             }
         }
-        // The bytes at the place of the next commit word may equal that commit word. They come from
-        // an earlier lap, or from the unused end of this reservation. The fence keeps the load
-        // behind the caller's stores to the frame bytes. Near the end of the ring, these stores
-        // reach the same memory through other addresses.
+        // The bytes at the place of the next commit word may equal that commit word. Such bytes
+        // come from an earlier lap, or from the unused end of this reservation. The fence keeps the
+        // load behind the caller's stores to the frame bytes. Near the end of the ring, these
+        // stores reach the same memory through other addresses.
         compiler_fence(Ordering::SeqCst);
         let next_commit = data.commit(next);
         if next_commit.load(Ordering::Relaxed) == commit_word(next) {

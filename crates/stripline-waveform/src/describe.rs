@@ -64,8 +64,8 @@ pub fn describe(executable: &ProgramCommand) -> Result<ExecutableSpecs, Describe
 pub struct ExecutableSpecs {
     /// The component types. Each has a different name.
     pub specs: Vec<ComponentSpec>,
-    /// Whether the components may share a process as threads. This is so if the executable
-    /// describes itself by a list.
+    /// Whether the components may share a process as threads: the executable describes itself by a
+    /// list.
     pub shares_process: bool,
     /// The transports of the executable; `None` if the description does not list them.
     pub transports: Option<Vec<String>>,

@@ -77,7 +77,7 @@ pub(super) struct Schedule<'a> {
 
 impl Schedule<'_> {
     /// Returns whether a component with this schedule that spins leaves the other component no
-    /// time. This is so if the priority is at least as high and covers every processor that the
+    /// time: the priority is at least as high, and the processors include every processor that the
     /// other component may use.
     pub(super) fn starves(self, other: Self) -> bool {
         let is_above = self.priority.is_some_and(|priority| other.priority.unwrap_or(0) <= priority);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::toml_reader::{topics_shape, waveform_shape};
 
-/// Returns the JSON schema of a waveform file. It is made from the keys that the reader asks for.
+/// Returns the JSON schema of a waveform file, made from the keys that the reader asks for.
 ///
 /// A schema has the keys and the kinds of their values. `load` also checks that the values fit
 /// together.
@@ -18,8 +18,8 @@ pub fn waveform_schema() -> Value {
     waveform_shape()
 }
 
-/// Returns the JSON schema of the topics file that STRIPLINE_TOPICS names. It is made in the same
-/// way as the schema of waveform files.
+/// Returns the JSON schema of the topics file that STRIPLINE_TOPICS names. The schema is made in
+/// the same way as the schema of waveform files.
 ///
 /// ```
 /// let schema = stripline_waveform::internal::topics_schema();

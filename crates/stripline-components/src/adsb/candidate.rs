@@ -6,7 +6,7 @@ use super::frame::{Frame, LONG_BYTES};
 
 /// A possible frame: a preamble and the bits after it, not yet checked.
 ///
-/// Plain data of 40 bytes that can be sent over a link as it is. It is little-endian on all
+/// Plain data of 40 bytes that can be sent over a link as it is. The data is little-endian on all
 /// machines that Stripline supports:
 ///
 /// ```text
@@ -30,7 +30,7 @@ pub struct Candidate {
     pub level_dbfs: f32,
     /// Ratio of the power of the pulses to the power between them, in dB.
     pub snr_db: f32,
-    /// Difference between the samples and the ideal samples of the bits. It is the mean squared
+    /// Difference between the samples and the ideal samples of the bits: the mean squared
     /// difference of amplitudes over the squared amplitude of a pulse. 0 is perfect; noise has
     /// about 0.3.
     pub error: f32,

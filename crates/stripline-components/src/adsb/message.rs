@@ -1,7 +1,7 @@
 //! The messages in frames: the fields that an aircraft table shows.
 //!
-//! This is our own code of about two hundred lines. Of the published decoders, `adsb_deku` 0.7
-//! loses the eighth character of a callsign and altitudes below zero, and version 0.8 does not
+//! The parser is our own code of about two hundred lines. Of the published decoders, `adsb_deku`
+//! 0.7 loses the eighth character of a callsign and altitudes below zero, and version 0.8 does not
 //! build with current releases of its dependencies. `rs1090` 0.7 depends on more than 150 packages.
 
 use std::fmt;

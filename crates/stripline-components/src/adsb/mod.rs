@@ -27,8 +27,8 @@
 //!      preamble                            1   0   1      56 or 112 bits
 //! ```
 //!
-//! The first five bits are the downlink format (DF). It determines the length of the frame and the
-//! meaning of the last 24 bits. These are a parity field, overlaid with zero or an interrogator's
+//! The first five bits are the downlink format (DF). The format determines the length of the frame
+//! and the meaning of the last 24 bits: a parity field, overlaid with zero or an interrogator's
 //! code (11, 17, 18), or with the aircraft's address (all others).
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! The stock components, by the `type` names of waveform files.
 //!
-//! The components use only Stripline's public interface, so each is also an example. They contain
-//! ports, properties and loops. Signal processing and file formats are elsewhere
+//! The components use only Stripline's public interface, so each is also an example. The components
+//! contain ports, properties and loops. Signal processing and file formats are elsewhere
 //! ([`dsp`](crate::dsp), [`formats`](crate::formats), [`adsb`](crate::adsb)).
 //!
 //! `stripline components` lists all components. To add a component, add a file, and in this file a

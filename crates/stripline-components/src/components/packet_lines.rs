@@ -13,8 +13,8 @@ use crate::text::{counted, packets, printable};
 /// The longest name or message in a line of text, in characters.
 const TEXT_MAX: usize = 10_000;
 
-/// A printer for packets of one payload type, which may be any type. It prints a line for each
-/// packet, and before that a line for a new stream and a line for a gap.
+/// A printer for packets of one payload type, which may be any type. The printer prints a line for
+/// each packet, and before that a line for a new stream and a line for a gap.
 ///
 /// ```
 /// use std::time::Duration;

@@ -8,8 +8,9 @@ use num_complex::Complex;
 use super::error::{DspError, Parameter, check_sample_rate};
 
 /// An envelope demodulator. The output is the magnitude of each sample minus the carrier, which is
-/// a slow average of the magnitude. A single-pole filter computes the average. It starts at the
-/// magnitude of the first sample, so that a carrier that is present from the start makes no click.
+/// a slow average of the magnitude. A single-pole filter computes the average. The filter starts at
+/// the magnitude of the first sample, so that a carrier that is present from the start makes no
+/// click.
 ///
 /// Samples that are not finite count as 0.
 ///

@@ -82,8 +82,8 @@ impl FmDemodulator {
 }
 
 /// Returns the angle of `z` in radians, accurate to 1e-6; 0 for 0. The function has no branches, so
-/// that loops over it vectorise. It uses the polynomial of Abramowitz and Stegun 4.4.49 on one
-/// octant (error 2e-8), and reflections.
+/// that loops over it vectorise. The function uses the polynomial of Abramowitz and Stegun 4.4.49
+/// on one octant (error 2e-8), and reflections.
 #[inline]
 fn angle(z: Complex<f32>) -> f32 {
     use std::f32::consts::{FRAC_PI_2, PI};

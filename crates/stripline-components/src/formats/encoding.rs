@@ -4,8 +4,8 @@ use std::path::Path;
 
 use stripline::payload::{Number, Scalar};
 
-/// The names of the types, in the order of messages. They are also the extensions of raw files, as
-/// in `capture.cs16`.
+/// The names of the types, in the order of messages. The names are also the extensions of raw
+/// files, as in `capture.cs16`.
 pub(crate) const TYPES: [&str; 20] = [
     "cf32", "cu8", "cs8", "cs16", "f32", "f64", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "cf64",
     "cu16", "cu32", "cu64", "cs32", "cs64",
@@ -17,7 +17,8 @@ pub(crate) struct Encoding {
     /// The type of the samples that are returned.
     pub(crate) scalar: Scalar,
     pub(crate) is_big_endian: bool,
-    /// Whether a number has three bytes in the file. They become the upper bytes of an `s32`.
+    /// Whether a number has three bytes in the file. Those bytes become the upper bytes of an
+    /// `s32`.
     pub(crate) has_24_bits: bool,
 }
 

@@ -395,8 +395,8 @@ impl IqFileWriter {
         Ok(())
     }
 
-    /// Returns the number of bytes up to which small writes are collected. It grows with the
-    /// metadata, so that writing the metadata before each part takes a small share of the time.
+    /// Returns the number of bytes up to which small writes are collected. The number grows with
+    /// the metadata, so that writing the metadata before each part takes a small share of the time.
     fn room(&self) -> usize {
         BUFFER_BYTES.max(4 * self.sigmf.as_ref().map_or(0, Sidecar::bytes_due))
     }

@@ -392,8 +392,8 @@ impl OutputFile {
     /// Waits, once, until the name of a regular file is on the disk.
     ///
     /// # Errors
-    /// The path no longer names this file, or the disk fails. It is no error if the folder may not
-    /// be read, or the file system does not support the wait.
+    /// The path no longer names this file, or the disk fails. No error is returned if the folder
+    /// may not be read, or the file system does not support the wait.
     pub fn sync_names(&mut self) -> io::Result<()> {
         self.check_length()?;
         if !self.is_regular || self.is_named {

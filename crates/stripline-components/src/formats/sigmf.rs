@@ -86,8 +86,8 @@ pub struct SigMfMeta {
 pub struct SigMfCapture {
     /// The index of the first sample, counted from the same zero as [`SigMfMeta::offset`].
     pub sample_start: u64,
-    /// The index of the first sample in the recorded stream (`core:global_index`). It runs ahead of
-    /// the index in the file if samples are missing.
+    /// The index of the first sample in the recorded stream (`core:global_index`). The index runs
+    /// ahead of the index in the file if samples are missing.
     pub global_index: Option<u64>,
     /// The centre frequency in Hz, at most 10^12 in magnitude.
     pub frequency_hz: Option<f64>,

@@ -163,8 +163,8 @@ impl<T: Copy> FrameSteps<T> {
         }
     }
 
-    /// Returns the tracker for the next file of the stream, with this number of channels. It counts
-    /// the samples that are missing between the two files.
+    /// Returns the tracker for the next file of the stream, with this number of channels. The
+    /// tracker counts the samples that are missing between the two files.
     pub(crate) fn next_file(&self, channels: usize) -> Self {
         let (stream, next_index) = (self.stream.clone(), self.next_index);
         Self { stream, next_index, ..Self::new(channels, self.width as usize) }

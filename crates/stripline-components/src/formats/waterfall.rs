@@ -226,7 +226,7 @@ pub(crate) fn columns(levels: &[f32], columns: usize) -> impl Iterator<Item = f3
     })
 }
 
-/// Returns the position of a level in the range. It may lie outside of 0 to 1.
+/// Returns the position of a level in the range. The position may lie outside of 0 to 1.
 pub(crate) fn part(level: f32, (low, high): (f32, f32)) -> f32 {
     (level - low) / (high - low)
 }

@@ -13,9 +13,9 @@ use std::ptr::null_mut;
 /// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// The calls of the thread are the sender's calls. It sends a packet next.
+    /// The calls of the thread are the calls of the sender, which sends a packet next.
     Sender,
-    /// The calls of the thread are the receiver's calls. It takes the next packet.
+    /// The calls of the thread are the calls of the receiver, which takes the next packet.
     Receiver,
     /// The calls of the thread do not count.
     Nothing,
@@ -87,7 +87,8 @@ pub struct Counts {
 
 /// Runs a child and counts. With `counts_polls`, calls of the receiver that found nothing are
 /// counted too; a receiver that spins makes any number of such calls. With `has_foreign_threads`, a
-/// middleware has its own threads. They also work by time, so nothing waits until they sleep.
+/// middleware has its own threads. These threads also work by time, so nothing waits until they
+/// sleep.
 pub fn trace(command: &mut Command, counts_polls: bool, has_foreign_threads: bool) -> Counts {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let mut tracer = Tracer {

@@ -62,7 +62,7 @@ impl Actor {
         command.stdin(Stdio::piped()).stdout(theirs.try_clone().unwrap()).stderr(theirs);
         let mut child = command.spawn().unwrap();
         let orders = child.stdin.take();
-        // The command owns this process's copy of the output end. It is dropped so that the pipe
+        // The command owns this process's copy of the output end, and is dropped so that the pipe
         // ends with the child's exit.
         drop(command);
         Self { child, orders, lines: BufReader::new(ours).lines() }
@@ -142,8 +142,8 @@ pub fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
-        // This is the interval between polls of a condition without a wake-up. No result depends on
-        // its length.
+        // The pause is the interval between polls of a condition without a wake-up. No result
+        // depends on its length.
         std::thread::sleep(Duration::from_millis(1));
     }
 }

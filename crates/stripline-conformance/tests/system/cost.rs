@@ -121,8 +121,8 @@ unsafe impl GlobalAlloc for Counting {
 
 /// Returns the number of bytes of memory that this process holds.
 ///
-/// They are the bytes that it has allocated, and the bytes of each memfd that it maps, counted
-/// once. No other process changes either.
+/// The number is the sum of its allocations and of the memfds that it maps, each counted once. No
+/// other process changes either.
 fn memory() -> u64 {
     let text = std::fs::read_to_string("/proc/self/maps").unwrap();
     // Maps the inode of each memfd to the memfd's end. A memfd here is mapped to its end and has no

@@ -1,4 +1,5 @@
-/* A C program with links that forks as C programs do: the child returns from `main`, exits, or becomes a daemon. */
+/* A C program with links that forks as C programs do: the child returns from `main`, exits, or
+ * becomes a daemon. */
 
 #include <stdio.h>
 #include <stdlib.h>

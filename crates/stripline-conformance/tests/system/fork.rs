@@ -133,7 +133,7 @@ fn links_of_its_own(transport: &str) {
         publisher.send(&[number]).unwrap();
         assert_eq!(*subscriber.receive().unwrap().unwrap(), [number]);
     }
-    // On a busy machine the inspection thread may reply too late. It is asked again.
+    // On a busy machine the inspection thread may reply too late. The thread is asked again.
     await_that("it is shown", || {
         let shown = stripline::inspect::processes().unwrap().processes;
         shown.iter().any(|process| process.pid == std::process::id())

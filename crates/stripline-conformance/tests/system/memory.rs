@@ -26,8 +26,8 @@ fn free_huge_pages() -> u64 {
     number(MEMINFO, "HugePages_Free").unwrap() - number(MEMINFO, "HugePages_Rsvd").unwrap()
 }
 
-/// Tries to make a publisher with rings of huge pages, and counts how many pages were free. It
-/// tries again if other programs take or return pages at that moment.
+/// Tries to make a publisher with rings of huge pages, and counts how many pages were free. The
+/// function tries again if other programs take or return pages at that moment.
 fn publisher_of(node: &Node, needed: u64) -> (u64, stripline::Result<Publisher<u64>>) {
     let deadline = Instant::now() + DEADLINE;
     loop {

@@ -1,5 +1,5 @@
 //! Data ports of BulkIO over omniORB: [`BulkioInput`] is a provides port, [`BulkioOutput`] a uses
-//! port. While an input has no room, calls of other programs wait. This is the flow control of
+//! port. While an input has no room, calls of other programs wait. The wait is the flow control of
 //! BulkIO.
 
 use std::collections::{HashMap, VecDeque};
@@ -479,7 +479,7 @@ impl BulkioOutput {
         unsafe { ffi::stripline_bulkio_connections(self.port.pointer()) }
     }
 
-    /// Sets the description of a stream. It is sent before the stream's next packet.
+    /// Sets the description of a stream. The description is sent before the stream's next packet.
     ///
     /// # Errors
     /// An error of omniORB.

@@ -180,7 +180,7 @@ pub(super) struct CreditSender {
 struct CreditState {
     client: Option<CallClient>,
     key: u64,
-    /// The connection of the sender's probe. It stays open until the sender ends the connection.
+    /// The connection of the sender's probe, which stays open until the sender ends the connection.
     connection: Option<OwnedFd>,
     /// The frames and calls taken.
     taken: [u64; 2],

@@ -373,8 +373,8 @@ fn widen_backlog(socket: &Path) {
 /// The folder of the socket for other programs, which is removed when the process ends.
 static NAMED_FOLDER: OnceLock<(u32, PathBuf)> = OnceLock::new();
 
-/// Makes the folder of the socket for other programs. It is removed when the process ends, or after
-/// a kill by the next process that starts an ORB.
+/// Makes the folder of the socket for other programs. The folder is removed when the process ends,
+/// or after a kill by the next process that starts an ORB.
 fn named_folder() -> Result<PathBuf> {
     let folder = make_folder(OPEN_NAMES)?;
     if NAMED_FOLDER.set((std::process::id(), folder.clone())).is_ok() {

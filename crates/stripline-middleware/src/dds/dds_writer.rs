@@ -17,8 +17,8 @@ use super::{DdsTicket, MESSAGE_COST, MESSAGE_MAX, PROBE};
 use crate::dds::ends::{EndEvents, WriterEnd};
 use crate::transit::{ArrivalLimit, MessageLimits, SentCounts, TransitSender};
 
-/// The longest wait of an ending sender for the next bytes to be in the receiver's process. They
-/// take a fraction of a millisecond, unless that process is stopped.
+/// The longest wait of an ending sender for the next bytes to be in the receiver's process. The
+/// bytes take a fraction of a millisecond, unless that process is stopped.
 const FINISH_TIME: Duration = Duration::from_secs(5);
 /// The longest wait of an ending sender in total.
 const LINGER: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! Readers and writers of Cyclone DDS. The process has one participant for each place. It is made
-//! with the first reader or writer, and ends with the last one.
+//! Readers and writers of Cyclone DDS. The process has one participant for each place. The
+//! participant is made with the first reader or writer, and ends with the last one.
 //!
 //! With [`DdsPlace::connections`], no message leaves the host: the only interface is `lo`, without
 //! multicast. A fork copies the locks of Cyclone DDS as they are. So a child never calls Cyclone

@@ -4,8 +4,8 @@
 //! are reliable and keep all samples. The bound of their queues cannot serve as a packet's `depth`,
 //! and the content of these queues dies with the sender. So both ends share a page
 //! ([`TransitPage`](crate::transit::TransitPage)). The page bounds the samples in
-//! transit, and names the last packet that a killed sender had sent. It also names the writer, so
-//! that samples of other writers are dropped.
+//! transit, and names the last packet that a killed sender had sent. The page also names the
+//! writer, so that samples of other writers are dropped.
 
 mod dds_reader;
 mod dds_writer;

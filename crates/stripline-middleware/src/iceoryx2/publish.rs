@@ -173,9 +173,9 @@ impl PathSink for IceoryxSink {
             written
         };
         match state.publisher.place() {
-            // SAFETY: the publisher must keep the place while the buffer uses it. It keeps the
-            // place until it has sent it, which only happens above, and writes to other places
-            // until then. `self.state` keeps the publisher.
+            // SAFETY: the publisher must keep the place while the buffer uses it. The publisher
+            // keeps the place until it has sent it, which only happens above, and writes to other
+            // places until then. `self.state` keeps the publisher.
             Ok((start, lines)) => unsafe { buffer.lend(start, lines, &self.state) },
             // All places are in use until the receiver has taken more messages.
             Err(_) => buffer.take_back(),

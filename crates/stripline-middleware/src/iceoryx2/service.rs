@@ -182,7 +182,7 @@ pub(crate) struct PathSizes {
 pub(crate) struct SubscriberEnd {
     /// The pages are dropped before the fields that unmap them.
     pages: Vec<SharedPages>,
-    /// The message that is read at present. It is dropped before the subscriber.
+    /// The message that is read at present, dropped before the subscriber.
     sample: Option<Sample<Service, [SharedLine], ()>>,
     subscriber: Subscriber<Service, [SharedLine], ()>,
     factory: Factory,
@@ -314,8 +314,8 @@ impl PublisherEnd {
         Ok(end)
     }
 
-    /// Returns the place for the next message. It is the same place until the message is sent. The
-    /// memory is initialised, with zeros or an earlier message.
+    /// Returns the place for the next message: the same place until the message is sent. The memory
+    /// is initialised, with zeros or an earlier message.
     ///
     /// # Errors
     /// No place is free, although the receiver has taken enough messages.

@@ -116,9 +116,9 @@ impl PathSource for IceoryxSource {
         let bytes = front.bytes as usize;
         if room.may_lend() {
             let (start, lines) = (NonNull::from(message).cast(), message.len());
-            // SAFETY: the message must stay valid and unchanged until the next read. It stays valid
-            // until the next message is received, which happens only here. `self.subscriber` keeps
-            // the message, which iceoryx2 maps for reading.
+            // SAFETY: the message must stay valid and unchanged until the next read. The message
+            // stays valid until the next message is received, which happens only here.
+            // `self.subscriber` keeps the message, which iceoryx2 maps for reading.
             unsafe { room.lend(start, lines, self.subscriber.keeper()) };
         } else {
             let frames = &bytemuck::cast_slice::<CacheLine, u8>(message)[AlignedBuffer::FRONT..][..bytes];

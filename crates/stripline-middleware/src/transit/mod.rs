@@ -207,8 +207,8 @@ impl TransitSender {
         let room = |state: &SentCounts| {
             let in_transit = state.sent.saturating_sub(state.taken);
             let left = self.bound.frames.saturating_sub(in_transit);
-            // If packets are dropped, descriptions are repeated. They must not fill the library's
-            // queues.
+            // If packets are dropped, descriptions are repeated. Repeated descriptions must not
+            // fill the library's queues.
             let messages = state.messages.saturating_sub(state.messages_taken);
             let takes_others = messages < 2 * self.bound.frames + 4;
             let message = if is_on_the_way(state) { 0 } else { limits.message };

@@ -36,7 +36,7 @@ const OPEN_TIME: Duration = Duration::from_secs(60);
 /// The number of ports that are tried for a listener. A free port is chosen beforehand, because
 /// zenoh does not report the port that the system assigns.
 const PORT_ATTEMPTS: usize = 8;
-/// The number of batches of 64 KiB in the queue of a link. It is zenoh's maximum.
+/// The number of batches of 64 KiB in the queue of a link: zenoh's maximum.
 const BATCHES: usize = 16;
 
 /// The maximum size of a message that fits in a batch, in bytes, beside the frames of zenoh.
@@ -281,8 +281,8 @@ pub fn settings(
     Ok(config)
 }
 
-/// Opens a router, which runs until the result is dropped. It has zenoh's default queues, lease and
-/// time limits, because routers do not belong to Stripline.
+/// Opens a router, which runs until the result is dropped. The router has zenoh's default queues,
+/// lease and time limits, because routers do not belong to Stripline.
 ///
 /// # Errors
 /// zenoh cannot listen at the address.

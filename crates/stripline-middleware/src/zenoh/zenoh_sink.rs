@@ -24,7 +24,7 @@ use crate::zenoh::session::{
     watch_subscribers,
 };
 
-/// The longest wait of an ending sender for the next bytes to arrive. They take milliseconds,
+/// The longest wait of an ending sender for the next bytes to arrive. The bytes take milliseconds,
 /// unless the receiver's process is stopped.
 const FINISH_TIME: Duration = Duration::from_secs(5);
 /// The longest wait of an ending sender in total. The session continues for this time, if this

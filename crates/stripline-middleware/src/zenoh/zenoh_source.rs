@@ -24,8 +24,8 @@ use crate::zenoh::session::{LINK_BYTES, MESSAGE_OVERHEAD, SessionReach, ZenohSes
 /// The longest wait for messages that a living sender has handed over. Such messages take some
 /// microseconds.
 const SENT_TIME: Duration = Duration::from_millis(100);
-/// The bytes that arrive between two messages to a sender on another host. They are a part of the
-/// bytes that the sender may have on the way.
+/// The bytes that arrive between two messages to a sender on another host: a part of the bytes that
+/// the sender may have on the way.
 const CREDIT_STEP: u64 = 16 << 10;
 /// The bytes from which on a message stays in the memory of zenoh until it is read. A smaller
 /// message is copied, because it would keep a buffer of 64 KiB.

@@ -15,7 +15,7 @@ use crate::transit::{AdmittedFrames, MessageLimits, PREFIX_BYTES, SentCounts, Tr
 use crate::transit::{PlainStream, plain_key};
 use crate::zeromq::socket::{MonitoredSocket, SocketEvent, ZeromqSocket, path_error};
 
-/// The longest wait of an ending sender until all sent bytes have left the process. They take
+/// The longest wait of an ending sender until all sent bytes have left the process. The bytes take
 /// milliseconds, unless the receiver's process is stopped.
 const FINISH_TIME: Duration = Duration::from_secs(5);
 /// The time for which ZeroMQ continues to send, if this process lives on.

@@ -9,8 +9,8 @@ impl Writer {
     /// Returns whether a reader that had no room now has enough for the writer to resume. Enough
     /// means that the ring is empty, or that a quarter of both the ring and the depth is free.
     ///
-    /// This is for a writer that polls instead of sleeping: taking every line as soon as it is free
-    /// would cost both sides more than it gains. Also returns true for a reader that is not
+    /// The method is for a writer that polls instead of sleeping: taking every line as soon as it
+    /// is free would cost both sides more than it gains. Also returns true for a reader that is not
     /// attached or broke the protocol, because the writer does not wait for such a reader.
     ///
     /// ```

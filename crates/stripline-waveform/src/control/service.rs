@@ -11,7 +11,7 @@ use stripline::{Error, Result};
 
 use super::{ReplySender, RequestFault, RequestInbox, WaveformRequest};
 
-/// The version of the operations and of the types. It is part of the domain's name.
+/// The version of the operations and of the types, a part of the domain's name.
 pub(super) const VERSION: u32 = 2;
 /// The name of the service that every launcher offers in the launcher's domain.
 ///

@@ -102,7 +102,8 @@ impl<'a> ConnectionState<'a> {
         }))
     }
 
-    /// Returns the command not to wait for the connection. It is sent after the sender has ended.
+    /// Returns the command not to wait for the connection. The command is sent after the sender has
+    /// ended.
     pub(super) fn abandon(&self) -> LauncherCommand {
         LauncherCommand::Abandon {
             component: self.plan.to.component.clone(),

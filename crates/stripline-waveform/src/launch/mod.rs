@@ -40,7 +40,7 @@ use stripline::link::Sampling;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// The executable with the stock components. It must call [`host_if_launched`] first.
+    /// The executable with the stock components, which must call [`host_if_launched`] first.
     pub host: PathBuf,
     /// The time after which the waveform is stopped in order.
     pub duration: Option<Duration>,

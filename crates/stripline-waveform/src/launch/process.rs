@@ -147,7 +147,7 @@ impl ComponentProcess {
         }
     }
 
-    /// Returns whether the process may get more requests. It may not while many bytes wait for it.
+    /// Returns whether the process may get more requests, because few bytes wait for it.
     pub(super) fn reads_commands(&self) -> bool {
         self.channel.is_some() && self.unsent.len() < UNSENT_MAX
     }

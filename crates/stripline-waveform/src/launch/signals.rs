@@ -10,8 +10,8 @@ use signal_hook::low_level;
 use stripline::internal::{PollSet, process};
 use stripline::{Error, Result};
 
-/// A handler of the signals that stop a waveform. It is active until it is dropped. SIGHUP is sent
-/// when the terminal is closed. A signal that is ignored at the start stays ignored.
+/// A handler of the signals that stop a waveform, active until it is dropped. SIGHUP is sent when
+/// the terminal is closed. A signal that is ignored at the start stays ignored.
 #[derive(Default)]
 pub(super) struct Signals {
     caught: Vec<CaughtSignal>,

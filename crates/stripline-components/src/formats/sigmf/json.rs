@@ -413,7 +413,7 @@ impl GlobalJson {
         })
     }
 
-    /// Returns the name of the data file. It must not lead out of the folder of the metadata.
+    /// Returns the name of the data file, which must not lead out of the folder of the metadata.
     fn dataset(&self, key: &KeyPlace<'_>) -> Result<Option<String>, FormatError> {
         let name = match &self.dataset {
             Leaf::Absent => return Ok(None),

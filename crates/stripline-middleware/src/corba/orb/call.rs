@@ -56,8 +56,8 @@ impl CallBytes {
 /// The receiver of a servant's calls, on threads of omniORB. After a panic, the call is lost.
 pub(crate) trait CallReceiver: Send + Sync + 'static {
     /// Returns memory for a call with this key, number and size; `None`: the call is dropped.
-    /// `connection` is the descriptor of the call's connection. It is given only for the highest
-    /// number.
+    /// `connection` is the descriptor of the call's connection. The descriptor is given only for
+    /// the highest number.
     fn place(
         &self,
         key: u64,

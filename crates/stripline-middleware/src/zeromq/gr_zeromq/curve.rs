@@ -67,7 +67,7 @@ impl CurveFiles {
     }
 
     /// Sets the keys of a socket, before the socket binds or connects. If the socket binds, the
-    /// result admits peers until it is dropped. It must be dropped after the socket.
+    /// result admits peers until it is dropped. The result must be dropped after the socket.
     ///
     /// # Errors
     /// A file cannot be read, or has no key.
