@@ -95,7 +95,7 @@ fn play<T: Sample>(mut choices: Choices, overflow: Overflow) {
                 *sequence = sequence.wrapping_add(1);
             }
             12 | 13 => {
-                // A fragmented packet. It is valid unless it is corrupted or unfinished.
+                // A fragmented packet, valid unless it is corrupted or unfinished.
                 let (pieces, spoilt) = (choices.byte() % 6 + 2, choices.byte());
                 let mut offset = 0;
                 for piece in 0..pieces {

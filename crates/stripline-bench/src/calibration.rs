@@ -25,7 +25,7 @@ const SIZES_MAX: usize = 8;
 const NAME_BYTES_MAX: usize = 64;
 /// The maximum time of a packet in nanoseconds.
 const NS_MAX: f64 = 100e9;
-/// The latest time of a measurement, in seconds since 1970. It is in the year 9999.
+/// The latest time of a measurement, in seconds since 1970: in the year 9999.
 const MEASURED_S_MAX: u64 = 253_000_000_000;
 
 /// The costs of a packet over each transport, and the machine of the measurement. A value of this
@@ -263,9 +263,9 @@ pub struct CalibrationResult {
     pub interrupted: bool,
 }
 
-/// Measures all transports of this program on this machine. This takes about two minutes, or 15 s
-/// for a quick measurement. The sizes in the settings have no effect. Ctrl-C ends the measurement
-/// early.
+/// Measures all transports of this program on this machine. The calibration takes about two
+/// minutes, or 15 s for a quick measurement. The sizes in the settings have no effect. Ctrl-C ends
+/// the measurement early.
 ///
 /// # Errors
 /// If the settings are wrong, if no transport could be measured at all sizes, or if Ctrl-C came

@@ -24,8 +24,8 @@
 //! ```
 //!
 //! With the feature `peers`, iceoryx2 and ZeroMQ are measured as well, from their published crates.
-//! This needs Rust 1.89 and a C++ compiler: libzmq is built from its sources, and no system package
-//! is needed.
+//! The feature needs Rust 1.89 and a C++ compiler: libzmq is built from its sources, and no system
+//! package is needed.
 
 pub mod bindings;
 pub mod calibration;

@@ -1,5 +1,5 @@
 //! The processes of a measurement. Each process is this program, started again with a job in the
-//! environment. It prints the result as JSON, and ends with the program that started it.
+//! environment. The process prints the result as JSON, and ends with the program that started it.
 
 use std::io::{Read, Write};
 use std::ops::{Deref, DerefMut};
@@ -209,8 +209,8 @@ impl<'a> Launcher<'a> {
     /// results as they come, and the processor time of other programs. All processes have ended
     /// when this returns.
     ///
-    /// `held` is dropped when all processes have started. It keeps the descriptors open until then:
-    /// a process detects the death of another only if no third process holds the socket.
+    /// `held` is dropped when all processes have started. `held` keeps the descriptors open until
+    /// then: a process detects the death of another only if no third process holds the socket.
     pub(crate) fn run<O: DeserializeOwned>(
         &self,
         jobs: Vec<(Job, Vec<RawFd>)>,

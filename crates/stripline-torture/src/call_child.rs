@@ -31,8 +31,8 @@ pub struct CallRole {
     pub serves: bool,
     /// The domain that the child joins.
     pub domain: String,
-    /// The transport of the service. It is a part of the service's name, because a client uses the
-    /// transport of the servers.
+    /// The transport of the service. The transport is a part of the service's name, because a
+    /// client uses the transport of the servers.
     pub transport: &'static str,
     /// The number of the child in requests and replies.
     pub incarnation: u64,

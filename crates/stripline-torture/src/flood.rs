@@ -298,7 +298,7 @@ fn descriptors(process: u32) -> Result<usize, String> {
     Ok(std::fs::read_dir(&path).map_err(|e| format!("{path}: {e}"))?.count())
 }
 
-/// A child that runs commands, one per line. It is killed when this value is dropped.
+/// A child that runs commands, one per line, and is killed when this value is dropped.
 struct Helper {
     child: Child,
     orders: ChildStdin,

@@ -1,5 +1,5 @@
 //! `stripline-torture` kills, stops and restarts the processes at both ends of a link, at every
-//! step. It checks that survivors lose nothing, never hang and leave nothing behind.
+//! step. The program checks that survivors lose nothing, never hang and leave nothing behind.
 
 mod bystander;
 mod call_child;

@@ -1,4 +1,4 @@
-//! Processes that are stopped for a while. They are late, but never count as dead.
+//! Processes that are stopped for a while. Such processes are late, but never count as dead.
 
 use std::process::Child;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -239,7 +239,8 @@ fn send_datagrams(to: SocketAddr) {
     let socket = UdpSocket::bind((A, 0)).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
     let mut buffer = [0; 8];
-    // The receiver may start later. It acknowledges a hello datagram before the stream begins.
+    // The receiver may start later. The receiver acknowledges a hello datagram before the stream
+    // begins.
     let give_up = Instant::now() + TIMEOUT;
     let hello = |number: u64| socket.send_to(&number.to_le_bytes(), to);
     while hello(LAST - 1).is_err() || socket.recv(&mut buffer).is_err() {

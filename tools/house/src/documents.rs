@@ -105,8 +105,8 @@ fn paths_in_backticks_are_there() {
     assert!(missing.is_empty(), "not there, relative to any of {BASES:?}: {missing:#?}");
 }
 
-/// Returns the paths in backticks outside of code blocks, without line numbers. These are paths of
-/// sources and documents, and paths that begin with a folder of the root or with `tests/`.
+/// Returns the paths in backticks outside of code blocks, without line numbers. The results are
+/// paths of sources and documents, and paths that begin with a folder of the root or with `tests/`.
 fn paths_in_backticks(text: &str) -> Vec<String> {
     let mut prose = String::new();
     let mut is_code = false;

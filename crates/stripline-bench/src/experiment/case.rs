@@ -134,7 +134,7 @@ words! {
     Order, "order" {
         /// The order of arrival.
         AsCompleted => "as-completed",
-        /// The order of the producer. It is restored before each component except the first, and
+        /// The order of the producer, which is restored before each component except the first, and
         /// after the last.
         Resequence => "resequence",
     }

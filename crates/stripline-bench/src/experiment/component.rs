@@ -72,7 +72,7 @@ pub(super) fn work<T: Sample>(
             if let Some(output) = &mut output {
                 let mut loan = output.loan(packet.len())?;
                 loan.copy_from_slice(&packet);
-                // This also passes on the order number of the packet.
+                // The call also passes on the order number of the packet.
                 loan.send_like(&packet)?;
             }
             exit.passed_on(number, service_ns)?;

@@ -8,10 +8,10 @@
 //! to a processor.
 //!
 //! Times count from the beginning of the first send. The last packet leaves a component when the
-//! component has passed it on. It leaves the last component when the work on it is done. With
-//! resequencing, an observer after the last component receives the packets, and the observer's time
-//! counts. [`ideal`] computes this time for links that cost nothing, from the *measured* work of
-//! the components.
+//! component has passed it on. The packet leaves the last component when the work on it is done.
+//! With resequencing, an observer after the last component receives the packets, and the observer's
+//! time counts. [`ideal`] computes this time for links that cost nothing, from the *measured* work
+//! of the components.
 //!
 //! If the library refuses a case, the report contains its error message.
 
@@ -106,8 +106,8 @@ pub fn run(
         done += 1;
         match run {
             Ok(whole) => runs.push(report::run(case, &whole, cpus)),
-            // A case that failed is not repeated. It would fail again, or only the successful runs
-            // would be reported.
+            // A case that failed is not repeated. The case would fail again, or only the successful
+            // runs would be reported.
             Err(failure) => {
                 done += (repeats - round - 1) as usize;
                 *result = Err(failure);

@@ -102,7 +102,7 @@ fn mark(is_counted: bool) {
 }
 
 /// Returns the instructions for sending and for receiving a packet, without the instructions of the
-/// markers. They are medians over packets, or over calls if each call has several packets.
+/// markers. The results are medians over packets, or over calls if each call has several packets.
 pub(super) fn evaluate(windows: &[u64], together: usize) -> Result<[u64; 2], Problem> {
     let each = if together == 1 { WINDOWS } else { WINDOWS_TOGETHER };
     if windows.len() != PACKETS * each {

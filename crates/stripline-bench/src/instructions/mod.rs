@@ -4,8 +4,8 @@
 //! instruction at a time, from one marker to the next. Instructions of the kernel are not counted:
 //! a system call counts as one instruction. Writing and reading the payload is not counted either.
 //!
-//! Statistics are off. This is the path of a packet that is not sampled, as are most packets at a
-//! high rate. Under single steps the rate is low, so every packet would be sampled.
+//! Statistics are off. The measured path is the path of a packet that is not sampled, as are most
+//! packets at a high rate. Under single steps the rate is low, so every packet would be sampled.
 
 mod child;
 mod step;

@@ -4,8 +4,9 @@
 //! state: the distance of the processors, and the other running programs. The order reverses every
 //! round. Every fourth round measures the times of single packets.
 //!
-//! Each block begins with untimed packets. They bring the memory of the case back into the caches.
-//! Also, a link chooses its samples by the rate of the last millisecond, which must not be a pause.
+//! Each block begins with untimed packets. Such packets bring the memory of the case back into the
+//! caches. Also, a link chooses its samples by the rate of the last millisecond, which must not be
+//! a pause.
 
 use super::case::{Measure, Outcome, SideJob};
 use super::endpoints::stripline::BURST;

@@ -129,7 +129,8 @@ fn connect<'n>(
     }
 }
 
-/// Returns the domain of a case's nodes. It is also the name of other objects that need a name.
+/// Returns the domain of a case's nodes. The domain is also the name of other objects that need a
+/// name.
 fn domain(job: &SideJob, index: usize) -> String {
     format!("{}-{index}", job.name)
 }

@@ -1,6 +1,6 @@
-//! The blocks of a measurement with a handler that works in the callback of the receiving end. They
-//! are the same for every subject that calls back. The handler itself replies, and no packet goes
-//! to another thread.
+//! The blocks of a measurement with a handler that works in the callback of the receiving end. The
+//! blocks are the same for every subject that calls back. The handler itself replies, and no packet
+//! goes to another thread.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -85,8 +85,8 @@ pub struct Settings {
     pub sizes: Vec<usize>,
     /// Stripline's transports; empty for all.
     pub transports: Vec<String>,
-    /// Whether to run fewer cases, and each of them fewer times. This takes about a minute on two
-    /// processors.
+    /// Whether to run fewer cases, and each of them fewer times. Such a run takes about a minute on
+    /// two processors.
     pub quick: bool,
     /// Number of runs of each group of cases; `None`: six, or three in a quick run.
     pub rounds: Option<u32>,
@@ -132,8 +132,8 @@ impl Settings {
     }
 }
 
-/// Runs the ladder. This takes minutes, or less than a minute if it is quick. Ctrl-C ends the
-/// ladder early, with the results up to then.
+/// Runs the ladder: minutes, or less than a minute for a quick run. Ctrl-C ends the ladder early,
+/// with the results up to then.
 ///
 /// # Errors
 /// If the settings are wrong, or nothing at all could be measured.

@@ -5,8 +5,8 @@ use super::case::{Case, Group, Measure, Subject, Wait};
 use super::endpoints;
 use super::ratios;
 
-/// The sizes at which a quick run measures more than links in memory. These are the sizes of the
-/// ratios.
+/// The sizes at which a quick run measures more than links in memory. The ratios use the same
+/// sizes.
 const QUICK_SIZES: [usize; 2] = [64, 1024];
 
 /// The largest packets that are sent many at a time. For larger packets, the number of bytes is the

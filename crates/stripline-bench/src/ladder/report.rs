@@ -123,11 +123,11 @@ pub struct Run {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// The median over runs of the median over blocks, without the clock. It is half of a round
-    /// trip.
+    /// The median over runs of the median over blocks, without the clock: half of a round trip.
     pub typical: Option<f64>,
     /// The median of the single packets of all runs together. This figure and the following ones
-    /// are measured one way, with one clock for both sides. They include one reading of the clock.
+    /// are measured one way, with one clock for both sides. The figures include one reading of the
+    /// clock.
     pub p50: Option<f64>,
     /// The 99th percentile.
     pub p99: Option<f64>,

@@ -17,8 +17,8 @@ use crate::memory::{Mapping, PAGE};
 /// A distance larger than the reach of the prefetcher, which fetches cache lines in pairs.
 pub(crate) const APART: usize = 256;
 
-/// The number of checks of a word before a side sleeps on it, if sides share processors. It takes
-/// tens of microseconds.
+/// The number of checks of a word before a side sleeps on it, if sides share processors. The checks
+/// take tens of microseconds.
 const SPINS: u32 = 2000;
 
 /// The words of a turn, after the number of the turn.

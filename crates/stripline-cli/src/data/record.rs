@@ -89,7 +89,8 @@ pub(crate) fn record(arguments: &RecordArguments) -> Outcome {
     Ok(if has_failed { Exit::Failure } else { exit })
 }
 
-/// Returns an error about a file. It names the command's option in place of a component's property.
+/// Returns an error about a file, which names the command's option in place of a component's
+/// property.
 fn not_written(error: &FormatError) -> String {
     let is_of_packets = |path: &Path| path.extension().is_some_and(|it| it == RECORDING_EXTENSION);
     let text = error.to_string().replace("set `existing`", "set `--existing`");

@@ -38,7 +38,7 @@ struct Before {
     output: File,
 }
 
-/// The terminal. It is restored when this value is dropped, and before the message of a panic.
+/// The terminal, which is restored when this value is dropped, and before the message of a panic.
 pub(super) struct RawTerminal {
     parser: KeyParser,
     output: File,

@@ -23,7 +23,8 @@ pub(super) struct Request {
 /// The reason that a request is refused or missing.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RequestError {
-    /// The client has closed the connection, or has sent only a part in time. It gets no response.
+    /// The client has closed the connection, or has sent only a part in time. The client gets no
+    /// response.
     Gone,
     /// A status and a sentence for the response.
     Refused(u16, &'static str),

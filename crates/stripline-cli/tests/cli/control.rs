@@ -172,8 +172,8 @@ fn what_is_wrong_is_said_and_nothing_is_set() {
     let printed = file.ask("set", &["tone.\u{1b}[2Jx=1", "tone.waveform=\u{1b}[31m"]);
     printed.says(2, &["no property"]);
     assert!(!printed.stderr.contains('\u{1b}'), "{:?}", printed.stderr);
-    // Only the component can check this rule. It refuses the whole group with its own message, and
-    // continues with the old values.
+    // Only the component can check this rule. The component refuses the whole group with its own
+    // message, and continues with the old values.
     let printed = file.ask("set", &["filter.low=9e3", "filter.window=blackman", "tone.amplitude=0.5"]);
     printed.says(1, &["filter.low = 9000", "refused", "it must be above `low`, 9000 Hz"]);
     // The settings of the other component are independent.

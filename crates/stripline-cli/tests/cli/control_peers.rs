@@ -141,7 +141,7 @@ fn forged_launchers_are_told_apart() {
     };
     forge(1, |mut stream| drop(stream.write_all(b"\x1b[2J{\"version\": 1")));
     forge(2, |mut stream| drop(stream.write_all(&u32::MAX.to_le_bytes())));
-    // A socket that neither sends nor closes. It is kept until the end of the test.
+    // A socket that neither sends nor closes, kept until the end of the test.
     forge(3, std::mem::forget);
     // A launcher of another version has another name.
     let other = format!("stripline-{}-run-3-{:016x}-{me}-{:016x}", rustix::process::geteuid().as_raw(), 0, 4);

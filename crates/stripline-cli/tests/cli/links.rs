@@ -294,7 +294,7 @@ fn what_forged_processes_say_is_a_warning() {
     };
     forge(1, |mut stream| drop(stream.write_all(b"\x1b[2J{\"processes\": 7")));
     forge(2, |mut stream| while stream.write_all(&[b' '; 4096]).is_ok() {});
-    // A socket that neither sends nor closes. It is kept until the end of the test.
+    // A socket that neither sends nor closes, kept until the end of the test.
     forge(3, std::mem::forget);
     wait_until("all of them are named", || {
         let found = links(&[]);

@@ -36,7 +36,7 @@ impl From<Problem> for String {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A network namespace. It lives as long as this value or a process in the namespace.
+/// A network namespace, which lives as long as this value or a process in the namespace.
 pub struct Namespace {
     /// Sends jobs to the thread in the namespace.
     jobs: mpsc::Sender<Job>,

@@ -23,7 +23,7 @@ pub const LAUNCH: &str = "STRIPLINE_TORTURE_LAUNCH";
 /// enough. The variable also marks all processes of a round.
 pub const ENOUGH: &str = "STRIPLINE_TORTURE_ENOUGH";
 
-/// A component that sends numbered packets, or sends a packet for each that it receives. It writes
+/// A component that sends numbered packets, or sends a packet for each that it receives, and writes
 /// a log.
 struct Numbers {
     index: usize,

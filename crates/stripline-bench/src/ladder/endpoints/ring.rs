@@ -27,8 +27,8 @@ pub(crate) fn connect(case: &Case, place: u32, files: [BorrowedFd<'_>; 2]) -> Re
     // SAFETY: the memory is fresh, zeroed and mapped twice, and there is no other writer. The
     // mapping outlives the writer.
     let mut writer = unsafe { Writer::new(own.at(0).cast(), own.at(HEAD), capacity) };
-    // SAFETY: the cursor is the page after the control page. It is zeroed, and no other reader uses
-    // it.
+    // SAFETY: the cursor is the page after the control page. The page is zeroed, and no other
+    // reader uses it.
     unsafe { writer.attach(own.at(PAGE).cast(), Mode::Blocking { depth: 0 }) };
     // No side sleeps in this case.
     writer.set_fence(Fence::Compiler);

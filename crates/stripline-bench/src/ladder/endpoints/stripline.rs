@@ -11,8 +11,8 @@ use super::super::measure::{self, Count, Receiver, Sender, Side, Sink, Source};
 use crate::Problem;
 use crate::timeout::{TIMEOUT, wait_until};
 
-/// Number of packets of a burst. It is less than the depth, so that a publish loads the cursors as
-/// rarely with many readers as with one reader.
+/// Number of packets of a burst, less than the depth, so that a publish loads the cursors as rarely
+/// with many readers as with one reader.
 pub(crate) const BURST: u64 = 1024;
 const BURST_DEPTH: u32 = 4096;
 /// The number of packets of a `send_many`, and the maximum of a `drain`.

@@ -55,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// It only ends a hang.
+    /// The deadline only ends a hang.
     const DEADLINE: Duration = Duration::from_secs(60);
 
     #[test]

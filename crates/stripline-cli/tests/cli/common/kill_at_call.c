@@ -3,8 +3,8 @@
  * STRIPLINE_KILL_FOLDER is the folder and STRIPLINE_KILL_AT the number N; 0 means no kill. A write
  * counts twice: before it, and when half of its bytes are in the file. With STRIPLINE_KILL_LOG,
  * each sync of a file in the folder adds a line with the size of the file to the log. System calls
- * that the program makes without the C library are not counted. They lock a file, or create a file
- * without a name, of which a kill leaves nothing, or they give that file its name as their last
+ * that the program makes without the C library are not counted. Those calls lock a file, create a
+ * file without a name (a kill leaves nothing of it), or give that file its name as their last
  * call. */
 
 #define _GNU_SOURCE
