@@ -1,9 +1,9 @@
 /* An end in C for `stripline bench bindings`, which builds and starts it: `ends one-thread BYTES
  * DOMAIN`.
  *
- * It prints `ready`. Then it reads lines `WARM COUNT`, and prints for each the nanoseconds of COUNT
- * packets, after WARM packets that are not timed. A packet goes from loan to release on one thread
- * over `inproc`. The payload is written and read.
+ * The program prints `ready`. Then it reads lines `WARM COUNT`, and prints for each the nanoseconds
+ * of COUNT packets, after WARM packets that are not timed. A packet goes from loan to release on
+ * one thread over `inproc`. The payload is written and read.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -25,7 +25,7 @@ fn main() {
         "send" => send(&node, packets, samples),
         "receive" => receive(&node, packets, TIMEOUT),
         "receive-part" => receive(&node, packets, Duration::from_millis(100)),
-        _ => panic!("`{role}` is no role"),
+        _ => panic!("`{role}` is not a role"),
     }
 }
 

@@ -40,7 +40,7 @@ static void *stop_on_ctrl_c(void *node) {
 
 int main(int count, char **arguments) {
     stripline_error *error = NULL;
-    /* This comes before any thread is started: all threads leave the signals to one. */
+    /* The mask comes before any thread is started: all threads leave the signals to one. */
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);

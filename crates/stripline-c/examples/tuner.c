@@ -122,7 +122,7 @@ static void tune_radio(void *context, const void *request, size_t bytes, stripli
     struct cbor out = {message, message + sizeof message};
     const double wanted_hz = take_number(&in);
     if (isnan(wanted_hz)) {
-        stripline_responder_refuse(responder, "the request is no number", NULL);
+        stripline_responder_refuse(responder, "the request is not a number", NULL);
     } else if (wanted_hz < 1e6 || wanted_hz > 6e9) {
         put(&out, 0xa1, NULL, 0);
         put_text(&out, "OutOfRange");
@@ -234,7 +234,7 @@ static int tune(const char *mhz) {
     char *end;
     const double frequency_hz = 1e6 * strtod(mhz, &end);
     if (end == mhz || *end != 0) {
-        fprintf(stderr, "error: `%s` is no number of MHz\n", mhz);
+        fprintf(stderr, "error: `%s` is not a number of MHz\n", mhz);
         return 1;
     }
     uint8_t message[9];

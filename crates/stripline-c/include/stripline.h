@@ -30,7 +30,9 @@ extern "C" {
 
 /* Texts across the border: UTF-8 with a length, and texts that C programs pass in ------------ */
 
-/* A text in UTF-8. It has no NUL at the end: print it with `"%.*s", (int)text.length, text.data`. */
+/* A text in UTF-8. The text has no NUL at the end: print it with
+ * `"%.*s", (int)text.length, text.data`.
+ */
 typedef struct stripline_text {
     /* The first byte; never NULL. */
     const char *data;
@@ -105,7 +107,7 @@ enum stripline_status_number {
     STRIPLINE_RECEIVER_GONE = 13,
     /* A receiver refused a packet. */
     STRIPLINE_PACKET_REFUSED = 14,
-    /* Too many packets wait behind a missing one. They count as lost. */
+    /* Too many packets wait behind a missing one. The packets count as lost. */
     STRIPLINE_WINDOW_OVERFLOW = 15,
     /* Two packets have the same place in the sequence. */
     STRIPLINE_DUPLICATE_PACKET = 16,
@@ -127,7 +129,7 @@ enum stripline_status_number {
     STRIPLINE_NO_SERVER = 101,
     /* The reply did not arrive in time. */
     STRIPLINE_CALL_UNANSWERED = 102,
-    /* The server left while the call was outstanding. It may have run the call. */
+    /* The server left while the call was outstanding. The server may have run the call. */
     STRIPLINE_SERVER_GONE = 103,
     /* This side cancelled the call. */
     STRIPLINE_CALL_CANCELLED = 104,
@@ -162,8 +164,8 @@ enum stripline_status_number {
 };
 typedef int32_t stripline_status;
 
-/* Returns the word of an outcome in lower case, such as `too-large`. It is `unknown` for a number
- * that this library does not have.
+/* Returns the word of an outcome in lower case, such as `too-large`. The word is `unknown` for a
+ * number that this library does not have.
  *
  * - Ownership: the text is static.
  * - Blocking: never.
@@ -171,8 +173,8 @@ typedef int32_t stripline_status;
  */
 stripline_text stripline_status_word(int32_t status);
 
-/* Returns the usual remedy for an outcome, in one sentence. It is empty if nothing needs a remedy.
- * `stripline_error_message` has the remedy for the case at hand.
+/* Returns the usual remedy for an outcome, in one sentence. The text is empty if nothing needs a
+ * remedy. `stripline_error_message` has the remedy for the case at hand.
  *
  * - Ownership: the text is static.
  * - Blocking: never.
@@ -211,8 +213,8 @@ const char *stripline_error_message(const stripline_error *error);
  */
 const char *stripline_error_remedy(const stripline_error *error);
 
-/* Returns the connection, or the peer, that the error is about, as `from -> to`. Never NULL. It is
- * empty if the error is not about a connection.
+/* Returns the connection, or the peer, that the error is about, as `from -> to`. The text is never
+ * NULL, and empty if the error is not about a connection.
  *
  * - Ownership: the text is valid until the error is freed.
  * - Blocking: never.
@@ -363,7 +365,7 @@ stripline_status stripline_node_new(
 stripline_status stripline_node_stop(const stripline_node *node, stripline_error **error);
 
 /* Frees a node, which leaves the domain; NULL is allowed. The publishers and subscribers of the
- * node stay connected. They may be freed before or after the node.
+ * node stay connected. Both may be freed before or after the node.
  *
  * - Ownership: ends with this call. A second call with the same node is undefined.
  * - Blocking: until the node's thread has ended.
@@ -594,8 +596,8 @@ typedef struct stripline_packet_info {
     uint64_t gap_samples;
 } stripline_packet_info;
 
-/* Returns the samples of a packet, aligned for their type. It is NULL for a packet that is NULL or
- * released. For a packet without samples, it is not NULL.
+/* Returns the samples of a packet, aligned for their type. The result is NULL for a packet that is
+ * NULL or released. For a packet without samples, it is not NULL.
  *
  * - Ownership: the samples are read only, and valid until the packet is released.
  * - Blocking: never.
@@ -637,16 +639,16 @@ stripline_status stripline_packet_get_stream(
     stripline_stream_view *stream,
     stripline_error **error);
 
-/* Writes the whole description of a packet's stream as JSON, with a NUL at the end. It includes
- * the axes, channels and keywords (`docs/wire.md`). `length` is set to the number of bytes without
- * the NUL, even if they do not fit. To get only the length, pass NULL as `buffer` and 0 as
- * `capacity`.
+/* Writes the whole description of a packet's stream as JSON, with a NUL at the end. The
+ * description includes the axes, channels and keywords (`docs/wire.md`). `length` is set to the
+ * number of bytes without the NUL, even if they do not fit. To get only the length, pass NULL as
+ * `buffer` and 0 as `capacity`.
  *
  * Fails with `STRIPLINE_TOO_LARGE` if `capacity` is not above the length, and with
  * `STRIPLINE_PORT` for a packet that was released.
  *
  * - Ownership: nothing is kept.
- * - Blocking: never. It allocates.
+ * - Blocking: never. The call allocates.
  * - Threads: the thread of the subscriber; for a held packet any, several at once.
  */
 stripline_status stripline_packet_get_stream_json(
@@ -656,8 +658,8 @@ stripline_status stripline_packet_get_stream_json(
     size_t *length,
     stripline_error **error);
 
-/* Returns the connection that a packet arrived on, as `from -> to`. It is empty for a packet that
- * is NULL or released.
+/* Returns the connection that a packet arrived on, as `from -> to`. The text is empty for a packet
+ * that is NULL or released.
  *
  * - Ownership: the text is valid until the packet is released.
  * - Blocking: never.
@@ -747,8 +749,8 @@ typedef struct stripline_send_options {
 
 /* Publishers --------------------------------------------------------------------------------- */
 
-/* A publisher. It sends packets of samples to every receiver of a topic. Only one thread at a time
- * may use it.
+/* A publisher, which sends packets of samples to every receiver of a topic. Only one thread at a
+ * time may use it.
  */
 typedef struct stripline_publisher stripline_publisher;
 
@@ -769,7 +771,7 @@ stripline_status stripline_publisher_new(
     stripline_error **error);
 
 /* Makes a publisher of messages on a topic. Each packet is one message in CBOR (RFC 8949), and the
- * samples are the bytes of the message. They are not checked.
+ * samples are the bytes of the message. The bytes are not checked.
  *
  * `type` is `message/` and a name, or `message/` and a schema such as `tune{hz:f64}`
  * (`docs/layouts.md`); NULL is `message/cbor`, the type of any message. A subscriber with another
@@ -794,7 +796,7 @@ stripline_status stripline_message_publisher_new(
  * mistake. If the description is too large, the next send fails.
  *
  * - Ownership: nothing is kept.
- * - Blocking: never. It allocates.
+ * - Blocking: never. The call allocates.
  * - Threads: one at a time.
  */
 stripline_status stripline_publisher_set_stream(
@@ -904,8 +906,8 @@ stripline_status stripline_publisher_abandon(
     stripline_publisher *publisher,
     stripline_error **error);
 
-/* Frees a publisher; NULL is allowed. This ends the stream, unless it has ended before. An error
- * at the end of the stream goes only to the log (`stripline_publisher_finish` returns it).
+/* Frees a publisher; NULL is allowed. The call ends the stream, unless it has ended before. An
+ * error at the end of the stream goes only to the log (`stripline_publisher_finish` returns it).
  *
  * If a loan is open, the memory of the loan stays valid, and the publisher ends when the loan is
  * closed. A commit then sends nothing and fails.
@@ -918,8 +920,8 @@ void stripline_publisher_free(stripline_publisher *publisher);
 
 /* Loans: room for a packet, written in place ------------------------------------------------- */
 
-/* Room for the samples of one packet, to be written in place. It belongs to the thread of its
- * publisher. A publisher has one loan at a time.
+/* Room for the samples of one packet, to be written in place. The loan belongs to the thread of
+ * its publisher. A publisher has one loan at a time.
  */
 typedef struct stripline_loan stripline_loan;
 
@@ -931,7 +933,7 @@ typedef struct stripline_loan stripline_loan;
  * `STRIPLINE_STALLED`, `STRIPLINE_STOPPED` and `STRIPLINE_SYSTEM`.
  *
  * - Ownership: the caller commits or cancels the loan. `memory` gets the address of the samples.
- *   It is aligned for their type, and valid until then.
+ *   The address is aligned for their type, and valid until then.
  * - Blocking: while a receiver has no room.
  * - Threads: one at a time.
  */
@@ -1050,8 +1052,8 @@ stripline_status stripline_publisher_try_send(
 
 /* Subscribers -------------------------------------------------------------------------------- */
 
-/* A subscriber. It receives packets of samples from every publisher of a topic. Only one thread at
- * a time may use it.
+/* A subscriber, which receives packets of samples from every publisher of a topic. Only one thread
+ * at a time may use it.
  */
 typedef struct stripline_subscriber stripline_subscriber;
 
@@ -1059,9 +1061,9 @@ typedef struct stripline_subscriber stripline_subscriber;
 typedef struct stripline_subscriber_options {
     /* `sizeof(stripline_subscriber_options)`. */
     size_t size;
-    /* Not 0: the number of packets that may be held at once, from 1 to 4096. They may be released
-     * in any order and on any thread, even after the subscriber was freed. 0: one packet at a
-     * time, which costs least.
+    /* Not 0: the number of packets that may be held at once, from 1 to 4096. The packets may be
+     * released in any order and on any thread, even after the subscriber was freed. 0: one packet
+     * at a time, which costs least.
      */
     uint32_t hold;
     /* Not 0: samples are received in windows of any length (`stripline_subscriber_window`) instead
@@ -1076,8 +1078,8 @@ typedef struct stripline_subscriber_options {
     uint32_t resequence_skip_after_ms;
 } stripline_subscriber_options;
 
-/* Makes a subscriber to samples on a topic. It connects to every present and future publisher of
- * the topic.
+/* Makes a subscriber to samples on a topic, which connects to every present and future publisher
+ * of the topic.
  *
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid type or option, and with
  * `STRIPLINE_SYSTEM` or `STRIPLINE_UNSUPPORTED` if it cannot be connected. A publisher with
@@ -1096,8 +1098,8 @@ stripline_status stripline_subscriber_new(
     stripline_error **error);
 
 /* Makes a subscriber to messages on a topic. Each packet is one message in CBOR (RFC 8949), and
- * the samples are the bytes of the message. They are not checked: the program can refuse a message
- * that does not decode (`stripline_packet_refuse`).
+ * the samples are the bytes of the message. The bytes are not checked: the program can refuse a
+ * message that does not decode (`stripline_packet_refuse`).
  *
  * `type` is the same as for `stripline_message_publisher_new`. A publisher with another schema is
  * refused, and is listed in the node's report.
@@ -1209,11 +1211,11 @@ void stripline_subscriber_free(stripline_subscriber *subscriber);
 /* A handler of packets: gets the context and a packet. The packet is valid until the handler
  * returns.
  *
- * It returns 0 to continue, and `STRIPLINE_STOPPED` to end the call that runs it. Any other number
- * is a failure: a sender that waits for the packet fails, and the call ends with
- * `STRIPLINE_HANDLER`. The handler must return: no `longjmp`, no exception of C++. It may use
- * other handles. The only thing that it may do with the subscriber that called it is to free it.
- * The subscriber is then freed at the end of the call.
+ * The handler returns 0 to continue, and `STRIPLINE_STOPPED` to end the call that runs it. Any
+ * other number is a failure: a sender that waits for the packet fails, and the call ends with
+ * `STRIPLINE_HANDLER`. The handler must return: no `longjmp`, no exception of C++. The handler may
+ * use other handles. The only thing that it may do with the subscriber that called it is to free
+ * it. The subscriber is then freed at the end of the call.
  */
 typedef int32_t (*stripline_packet_handler)(void *context, stripline_packet *packet);
 
@@ -1252,7 +1254,7 @@ stripline_status stripline_serve(
  * Fails like `stripline_subscriber_receive`.
  *
  * - Ownership: nothing is kept. `ready` is written for `STRIPLINE_OK` and `STRIPLINE_EMPTY`.
- * - Blocking: up to `timeout_ns`, as for `stripline_subscriber_receive`. It allocates.
+ * - Blocking: up to `timeout_ns`, as for `stripline_subscriber_receive`. The call allocates.
  * - Threads: one at a time for each of the subscribers.
  */
 stripline_status stripline_wait_any(
@@ -1264,12 +1266,12 @@ stripline_status stripline_wait_any(
 
 /* Many packets at a time --------------------------------------------------------------------- */
 
-/* A function that writes the packets of `stripline_publisher_send_many`. It gets the context, the
- * index of the packet in this call, from 0, and the memory for the samples.
+/* A function that writes the packets of `stripline_publisher_send_many`. The function gets the
+ * context, the index of the packet in this call, from 0, and the memory for the samples.
  *
- * It returns 0 to continue. Any other number ends the call with `STRIPLINE_HANDLER`, and this
- * packet is not sent. It must return: no `longjmp`, no exception of C++. It may use other handles,
- * but not the publisher that called it.
+ * The function returns 0 to continue. Any other number ends the call with `STRIPLINE_HANDLER`, and
+ * this packet is not sent. The function must return: no `longjmp`, no exception of C++. The
+ * function may use other handles, but not the publisher that called it.
  */
 typedef int32_t (*stripline_packet_writer)(void *context, size_t index, void *samples);
 
@@ -1323,7 +1325,7 @@ stripline_status stripline_subscriber_drain(
 /* An operation of a service: the name, and the types that client and server compare.
  *
  * A type is `message/cbor` for any value in CBOR (the meaning of NULL), or `message/` and a
- * schema. It may also be a type of samples: then the bytes are samples as plain memory.
+ * schema. The type may also be a type of samples: then the bytes are samples as plain memory.
  */
 typedef struct stripline_operation_type {
     /* `sizeof(stripline_operation_type)`. */
@@ -1397,8 +1399,8 @@ void stripline_reply_free(stripline_reply *reply);
 
 /* Clients of calls --------------------------------------------------------------------------- */
 
-/* A client of a service. It calls the servers of the service in turn. Several threads may use it
- * at once.
+/* A client of a service, which calls the servers of the service in turn. Several threads may use
+ * it at once.
  */
 typedef struct stripline_client stripline_client;
 
@@ -1435,7 +1437,7 @@ typedef struct stripline_call_options {
     uint64_t key;
 } stripline_call_options;
 
-/* Makes a client of a service. It connects to every present and future server of the service.
+/* Makes a client of a service, which connects to every present and future server of the service.
  *
  * Fails with `STRIPLINE_FAILED` for an invalid name or option. The message names the mistake.
  *
@@ -1495,7 +1497,7 @@ stripline_status stripline_client_operation(
     stripline_error **error);
 
 /* Calls an operation, and waits for the reply. `request` has `bytes` bytes, which are a request of
- * the operation's type. It may be NULL if `bytes` is 0.
+ * the operation's type. `request` may be NULL if `bytes` is 0.
  *
  * Returns `STRIPLINE_OK` with the reply. For `STRIPLINE_USER_ERROR`, `reply` is written as well:
  * it contains the operation's own error. All other failures have no reply: `STRIPLINE_NO_SERVER`
@@ -1551,8 +1553,8 @@ void stripline_client_free(stripline_client *client);
 /* The answer to one call, given at once or later --------------------------------------------- */
 
 /* The right and the duty to answer one call, on any thread and at any time, even after the handler
- * has returned. An answer never blocks. It has no effect if the client has left, or the server was
- * freed.
+ * has returned. An answer never blocks, and has no effect if the client has left, or the server
+ * was freed.
  */
 typedef struct stripline_responder stripline_responder;
 
@@ -1560,9 +1562,9 @@ typedef struct stripline_responder stripline_responder;
  * answer.
  *
  * The request is valid until the handler returns. The responder belongs to the program, which
- * frees it in the handler or later. The handler must return: no `longjmp`, no exception of C++. It
- * may use other handles. The only thing that it may do with the server that called it is to free
- * it. The server is then freed at the end of the serving call.
+ * frees it in the handler or later. The handler must return: no `longjmp`, no exception of C++.
+ * The handler may use other handles. The only thing that it may do with the server that called it
+ * is to free it. The server is then freed at the end of the serving call.
  */
 typedef void (*stripline_call_handler)(
     void *context,
@@ -1672,7 +1674,7 @@ stripline_status stripline_service_new(
  * the same name, and for more than 128 operations.
  *
  * - Ownership: the program keeps `context`, which must be valid until the servers of the service
- *   are freed. It may be NULL. Nothing else is kept.
+ *   are freed. NULL is allowed. Nothing else is kept.
  * - Blocking: never.
  * - Threads: any. The handler runs on the threads that serve.
  */
@@ -1694,7 +1696,9 @@ void stripline_service_free(stripline_service *service);
 
 /* Servers of calls --------------------------------------------------------------------------- */
 
-/* A server. It answers the calls of any number of clients. Only one thread at a time may use it. */
+/* A server, which answers the calls of any number of clients. Only one thread at a time may use
+ * it.
+ */
 typedef struct stripline_server stripline_server;
 
 /* Options of a server. */
@@ -1818,8 +1822,8 @@ void stripline_server_free(stripline_server *server);
 
 /* Gets a subscriber's descriptor, for `poll`, epoll or a toolkit. Every call gets the same one.
  * Once `stripline_subscriber_arm` has returned `STRIPLINE_EMPTY`, the descriptor becomes readable
- * when the subscriber needs a call. It is level-triggered. The program only waits for it and never
- * reads from it.
+ * when the subscriber needs a call. The descriptor is level-triggered. The program only waits for
+ * it and never reads from it.
  *
  * Fails with `STRIPLINE_SYSTEM` if the process has too few descriptors left: this function needs
  * four.
@@ -1890,7 +1894,7 @@ stripline_status stripline_publisher_arm(
     size_t samples,
     stripline_error **error);
 
-/* Makes a publisher's descriptor ready once at least `count` receivers may be connected. This
+/* Makes a publisher's descriptor ready once at least `count` receivers may be connected. The call
  * replaces an earlier `stripline_publisher_arm`.
  *
  * Returns `STRIPLINE_OK` if they are connected already, and `STRIPLINE_EMPTY` if not. In all other
@@ -1978,7 +1982,9 @@ enum stripline_ready {
     STRIPLINE_READY_READABLE = 1,
     /* A descriptor can be written or has ended. */
     STRIPLINE_READY_WRITABLE = 2,
-    /* A descriptor was closed without being removed. It stays in this state until it is removed. */
+    /* A descriptor was closed without being removed. The descriptor stays in this state until it
+     * is removed.
+     */
     STRIPLINE_READY_CLOSED = 4,
 };
 
@@ -2000,15 +2006,15 @@ typedef struct stripline_wait_event {
  */
 stripline_status stripline_wait_set_new(stripline_wait_set **set, stripline_error **error);
 
-/* Adds a subscriber to a wait set, under a key that the caller selects. It is ready when
- * `stripline_subscriber_receive` has a packet, the end of stream or an error. For a windowed
+/* Adds a subscriber to a wait set, under a key that the caller selects. The subscriber is ready
+ * when `stripline_subscriber_receive` has a packet, the end of stream or an error. For a windowed
  * subscriber, `samples` is the length of the window to wait for. For any other subscriber it is 0.
  *
  * Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
  * `stripline_subscriber_ready_descriptor`.
  *
- * - Ownership: the caller keeps the subscriber. It may be freed before the set, and is then never
- *   ready. While another thread waits with the set, remove the subscriber first.
+ * - Ownership: the caller keeps the subscriber. The subscriber may be freed before the set, and is
+ *   then never ready. While another thread waits with the set, remove the subscriber first.
  * - Blocking: never.
  * - Threads: the thread of the subscriber. From then on, this must be the thread that waits with
  *   the set.
@@ -2020,8 +2026,8 @@ stripline_status stripline_wait_set_add_subscriber(
     size_t samples,
     stripline_error **error);
 
-/* Adds a publisher to a wait set. It is ready when there is room for a packet of `samples`
- * samples, or an error.
+/* Adds a publisher to a wait set. The publisher is ready when there is room for a packet of
+ * `samples` samples, or an error.
  *
  * A publisher has one descriptor, so add it only once to a set, by this function or by
  * `stripline_wait_set_add_publisher_for_receivers`. Fails with `STRIPLINE_PORT` for a key that is
@@ -2039,7 +2045,8 @@ stripline_status stripline_wait_set_add_publisher(
     size_t samples,
     stripline_error **error);
 
-/* Adds a publisher to a wait set. It is ready when at least `count` receivers are connected.
+/* Adds a publisher to a wait set. The publisher is ready when at least `count` receivers are
+ * connected.
  *
  * Fails like `stripline_wait_set_add_publisher`.
  *
@@ -2054,8 +2061,8 @@ stripline_status stripline_wait_set_add_publisher_for_receivers(
     size_t count,
     stripline_error **error);
 
-/* Adds a client to a wait set. It is ready when the program must check the pending calls, as after
- * `stripline_client_arm`.
+/* Adds a client to a wait set. The client is ready when the program must check the pending calls,
+ * as after `stripline_client_arm`.
  *
  * Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
  * `stripline_client_ready_descriptor`.
@@ -2070,7 +2077,8 @@ stripline_status stripline_wait_set_add_client(
     const stripline_client *client,
     stripline_error **error);
 
-/* Adds a server to a wait set. It is ready when `stripline_server_serve_one` has something to do.
+/* Adds a server to a wait set. The server is ready when `stripline_server_serve_one` has something
+ * to do.
  *
  * Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
  * `stripline_server_ready_descriptor`.
@@ -2160,12 +2168,12 @@ void stripline_wait_set_free(stripline_wait_set *set);
 
 /* The reason why a component's function failed ----------------------------------------------- */
 
-/* The place for the reason, in words for the user, why a component's function fails. It is valid
- * until the function returns.
+/* The place for the reason, in words for the user, why a component's function fails. The place is
+ * valid until the function returns.
  */
 typedef struct stripline_reason stripline_reason;
 
-/* Sets the reason for a failure, or the remark of a self-test. It replaces any earlier text.
+/* Sets the reason for a failure, or the remark of a self-test. The text replaces any earlier text.
  * Invalid UTF-8 is replaced. NULL for either argument has no effect.
  *
  * Returns `STRIPLINE_FAILED`, for the function to return.
@@ -2189,8 +2197,8 @@ stripline_status stripline_reason_take(stripline_reason *reason, stripline_error
 
 /* The values of a component's properties ----------------------------------------------------- */
 
-/* The values of all properties of a component. They conform to the specification. They are valid
- * until the function that got them returns.
+/* The values of all properties of a component. The values conform to the specification, and are
+ * valid until the function that got them returns.
  */
 typedef struct stripline_properties stripline_properties;
 
@@ -2233,8 +2241,8 @@ stripline_status stripline_properties_boolean(
     int32_t *value,
     stripline_error **error);
 
-/* Gets the value of a text, a choice or a path, like `stripline_properties_float`. It has a NUL
- * after the last byte. An empty path names no file.
+/* Gets the value of a text, a choice or a path, like `stripline_properties_float`. The text has a
+ * NUL after the last byte. An empty path names no file.
  *
  * - Ownership: the text is valid until the function that got the properties returns.
  * - Blocking: never.
@@ -2316,7 +2324,7 @@ stripline_status stripline_readout_set_boolean(
 /* Sets a text of at most 4096 bytes, like `stripline_readout_set_float`. A longer text is cut.
  *
  * - Ownership: nothing is kept.
- * - Blocking: only for a lock. It allocates.
+ * - Blocking: only for a lock. The call allocates.
  * - Threads: any, several at once, until the component's function returns.
  */
 stripline_status stripline_readout_set_text(
@@ -2326,15 +2334,15 @@ stripline_status stripline_readout_set_text(
 
 /* The ports of a running component ----------------------------------------------------------- */
 
-/* The ports of a component, already connected, and other facts about the waveform. They are valid
- * until the component's function returns.
+/* The ports of a component, already connected, and other facts about the waveform. The ports are
+ * valid until the component's function returns.
  *
  * Publishers, subscribers and readouts taken from the ports end then as well, and so do an open
  * loan and a received packet. The program may free publishers and subscribers earlier.
  */
 typedef struct stripline_ports stripline_ports;
 
-/* Returns the component's name in the waveform. It is empty for NULL.
+/* Returns the component's name in the waveform, and an empty text for NULL.
  *
  * - Ownership: the text is valid as long as the ports.
  * - Blocking: never.
@@ -2351,8 +2359,8 @@ stripline_text stripline_ports_component(const stripline_ports *ports);
  */
 int32_t stripline_ports_is_quiet(const stripline_ports *ports);
 
-/* Gets the type of a port in this waveform, with the layout or schema. It is empty for a port that
- * is not connected or does not exist.
+/* Gets the type of a port in this waveform, with the layout or schema. The text is empty for a
+ * port that is not connected or does not exist.
  *
  * - Ownership: the text is valid as long as the ports.
  * - Blocking: never.
@@ -2365,7 +2373,7 @@ stripline_status stripline_ports_type(
     stripline_error **error);
 
 /* Takes an input. `type` is the type of the samples. NULL selects the type that the waveform gives
- * the input, or else the type that the component declares. This may also be a message type. An
+ * the input, or else the type that the component declares. `type` may also be a message type. An
  * input that is not connected is at its end of stream.
  *
  * Fails with `STRIPLINE_PORT` if there is no such input, if it was taken before, or if the
@@ -2450,8 +2458,8 @@ stripline_status stripline_ports_readout(
     stripline_error **error);
 
 /* Receives the next packet of an input, as `stripline_subscriber_receive` does without a timeout.
- * It also runs the component's functions for changes and self-tests: before it takes a packet, and
- * at once if a request arrives while it waits.
+ * The call also runs the component's functions for changes and self-tests: before it takes a
+ * packet, and at once if a request arrives while it waits.
  *
  * - Ownership: the caller releases the packet.
  * - Blocking: until a packet or the end of the stream.
@@ -2502,7 +2510,9 @@ stripline_status stripline_ports_sleep(
 
 /* Components with a handler: the waveform selects the threads that run it -------------------- */
 
-/* The packet that a handler makes. It is empty at first, and valid until the handler returns. */
+/* The packet that a handler makes. The packet is empty at first, and valid until the handler
+ * returns.
+ */
 typedef struct stripline_made stripline_made;
 
 /* Sets the number of samples of the packet that a handler makes, and gets their memory. Samples
@@ -2513,7 +2523,7 @@ typedef struct stripline_made stripline_made;
  *
  * - Ownership: the memory is valid until the next call of this function, and until the handler
  *   returns.
- * - Blocking: never. It allocates if no earlier packet had as many samples.
+ * - Blocking: never. The call allocates if no earlier packet had as many samples.
  * - Threads: the thread of the handler.
  */
 stripline_status stripline_made_resize(
@@ -2529,11 +2539,11 @@ stripline_status stripline_made_resize(
  */
 typedef struct stripline_component stripline_component;
 
-/* A function that creates a component from properties that were checked. It gets the context of
- * the functions. It sets `instance`, which all other functions get.
+/* A function that creates a component from properties that were checked. The function gets the
+ * context of the functions, and sets `instance`, which all other functions get.
  *
- * It returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Detect failures here if they can
- * be found before the first packet.
+ * The function returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Detect failures here
+ * if they can be found before the first packet.
  */
 typedef int32_t (*stripline_component_create)(
     void *context,
@@ -2544,7 +2554,7 @@ typedef int32_t (*stripline_component_create)(
 /* A function that runs a component until the end of the input, or until the component has
  * finished.
  *
- * It returns 0 when the component has finished, which also ends the output streams.
+ * The function returns 0 when the component has finished, which also ends the output streams.
  * `STRIPLINE_STOPPED` is a clean end as well: when a port returns this status, the function
  * returns it, too. Any other positive number is a failure, with the cause in `reason`
  * (`stripline_reason_take`).
@@ -2559,8 +2569,8 @@ typedef int32_t (*stripline_component_run)(
  * `made` is NULL.
  *
  * The waveform selects the threads that run the function. With a pool, it runs on several threads
- * at once. It returns the same numbers as a `stripline_packet_handler`, with the cause in
- * `reason`.
+ * at once. The function returns the same numbers as a `stripline_packet_handler`, with the cause
+ * in `reason`.
  */
 typedef int32_t (*stripline_component_handler)(
     void *instance,
@@ -2568,10 +2578,11 @@ typedef int32_t (*stripline_component_handler)(
     stripline_made *made,
     stripline_reason *reason);
 
-/* A function that takes new values of changeable properties. It gets all properties. The changed
- * ones have their new values, which are within their ranges.
+/* A function that takes new values of changeable properties. The function gets all properties. The
+ * changed ones have their new values, which are within their ranges.
  *
- * It returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Then the old values stay.
+ * The function returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Then the old values
+ * stay.
  */
 typedef int32_t (*stripline_component_change)(
     void *instance,
@@ -2580,9 +2591,9 @@ typedef int32_t (*stripline_component_change)(
 
 /* A function that runs the named self-test.
  *
- * It returns 0 if the test passed, and otherwise `STRIPLINE_FAILED`. In both cases, `reason` is a
- * remark for the user. The function may set `value` to the number that it has measured, which must
- * be finite.
+ * The function returns 0 if the test passed, and otherwise `STRIPLINE_FAILED`. In both cases,
+ * `reason` is a remark for the user. The function may set `value` to the number that it has
+ * measured, which must be finite.
  */
 typedef int32_t (*stripline_component_test)(
     void *instance,
@@ -2591,7 +2602,7 @@ typedef int32_t (*stripline_component_test)(
     stripline_reason *reason);
 
 /* A function that checks the properties together, before any part of a waveform starts. Each
- * property is valid on its own. The function may read files, and changes nothing. It returns 0, or
+ * property is valid on its own. The function may read files, changes nothing, and returns 0, or
  * `STRIPLINE_FAILED` with the cause in `reason`.
  */
 typedef int32_t (*stripline_component_validate)(
@@ -2604,8 +2615,8 @@ typedef void (*stripline_component_destroy)(void *instance);
 
 /* The functions of a component type. Set either `run` or `handle`. The others may be NULL.
  *
- * They are called on threads of the library. For one component, `change` and `test` run on the
- * thread that runs the component; with a pool, they run beside `handle`. All functions must
+ * The functions are called on threads of the library. For one component, `change` and `test` run
+ * on the thread that runs the component; with a pool, they run beside `handle`. All functions must
  * return: no `longjmp`, no exception of C++.
  */
 typedef struct stripline_component_functions {
@@ -2650,8 +2661,8 @@ stripline_status stripline_component_new(
  * have. A declared item without a function is reported later, by `stripline_main` and
  * `stripline_harness_start`.
  *
- * - Ownership: the program keeps the context. It must be valid until all components of the type
- *   are destroyed.
+ * - Ownership: the program keeps the context. The context must be valid until all components of
+ *   the type are destroyed.
  * - Blocking: never.
  * - Threads: any.
  */
@@ -2816,9 +2827,9 @@ stripline_status stripline_component_add_test(
 
 /* The `main` of a program with components ---------------------------------------------------- */
 
-/* Runs `count` component types as the `main` of a program that a waveform file names by `exec`. It
- * follows a launcher, prints the specifications (`--describe`), checks properties (`--check`), or
- * prints the usage. Call it before the program starts threads.
+/* Runs `count` component types as the `main` of a program that a waveform file names by `exec`.
+ * The function follows a launcher, prints the specifications (`--describe`), checks properties
+ * (`--check`), or prints the usage. Call it before the program starts threads.
  *
  * `argc` and `argv` are the arguments of `main`, with the program's own name first. A program with
  * additional arguments removes them first.
@@ -2839,7 +2850,7 @@ int32_t stripline_main(
 
 /* One component in this process, with ports that a test feeds and reads ---------------------- */
 
-/* A harness. It runs one component in this process, for a test that feeds the inputs, reads the
+/* A harness, which runs one component in this process, for a test that feeds the inputs, reads the
  * outputs, and changes the properties. The connections use `inproc`. Only one thread at a time may
  * use it.
  */

@@ -64,8 +64,8 @@ impl Client {
 
 /// Gets a subscriber's descriptor, for `poll`, epoll or a toolkit. Every call gets the same one.
 /// Once `stripline_subscriber_arm` has returned `STRIPLINE_EMPTY`, the descriptor becomes readable
-/// when the subscriber needs a call. It is level-triggered. The program only waits for it and never
-/// reads from it.
+/// when the subscriber needs a call. The descriptor is level-triggered. The program only waits for
+/// it and never reads from it.
 ///
 /// Fails with `STRIPLINE_SYSTEM` if the process has too few descriptors left: this function needs
 /// four.
@@ -148,7 +148,7 @@ pub extern "C" fn stripline_publisher_arm(
     error.finish(publisher.arm(samples))
 }
 
-/// Makes a publisher's descriptor ready once at least `count` receivers may be connected. This
+/// Makes a publisher's descriptor ready once at least `count` receivers may be connected. The call
 /// replaces an earlier `stripline_publisher_arm`.
 ///
 /// Returns `STRIPLINE_OK` if they are connected already, and `STRIPLINE_EMPTY` if not. In all other

@@ -12,12 +12,12 @@ use crate::serve::{self, PacketHandler};
 use crate::status::Status;
 use crate::subscriber::{Source, Subscriber};
 
-/// A function that writes the packets of `stripline_publisher_send_many`. It gets the context, the
-/// index of the packet in this call, from 0, and the memory for the samples.
+/// A function that writes the packets of `stripline_publisher_send_many`. The function gets the
+/// context, the index of the packet in this call, from 0, and the memory for the samples.
 ///
-/// It returns 0 to continue. Any other number ends the call with `STRIPLINE_HANDLER`, and this
-/// packet is not sent. It must return: no `longjmp`, no exception of C++. It may use other handles,
-/// but not the publisher that called it.
+/// The function returns 0 to continue. Any other number ends the call with `STRIPLINE_HANDLER`, and
+/// this packet is not sent. The function must return: no `longjmp`, no exception of C++. The
+/// function may use other handles, but not the publisher that called it.
 pub type PacketWriter = unsafe extern "C" fn(context: *mut c_void, index: usize, samples: *mut c_void) -> i32;
 
 /// Sends `packets` packets of `samples` samples each. `writer` writes them in place. The effect
@@ -117,7 +117,8 @@ enum EarlyEnd {
     Callback(LinkError),
 }
 
-/// The error with which a function of the program ends the call. It unwinds through the link.
+/// The error with which a function of the program ends the call. The panic unwinds through the
+/// link.
 struct Stop(LinkError);
 
 fn stop(reason: LinkError) {

@@ -122,8 +122,8 @@ impl<T> Out<T> {
     #[inline(always)]
     pub(crate) fn put(&self, what: &'static str, value: T) -> Result<Status, Failure> {
         self.check(what)?;
-        // SAFETY: the place is not NULL, and can be written by the header's rule for results. It
-        // may be uninitialized, so nothing is dropped.
+        // SAFETY: the place is not NULL, and can be written by the header's rule for results. The
+        // place may be uninitialized, so nothing is dropped.
         unsafe { self.0.write(value) };
         Ok(Status::Ok)
     }
@@ -144,7 +144,7 @@ impl Str {
         text.to_str().map(Some).map_err(|error| {
             let valid = error.valid_up_to();
             Failure::argument(format!(
-                "`{what}` is no UTF-8 from its byte {valid} on; pass the text in UTF-8"
+                "`{what}` is not UTF-8 from its byte {valid} on; pass the text in UTF-8"
             ))
         })
     }

@@ -22,7 +22,7 @@ pub use service::Service;
 /// An operation of a service: the name, and the types that client and server compare.
 ///
 /// A type is `message/cbor` for any value in CBOR (the meaning of NULL), or `message/` and a
-/// schema. It may also be a type of samples: then the bytes are samples as plain memory.
+/// schema. The type may also be a type of samples: then the bytes are samples as plain memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct OperationType {

@@ -47,11 +47,11 @@ struct Declared {
     functions: Functions,
 }
 
-/// A function that creates a component from properties that were checked. It gets the context of
-/// the functions. It sets `instance`, which all other functions get.
+/// A function that creates a component from properties that were checked. The function gets the
+/// context of the functions, and sets `instance`, which all other functions get.
 ///
-/// It returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Detect failures here if they can
-/// be found before the first packet.
+/// The function returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Detect failures here
+/// if they can be found before the first packet.
 pub type ComponentCreate = unsafe extern "C" fn(
     context: *mut c_void,
     properties: *const Properties,
@@ -62,7 +62,7 @@ pub type ComponentCreate = unsafe extern "C" fn(
 /// A function that runs a component until the end of the input, or until the component has
 /// finished.
 ///
-/// It returns 0 when the component has finished, which also ends the output streams.
+/// The function returns 0 when the component has finished, which also ends the output streams.
 /// `STRIPLINE_STOPPED` is a clean end as well: when a port returns this status, the function
 /// returns it, too. Any other positive number is a failure, with the cause in `reason`
 /// (`stripline_reason_take`).
@@ -74,8 +74,8 @@ pub type ComponentRun =
 /// `made` is NULL.
 ///
 /// The waveform selects the threads that run the function. With a pool, it runs on several threads
-/// at once. It returns the same numbers as a `stripline_packet_handler`, with the cause in
-/// `reason`.
+/// at once. The function returns the same numbers as a `stripline_packet_handler`, with the cause
+/// in `reason`.
 pub type ComponentHandler = unsafe extern "C" fn(
     instance: *mut c_void,
     packet: *mut Packet,
@@ -83,18 +83,19 @@ pub type ComponentHandler = unsafe extern "C" fn(
     reason: *mut Reason,
 ) -> i32;
 
-/// A function that takes new values of changeable properties. It gets all properties. The changed
-/// ones have their new values, which are within their ranges.
+/// A function that takes new values of changeable properties. The function gets all properties. The
+/// changed ones have their new values, which are within their ranges.
 ///
-/// It returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Then the old values stay.
+/// The function returns 0, or `STRIPLINE_FAILED` with the cause in `reason`. Then the old values
+/// stay.
 pub type ComponentChange =
     unsafe extern "C" fn(instance: *mut c_void, properties: *const Properties, reason: *mut Reason) -> i32;
 
 /// A function that runs the named self-test.
 ///
-/// It returns 0 if the test passed, and otherwise `STRIPLINE_FAILED`. In both cases, `reason` is a
-/// remark for the user. The function may set `value` to the number that it has measured, which must
-/// be finite.
+/// The function returns 0 if the test passed, and otherwise `STRIPLINE_FAILED`. In both cases,
+/// `reason` is a remark for the user. The function may set `value` to the number that it has
+/// measured, which must be finite.
 pub type ComponentTest = unsafe extern "C" fn(
     instance: *mut c_void,
     test: *const c_char,
@@ -103,7 +104,7 @@ pub type ComponentTest = unsafe extern "C" fn(
 ) -> i32;
 
 /// A function that checks the properties together, before any part of a waveform starts. Each
-/// property is valid on its own. The function may read files, and changes nothing. It returns 0, or
+/// property is valid on its own. The function may read files, changes nothing, and returns 0, or
 /// `STRIPLINE_FAILED` with the cause in `reason`.
 pub type ComponentValidate =
     unsafe extern "C" fn(context: *mut c_void, properties: *const Properties, reason: *mut Reason) -> i32;
@@ -113,8 +114,8 @@ pub type ComponentDestroy = unsafe extern "C" fn(instance: *mut c_void);
 
 /// The functions of a component type. Set either `run` or `handle`. The others may be NULL.
 ///
-/// They are called on threads of the library. For one component, `change` and `test` run on the
-/// thread that runs the component; with a pool, they run beside `handle`. All functions must
+/// The functions are called on threads of the library. For one component, `change` and `test` run
+/// on the thread that runs the component; with a pool, they run beside `handle`. All functions must
 /// return: no `longjmp`, no exception of C++.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -254,8 +255,8 @@ pub extern "C" fn stripline_component_new(
 /// have. A declared item without a function is reported later, by `stripline_main` and
 /// `stripline_harness_start`.
 ///
-/// - Ownership: the program keeps the context. It must be valid until all components of the type
-///   are destroyed.
+/// - Ownership: the program keeps the context. The context must be valid until all components of
+///   the type are destroyed.
 /// - Blocking: never.
 /// - Threads: any.
 #[unsafe(no_mangle)]
@@ -290,6 +291,6 @@ fn check_name(what: &str, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::argument(format!(
-        "`{name}` is no name of a {what}: use 1 to {NAME_MAX} letters, digits, `-` and `_`"
+        "`{name}` is not a valid {what} name: use 1 to {NAME_MAX} letters, digits, `-` and `_`"
     )))
 }

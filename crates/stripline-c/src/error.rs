@@ -99,8 +99,8 @@ pub extern "C" fn stripline_error_remedy(error: Ref<Error>) -> *const c_char {
     error.as_ref().map_or(c"".as_ptr(), |error| error.remedy.as_ptr())
 }
 
-/// Returns the connection, or the peer, that the error is about, as `from -> to`. Never NULL. It is
-/// empty if the error is not about a connection.
+/// Returns the connection, or the peer, that the error is about, as `from -> to`. The text is never
+/// NULL, and empty if the error is not about a connection.
 ///
 /// - Ownership: the text is valid until the error is freed.
 /// - Blocking: never.

@@ -20,9 +20,9 @@ const POISONED: u32 = 0x5354_5250;
 /// The state of a handle that one thread uses at a time.
 ///
 /// The state is only loaded and stored, with relaxed ordering and without read-modify-write. On the
-/// path of a packet, this costs almost nothing. It always detects a handler that uses the handle
-/// that called it. It detects two threads at once if one sees the store of the other; the header
-/// forbids this use.
+/// path of a packet, this costs almost nothing. The state always detects a handler that uses the
+/// handle that called it. The state detects two threads at once if one sees the store of the other;
+/// the header forbids this use.
 pub struct Head(AtomicU32);
 
 /// The fate of a handle at the end of a call.
@@ -121,7 +121,7 @@ impl Head {
                 Status::InUse,
                 "the handle is in use; call it from one thread at a time, and not from its own handler",
             ),
-            _ => Failure::argument("this is no handle of that kind, or one that was freed"),
+            _ => Failure::argument("the handle is of another kind, or was freed"),
         }
     }
 }

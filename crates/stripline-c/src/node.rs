@@ -88,7 +88,7 @@ pub extern "C" fn stripline_node_stop(node: Ref<Node>, error: ErrorOut) -> Statu
 }
 
 /// Frees a node, which leaves the domain; NULL is allowed. The publishers and subscribers of the
-/// node stay connected. They may be freed before or after the node.
+/// node stay connected. Both may be freed before or after the node.
 ///
 /// - Ownership: ends with this call. A second call with the same node is undefined.
 /// - Blocking: until the node's thread has ended.

@@ -93,7 +93,7 @@ pub(crate) enum Content {
     Lent(RustPacket<'static, Dynamic>),
     /// One of several held packets, with the handles of all of them.
     Held(HeldPacket<Dynamic>, Arc<Slots>),
-    /// The packet of a handler. It ends when the handler returns.
+    /// The packet of a handler, which ends when the handler returns.
     View(PacketView<'static, Dynamic>),
     /// Samples across packet boundaries.
     Window(Window<'static, Dynamic>),
@@ -226,8 +226,8 @@ impl Content {
     }
 }
 
-/// Returns the samples of a packet, aligned for their type. It is NULL for a packet that is NULL or
-/// released. For a packet without samples, it is not NULL.
+/// Returns the samples of a packet, aligned for their type. The result is NULL for a packet that is
+/// NULL or released. For a packet without samples, it is not NULL.
 ///
 /// - Ownership: the samples are read only, and valid until the packet is released.
 /// - Blocking: never.
@@ -285,16 +285,16 @@ pub extern "C" fn stripline_packet_get_stream(
     error.guard(|| stream.write(&stream::view(packet.get("packet")?.stream()?)))
 }
 
-/// Writes the whole description of a packet's stream as JSON, with a NUL at the end. It includes
-/// the axes, channels and keywords (`docs/wire.md`). `length` is set to the number of bytes without
-/// the NUL, even if they do not fit. To get only the length, pass NULL as `buffer` and 0 as
-/// `capacity`.
+/// Writes the whole description of a packet's stream as JSON, with a NUL at the end. The
+/// description includes the axes, channels and keywords (`docs/wire.md`). `length` is set to the
+/// number of bytes without the NUL, even if they do not fit. To get only the length, pass NULL as
+/// `buffer` and 0 as `capacity`.
 ///
 /// Fails with `STRIPLINE_TOO_LARGE` if `capacity` is not above the length, and with
 /// `STRIPLINE_PORT` for a packet that was released.
 ///
 /// - Ownership: nothing is kept.
-/// - Blocking: never. It allocates.
+/// - Blocking: never. The call allocates.
 /// - Threads: the thread of the subscriber; for a held packet any, several at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn stripline_packet_get_stream_json(
@@ -326,8 +326,8 @@ pub extern "C" fn stripline_packet_get_stream_json(
     })
 }
 
-/// Returns the connection that a packet arrived on, as `from -> to`. It is empty for a packet that
-/// is NULL or released.
+/// Returns the connection that a packet arrived on, as `from -> to`. The text is empty for a packet
+/// that is NULL or released.
 ///
 /// - Ownership: the text is valid until the packet is released.
 /// - Blocking: never.
@@ -399,7 +399,7 @@ pub extern "C" fn stripline_packet_consume(
 ) -> Status {
     match packet.get("packet").and_then(Packet::content) {
         Ok(Content::Window(_)) => {}
-        Ok(_) => return error.report(Failure::new(Status::Port, "the packet is no window; release it")),
+        Ok(_) => return error.report(Failure::new(Status::Port, "the packet is not a window; release it")),
         Err(failure) => return error.report(failure),
     }
     release(packet, error, |content| {

@@ -29,8 +29,8 @@ pub use loan::{Loan, stripline_loan_commit, stripline_publisher_loan};
 pub use send::stripline_publisher_send;
 pub use send_options::{SendOptions, SendSet};
 
-/// A publisher. It sends packets of samples to every receiver of a topic. Only one thread at a time
-/// may use it.
+/// A publisher, which sends packets of samples to every receiver of a topic. Only one thread at a
+/// time may use it.
 pub struct Publisher {
     head: Head,
     /// The topic or port of the publisher.
@@ -68,7 +68,7 @@ pub extern "C" fn stripline_publisher_new(
 }
 
 /// Makes a publisher of messages on a topic. Each packet is one message in CBOR (RFC 8949), and the
-/// samples are the bytes of the message. They are not checked.
+/// samples are the bytes of the message. The bytes are not checked.
 ///
 /// `type` is `message/` and a name, or `message/` and a schema such as `tune{hz:f64}`
 /// (`docs/layouts.md`); NULL is `message/cbor`, the type of any message. A subscriber with another
@@ -219,7 +219,7 @@ impl Handle<Publisher> {
 /// mistake. If the description is too large, the next send fails.
 ///
 /// - Ownership: nothing is kept.
-/// - Blocking: never. It allocates.
+/// - Blocking: never. The call allocates.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]
 pub extern "C" fn stripline_publisher_set_stream(
@@ -371,8 +371,8 @@ pub extern "C" fn stripline_publisher_abandon(publisher: Handle<Publisher>, erro
     }))
 }
 
-/// Frees a publisher; NULL is allowed. This ends the stream, unless it has ended before. An error
-/// at the end of the stream goes only to the log (`stripline_publisher_finish` returns it).
+/// Frees a publisher; NULL is allowed. The call ends the stream, unless it has ended before. An
+/// error at the end of the stream goes only to the log (`stripline_publisher_finish` returns it).
 ///
 /// If a loan is open, the memory of the loan stays valid, and the publisher ends when the loan is
 /// closed. A commit then sends nothing and fails.

@@ -19,11 +19,11 @@ use crate::time::timeout;
 /// A handler of packets: gets the context and a packet. The packet is valid until the handler
 /// returns.
 ///
-/// It returns 0 to continue, and `STRIPLINE_STOPPED` to end the call that runs it. Any other number
-/// is a failure: a sender that waits for the packet fails, and the call ends with
-/// `STRIPLINE_HANDLER`. The handler must return: no `longjmp`, no exception of C++. It may use
-/// other handles. The only thing that it may do with the subscriber that called it is to free it.
-/// The subscriber is then freed at the end of the call.
+/// The handler returns 0 to continue, and `STRIPLINE_STOPPED` to end the call that runs it. Any
+/// other number is a failure: a sender that waits for the packet fails, and the call ends with
+/// `STRIPLINE_HANDLER`. The handler must return: no `longjmp`, no exception of C++. The handler may
+/// use other handles. The only thing that it may do with the subscriber that called it is to free
+/// it. The subscriber is then freed at the end of the call.
 pub type PacketHandler = unsafe extern "C" fn(context: *mut c_void, packet: *mut Packet) -> i32;
 
 /// A subscriber and a handler for the packets.
@@ -112,7 +112,7 @@ pub(crate) fn outcome_of(returned: i32) -> stripline::Result<()> {
 /// Fails like `stripline_subscriber_receive`.
 ///
 /// - Ownership: nothing is kept. `ready` is written for `STRIPLINE_OK` and `STRIPLINE_EMPTY`.
-/// - Blocking: up to `timeout_ns`, as for `stripline_subscriber_receive`. It allocates.
+/// - Blocking: up to `timeout_ns`, as for `stripline_subscriber_receive`. The call allocates.
 /// - Threads: one at a time for each of the subscribers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn stripline_wait_any(

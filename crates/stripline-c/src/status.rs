@@ -46,7 +46,7 @@ pub enum Status {
     ReceiverGone = 13,
     /// A receiver refused a packet.
     PacketRefused = 14,
-    /// Too many packets wait behind a missing one. They count as lost.
+    /// Too many packets wait behind a missing one. The packets count as lost.
     WindowOverflow = 15,
     /// Two packets have the same place in the sequence.
     DuplicatePacket = 16,
@@ -68,7 +68,7 @@ pub enum Status {
     NoServer = 101,
     /// The reply did not arrive in time.
     CallUnanswered = 102,
-    /// The server left while the call was outstanding. It may have run the call.
+    /// The server left while the call was outstanding. The server may have run the call.
     ServerGone = 103,
     /// This side cancelled the call.
     CallCancelled = 104,
@@ -142,8 +142,8 @@ failures! {
     InUse
 }
 
-/// Returns the word of an outcome in lower case, such as `too-large`. It is `unknown` for a number
-/// that this library does not have.
+/// Returns the word of an outcome in lower case, such as `too-large`. The word is `unknown` for a
+/// number that this library does not have.
 ///
 /// - Ownership: the text is static.
 /// - Blocking: never.
@@ -153,8 +153,8 @@ pub extern "C" fn stripline_status_word(status: i32) -> Text {
     Text::of(Status::describe(status).map_or("unknown", |(word, _)| word))
 }
 
-/// Returns the usual remedy for an outcome, in one sentence. It is empty if nothing needs a remedy.
-/// `stripline_error_message` has the remedy for the case at hand.
+/// Returns the usual remedy for an outcome, in one sentence. The text is empty if nothing needs a
+/// remedy. `stripline_error_message` has the remedy for the case at hand.
 ///
 /// - Ownership: the text is static.
 /// - Blocking: never.

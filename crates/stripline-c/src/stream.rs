@@ -125,7 +125,7 @@ fn parse(more: &str) -> Result<StreamInfo, Failure> {
     let refused = |problem: String| Failure::argument(format!("`stream->more`: {problem}"));
     let value: serde_json::Value = serde_json::from_str(more).map_err(|error| refused(error.to_string()))?;
     let serde_json::Value::Object(mut members) = value else {
-        return Err(refused("it is no JSON object".into()));
+        return Err(refused("it is not a JSON object".into()));
     };
     if let Some(other) = members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
         return Err(refused(format!("`{other}` is not one of {}", MEMBERS.join(", "))));

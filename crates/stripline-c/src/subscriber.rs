@@ -32,8 +32,8 @@ use crate::waker::Waker;
 /// the wait.
 const SPIN_NS: i64 = 10_000;
 
-/// A subscriber. It receives packets of samples from every publisher of a topic. Only one thread at
-/// a time may use it.
+/// A subscriber, which receives packets of samples from every publisher of a topic. Only one thread
+/// at a time may use it.
 pub struct Subscriber {
     head: Head,
     source: UnsafeCell<Source>,
@@ -62,9 +62,9 @@ pub(crate) enum Source {
 pub struct SubscriberOptions {
     /// `sizeof(stripline_subscriber_options)`.
     pub size: usize,
-    /// Not 0: the number of packets that may be held at once, from 1 to 4096. They may be released
-    /// in any order and on any thread, even after the subscriber was freed. 0: one packet at a
-    /// time, which costs least.
+    /// Not 0: the number of packets that may be held at once, from 1 to 4096. The packets may be
+    /// released in any order and on any thread, even after the subscriber was freed. 0: one packet
+    /// at a time, which costs least.
     pub hold: u32,
     /// Not 0: samples are received in windows of any length (`stripline_subscriber_window`) instead
     /// of packets. Not with `hold`.
@@ -81,7 +81,7 @@ sized::sized!(
     size: usize, hold: u32, windowed: u32, resequence_window: u32, resequence_skip_after_ms: u32,
 );
 
-/// The handles of held packets. They outlive the subscriber while a packet is held.
+/// The handles of held packets. The handles outlive the subscriber while a packet is held.
 pub(crate) struct Slots {
     packets: Box<[Packet]>,
     is_free: Box<[AtomicBool]>,
@@ -134,8 +134,8 @@ impl Slots {
     }
 }
 
-/// Makes a subscriber to samples on a topic. It connects to every present and future publisher of
-/// the topic.
+/// Makes a subscriber to samples on a topic, which connects to every present and future publisher
+/// of the topic.
 ///
 /// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid type or option, and with
 /// `STRIPLINE_SYSTEM` or `STRIPLINE_UNSUPPORTED` if it cannot be connected. A publisher with
@@ -160,8 +160,8 @@ pub extern "C" fn stripline_subscriber_new(
 }
 
 /// Makes a subscriber to messages on a topic. Each packet is one message in CBOR (RFC 8949), and
-/// the samples are the bytes of the message. They are not checked: the program can refuse a message
-/// that does not decode (`stripline_packet_refuse`).
+/// the samples are the bytes of the message. The bytes are not checked: the program can refuse a
+/// message that does not decode (`stripline_packet_refuse`).
 ///
 /// `type` is the same as for `stripline_message_publisher_new`. A publisher with another schema is
 /// refused, and is listed in the node's report.

@@ -2,7 +2,8 @@
 
 use std::ffi::c_char;
 
-/// A text in UTF-8. It has no NUL at the end: print it with `"%.*s", (int)text.length, text.data`.
+/// A text in UTF-8. The text has no NUL at the end: print it with
+/// `"%.*s", (int)text.length, text.data`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Text {

@@ -44,7 +44,8 @@ pub enum Ready {
     Readable = 1,
     /// A descriptor can be written or has ended.
     Writable = 2,
-    /// A descriptor was closed without being removed. It stays in this state until it is removed.
+    /// A descriptor was closed without being removed. The descriptor stays in this state until it
+    /// is removed.
     Closed = 4,
 }
 
@@ -58,7 +59,7 @@ pub struct WaitEvent {
     pub ready: u64,
 }
 
-/// The slot by which wait sets find a handle. It is part of the handle, and ends with it.
+/// The slot by which wait sets find a handle: a part of the handle, which ends with the handle.
 pub(crate) struct MemberSlot<T>(OnceLock<Arc<MemberOf<T>>>);
 
 /// A handle as wait sets see it. NULL: the handle was freed.
@@ -158,15 +159,15 @@ impl WaitSet {
     }
 }
 
-/// Adds a subscriber to a wait set, under a key that the caller selects. It is ready when
-/// `stripline_subscriber_receive` has a packet, the end of stream or an error. For a windowed
+/// Adds a subscriber to a wait set, under a key that the caller selects. The subscriber is ready
+/// when `stripline_subscriber_receive` has a packet, the end of stream or an error. For a windowed
 /// subscriber, `samples` is the length of the window to wait for. For any other subscriber it is 0.
 ///
 /// Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
 /// `stripline_subscriber_ready_descriptor`.
 ///
-/// - Ownership: the caller keeps the subscriber. It may be freed before the set, and is then never
-///   ready. While another thread waits with the set, remove the subscriber first.
+/// - Ownership: the caller keeps the subscriber. The subscriber may be freed before the set, and is
+///   then never ready. While another thread waits with the set, remove the subscriber first.
 /// - Blocking: never.
 /// - Threads: the thread of the subscriber. From then on, this must be the thread that waits with
 ///   the set.
@@ -186,8 +187,8 @@ pub extern "C" fn stripline_wait_set_add_subscriber(
     }))
 }
 
-/// Adds a publisher to a wait set. It is ready when there is room for a packet of `samples`
-/// samples, or an error.
+/// Adds a publisher to a wait set. The publisher is ready when there is room for a packet of
+/// `samples` samples, or an error.
 ///
 /// A publisher has one descriptor, so add it only once to a set, by this function or by
 /// `stripline_wait_set_add_publisher_for_receivers`. Fails with `STRIPLINE_PORT` for a key that is
@@ -208,7 +209,8 @@ pub extern "C" fn stripline_wait_set_add_publisher(
     add_publisher(set, key, publisher, move |handle| handle.arm(samples), error)
 }
 
-/// Adds a publisher to a wait set. It is ready when at least `count` receivers are connected.
+/// Adds a publisher to a wait set. The publisher is ready when at least `count` receivers are
+/// connected.
 ///
 /// Fails like `stripline_wait_set_add_publisher`.
 ///
@@ -246,8 +248,8 @@ fn add_publisher(
     }))
 }
 
-/// Adds a client to a wait set. It is ready when the program must check the pending calls, as after
-/// `stripline_client_arm`.
+/// Adds a client to a wait set. The client is ready when the program must check the pending calls,
+/// as after `stripline_client_arm`.
 ///
 /// Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
 /// `stripline_client_ready_descriptor`.
@@ -270,7 +272,8 @@ pub extern "C" fn stripline_wait_set_add_client(
     })
 }
 
-/// Adds a server to a wait set. It is ready when `stripline_server_serve_one` has something to do.
+/// Adds a server to a wait set. The server is ready when `stripline_server_serve_one` has something
+/// to do.
 ///
 /// Fails with `STRIPLINE_PORT` for a key that is in use, and otherwise like
 /// `stripline_server_ready_descriptor`.

@@ -19,8 +19,8 @@ use crate::waker::Waker;
 
 use super::{OperationType, Pending, Reply};
 
-/// A client of a service. It calls the servers of the service in turn. Several threads may use it
-/// at once.
+/// A client of a service, which calls the servers of the service in turn. Several threads may use
+/// it at once.
 pub struct Client {
     pub(crate) link: ServiceClient,
     pub(crate) member: MemberSlot<Self>,
@@ -91,7 +91,7 @@ impl Ref<Operation> {
     }
 }
 
-/// Makes a client of a service. It connects to every present and future server of the service.
+/// Makes a client of a service, which connects to every present and future server of the service.
 ///
 /// Fails with `STRIPLINE_FAILED` for an invalid name or option. The message names the mistake.
 ///
@@ -190,7 +190,7 @@ pub extern "C" fn stripline_client_operation(
 }
 
 /// Calls an operation, and waits for the reply. `request` has `bytes` bytes, which are a request of
-/// the operation's type. It may be NULL if `bytes` is 0.
+/// the operation's type. `request` may be NULL if `bytes` is 0.
 ///
 /// Returns `STRIPLINE_OK` with the reply. For `STRIPLINE_USER_ERROR`, `reply` is written as well:
 /// it contains the operation's own error. All other failures have no reply: `STRIPLINE_NO_SERVER`

@@ -11,17 +11,17 @@ use crate::handle::drop_quietly;
 use crate::status::Status;
 
 /// The right and the duty to answer one call, on any thread and at any time, even after the handler
-/// has returned. An answer never blocks. It has no effect if the client has left, or the server was
-/// freed.
+/// has returned. An answer never blocks, and has no effect if the client has left, or the server
+/// was freed.
 pub struct Responder(pub(super) Answer);
 
 /// A handler of calls: gets the context, the bytes of the request, and the responder for the
 /// answer.
 ///
 /// The request is valid until the handler returns. The responder belongs to the program, which
-/// frees it in the handler or later. The handler must return: no `longjmp`, no exception of C++. It
-/// may use other handles. The only thing that it may do with the server that called it is to free
-/// it. The server is then freed at the end of the serving call.
+/// frees it in the handler or later. The handler must return: no `longjmp`, no exception of C++.
+/// The handler may use other handles. The only thing that it may do with the server that called it
+/// is to free it. The server is then freed at the end of the serving call.
 pub type CallHandler = unsafe extern "C" fn(
     context: *mut c_void,
     request: *const c_void,

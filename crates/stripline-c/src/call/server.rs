@@ -18,7 +18,8 @@ use crate::waker::Waker;
 
 use super::Service;
 
-/// A server. It answers the calls of any number of clients. Only one thread at a time may use it.
+/// A server, which answers the calls of any number of clients. Only one thread at a time may use
+/// it.
 pub struct Server {
     head: Head,
     server: UnsafeCell<RustServer<'static>>,

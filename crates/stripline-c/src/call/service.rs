@@ -84,7 +84,7 @@ pub extern "C" fn stripline_service_new(name: Str, service: Out<*mut Service>, e
 /// the same name, and for more than 128 operations.
 ///
 /// - Ownership: the program keeps `context`, which must be valid until the servers of the service
-///   are freed. It may be NULL. Nothing else is kept.
+///   are freed. NULL is allowed. Nothing else is kept.
 /// - Blocking: never.
 /// - Threads: any. The handler runs on the threads that serve.
 #[unsafe(no_mangle)]

@@ -17,7 +17,8 @@ use crate::status::Status;
 use super::instance::Instance;
 use super::{ComponentHandler, Reason};
 
-/// The packet that a handler makes. It is empty at first, and valid until the handler returns.
+/// The packet that a handler makes. The packet is empty at first, and valid until the handler
+/// returns.
 pub struct Made {
     /// The memory, aligned for every sample type.
     memory: Vec<u128>,
@@ -58,7 +59,7 @@ impl Made {
 ///
 /// - Ownership: the memory is valid until the next call of this function, and until the handler
 ///   returns.
-/// - Blocking: never. It allocates if no earlier packet had as many samples.
+/// - Blocking: never. The call allocates if no earlier packet had as many samples.
 /// - Threads: the thread of the handler.
 #[unsafe(no_mangle)]
 pub extern "C" fn stripline_made_resize(

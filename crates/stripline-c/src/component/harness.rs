@@ -21,7 +21,7 @@ use crate::time::timeout;
 
 use super::Component;
 
-/// A harness. It runs one component in this process, for a test that feeds the inputs, reads the
+/// A harness, which runs one component in this process, for a test that feeds the inputs, reads the
 /// outputs, and changes the properties. The connections use `inproc`. Only one thread at a time may
 /// use it.
 pub struct Harness {

@@ -14,9 +14,9 @@ use super::Component;
 /// The maximum number of component types in a program.
 const TYPES_MAX: usize = 4096;
 
-/// Runs `count` component types as the `main` of a program that a waveform file names by `exec`. It
-/// follows a launcher, prints the specifications (`--describe`), checks properties (`--check`), or
-/// prints the usage. Call it before the program starts threads.
+/// Runs `count` component types as the `main` of a program that a waveform file names by `exec`.
+/// The function follows a launcher, prints the specifications (`--describe`), checks properties
+/// (`--check`), or prints the usage. Call it before the program starts threads.
 ///
 /// `argc` and `argv` are the arguments of `main`, with the program's own name first. A program with
 /// additional arguments removes them first.

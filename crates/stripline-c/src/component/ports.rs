@@ -23,8 +23,8 @@ use crate::text::Text;
 use super::instance::Instance;
 use super::{Readout, TakenPorts};
 
-/// The ports of a component, already connected, and other facts about the waveform. They are valid
-/// until the component's function returns.
+/// The ports of a component, already connected, and other facts about the waveform. The ports are
+/// valid until the component's function returns.
 ///
 /// Publishers, subscribers and readouts taken from the ports end then as well, and so do an open
 /// loan and a received packet. The program may free publishers and subscribers earlier.
@@ -134,7 +134,7 @@ impl Handle<Ports> {
     }
 }
 
-/// Returns the component's name in the waveform. It is empty for NULL.
+/// Returns the component's name in the waveform, and an empty text for NULL.
 ///
 /// - Ownership: the text is valid as long as the ports.
 /// - Blocking: never.
@@ -157,8 +157,8 @@ pub extern "C" fn stripline_ports_is_quiet(ports: Ref<Ports>) -> i32 {
     ports.as_ref().is_some_and(|found| unsafe { found.link() }.is_quiet()).into()
 }
 
-/// Gets the type of a port in this waveform, with the layout or schema. It is empty for a port that
-/// is not connected or does not exist.
+/// Gets the type of a port in this waveform, with the layout or schema. The text is empty for a
+/// port that is not connected or does not exist.
 ///
 /// - Ownership: the text is valid as long as the ports.
 /// - Blocking: never.
@@ -179,7 +179,7 @@ pub extern "C" fn stripline_ports_type(
 }
 
 /// Takes an input. `type` is the type of the samples. NULL selects the type that the waveform gives
-/// the input, or else the type that the component declares. This may also be a message type. An
+/// the input, or else the type that the component declares. `type` may also be a message type. An
 /// input that is not connected is at its end of stream.
 ///
 /// Fails with `STRIPLINE_PORT` if there is no such input, if it was taken before, or if the
@@ -288,8 +288,8 @@ pub extern "C" fn stripline_ports_readout(
 }
 
 /// Receives the next packet of an input, as `stripline_subscriber_receive` does without a timeout.
-/// It also runs the component's functions for changes and self-tests: before it takes a packet, and
-/// at once if a request arrives while it waits.
+/// The call also runs the component's functions for changes and self-tests: before it takes a
+/// packet, and at once if a request arrives while it waits.
 ///
 /// - Ownership: the caller releases the packet.
 /// - Blocking: until a packet or the end of the stream.

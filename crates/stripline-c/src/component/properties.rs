@@ -7,8 +7,8 @@ use crate::error::Failure;
 use crate::status::Status;
 use crate::text::Text;
 
-/// The values of all properties of a component. They conform to the specification. They are valid
-/// until the function that got them returns.
+/// The values of all properties of a component. The values conform to the specification, and are
+/// valid until the function that got them returns.
 pub struct Properties {
     component: String,
     values: RustProperties,
@@ -46,7 +46,7 @@ impl Ref<Properties> {
             })?;
             let read = read(found, name, value).ok_or_else(|| {
                 let noun = value.noun();
-                Failure::argument(format!("property `{name}` is {noun}; it was declared as no {kind}"))
+                Failure::argument(format!("property `{name}` is {noun}; it was not declared as {kind}"))
             })?;
             place.put("value", read)
         })
@@ -110,8 +110,8 @@ pub extern "C" fn stripline_properties_boolean(
     })
 }
 
-/// Gets the value of a text, a choice or a path, like `stripline_properties_float`. It has a NUL
-/// after the last byte. An empty path names no file.
+/// Gets the value of a text, a choice or a path, like `stripline_properties_float`. The text has a
+/// NUL after the last byte. An empty path names no file.
 ///
 /// - Ownership: the text is valid until the function that got the properties returns.
 /// - Blocking: never.

@@ -25,7 +25,7 @@ impl Ref<Readout> {
                 return Ok(Status::Ok);
             }
             let name = found.name();
-            Err(Failure::argument(format!("property `{name}` was declared as no {kind}")))
+            Err(Failure::argument(format!("property `{name}` was not declared as {kind}")))
         })
     }
 }
@@ -83,7 +83,7 @@ pub extern "C" fn stripline_readout_set_boolean(
 /// Sets a text of at most 4096 bytes, like `stripline_readout_set_float`. A longer text is cut.
 ///
 /// - Ownership: nothing is kept.
-/// - Blocking: only for a lock. It allocates.
+/// - Blocking: only for a lock. The call allocates.
 /// - Threads: any, several at once, until the component's function returns.
 #[unsafe(no_mangle)]
 pub extern "C" fn stripline_readout_set_text(readout: Ref<Readout>, value: Str, error: ErrorOut) -> Status {

@@ -8,8 +8,8 @@ use crate::border::{Handle, Str};
 use crate::error::Error;
 use crate::status::Status;
 
-/// The place for the reason, in words for the user, why a component's function fails. It is valid
-/// until the function returns.
+/// The place for the reason, in words for the user, why a component's function fails. The place is
+/// valid until the function returns.
 pub struct Reason(RefCell<String>);
 
 impl Reason {
@@ -46,7 +46,7 @@ impl Reason {
     }
 }
 
-/// Sets the reason for a failure, or the remark of a self-test. It replaces any earlier text.
+/// Sets the reason for a failure, or the remark of a self-test. The text replaces any earlier text.
 /// Invalid UTF-8 is replaced. NULL for either argument has no effect.
 ///
 /// Returns `STRIPLINE_FAILED`, for the function to return.

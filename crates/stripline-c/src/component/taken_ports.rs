@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::publisher::Publisher;
 use crate::subscriber::Subscriber;
 
-/// Ports that the component has taken and not yet freed. They are freed when the component's
+/// Ports that the component has taken and not yet freed. The ports are freed when the component's
 /// function returns.
 pub(crate) struct TakenPorts(Mutex<Handles>);
 

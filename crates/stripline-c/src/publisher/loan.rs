@@ -16,8 +16,8 @@ use crate::status::Status;
 
 use super::{Publisher, SendOptions, send_options};
 
-/// Room for the samples of one packet, to be written in place. It belongs to the thread of its
-/// publisher. A publisher has one loan at a time.
+/// Room for the samples of one packet, to be written in place. The loan belongs to the thread of
+/// its publisher. A publisher has one loan at a time.
 pub struct Loan {
     pub(super) content: UnsafeCell<Option<RustLoan<'static, Dynamic>>>,
     pub(super) owner: *const Publisher,
@@ -31,7 +31,7 @@ pub struct Loan {
 /// `STRIPLINE_STALLED`, `STRIPLINE_STOPPED` and `STRIPLINE_SYSTEM`.
 ///
 /// - Ownership: the caller commits or cancels the loan. `memory` gets the address of the samples.
-///   It is aligned for their type, and valid until then.
+///   The address is aligned for their type, and valid until then.
 /// - Blocking: while a receiver has no room.
 /// - Threads: one at a time.
 #[unsafe(no_mangle)]

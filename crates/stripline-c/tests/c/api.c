@@ -177,8 +177,8 @@ static void structures_and_forwarding(void) {
 }
 
 static void losses_are_counted(const char *domain) {
-    // Neither the ring nor the queue can hold all packets, at whatever time the queue is filled
-    // from the ring.
+    // Neither the ring nor the queue can hold all packets, however early the queue is filled from
+    // the ring.
     static const char topics[] = "[topic.fast]\noverflow = 'drop-oldest'\ndepth = 4\nbuffer = 4096";
     stripline_node_options options = {sizeof options, domain, topics, 0};
     stripline_node *node = NULL;

@@ -22,7 +22,7 @@ static int32_t run(void *instance, stripline_ports *ports, stripline_reason *rea
     BAD("NULL", stripline_ports_poll(NULL, &error));
     BAD("NULL", stripline_ports_sleep(NULL, 0, &error));
     CHECK(text_is(stripline_ports_component(NULL), "") && stripline_ports_is_quiet(NULL) == 0);
-    BAD("no type of messages", stripline_ports_message_input(ports, "in", "u8", NULL, &subscriber, &error));
+    BAD("not a type of messages", stripline_ports_message_input(ports, "in", "u8", NULL, &subscriber, &error));
     FAILS(STRIPLINE_PORT, "u8", stripline_ports_message_input(ports, "in", NULL, NULL, &subscriber, &error));
     BAD("received whole", stripline_ports_message_input(ports, "in", NULL, &windows, &subscriber, &error));
     BAD("NULL", stripline_ports_input(ports, "in", NULL, NULL, NULL, &error));
@@ -71,15 +71,15 @@ static void declarations(void) {
     BAD("NULL", stripline_component_new(NULL, "", &component, &error));
     BAD("NULL", stripline_component_new("a", NULL, &component, &error));
     BAD("NULL", stripline_component_new("a", "", NULL, &error));
-    BAD("no name of a component", stripline_component_new("a b", "", &component, &error));
-    BAD("no name of a component", stripline_component_new("", "", &component, &error));
+    BAD("not a valid component name", stripline_component_new("a b", "", &component, &error));
+    BAD("not a valid component name", stripline_component_new("", "", &component, &error));
     BAD("UTF-8", stripline_component_new("a", "\xff", &component, &error));
 
     stripline_port port = {.size = sizeof port, .name = "p", .types = "u8"};
     BAD("NULL", stripline_component_add_port(NULL, &port, &error));
     BAD("NULL", stripline_component_add_port(it, NULL, &error));
     port.name = "p.q";
-    BAD("no name of a port", stripline_component_add_port(it, &port, &error));
+    BAD("not a valid port name", stripline_component_add_port(it, &port, &error));
     port.name = "p", port.types = "u8 | ?";
     BAD("port->types", stripline_component_add_port(it, &port, &error));
     port.types = "u8", port.same_as = "q";
@@ -119,7 +119,7 @@ static void declarations(void) {
 
     BAD("NULL", stripline_component_add_test(NULL, "t", "", &error));
     BAD("NULL", stripline_component_add_test(it, NULL, "", &error));
-    BAD("no name of a self-test", stripline_component_add_test(it, "", "", &error));
+    BAD("not a valid self-test name", stripline_component_add_test(it, "", "", &error));
     BAD("NULL", stripline_component_set_functions(it, NULL, &error));
     BAD("NULL", stripline_component_set_functions(NULL, NULL, &error));
     stripline_component_free(it);

@@ -284,7 +284,7 @@ int main(void) {
     NULL_ARGUMENT(stripline_packet_get_stream_json(packet, NULL, 4096, &(size_t){0}, &error));
     NULL_ARGUMENT(stripline_packet_refuse(packet, NULL, &error));
     BAD("UTF-8", stripline_packet_refuse(packet, NO_UTF8, &error));
-    FAILS(STRIPLINE_PORT, "no window", stripline_packet_consume(packet, 1, &error));
+    FAILS(STRIPLINE_PORT, "not a window", stripline_packet_consume(packet, 1, &error));
     IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
     stripline_subscriber_free(subscriber);
     stripline_publisher_free(publisher);

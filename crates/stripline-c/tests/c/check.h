@@ -18,7 +18,7 @@
         } \
     } while (0)
 
-/* Checks the status of a call. It declares the error object: write `&error` in the call. */
+/* Checks the status of a call. The macro declares the error object: write `&error` in the call. */
 #define IS(expected, call) \
     do { \
         stripline_error *error = NULL; \

@@ -37,7 +37,8 @@ static uint32_t below(uint32_t limit) {
     } while (0)
 #define LIST(...) {__VA_ARGS__}
 
-/* The number of components that are created and not destroyed. They end on threads of their own. */
+/* The number of components that are created and not destroyed. The components end on threads of
+ * their own. */
 static atomic_int alive;
 
 static int32_t create(void *context, const stripline_properties *properties, void **instance, stripline_reason *reason) {

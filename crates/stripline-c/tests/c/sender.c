@@ -1,5 +1,6 @@
-/* Sends to a receiver in another process: `sender DOMAIN TOPICS PACKETS SAMPLES`. Each sample is its own index in the
- * stream. With `hold` as the fifth argument, it then opens a loan and waits to be killed.
+/* Sends to a receiver in another process: `sender DOMAIN TOPICS PACKETS SAMPLES`. Each sample is
+ * its own index in the stream. With `hold` as the fifth argument, it then opens a loan and waits to
+ * be killed.
  */
 #include "check.h"
 

@@ -80,7 +80,8 @@ impl fmt::Display for Language {
     }
 }
 
-/// The programs that run and are free. They end with this process, which closes their input.
+/// The programs that run and are free. The programs end with this process, which closes their
+/// input.
 static FREE: Mutex<Vec<End>> = Mutex::new(Vec::new());
 
 /// A program for one end, or for both.

@@ -97,7 +97,7 @@ fn what_breaks_a_program_is_named() {
                   member stripline_sized.hold 8 uint32_t\n";
     assert!(broken(before, before).is_empty());
     let more = format!("{before}function stripline_b STRIPLINE_0 void()\nvalue Status::New 99\n");
-    assert!(broken(before, &more).is_empty(), "what is added breaks nothing");
+    assert!(broken(before, &more).is_empty(), "an addition breaks nothing");
     let grown = before.replace("sized 16", "sized 24") + "member stripline_sized.more 16 uint64_t\n";
     assert!(broken(before, &grown).is_empty(), "a structure with `size` grows at its end");
     for (old, new, words) in [

@@ -153,7 +153,7 @@ fn module(file: syn::File) -> Module {
                 }
             }
             Item::Type(it) if is_public(&it.vis) => {
-                let Type::FnPtr(of) = &*it.ty else { panic!("`{}` is no function", it.ident) };
+                let Type::FnPtr(of) = &*it.ty else { panic!("`{}` is not a function", it.ident) };
                 let parameters = of.inputs.iter().map(|input| Parameter {
                     name: input.name.as_ref().expect("each parameter has a name").0.to_string(),
                     docs: Vec::new(),

@@ -52,7 +52,7 @@ pub fn run(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// Returns the folder with the installed library. It is made once, for all tests.
+/// Returns the folder with the installed library. The folder is made once, for all tests.
 pub fn installed() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
     PREFIX.get_or_init(|| {

@@ -72,8 +72,8 @@ fn bad_components_are_named() {
     check("bad_components", Kind::Plain);
 }
 
-/// Runs the programs with the instrumented `malloc`, which the library also uses. It detects use
-/// after free, double free and leaks.
+/// Runs the programs with the instrumented `malloc`, which the library also uses. The `malloc`
+/// detects use after free, double free and leaks.
 #[test]
 fn programs_run_under_sanitizers() {
     if has_sanitizers() {

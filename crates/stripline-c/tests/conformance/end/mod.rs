@@ -292,7 +292,7 @@ fn outcome(is_there: bool) -> String {
 }
 
 fn number<N: std::str::FromStr>(word: &str) -> N {
-    word.parse().unwrap_or_else(|_| panic!("`{word}` is no number"))
+    word.parse().unwrap_or_else(|_| panic!("`{word}` is not a number"))
 }
 
 fn milliseconds(word: &str) -> Duration {
