@@ -686,7 +686,7 @@ static size_t encode(uint64_t number, unsigned char *bytes) {
 
 static uint64_t decode(const unsigned char *bytes, size_t count) {
     if (count == 0 || bytes[0] > 27 || count != 1 + (bytes[0] < 24 ? 0 : (size_t)1 << (bytes[0] - 24))) {
-        give_up("this is no whole number", "in CBOR");
+        give_up("this is not a whole number", "in CBOR");
     }
     uint64_t number = bytes[0] < 24 ? bytes[0] : 0;
     for (size_t place = 1; place < count; place++) {

@@ -100,7 +100,7 @@ inline std::vector<std::uint8_t> encode(std::uint64_t number) {
 
 inline std::uint64_t decode(stripline::span<const std::uint8_t> bytes) {
     if (bytes.size() == 0 || bytes[0] > 27 || bytes.size() != 1 + (bytes[0] < 24 ? 0 : 1U << (bytes[0] - 24))) {
-        throw std::runtime_error("this is no whole number in CBOR");
+        throw std::runtime_error("this is not a whole number in CBOR");
     }
     std::uint64_t number = bytes[0] < 24 ? bytes[0] : 0;
     for (std::size_t place = 1; place < bytes.size(); place++) {

@@ -18,7 +18,7 @@ class Meter(gr.top_block):
 
     def set_alpha(self, alpha):
         if not 0 < alpha <= 1:
-            raise ValueError(f"{alpha} is no share of the newest sample; it is from 0 to 1")
+            raise ValueError(f"{alpha} is not a share of the newest sample; it is from 0 to 1")
         self.alpha = alpha
         self.probe.set_alpha(alpha)
 

@@ -48,7 +48,7 @@ double take_number(view &from) {
     const auto first = from[0];
     const std::size_t length = (first & 31) < 24 ? 0 : std::size_t(1) << ((first & 31) - 24);
     if (from.size() < 1 + length || (first >> 5 != 0 && first >> 5 != 7)) {
-        throw std::runtime_error("it is no number");
+        throw std::runtime_error("it is not a number");
     }
     std::uint64_t bits = length == 0 ? first & 31 : 0;
     for (std::size_t at = 1; at <= length; at++) {
@@ -149,7 +149,7 @@ int tune(const std::string &mhz) {
     } catch (const std::exception &) {
     }
     if (end != mhz.size()) {
-        std::cerr << "error: `" << mhz << "` is no number of MHz" << std::endl;
+        std::cerr << "error: `" << mhz << "` is not a number of MHz" << std::endl;
         return 1;
     }
     const stripline::node node;

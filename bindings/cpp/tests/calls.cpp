@@ -29,7 +29,7 @@ static void messages() {
     TAKE(out.send(value, nt));
     auto found = TAKE(in.receive(nt));
     CHECK(found && copy(found->samples()) == bytes(value.begin(), value.end()));
-    FAILS(invalid_argument, "no type of messages", of.message_publisher("m", "u8", nt));
+    FAILS(invalid_argument, "not a type of messages", of.message_publisher("m", "u8", nt));
     FAILS(invalid_argument, "NUL", of.message_subscriber("m", std::string("a\0b", 3), nt));
     FAILS(invalid_argument, "NUL", of.message_publisher(std::string("a\0b", 3), "message/cbor", nt));
 }

@@ -25,7 +25,7 @@ public:
             .property(stripline::float_property("factor", 1, "linear gain").range(0, 10).unit("dB").changeable())
             .property(stripline::integer_property("count", 3, "a number").range(-100, 1000))
             .property(stripline::boolean_property("is_set", true, "a switch"))
-            .property(stripline::choice_property("mode", "able | unable | fail | stop", "what it does"))
+            .property(stripline::choice_property("mode", "able | unable | fail | stop", "the behaviour"))
             .property(stripline::text_property("title", "a title", "a text"))
             .property(stripline::path_property("file", "a file"))
             .property(stripline::integer_property("packets", 0, "packets so far").read_only())
@@ -43,7 +43,7 @@ public:
         CHECK(TAKE(properties.get<std::string>("file", nt)).empty());
         CHECK(!TAKE(properties.is_changed("factor", nt)));
         FAILS(invalid_argument, "declares no property", properties.get<double>("other", nt));
-        FAILS(invalid_argument, "declared as no float", properties.get<double>("count", nt));
+        FAILS(invalid_argument, "not declared as float", properties.get<double>("count", nt));
         FAILS(invalid_argument, "NUL", properties.get<double>(std::string("a\0", 2), nt));
         const auto mode = TAKE(properties.get<std::string>("mode", nt));
         if (mode == "unable") {
@@ -78,7 +78,7 @@ public:
         TAKE(TAKE(ports.readout("level", nt)).set(0.5, nt));
         TAKE(TAKE(ports.readout("is_busy", nt)).set(true, nt));
         TAKE(TAKE(ports.readout("state", nt)).set("at work", nt));
-        FAILS(invalid_argument, "no text", packets.set("x", nt));
+        FAILS(invalid_argument, "not declared as text", packets.set("x", nt));
         FAILS(failed, "read-only", ports.readout("factor", nt));
         if (mode_ == "stop") {
             auto stopped = ports.sleep(std::chrono::hours(24 * 365 * 1000L), nt);
@@ -247,7 +247,7 @@ int main() {
     ends();
     handlers("[default]\ndepth = 8");
     handlers("[default]\ndispatch = 'pool(3, resequence)'");
-    FAILS(invalid_argument, "no name of a component", harness::of<nameless>(nt));
+    FAILS(invalid_argument, "not a valid component name", harness::of<nameless>(nt));
     char program[] = "program", option[] = "--what";
     char *arguments[] = {program, option, nullptr};
     CHECK(stripline::component_main<gain>(2, arguments) == 2);

@@ -87,7 +87,7 @@ sample_kind sample_kind::of(const std::string &type) {
         }
     }
     throw std::invalid_argument(
-        "stripline: `" + type + "` is no sample type; use byte, short, int, float, complex, sc8, sc16, " +
+        "stripline: `" + type + "` is not a sample type; use byte, short, int, float, complex, sc8, sc16, " +
         "or a type of Stripline: s8 to u64, f32, f64, or one of them with a c in front");
 }
 
@@ -174,7 +174,7 @@ void check_port(const std::string &where, const topic_options &settings, bool is
 }
 
 void raise_apart(const std::string &where) {
-    throw std::runtime_error(where + ": its port is not there; a waveform runs the flowgraph by `stripline.main`");
+    throw std::runtime_error(where + ": its port does not exist; a waveform runs the flowgraph by `stripline.main`");
 }
 
 bool is_being_stopped() { return boost::this_thread::interruption_requested(); }

@@ -36,7 +36,7 @@ public:
 private:
     std::size_t remaining() const { return static_cast<std::size_t>(end_ - at_); }
     [[noreturn]] void no_cbor() const {
-        problem("it is no CBOR (RFC 8949) at byte " + std::to_string(at_ - start_));
+        problem("it is not CBOR (RFC 8949) at byte " + std::to_string(at_ - start_));
     }
     std::uint64_t big_endian(std::size_t length);
     head next();
@@ -138,7 +138,7 @@ std::string decoder::string_of(const head &of) {
 std::string decoder::text_of(const head &of) {
     std::string found = string_of(of);
     if (!is_utf8(found)) {
-        problem("its text is no UTF-8");
+        problem("its text is not UTF-8");
     }
     return found;
 }

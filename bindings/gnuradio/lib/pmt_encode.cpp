@@ -76,7 +76,7 @@ void encoder::put_raw(const void *from, std::size_t length) {
 void encoder::put_text(const pmt::pmt_t &symbol) {
     const std::string &words = pmt::symbol_to_string(symbol);
     if (!is_utf8(words)) {
-        problem("the text is no UTF-8; send it as a u8vector");
+        problem("the text is not UTF-8; send it as a u8vector");
     }
     put_head(major::text, words.size());
     put_raw(words.data(), words.size());
@@ -155,7 +155,7 @@ void encoder::put_vector(const pmt::pmt_t &value) {
 
 void encoder::put_entry(const pmt::pmt_t &key, const pmt::pmt_t &value, unsigned depth) {
     if (!pmt::is_symbol(key)) {
-        problem("the key " + pmt::write_string(key).substr(0, 64) + " is no symbol; use pmt.intern");
+        problem("the key " + pmt::write_string(key).substr(0, 64) + " is not a symbol; use pmt.intern");
     }
     within([&] { return step_to(pmt::symbol_to_string(key)); }, [&] {
         put_text(key);

@@ -37,10 +37,10 @@ sink_impl::sink_impl(const std::string &type, const std::string &topic, const si
       end_(where_, settings.is_port, d_logger) {
     check_text(where_, "stream", settings.stream);
     if (settings.sample_rate_hz && !(std::isfinite(*settings.sample_rate_hz) && *settings.sample_rate_hz > 0)) {
-        throw std::invalid_argument(where_ + ": `sample_rate` is no number of samples a second; it must be above 0");
+        throw std::invalid_argument(where_ + ": `sample_rate` is not a number of samples a second; it must be above 0");
     }
     if (settings.center_frequency_hz && !std::isfinite(*settings.center_frequency_hz)) {
-        throw std::invalid_argument(where_ + ": `center_freq` is no number of Hz; leave it out where it is unknown");
+        throw std::invalid_argument(where_ + ": `center_freq` is not a number of Hz; leave it out where it is unknown");
     }
     if (node_) {
         open();

@@ -213,7 +213,7 @@ class _Component:
         if found is None:
             return True, summary, None
         if not isinstance(found, TestResult):
-            return False, f"the self-test has returned {found!r}, which is no `TestResult`", None
+            return False, f"the self-test has returned {found!r}, which is not a `TestResult`", None
         return bool(found.passed), found.text or summary, None if found.value is None else float(found.value)
 
     def _change(self, values):

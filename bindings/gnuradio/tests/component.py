@@ -277,7 +277,7 @@ class Components(unittest.TestCase):
         self.set("gain.first=4")
         code, text = stripline("test", self.name, "gain")
         self.assertEqual(code, 1, text)
-        for words in ("measured three", "first is 4", "the antenna is off", "has returned 7, which is no `TestResult`"):
+        for words in ("measured three", "first is 4", "the antenna is off", "has returned 7, which is not a `TestResult`"):
             self.assertIn(words, text)
         results = {it["test"]: it for it in json.loads(stripline("test", self.name, "gain", "--json")[1])}
         self.assertEqual(

@@ -89,7 +89,7 @@ class Languages(unittest.TestCase):
             place = f"{component}.{name}"
             self.stripline("set", f"{place}=0.5")
             self.assertEqual(self.value(place), 0.5)
-        self.assertIn("is no share of the newest sample", self.stripline("set", "sink.alpha=2", code=1))
+        self.assertIn("is not a share of the newest sample", self.stripline("set", "sink.alpha=2", code=1))
         # A factor of 0.5 leaves a power of 0.25, which the threshold of 0.5 does not pass.
         self.stripline("set", "gain.factor=2")
         self.grows("detector.detections")

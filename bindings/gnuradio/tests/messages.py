@@ -154,7 +154,7 @@ class Forms(unittest.TestCase):
             (nothing, "a pair has a form in a message where it begins a list, is a PDU, or has a symbol first"),
             (dictionary(meta=vector(pmt.PMT_T, nothing)), r'\["meta"\]\[1\]: a pair has a form'),
             (pmt.cons(dictionary(x=nothing), pmt.init_u8vector(1, [1])), r'\["meta"\]\["x"\]: '),
-            (pmt.dict_add(pmt.make_dict(), pmt.from_long(5), pmt.PMT_T), "the key 5 is no symbol; use pmt.intern"),
+            (pmt.dict_add(pmt.make_dict(), pmt.from_long(5), pmt.PMT_T), "the key 5 is not a symbol; use pmt.intern"),
             (nested(129), r"\[0\]\[0\]\[0\]\[0\]\[0\]\[0\]…: it is nested more than 128 deep"),
             (within, "it is a list within itself"),
         ]:
@@ -180,8 +180,8 @@ class Forms(unittest.TestCase):
             ("", "it ends early"), ("18", "it ends early"), ("62c3", "it ends early"), ("9bffffffffffffffff", "it ends early"),
             ("9a7fffffff00", "it ends early"), ("bbffffffffffffffff0000", "it ends early"), ("7bffffffffffffffff61", "it ends early"),
             ("9f01", "it ends early"), ("62c328", "UTF-8"), ("63eda080", "UTF-8"), ("64f5808080", "UTF-8"), ("61ff", "UTF-8"),
-            ("3bffffffffffffffff", "below -2\\^63"), ("0000", "1 bytes follow the message"), ("ff", "no CBOR .* at byte 1"),
-            ("1c", "no CBOR"), ("1f", "no CBOR"), ("df", "no CBOR"), ("f818", "no CBOR"), ("f0", "no CBOR"), ("7f4101ff", "no CBOR"),
+            ("3bffffffffffffffff", "below -2\\^63"), ("0000", "1 bytes follow the message"), ("ff", "not CBOR .* at byte 1"),
+            ("1c", "not CBOR"), ("1f", "not CBOR"), ("df", "not CBOR"), ("f818", "not CBOR"), ("f0", "not CBOR"), ("7f4101ff", "not CBOR"),
             ("a1a000", "a key of a map"), ("a1f500", "a key of a map"), ("81" * 200 + "00", "nested more than 128 deep"),
             ("9f" * 10_000, "nested"), ("c1" * 100_000, "it ends early"), ("a1616182183c62c3", r'^\["a"\]\[1\]: it ends early'),
         ]:
@@ -212,7 +212,7 @@ class Forms(unittest.TestCase):
                     encode(found)
                 except ValueError as problem:
                     # Keys that are numbers can be received, but not sent.
-                    self.assertIn("is no symbol", str(problem))
+                    self.assertIn("is not a symbol", str(problem))
         self.assertGreater(values, 1000)
 
 
@@ -431,13 +431,13 @@ class Links(unittest.TestCase):
         place = domain("options")
         for wrong, words in [
             (dict(topic=""), "the topic is empty"), (dict(type="banana"), "banana"), (dict(type="a\0b"), "NUL"),
-            (dict(type="message/tune{"), "is no schema"), (dict(policy="depth = -1\n"), "depth"), (dict(domain="a b"), "a b"),
+            (dict(type="message/tune{"), "is not a schema"), (dict(policy="depth = -1\n"), "depth"), (dict(domain="a b"), "a b"),
         ]:
             for make in (stripline.message_source, stripline.message_sink):
                 with self.subTest(make=make.__name__, wrong=wrong), self.assertRaises(ValueError) as caught:
                     make(**{"topic": "events", "domain": place, **wrong})
                 self.assertIn(words, str(caught.exception))
-        with self.assertRaisesRegex(ValueError, "`banana` is no sample type"):
+        with self.assertRaisesRegex(ValueError, "`banana` is not a sample type"):
             stripline.message_source("events", vectors="banana", domain=place)
 
 

@@ -56,7 +56,7 @@ def tune(mhz: str) -> None:
     try:
         frequency_hz = 1e6 * float(mhz)
     except ValueError:
-        sys.exit(f"error: `{mhz}` is no number of MHz")
+        sys.exit(f"error: `{mhz}` is not a number of MHz")
     with stripline.Node() as node, node.client("tuner") as tuner:
         try:
             reached_hz = tuner.tune(frequency_hz)

@@ -52,7 +52,8 @@ impl Form {
         let Self::Samples(array) = self else { return value::decode(py, bytes) };
         let size = array.dtype(py).itemsize();
         if size == 0 || !bytes.len().is_multiple_of(size) {
-            let problem = format!("{} bytes are no whole number of {} of {size}", bytes.len(), array.samples);
+            let problem =
+                format!("{} bytes are not a whole number of {} of {size}", bytes.len(), array.samples);
             return Ok(Err(problem));
         }
         let made = array.empty(py, bytes.len() / size)?;

@@ -154,7 +154,7 @@ fn put_other(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Resul
 
 fn put_text(out: &mut Vec<u8>, text: &Bound<'_, PyString>) -> Result<(), Problem> {
     let Ok(text) = text.to_cow() else {
-        return Problem::of("the text has a lone surrogate, which is no character");
+        return Problem::of("the text has a lone surrogate, which is not a character");
     };
     let Ok(()) = Encoder::from(&mut *out).text(&text, None) else { return Problem::of("there is no memory") };
     check_size(out)
@@ -198,7 +198,7 @@ fn put_map(out: &mut Vec<u8>, map: &Bound<'_, PyDict>, depth: usize) -> Result<(
     for item in items.iter() {
         let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
         let Ok(name) = name.cast::<PyString>() else {
-            return Problem::of(format!("the key {} is no text; use str(key)", name.repr()?));
+            return Problem::of(format!("the key {} is not text; use str(key)", name.repr()?));
         };
         let step = || format!("[{}]", name.repr().map_or_else(|_| "…".into(), |text| text.to_string()));
         put_text(out, name).map_err(|problem| problem.within(step))?;

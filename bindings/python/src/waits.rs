@@ -90,7 +90,7 @@ pub fn pass_on(py: Python<'_>, waker: &Waker) {
     }
 }
 
-/// Returns the time at which a timeout in seconds ends; `None` is no limit.
+/// Returns the time at which a timeout in seconds ends; `None`: no limit.
 pub fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
     let Some(seconds) = timeout else { return Ok(None) };
     if seconds.is_nan() || seconds < 0.0 {

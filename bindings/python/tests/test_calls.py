@@ -228,17 +228,17 @@ def test_no_server(node: stripline.Node) -> None:
 
 def test_limits_and_names(node: stripline.Node) -> None:
     for make, words in (
-        (lambda: node.client("no name"), "`no name` is no service"),
+        (lambda: node.client("no name"), "`no name` is not a valid service name"),
         (lambda: node.client("a", deadline=4000.0), "at most an hour"),
         (lambda: node.client("a", deadline=0.0), "not zero"),
         (lambda: node.client("a", outstanding=0), "outstanding is 0; it must be from 1"),
-        (lambda: node.server(Tuner(), service="no name"), "`no name` is no service"),
+        (lambda: node.server(Tuner(), service="no name"), "`no name` is not a valid service name"),
         (lambda: node.server(Tuner(), clients=0), "clients is 0"),
         (lambda: node.server(Tuner(), waiting=5000), "waiting is out of range"),
         (lambda: node.server(Tuner(), name="x" * 65), "from 1 to 64 bytes"),
         (lambda: node.server(Tuner(), transport="none"), "there is no transport `none`"),
-        (lambda: node.server(Tuner), "the class `Tuner` is no service; pass an object"),
-        (lambda: node.server(3), "3 is no service"),
+        (lambda: node.server(Tuner), "the class `Tuner` is not a service; pass an object"),
+        (lambda: node.server(3), "3 is not a service"),
         (lambda: stripline.service(type("Empty", (), {})), "no public method"),
         (lambda: stripline.service(3), "for classes, not for int"),  # type: ignore[call-overload]
     ):

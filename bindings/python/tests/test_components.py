@@ -34,7 +34,7 @@ class Mixed(stripline.Component):
     out = stripline.output_port(same_as="in", summary="the same")
     more = stripline.input_port(np.uint8, optional=True, many_writers=True, name="more-in")
     mode = stripline.choice_property(
-        "forward", "what it does", choices=["forward", "fail", "exit", "text", "code", "deep"]
+        "forward", "the behaviour", choices=["forward", "fail", "exit", "text", "code", "deep"]
     )
     factor = stripline.float_property(1, "gain", range=(0, 10), unit="dB", changeable=True)
     offset = stripline.integer_property(0, "offset", range=(-5, 5), changeable=True)
@@ -190,7 +190,7 @@ def test_live_changes_and_self_tests() -> None:
         mixed.set("is_on", False)
         assert mixed.test("self") == stripline.TestResult(True, "whether it answers")
         assert mixed.test("value-test") == stripline.TestResult(False, "it is low", 0.5)
-        assert "5, which is no `TestResult`" in mixed.test("wrong").text
+        assert "5, which is not a `TestResult`" in mixed.test("wrong").text
         mixed.set("factor", 9)
         assert mixed.test("self").text.startswith("nine")
         with pytest.raises(stripline.Error, match="no self-test `other`"):
@@ -200,7 +200,7 @@ def test_live_changes_and_self_tests() -> None:
             mixed.input("in")
         in_.send(ONE)
         assert out.receive(TIMEOUT_S).samples.tolist() == [1]
-        # This happens while it waits for a packet.
+        # The request arrives while the component waits for a packet.
         mixed.set("factor", 4)
         in_.finish()
         assert mixed.finish()["packets"] == 1
@@ -298,7 +298,7 @@ def test_what_cannot_begin_is_refused() -> None:
         testing.Harness(Mixed, types={"in": np.uint8})
     with pytest.raises(stripline.UsageError, match="no input `out`"):
         testing.run(Mixed, {"out": ONE})
-    with pytest.raises(stripline.UsageError, match="no class of a component"):
+    with pytest.raises(stripline.UsageError, match="not a class of a component"):
         testing.run(int)  # type: ignore[arg-type]
 
 
@@ -463,8 +463,8 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
     f32 = np.float32
     refused("has no method that runs it")
     refused("both `run` and `handle`", run=run, handle=run)
-    refused("`a b` is no name of a component", class_name="a b", run=run)
-    refused("`p q` is no name of a port", run=run, p=stripline.input_port(f32, name="p q"))
+    refused("`a b` is not a valid component name", class_name="a b", run=run)
+    refused("`p q` is not a valid port name", run=run, p=stripline.input_port(f32, name="p q"))
     refused("two of the name `a`", run=run, a=stripline.input_port(f32), b=stripline.output_port(f32, name="a"))
     refused("0 inputs and 1 outputs", handle=run, out=stripline.output_port(f32))
     refused("`Bad.ports` is of every component", run=run, ports=stripline.input_port(f32))
@@ -473,7 +473,7 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
     refused("the default of `a` takes a whole number", run=run, a=stripline.integer_property(text, ""))
     refused("the default of `a` is `z`", run=run, a=stripline.choice_property("z", "", choices=["x", "y"]))
     octets: Any = b"x"
-    refused("is no value of a property", run=run, a=stripline.text_property(octets, ""))
+    refused("is not a value of a property", run=run, a=stripline.text_property(octets, ""))
     fixed = stripline.float_property(1, "")
     refused("a setter for `a`, which is not", run=run, a=fixed, set_a=fixed.setter(lambda *_: None))
     hidden = stripline.float_property(1, "", changeable=True)
@@ -484,7 +484,7 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
         (lambda: stripline.input_port(f32, same_as="in"), "two of `types`"),
         (lambda: stripline.input_port([]), "list of a port's types is empty"),
         (lambda: stripline.input_port("text"), "neither a dtype nor"),
-        (lambda: stripline.input_port(np.bool_), "no type of samples"),
+        (lambda: stripline.input_port(np.bool_), "not a type of samples"),
         (lambda: stripline.float_property(1, "", range=(2, 1)), "has no number in it"),
         (lambda: stripline.float_property(1, "", range=(0, float("nan"))), "has no number in it"),
         (lambda: stripline.integer_property(1, "", range=(0, 2**64)), "no number of 64 bits"),
@@ -653,5 +653,5 @@ def test_ports_of_messages_and_of_windows() -> None:
         handle=lambda _: None,
         in_=stripline.message_input_port("message/cbor"),
     )
-    with pytest.raises(stripline.UsageError, match="`tune` is no type of messages"):
+    with pytest.raises(stripline.UsageError, match="`tune` is not a type of messages"):
         stripline.message_input_port("tune")

@@ -443,7 +443,7 @@ def test_options_of_topics(domain: str, tmp_path: Path) -> None:
     for wrong, problem in (
         ({"topic": {"a": {"transprot": "shm"}}}, "transprot"),
         ({"topic": {"a": {"depth": object()}}}, "`topic.a.depth` of `topics` is"),
-        ({1: {}}, "1 is no key"),
+        ({1: {}}, "1 is not a key"),
         (7, "`topics` is a mapping"),
     ):
         with pytest.raises(stripline.Error, match=problem):

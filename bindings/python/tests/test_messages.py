@@ -131,8 +131,8 @@ def endless_structure() -> Node:
 
 
 REFUSED: list[tuple[Any, str]] = [
-    ({1: 2}, r"the message for port `topic`: the key 1 is no text; use str\(key\)"),
-    ({"a": [0, {None: 1}]}, r"`topic`\['a'\]\[1\]: the key None is no text"),
+    ({1: 2}, r"the message for port `topic`: the key 1 is not text; use str\(key\)"),
+    ({"a": [0, {None: 1}]}, r"`topic`\['a'\]\[1\]: the key None is not text"),
     ([2**64], r"\[0\]: the whole number is beyond 64 bits"),
     (-(2**63) - 1, "beyond 64 bits"),
     ({1, 2}, "set has no form in a message; use dict"),
@@ -209,7 +209,7 @@ def test_bytes_that_are_no_message_are_an_error_and_receiving_goes_on(
         b"\x62\xff\xff": "topic",
         b"\xa1\xa0\x01": "a map as a key",
         b"\x81" * 200 + b"\x01": "nested more than 128 deep",
-        b"\x1f": "no CBOR",
+        b"\x1f": "not CBOR",
     }
     odd = {
         b"\xa2\x01\x02\x82\x01\x02\x03": {1: 2, (1, 2): 3},
@@ -242,7 +242,7 @@ def test_other_types_are_refused_and_listed(node: stripline.Node) -> None:
     assert all(it.reason and it.connection.endswith("-> topic") for it in refusals)
     assert len(node.subscriber("topic", np.int16).refusals()) == 2
     assert len(node.windowed_subscriber("topic", np.int16).refusals()) == 2
-    for text, words in (("f32", "no type of messages"), ("message/tune{hz}", "a field must be here"), ("", "`` is no")):
+    for text, words in (("f32", "not a type of messages"), ("message/tune{hz}", "a field must be here"), ("", "`` is not a")):
         with pytest.raises(stripline.UsageError, match=words):
             node.message_publisher("topic", text)
         with pytest.raises(stripline.UsageError, match=words):
@@ -275,7 +275,7 @@ def test_one_message_is_acknowledged_by_itself(node: stripline.Node) -> None:
     with pytest.raises(stripline.NotAcknowledgedError) as late:
         out.send("y", scope="target", deadline=0.001)
     assert late.value.code == "unanswered"
-    for scope, words in (("all", "`all` is no sync scope; use one of none"), ("", "no sync scope")):
+    for scope, words in (("all", "`all` is not a sync scope; use one of none"), ("", "not a sync scope")):
         with pytest.raises(stripline.UsageError, match=words):
             out.send(1, scope=scope)  # type: ignore[arg-type]
     for deadline in (-1.0, math.nan):

@@ -126,7 +126,7 @@ def test_errors_of_a_rust_service_in_python() -> None:
 def test_without_a_server() -> None:
     for program in PROGRAMS.values():
         ended = run(*program, "tune", "no number")
-        assert ended.returncode == 1 and "`no number` is no number of MHz" in ended.stderr
+        assert ended.returncode == 1 and "`no number` is not a number of MHz" in ended.stderr
     wrong = run(*PYTHON, "sing")
     assert (wrong.returncode, wrong.stderr) == (1, "error: use `serve [TRANSPORT]`, `tune MHZ` or `status`\n")
 

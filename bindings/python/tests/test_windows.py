@@ -249,7 +249,7 @@ def test_a_packet_is_acknowledged_by_itself(node: stripline.Node) -> None:
         with out.loan(1, scope="target", deadline=0.001) as y:
             y[:] = 2
     assert [in_.receive().samples[0] for _ in range(3)] == [1, 1, 2]
-    with pytest.raises(stripline.UsageError, match="`whole` is no sync scope"):
+    with pytest.raises(stripline.UsageError, match="`whole` is not a sync scope"):
         out.send(np.ones(1, np.int16), scope="whole")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the deadline is -1"):
         out.loan(1, scope="target", deadline=-1.0)

@@ -215,7 +215,7 @@ template <class T>
 stripline_sample_type type_of() noexcept {
     static_assert(
         has_sample<T>::value,
-        "stripline: this is no sample type: describe the structure with STRIPLINE_SAMPLE(type, \"name\", fields...)");
+        "stripline: this is not a sample type: describe the structure with STRIPLINE_SAMPLE(type, \"name\", fields...)");
     stripline_sample_type type{};
     if constexpr (has_sample<T>::value) {
         type.size = sizeof type;
@@ -247,7 +247,7 @@ struct sample<std::complex<T>, std::enable_if_t<detail::is_number<T>>> : detail:
     static_assert(std::is_standard_layout_v<type>, \
                   "stripline: a sample must have standard layout: no virtual functions, one access, one class"); \
     static_assert(::stripline::detail::is_name(name), \
-                  "stripline: the name of a sample has 1 to 64 of a-z, 0-9, '-', '/', '.', and is no built-in one");
+                  "stripline: the name of a sample has 1 to 64 of a-z, 0-9, '-', '/', '.', and is not a built-in one");
 /// @endcond
 
 /// Makes a structure a sample type, with a name and all fields in order.

@@ -124,7 +124,7 @@ def _name(cls: type[Component]) -> str:
 def _spec(cls: Any) -> str:
     """Returns the specification of a class as JSON, and checks it."""
     if not (isinstance(cls, type) and issubclass(cls, Component)):
-        raise _refused(f"{cls!r} is no class of a component; derive one from `stripline.Component`")
+        raise _refused(f"{cls!r} is not a class of a component; derive one from `stripline.Component`")
     name = _name(cls)
     _check_name("component", name)
     declared = list(_declared(cls).values())
@@ -153,7 +153,7 @@ def _spec(cls: Any) -> str:
     try:
         return json.dumps(spec, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise _refused(f"component `{name}` has a default that is no value of a property: {error}") from None
+        raise _refused(f"component `{name}` has a default that is not a value of a property: {error}") from None
 
 
 def _check_functions(cls: type[Component], name: str, declared: Sequence[_Declaration]) -> None:
@@ -429,7 +429,7 @@ def _test(instance: Any, name: str) -> tuple[bool, str, float | None]:
     if result is None:
         return True, summary, None
     if not isinstance(result, TestResult):
-        return False, f"the self-test has returned {result!r}, which is no `TestResult`", None
+        return False, f"the self-test has returned {result!r}, which is not a `TestResult`", None
     value = None if result.value is None else float(result.value)
     return bool(result.passed), result.text or summary, value
 

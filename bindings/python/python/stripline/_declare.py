@@ -38,7 +38,7 @@ _TEST = "_stripline_test"
 
 def _check_name(what: str, name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise _refused(f"`{name}` is no name of a {what}: use 1 to 64 letters, digits, `-` and `_`")
+        raise _refused(f"`{name}` is not a valid {what} name: use 1 to 64 letters, digits, `-` and `_`")
 
 
 def _missing(attribute: str, when: str) -> AttributeError:
@@ -188,7 +188,7 @@ class _MessagePort(_Port):
     def __init__(self, messages: str, summary: str, name: str | None, optional: bool) -> None:
         super().__init__(None, summary, name, None, None, optional)
         if not messages.startswith("message/"):
-            raise _refused(f"`{messages}` is no type of messages; write it as `message/tune{{hz:f64}}`")
+            raise _refused(f"`{messages}` is not a type of messages; write it as `message/tune{{hz:f64}}`")
         self.messages = messages
         self.types = {messages: messages}
 

@@ -242,7 +242,7 @@ class Server:
         own = getattr(type(serves), _SERVICE, None)
         if own is None:
             given = f"the class `{serves.__name__}`" if isinstance(serves, type) else repr(serves)
-            raise _refused(f"{given} is no service; pass an object of a class with `@stripline.service`")
+            raise _refused(f"{given} is not a service; pass an object of a class with `@stripline.service`")
         service_name = own if service is None else service
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None

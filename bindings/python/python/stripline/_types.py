@@ -108,7 +108,7 @@ def _text(dtype: np.dtype[Any], where: str) -> str:
     name = _NAMES.get(f"{dtype.kind}{dtype.itemsize}")
     if name is None:
         known = ", ".join(str(np.dtype(known)) for known in _NAMES)
-        raise _refused(f"`{where}` of {dtype} is no type of samples; use one of {known}, or fields of them")
+        raise _refused(f"`{where}` of {dtype} is not a type of samples; use one of {known}, or fields of them")
     return name
 
 
@@ -291,7 +291,7 @@ def _topics_text(topics: Any) -> str | os.PathLike[str]:
 
 def _key(name: Any) -> str:
     if not isinstance(name, str):
-        raise _refused(f"{name!r} is no key of `topics`; keys are text")
+        raise _refused(f"{name!r} is not a key of `topics`; keys are text")
     return json.dumps(name)
 
 
