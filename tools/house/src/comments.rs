@@ -1,4 +1,4 @@
-//! Extracts the prose from Rust sources and Markdown, without code.
+//! Extracts the prose from sources and Markdown, without code.
 
 /// A word with the punctuation around it.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,18 +16,57 @@ pub struct Line<'a> {
     pub text: &'a str,
 }
 
-/// Returns the blocks of all comments of a Rust source.
-pub fn rust_blocks(source: &str) -> Vec<Block> {
+/// A line of a file, as far as the line is prose.
+enum Piece<'a> {
+    /// The line is prose.
+    Whole(&'a str),
+    /// A comment behind code.
+    Behind(&'a str),
+    Code,
+}
+
+/// The marks of comments in a language.
+struct Marks {
+    /// The start of a comment up to the end of the line.
+    line: &'static str,
+    /// The start and the end of a comment over several lines. In Python both are also the ends of
+    /// other strings: only a string at the start of a line is prose.
+    block: Option<(&'static str, &'static str)>,
+}
+
+/// The endings of files with prose, and the marks of their comments. Markdown is all prose.
+const LANGUAGES: [(&str, Option<Marks>); 9] = [
+    (".md", None),
+    (".rs", Some(Marks { line: "//", block: None })),
+    (".c", C),
+    (".h", C),
+    (".cc", C),
+    (".cpp", C),
+    (".hpp", C),
+    (".py", PYTHON),
+    (".pyi", PYTHON),
+];
+
+const C: Option<Marks> = Some(Marks { line: "//", block: Some(("/*", "*/")) });
+const PYTHON: Option<Marks> = Some(Marks { line: "#", block: Some((r#"""""#, r#"""""#)) });
+
+/// Returns the endings of all files with prose.
+pub fn endings() -> impl Iterator<Item = &'static str> {
+    LANGUAGES.iter().map(|(ending, _)| *ending)
+}
+
+/// Returns the blocks of all comments of a source, or of a Markdown file.
+pub fn blocks(path: &str, source: &str) -> Vec<Block> {
     let mut collector = Collector::default();
-    for (number, line) in (1..).zip(source.lines()) {
-        match comment(line) {
-            Some(Comment::Whole(text)) => collector.line(number, text),
-            Some(Comment::Behind(text)) => {
+    for (number, piece) in (1..).zip(pieces(path, source)) {
+        match piece {
+            Piece::Whole(text) => collector.line(number, text),
+            Piece::Behind(text) => {
                 collector.end();
                 collector.line(number, text);
                 collector.end();
             }
-            None => {
+            Piece::Code => {
                 collector.end();
                 collector.is_code = false;
             }
@@ -37,43 +76,22 @@ pub fn rust_blocks(source: &str) -> Vec<Block> {
     collector.blocks
 }
 
-/// Returns the blocks of a Markdown file.
-pub fn markdown_blocks(source: &str) -> Vec<Block> {
-    let mut collector = Collector::default();
-    for (number, line) in (1..).zip(source.lines()) {
-        collector.line(number, line);
-    }
-    collector.end();
-    collector.blocks
-}
-
-/// Returns the comment lines that are prose, and are therefore limited in width.
-pub fn rust_lines(source: &str) -> Vec<Line<'_>> {
+/// Returns the lines that are prose, and are therefore limited in width.
+pub fn lines<'a>(path: &str, source: &'a str) -> Vec<Line<'a>> {
     let mut is_code = false;
-    let lines = (1..).zip(source.lines()).filter(|(_, line)| match comment(line) {
-        Some(Comment::Whole(text)) => {
-            let is_fence = text.trim_start().starts_with("```");
-            is_code ^= is_fence;
-            !is_code && !is_fence && !is_unbreakable(text)
-        }
-        Some(Comment::Behind(_)) => false,
-        None => {
+    let mut lines = Vec::new();
+    for ((number, line), piece) in (1..).zip(source.lines()).zip(pieces(path, source)) {
+        let Piece::Whole(text) = piece else {
             is_code = false;
-            false
-        }
-    });
-    lines.map(|(number, text)| Line { number, text }).collect()
-}
-
-/// Returns the lines of a Markdown file that are prose, and are therefore limited in width.
-pub fn markdown_lines(source: &str) -> Vec<Line<'_>> {
-    let mut is_code = false;
-    let lines = (1..).zip(source.lines()).filter(|(_, line)| {
-        let is_fence = line.trim_start().starts_with("```");
+            continue;
+        };
+        let is_fence = text.trim_start().starts_with("```");
         is_code ^= is_fence;
-        !is_code && !is_fence && !line.starts_with("    ") && !is_unbreakable(line)
-    });
-    lines.map(|(number, text)| Line { number, text }).collect()
+        if !is_code && !is_fence && !text.starts_with("    ") && !is_unbreakable(text) {
+            lines.push(Line { number, text: line });
+        }
+    }
+    lines
 }
 
 /// Returns whether the line cannot be wrapped: a row of a table, or a line that contains an
@@ -82,20 +100,59 @@ fn is_unbreakable(line: &str) -> bool {
     line.trim_start().starts_with('|') || line.contains("://") || line.contains("](")
 }
 
-enum Comment<'a> {
-    /// The line is a comment.
-    Whole(&'a str),
-    /// A comment behind code.
-    Behind(&'a str),
+/// Returns the prose in each line of a file.
+fn pieces<'a>(path: &str, source: &'a str) -> Vec<Piece<'a>> {
+    let language = LANGUAGES.iter().find(|(ending, _)| path.ends_with(ending));
+    let Some(marks) = &language.expect("a language with prose").1 else {
+        return source.lines().map(Piece::Whole).collect();
+    };
+    // Within a block: the indentation of the first line, and whether the block is prose.
+    let mut block = None;
+    source.lines().map(|line| marks.piece(line, &mut block)).collect()
 }
 
-fn comment(line: &str) -> Option<Comment<'_>> {
-    if let Some(text) = line.trim_start().strip_prefix("//") {
-        return Some(Comment::Whole(text.strip_prefix(['/', '!']).unwrap_or(text)));
+impl Marks {
+    fn piece<'a>(&self, line: &'a str, block: &mut Option<(usize, bool)>) -> Piece<'a> {
+        let bare = line.trim_start();
+        let indent = line.len() - bare.len();
+        if block.is_none()
+            && let Some(text) = bare.strip_prefix(self.line)
+        {
+            return Piece::Whole(text.strip_prefix(['/', '!']).unwrap_or(text));
+        }
+        let Some((open, close)) = self.block else { return self.behind(line) };
+        let outer = *block;
+        let start = bare.strip_prefix(open);
+        let mut rest = line;
+        while let Some((_, after)) = rest.split_once(if block.is_some() { close } else { open }) {
+            *block = if block.is_some() { None } else { Some((indent, start.is_some())) };
+            rest = after;
+        }
+        let text = match (outer, start) {
+            (Some((_, false)), _) => return Piece::Code,
+            (Some((outer_indent, true)), _) => {
+                // The lines of a block may begin with a star.
+                let text = &line[indent.min(outer_indent)..];
+                text.trim_start().strip_prefix('*').unwrap_or(text)
+            }
+            (None, Some(text)) => text,
+            (None, None) => return self.behind(line),
+        };
+        Piece::Whole(text.split_once(close).map_or(text, |(text, _)| text))
     }
-    let (before, text) = line.rsplit_once(" // ")?;
-    // A `//` within a string does not begin a comment.
-    before.matches('"').count().is_multiple_of(2).then_some(Comment::Behind(text))
+
+    /// Returns the comment behind code. A mark within a string does not begin a comment.
+    fn behind<'a>(&self, line: &'a str) -> Piece<'a> {
+        let (open, close) = self.block.unwrap_or((self.line, self.line));
+        for mark in [self.line, open] {
+            if let Some((before, text)) = line.rsplit_once(&format!(" {mark} "))
+                && before.matches('"').count().is_multiple_of(2)
+            {
+                return Piece::Behind(text.split_once(close).map_or(text, |(text, _)| text));
+            }
+        }
+        Piece::Code
+    }
 }
 
 #[derive(Default)]
@@ -209,13 +266,22 @@ mod tests {
     fn comments_become_blocks_without_code() {
         let source = "//! One `a\n//! b` two.\n//!\n//! ```\n//! code\n//! ```\n\
                       let x = \"a // b\"; // Behind.\n/// - [text](target) item\n/// - next\nfn f() {}\n";
-        assert_eq!(texts(&rust_blocks(source)), ["One X two.", "Behind.", "[text] item", "next"]);
+        assert_eq!(texts(&blocks("a.rs", source)), ["One X two.", "Behind.", "[text] item", "next"]);
+        let source = "/* One\n * two. */\nint x; /* Behind. */\n    /// Three\n    /// four.\n";
+        assert_eq!(texts(&blocks("a.h", source)), ["One two.", "Behind.", "Three four."]);
+    }
+
+    #[test]
+    fn strings_of_python_are_prose_at_the_start_of_a_line() {
+        let source = "def f():\n    \"\"\"One.\n\n    Two\n    three.\n\n        code\n    \"\"\"\n    \
+                      text = \"\"\"data\n# data\n\"\"\"\n    x = 1  # Behind.\n    \"\"\"Four.\"\"\"\n";
+        assert_eq!(texts(&blocks("a.py", source)), ["One.", "Two three.", "Behind.", "Four."]);
     }
 
     #[test]
     fn markdown_becomes_blocks_without_code() {
         let source = "# Title\n\nA line\nand another.\n\n    code\n\n| a | `b` |\n| --- | --- |\n1. First\n";
         let expected = ["Title", "A line and another.", "a", "X", "---", "---", "First"];
-        assert_eq!(texts(&markdown_blocks(source)), expected);
+        assert_eq!(texts(&blocks("a.md", source)), expected);
     }
 }
