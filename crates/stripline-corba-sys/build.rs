@@ -77,7 +77,7 @@ mod omniorb {
         let Some(headers) = usual.iter().find(|folder| folder.join("omniORB4/CORBA.h").exists()) else {
             let reason = error.to_string();
             let reason = reason.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            return Err(format!("omniORB is not there ({reason})"));
+            return Err(format!("omniORB is missing ({reason})"));
         };
         if let Some(root) = headers.parent() {
             println!("cargo::rustc-link-search=native={}", root.join("lib").display());

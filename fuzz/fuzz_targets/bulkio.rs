@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(info.sample_rate_hz.is_none_or(|rate| rate.is_finite() && rate > 0.0));
         assert!(info.center_frequency_hz.is_none_or(f64::is_finite));
         let sent = BulkioSri::of(&info, is_complex);
-        assert!(sent.parse(is_complex).is_ok(), "what is sent on is refused: {sent:?}");
+        assert!(sent.parse(is_complex).is_ok(), "a forwarded description is refused: {sent:?}");
     }
     let Ok(time) = time(&mut input) else { return };
     if let Some(time_ns) = time.time_ns() {

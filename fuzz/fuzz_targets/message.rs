@@ -92,7 +92,7 @@ fn decode<M: DeserializeOwned + 'static>(bytes: &[u8]) -> Option<M> {
         },
         // The message is too long for the connection's buffer.
         Err(Error::PeerMisbehaved { .. }) => None,
-        Ok(_) => panic!("the message is not there"),
+        Ok(_) => panic!("the message is missing"),
         Err(error) => panic!("{error}"),
     }
 }

@@ -29,7 +29,7 @@ static SPECS: LazyLock<BTreeMap<String, ComponentSpec>> = LazyLock::new(|| {
         ComponentSpec::new("source", "Samples from a file.")
             .output("out", PortTypes::Property("format".into()), "samples")
             .property(PropertySpec::path("path", "the file").required())
-            .property(PropertySpec::choice("format", &["cf32", "f32"], "cf32", "what is in it")),
+            .property(PropertySpec::choice("format", &["cf32", "f32"], "cf32", "the type of the samples")),
         ComponentSpec::new("mixer", "Multiplies two streams.")
             .input("left", cf32_or_f32(), "samples")
             .input("right", PortTypes::SameAs("left".into()), "samples")
@@ -85,7 +85,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let text = found.to_string();
     let is_text = |c: char| c == '\n' || !c.is_control();
-    assert!(text.chars().all(is_text), "what is printed moves the cursor: {text:?}");
+    assert!(text.chars().all(is_text), "printed text moves the cursor: {text:?}");
     if let Some(waveform) = waveform {
         assert!(!waveform.components.is_empty());
         for connection in &waveform.connections {

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use stripline_fuzz as _; // for the allocator
 
-// The command is no library, so the parser is compiled into this target.
+// The command is not a library, so the parser is compiled into this target.
 #[allow(dead_code)]
 #[path = "../../crates/stripline-cli/src/web/request.rs"]
 mod request;

@@ -128,7 +128,7 @@ impl Calibration {
         let problem =
             |what: &str, error: serde_json::Error| format!("{what}: {}", printable(&error.to_string()));
         let Format { format } =
-            serde_json::from_slice(bytes).map_err(|error| problem("it is no calibration", error))?;
+            serde_json::from_slice(bytes).map_err(|error| problem("it is not a calibration", error))?;
         if format != FORMAT {
             return Err(format!("it has format {format}, and this program reads format {FORMAT}"));
         }
@@ -367,7 +367,7 @@ mod tests {
         }
         let long = vec![b' '; FILE_BYTES_MAX + 1];
         assert!(Calibration::parse(&long).unwrap_err().contains("more than 65536 bytes"));
-        assert!(Calibration::parse(b"\xff\xfe").unwrap_err().contains("no calibration"));
+        assert!(Calibration::parse(b"\xff\xfe").unwrap_err().contains("not a calibration"));
         let changed = |change: fn(&mut Contents)| {
             let mut contents = contents();
             change(&mut contents);

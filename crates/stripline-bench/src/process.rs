@@ -110,7 +110,7 @@ pub(crate) fn answer<O: Serialize>(outcome: Result<O, NoResult>) -> ExitCode {
     if is_printed && outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Reads the result that a process printed; `None` if the text is no result.
+/// Reads the result that a process printed; `None` if the text is not a result.
 pub(crate) fn outcome_of<O: DeserializeOwned>(text: &[u8]) -> Option<Result<O, NoResult>> {
     serde_json::from_slice(text).ok()
 }

@@ -41,7 +41,7 @@ fn mistyped_words_and_keys() {
     line("type = 'double'", &["double", "f64"]);
     line("target = { over-idael = 1 }", &["over-idael", "over-ideal"]);
     line("published = { last = 1 }", &["`last`", "last-ms"]);
-    says(&format!("{HEAD}[[case]]\nname = 'a b'\n"), &["x.toml:4:8", "no name"]);
+    says(&format!("{HEAD}[[case]]\nname = 'a b'\n"), &["x.toml:4:8", "the name is not valid"]);
     line("scenario = 'a'", &["unknown key `scenario`", "the keys here are `name`"]);
     line("bytes = 8", &["`bytes`", "did you mean `size`?"]);
     line("count = 8", &["`count`", "did you mean `packets`?"]);

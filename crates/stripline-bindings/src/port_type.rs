@@ -67,7 +67,7 @@ impl PortType {
 /// Parses a type of messages.
 ///
 /// # Errors
-/// A text that is no type, or a type of samples.
+/// A text that is not a type, or a type of samples.
 ///
 /// ```
 /// assert!(stripline_bindings::message_type("message/cbor").is_ok());
@@ -77,7 +77,7 @@ pub fn message_type(text: &str) -> Result<TypeName, Failure> {
     let found = TypeName::parse(text).map_err(|error| Failure::argument(error.to_string()))?;
     if !found.is_message() {
         return Err(Failure::argument(format!(
-            "`{text}` is no type of messages; use one as `message/cbor` or `message/tune{{hz:f64}}`"
+            "`{text}` is not a type of messages; use one as `message/cbor` or `message/tune{{hz:f64}}`"
         )));
     }
     Ok(found)

@@ -689,7 +689,7 @@ pub(crate) enum ShellArgument {
     Existing pages of these names are replaced.\n\n\
     Exit codes: 0 written, 2 the folder cannot be written to.")]
 pub(crate) struct ManArguments {
-    /// The folder for the pages; it is made if it is not there
+    /// The folder for the pages; it is made if it does not exist
     #[arg(long, value_name = "DIR")]
     pub output: PathBuf,
 }

@@ -99,7 +99,7 @@ pub(crate) fn get(arguments: &GetArguments) -> Outcome {
             .as_ref()
             .map_or(Exit::Clean, |value| print(&format!("{}\n", printable(&value.to_string(), 1 << 16))))
     } else if readings.is_empty() {
-        print("It has no properties.\n")
+        print("There are no properties.\n")
     } else {
         print(&table_of(&readings))
     };

@@ -64,7 +64,7 @@ pub(crate) fn check_writable(path: &Path, form: Form) -> Result<(), Exit> {
         return Err(Exit::Usage);
     }
     if !is_replaceable(path, form) {
-        report!("error: {shown} exists, and is no earlier result: name another file, or remove it");
+        report!("error: {shown} exists, and is not an earlier result: name another file, or remove it");
         return Err(Exit::Usage);
     }
     Ok(())

@@ -328,7 +328,7 @@ impl Case {
             return;
         }
         if self.scope < Scope::Server {
-            assert!(refused.is_empty(), "a slow receiver is no failure of the send: {told:?}");
+            assert!(refused.is_empty(), "a slow receiver is not a failure of the send: {told:?}");
         }
         // A packet was taken before the others were sent.
         let first = u64::from(self.way != Way::Resequenced);

@@ -35,7 +35,7 @@ pub enum Refusal {
     OwnListener,
 }
 
-/// The refusals of each transport that is no plain carrier.
+/// The refusals of each transport that is not a plain carrier.
 const TABLE: [(&str, &[Refusal]); 9] = [
     ("inproc", &[OtherProcesses, FramesOnTheSocket, Session, SharedMemory, OwnListener]),
     ("shm", &[FramesOnTheSocket, Session]),

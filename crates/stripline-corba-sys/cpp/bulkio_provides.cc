@@ -170,7 +170,7 @@ int stripline_bulkio_connect_to(void *port, const char *reference, const char *c
     CORBA::Object_var object = stripline::object_of(reference);
     CF::Port_var uses = CF::Port::_narrow(object);
     if (CORBA::is_nil(uses)) {
-      stripline::write_text(problem, "it is no %s but %s", CF::Port::_PD_repoId, stripline::type_of(object));
+      stripline::write_text(problem, "it is not %s but %s", CF::Port::_PD_repoId, stripline::type_of(object));
       return 1;
     }
     try {

@@ -172,7 +172,7 @@ class UsesPort : public stripline::BulkioPort {
     try {
       stripline::CallTimeout timeout;
       if (!connection->object->_is_a(type()) || connection->object->_non_existent()) {
-        std::string problem = std::string("it is no ") + type() + " but " + stripline::type_of(object);
+        std::string problem = std::string("it is not ") + type() + " but " + stripline::type_of(object);
         throw CF::Port::InvalidPort(1, problem.c_str());
       }
     } catch (const CORBA::SystemException &e) {

@@ -194,7 +194,7 @@ fn client(interface: &Interface) -> TokenStream {
     let docs = format!("A client that calls [`{ident}`] at any of its servers, from any number of threads.");
     let connect_docs = format!(
         "Creates a client of every server of that name in the domain, now and later: [`{ident}Service::NAME`], `{name}`, \
-         unless they were named otherwise. It does not wait for a server."
+         unless they were named otherwise. The call does not wait for a server."
     );
     let view_docs =
         format!("A view of a [`{client}`] that calls with options of its own: [`{client}::with`].");

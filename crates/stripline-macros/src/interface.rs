@@ -95,7 +95,7 @@ impl Interface {
             (None, Some(name)) => {
                 Ok(Self { vis: item.vis, ident: item.ident, supertraits: item.supertraits, name, operations })
             }
-            (problems, _) => Err(problems.unwrap_or_else(|| Error::new(span, "it is no service"))),
+            (problems, _) => Err(problems.unwrap_or_else(|| Error::new(span, "it is not a service"))),
         }
     }
 }

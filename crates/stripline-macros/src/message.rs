@@ -184,7 +184,7 @@ fn member(ident: &Ident, name: String) -> Result<String> {
         return Ok(name);
     }
     let why = format!(
-        "`{name}` is no name in a schema: use 1 to {MEMBER_MAX} of a-z, A-Z, 0-9, `_`, `-`, not beginning with a digit"
+        "`{name}` is not a name in a schema: use 1 to {MEMBER_MAX} of a-z, A-Z, 0-9, `_`, `-`, not beginning with a digit"
     );
     Err(Error::new_spanned(ident, format!("{why}; or {WAY_ROUND}")))
 }
@@ -211,7 +211,7 @@ fn name_of(item: &DeriveInput) -> Result<String> {
     let fits = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'/' | b'.');
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(fits) {
         let why = format!(
-            "`{name}` is no name of a message: give one of 1 to {NAME_MAX} of a-z, 0-9, `-`, `/`, `.`, as `#[message(name = \"detection\")]`"
+            "`{name}` is not a valid message name: give one of 1 to {NAME_MAX} of a-z, 0-9, `-`, `/`, `.`, as `#[message(name = \"detection\")]`"
         );
         return Err(Error::new_spanned(place, why));
     }

@@ -145,7 +145,7 @@ fn name_of(item: &ItemStruct) -> Result<String> {
     let fits = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'/' | b'.');
     if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(fits) {
         let why = format!(
-            "`{name}` is no name of a sample: give one of 1 to {NAME_MAX} of a-z, 0-9, `-`, `/`, `.`, as `#[sample(name = \"det\")]`"
+            "`{name}` is not a valid sample name: give one of 1 to {NAME_MAX} of a-z, 0-9, `-`, `/`, `.`, as `#[sample(name = \"det\")]`"
         );
         return Err(Error::new_spanned(place, why));
     }

@@ -45,9 +45,9 @@ fn structures_that_cannot_be_samples_are_pointed_at() {
         (
             "#[repr(C)] #[sample(name = \"Det\")] struct A { a: u8 }",
             "\"Det\"",
-            "`Det` is no name of a sample",
+            "`Det` is not a valid sample name",
         ),
-        ("#[repr(C)] #[sample(name = \"\")] struct A { a: u8 }", "\"\"", "`` is no name of a sample"),
+        ("#[repr(C)] #[sample(name = \"\")] struct A { a: u8 }", "\"\"", "`` is not a valid sample name"),
         (
             "#[repr(C)] #[sample(name = \"cf32\")] struct A { a: u8 }",
             "\"cf32\"",
@@ -60,7 +60,7 @@ fn structures_that_cannot_be_samples_are_pointed_at() {
         ),
         ("#[repr(C)] #[sample(size = 4)] struct A { a: u8 }", "size", "takes a name only"),
         ("#[repr(C)] #[sample(name = \"a\", name = \"b\")] struct A { a: u8 }", "name", "has one name"),
-        ("#[repr(C)] struct A_b { a: u8 }", "A_b", "`a_b` is no name of a sample"),
+        ("#[repr(C)] struct A_b { a: u8 }", "A_b", "`a_b` is not a valid sample name"),
     ] {
         let found = refused(item);
         assert!(

@@ -368,7 +368,7 @@ void faults(CORBA::Object_ptr object) {
 
 void bad_uses(CORBA::Object_ptr object) {
   CF::Port_var port = CF::Port::_narrow(object);
-  if (CORBA::is_nil(port)) fail("it is no CF::Port");
+  if (CORBA::is_nil(port)) fail("it is not a CF::Port");
   Arrivals arrivals;
   CORBA::Object_var shorts = activate<dataShortServant>(arrivals);
   CORBA::Object_var floats = activate<dataFloatServant>(arrivals);
@@ -380,7 +380,7 @@ void bad_uses(CORBA::Object_ptr object) {
   expect("a dead object", "InvalidPort", [&] { port->connectPort(dead, "a"); });
   CORBA::Object_var remote = orb->string_to_object("corbaloc::192.0.2.1:9/none");
   expect("an object of another host", "InvalidPort", [&] { port->connectPort(remote, "a"); });
-  expect("a connection that is not there", "InvalidPort", [&] { port->disconnectPort("a"); });
+  expect("a connection that does not exist", "InvalidPort", [&] { port->disconnectPort("a"); });
   port->connectPort(floats, "a");
   expect("a name that is taken", "InvalidPort", [&] { port->connectPort(floats, "a"); });
   BULKIO::UsesPortStatisticsProvider_var list = BULKIO::UsesPortStatisticsProvider::_narrow(object);
@@ -439,7 +439,7 @@ int main(int count, char **arguments) {
         CORBA::Object_var target = activate<Servant>(arrivals);
         object = find(words[1]);
         CF::Port_var uses = CF::Port::_narrow(object);
-        if (CORBA::is_nil(uses)) fail("it is no CF::Port");
+        if (CORBA::is_nil(uses)) fail("it is not a CF::Port");
         uses->connectPort(target, "joined");
         await(arrivals, number(3));
         if (!arrivals.has_ended) uses->disconnectPort("joined");

@@ -321,7 +321,7 @@ def bad_references(place: Place) -> None:
     pathlib.Path(place.path("cut.ior")).write_text(whole[: len(whole) // 2])
     pathlib.Path(place.path("text.ior")).write_text("no reference\n")
     faults = [
-        (servant_ior, "it is no IDL:BULKIO/dataFloat:1.0 but IDL:BULKIO/dataShort:1.0"),
+        (servant_ior, "it is not IDL:BULKIO/dataFloat:1.0 but IDL:BULKIO/dataShort:1.0"),
         (place.path("cut.ior"), "is not connected"),
         (place.path("text.ior"), "has no reference of an object"),
         (place.path("none.ior"), "cannot read the reference"),
@@ -336,7 +336,7 @@ def bad_references(place: Place) -> None:
         assert waveform.process.returncode != 0 and words in printed, f"{reference}: {printed}"
     waveform = place.waveform(place.source("cs16", "", f', connect = "{servant_ior}"') + NULL)
     printed = waveform.end(None)
-    assert "it is no IDL:CF/Port:1.0 but IDL:BULKIO/dataShort:1.0" in printed, printed
+    assert "it is not IDL:CF/Port:1.0 but IDL:BULKIO/dataShort:1.0" in printed, printed
     servant.kill()
     shutil.copy(servant_ior, stale)
     waveform = place.waveform(place.numbers("numbers", 1000) + place.sink("", f', connect = "{stale}"'))
@@ -452,7 +452,7 @@ def names(place: Place) -> None:
     finally:
         service.kill()
         service.wait()
-    print(f"{place.way}: {size} bytes came by a name; that of a living object stays, that of a dead one is taken over")
+    print(f"{place.way}: {size} bytes came by a name; the name of a living object stays, the name of a dead object is taken over")
 
 
 def components_of(waveform: Program) -> list[int]:

@@ -243,14 +243,14 @@ def check_unread() -> None:
             waveform.send_signal(signal.SIGINT)
             printed = waveform.communicate(timeout=TIMEOUT_S)[1]
         assert waveform.returncode == 0 and "had not taken are lost" in printed, printed
-    print("one that does not read does not hold up the end, and what is lost is named")
+    print("a peer that does not read does not hold up the end, and the lost data is named")
 
 
 check_example()
 check_unread()
 check_refused("tags = true", 8, 100, False, "the message has no tags; set `tags` to false")
 check_refused("tags = false", 8, 100, True, "its messages have tags; set `tags` to true")
-check_refused("tags = false", 1, 3, False, "sent 3 bytes, which are no whole items of 8")
+check_refused("tags = false", 1, 3, False, "sent 3 bytes, which are not whole items of 8")
 for each in ("push-pull", "pub-sub"):
     for with_tags in (False, True):
         check(each, with_tags)

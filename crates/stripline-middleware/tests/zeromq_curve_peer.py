@@ -148,7 +148,7 @@ def check_source_that_binds(context: Context, folder: Folder) -> None:
         peer.disable_monitor()
         peer.close()
         logged = finish(running, folder)
-        assert folder.keys("stranger")[0].decode() in logged and "is none of `curve_peers`" in logged, logged
+        assert folder.keys("stranger")[0].decode() in logged and "is not one of `curve_peers`" in logged, logged
         assert "has failed to connect" in logged, logged
     print("a source that binds takes what a known peer sends, and refuses three strangers")
 
@@ -219,7 +219,7 @@ def check_bad_files(folder: Folder) -> None:
     cases = [
         ("missing", "known", "cannot read the keys in"),
         ("garbage", "known", "has no `public-key"),
-        ("huge", "known", "is no file of keys"),
+        ("huge", "known", "is not a file of keys"),
         ("short.key_secret", "known", "has no `public-key"),
         ("peer.key", "known", "has no `secret-key"),
         ("waveform.key_secret", "none", "so no peer may connect"),

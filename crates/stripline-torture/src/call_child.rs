@@ -92,7 +92,7 @@ pub fn check(request: &Request, reply: &Reply) -> Result<u64, String> {
     if reply.sum == sum(request.sum, reply.server) {
         return Ok(reply.server);
     }
-    Err(format!("{reply:?} is no answer to {request:?}"))
+    Err(format!("{reply:?} is not an answer to {request:?}"))
 }
 
 /// Returns the name of the service over a transport.

@@ -114,7 +114,7 @@ impl CallSurvivor {
         let server = std::thread::spawn(move || serve(&node, transport, &recorded, &over));
         let (client, check) = call_child::client(host, transport).map_err(|e| e.to_string())?;
         if !client.wait_for_servers(1, TIMEOUT).map_err(|e| e.to_string())? {
-            return Err("the server that survives is not there".into());
+            return Err("the server that survives is missing".into());
         }
         Ok(Self { transport, server, seen, client, check, number: 0 })
     }

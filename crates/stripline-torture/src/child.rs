@@ -104,7 +104,7 @@ pub fn play_if_asked() -> Option<u8> {
     let words = std::env::var(ROLE).ok()?;
     // Children must not outlive the parent.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    match Role::parse(&words).ok_or_else(|| format!("`{words}` is no role")).and_then(play) {
+    match Role::parse(&words).ok_or_else(|| format!("`{words}` is not a role")).and_then(play) {
         Ok(()) => Some(0),
         Err(problem) => {
             eprintln!("torture: a child: {problem}");

@@ -346,7 +346,7 @@ pub fn play_if_asked() -> Option<u8> {
         ["idle", domain, transport] => idle(domain, transport),
         ["drip", domain, transport] => drip(domain, transport),
         ["flood", ref addresses @ ..] => flood(addresses),
-        _ => Err(format!("`{role}` is no role")),
+        _ => Err(format!("`{role}` is not a role")),
     };
     match played {
         Ok(()) => Some(0),
@@ -471,7 +471,7 @@ fn flood(addresses: &[&str]) -> Result<(), String> {
                 rate.store(0, Ordering::Relaxed);
                 connections.lock().unwrap_or_else(PoisonError::into_inner).clear();
             }
-            _ => return Err(format!("`{order}` is no order")),
+            _ => return Err(format!("`{order}` is not an order")),
         }
         println!("done");
     }

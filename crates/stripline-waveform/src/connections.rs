@@ -314,7 +314,7 @@ impl<'c> ConnectionChecker<'c> {
         };
         let choice = wanted.choose(self.catalog.transports);
         if let Some((named, _)) = named {
-            // An unresolved end has been reported and is no error here.
+            // An unresolved end has been reported and is not an error here.
             let is_split = ends.len() == 2 && !is_one_process;
             let processes = if processes.is_empty() { ends.clone() } else { processes };
             if named.value == SAME_PROCESS && is_split {

@@ -120,7 +120,7 @@ impl ExecutableSpecs {
             faults.push(format!("it has more than {TRANSPORTS_MAX} transports"));
         }
         let wrong = transports.iter().find(|name| !is_name(name));
-        faults.extend(wrong.map(|name| format!("{} is no name of a transport", quoted(name))));
+        faults.extend(wrong.map(|name| format!("{} is not a valid transport name", quoted(name))));
         faults
     }
 }
@@ -238,7 +238,7 @@ impl DescribeError {
             }
             Self::NotStarted(command, _) if missing_interpreter(&command.program).is_some() => {
                 let interpreter = missing_interpreter(&command.program).unwrap_or_default();
-                format!("its first line names {}, which is not there", quoted(&interpreter))
+                format!("its first line names {}, which does not exist", quoted(&interpreter))
             }
             Self::NotStarted(..) => "it must be an executable file of this machine; build it again".into(),
             Self::Exhausted(_, number) => exhausted_remedy(*number),
@@ -579,7 +579,7 @@ mod tests {
         std::fs::write(&path, "#!/no/such/python3 -u\n").unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
         let remedy = not_started(&path.into(), &io::Error::from_raw_os_error(2)).remedy();
-        assert!(remedy.contains("its first line names `/no/such/python3`, which is not there"), "{remedy}");
+        assert!(remedy.contains("its first line names `/no/such/python3`, which does not exist"), "{remedy}");
     }
 
     #[test]
@@ -614,13 +614,16 @@ mod tests {
 
     #[test]
     fn a_panic_is_quoted_from_its_place_on() {
-        let text = b"starting\n\nthread 'main' (7) panicked at src/main.rs:3:5:\n`Detection` is no name\nin \
+        let text = b"starting\n\nthread 'main' (7) panicked at src/main.rs:3:5:\n`Detection` is not a valid name\nin \
                      it\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
         let said = quotable(text);
-        assert_eq!(said, "thread 'main' (7) panicked at src/main.rs:3:5:\n`Detection` is no name\nin it");
+        assert_eq!(
+            said,
+            "thread 'main' (7) panicked at src/main.rs:3:5:\n`Detection` is not a valid name\nin it"
+        );
         let error = DescribeError::Failed("x".into(), PANIC_CODE, said);
         assert!(error.to_string().contains("panicked at src/main.rs:3:5"), "{error}");
-        assert!(error.printed().is_some_and(|text| text.contains("`Detection` is no name")));
+        assert!(error.printed().is_some_and(|text| text.contains("`Detection` is not a valid name")));
         assert!(error.remedy().contains("panicked"), "{}", error.remedy());
         let long = format!("panicked at x\n{}", "line\n".repeat(100));
         assert_eq!(quotable(long.as_bytes()).lines().count(), PANIC_LINES_MAX);

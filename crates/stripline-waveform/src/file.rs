@@ -135,9 +135,11 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>, Diagnostics> {
             let message = format!("{name} is larger than a waveform file can be");
             fail(Code::Limit, message, "the limit is 1 MiB; is this the right file?")
         }
-        Ok(0) if !path.is_file() => {
-            fail(Code::Unreadable, format!("{name} is no file, and has no content"), "name a waveform file")
-        }
+        Ok(0) if !path.is_file() => fail(
+            Code::Unreadable,
+            format!("{name} is not a file, and has no content"),
+            "name a waveform file",
+        ),
         Ok(_) => Ok(bytes),
     }
 }

@@ -94,12 +94,14 @@ fn check_port(spec: &ComponentSpec, port: &PortSpec, faults: &mut Vec<String>) {
         PortTypes::OneOf(_) => {}
         PortTypes::SameAs(other) => match spec.find_port(other) {
             Some(input) if input.direction == Direction::Input && !leads_back(spec, port) => {}
-            _ => faults.push(format!("port {name} has its type from {}, which is no input", quoted(other))),
+            _ => {
+                faults.push(format!("port {name} has its type from {}, which is not an input", quoted(other)))
+            }
         },
         PortTypes::Property(property) => match spec.find_property(property).map(|p| &p.kind) {
             Some(PropertyKind::Choice { .. } | PropertyKind::Text) => {}
             _ => faults.push(format!(
-                "port {name} has its type from the property {}, which is no choice or text",
+                "port {name} has its type from the property {}, which is neither a choice nor a text",
                 quoted(property)
             )),
         },

@@ -552,7 +552,7 @@ impl<'r, 't> TableReader<'r, 't> {
                 ("`buffer` must be a power of two", format!("the next larger one is \"{next}\""))
             }
             (None, Some(_)) => ("`buffer` is out of range", "it must be from 4KiB to 1GiB".into()),
-            (None, None) => ("`buffer` is no number of bytes", EXAMPLE.into()),
+            (None, None) => ("`buffer` is not a number of bytes", EXAMPLE.into()),
         };
         self.error(Code::BadValue, item, message, remedy);
         None
@@ -674,7 +674,7 @@ impl<'r, 't> TableReader<'r, 't> {
 
     fn check_name(&mut self, name: &At<String>) {
         if !is_name(&name.value) {
-            let message = format!("{} is no name", quoted(&name.value));
+            let message = format!("{} is not a valid name", quoted(&name.value));
             let remedy = format!("use 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`");
             self.found.error(Code::BadName, &name.place, message, remedy);
         }

@@ -127,7 +127,7 @@ impl Graph<'_> {
         }
         let mut wrong = || {
             let place = properties.places.get(name).unwrap_or(&component.name.place);
-            let message = format!("`{name}` is {}, which is no payload type", quoted(text));
+            let message = format!("`{name}` is {}, which is not a payload type", quoted(text));
             let remedy = "use one such as cf32, f32 or message/NAME: 1 to 64 of a-z, 0-9, `-`, `/`, `.`";
             self.found.error(Code::BadProperty, place, message, remedy);
         };
@@ -135,7 +135,7 @@ impl Graph<'_> {
             Ok(name) => Some(name),
             Err(error) if text.contains(['{', '(', '<']) => {
                 let place = properties.places.get(name).unwrap_or(&component.name.place);
-                let message = format!("`{name}` is no payload type: {error}");
+                let message = format!("`{name}` is not a payload type: {error}");
                 self.found.error(Code::BadProperty, place, message, "docs/layouts.md has the grammar");
                 None
             }

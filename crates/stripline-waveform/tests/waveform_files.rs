@@ -81,7 +81,12 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
         ComponentSpec::new("file-source", "Samples from a file.")
             .output("out", PortTypes::Property("format".into()), "samples")
             .property(PropertySpec::path("path", "the file to read").required())
-            .property(PropertySpec::choice("format", &["cf32", "f32", "s16"], "cf32", "what is in it"))
+            .property(PropertySpec::choice(
+                "format",
+                &["cf32", "f32", "s16"],
+                "cf32",
+                "the type of the samples",
+            ))
             .property(PropertySpec::float("gain", -3.0, "gain").range(f64::MIN, 20.0).unit("dB"))
             .validated(file_without_gain),
         ComponentSpec::new("gain", "Multiplies by a factor.")

@@ -48,7 +48,7 @@ impl Component for Add {
         ComponentSpec::new("add", "Adds a number to every sample.")
             .input("in", PortTypes::of::<f32>(), "samples")
             .output("out", PortTypes::of::<f32>(), "samples plus the number")
-            .property(PropertySpec::float("number", 1.0, "what is added").range(-1e6, 1e6))
+            .property(PropertySpec::float("number", 1.0, "the added number").range(-1e6, 1e6))
     }
 
     fn new(properties: &Properties) -> Result<Self> {

@@ -94,7 +94,8 @@ fn client() -> stripline::Result<(Node, TunerClient)> {
 }
 
 fn tune(mhz: &str) -> Result<(), String> {
-    let frequency_hz = 1e6 * mhz.parse::<f64>().map_err(|e| format!("`{mhz}` is no number of MHz: {e}"))?;
+    let frequency_hz =
+        1e6 * mhz.parse::<f64>().map_err(|e| format!("`{mhz}` is not a number of MHz: {e}"))?;
     let (_node, tuner) = client().map_err(|error| error.to_string())?;
     match tuner.tune(frequency_hz) {
         Ok(reached_hz) => println!("{:.4} MHz", reached_hz / 1e6),

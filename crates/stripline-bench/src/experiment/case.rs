@@ -97,7 +97,7 @@ macro_rules! words {
             fn from_str(word: &str) -> Result<Self, String> {
                 match word {
                     $($word => Ok(Self::$variant),)*
-                    _ => Err(format!("`{word}` is no {}; use one of {}", $what, [$($word),*].join(", "))),
+                    _ => Err(format!("`{word}` is not {}; use one of {}", $what, [$($word),*].join(", "))),
                 }
             }
         }
@@ -111,9 +111,9 @@ words! {
     /// use stripline_bench::experiment::Work;
     ///
     /// assert_eq!("busy".parse(), Ok(Work::Busy));
-    /// assert_eq!("hard".parse::<Work>().unwrap_err(), "`hard` is no kind of work; use one of none, busy, wait");
+    /// assert_eq!("hard".parse::<Work>().unwrap_err(), "`hard` is not a kind of work; use one of none, busy, wait");
     /// ```
-    Work, "kind of work" {
+    Work, "a kind of work" {
         /// No work.
         None => "none",
         /// Busy work that runs until the thread has used the given processor time.
@@ -131,7 +131,7 @@ words! {
     ///
     /// assert_eq!("resequence".parse(), Ok(Order::Resequence));
     /// ```
-    Order, "order" {
+    Order, "an order" {
         /// The order of arrival.
         AsCompleted => "as-completed",
         /// The order of the producer, which is restored before each component except the first, and
@@ -148,7 +148,7 @@ words! {
     ///
     /// assert_eq!(Placement::OneProcess.to_string(), "one-process");
     /// ```
-    Placement, "placement" {
+    Placement, "a placement" {
         /// The producer and the components are threads of one process.
         OneProcess => "one-process",
         /// The producer and the components are separate processes.

@@ -327,9 +327,10 @@ impl Checker {
         spread.over(sizes, |n| format!("{n} B"), |case, n| case.size = n as usize);
         let elements = self.words(key!(element), |word| match super::stage::is_element(word) {
             true => Ok(word.to_string()),
-            false => {
-                Err(format!("`{word}` is no element type; use one of {}", super::stage::ELEMENTS.join(", ")))
-            }
+            false => Err(format!(
+                "`{word}` is not an element type; use one of {}",
+                super::stage::ELEMENTS.join(", ")
+            )),
         });
         spread.over(elements, String::clone, |case, word| case.element = word);
         let work = self.words(key!(work), Work::from_str);
@@ -406,7 +407,7 @@ impl Checker {
             (!case.size.is_multiple_of(bytes)).then_some((case, bytes))
         });
         if let Some((case, bytes)) = torn {
-            let message = format!("{} bytes are no whole number of `{}`", case.size, case.element);
+            let message = format!("{} bytes are not a whole number of `{}`", case.size, case.element);
             self.problems.push(
                 place(&element, span),
                 message,
@@ -497,7 +498,7 @@ impl Checker {
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
         if !is_name {
             let remedy = format!("use 1 to {NAME_BYTES_MAX} letters, digits, `-` and `_`");
-            self.problems.push(name.span, "this is no name", remedy);
+            self.problems.push(name.span, "the name is not valid", remedy);
         }
         name.value
     }

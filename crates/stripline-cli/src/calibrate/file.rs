@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     };
     // Reading a pipe would make the command wait.
     if !is_file {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;

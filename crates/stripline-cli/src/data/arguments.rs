@@ -54,9 +54,9 @@ impl SourceArguments {
     stripline echo radio sink.in --count 3 --samples 16    three packets, 16 samples of each\n  \
     stripline echo --topic iq --json | jq .values          a topic, for a script\n  \
     stripline echo --topic tone.out --block                all of a replay: its publisher waits\n\n\
-    It receives a copy (a tap), which the waveform never waits for: a packet that it does not take in time is missing \
-    here alone, and reported in its place. Each packet is a line: its number, the index of its first sample, its time \
-    if it has one, and its first samples. Samples of a component's own type are printed as hexadecimal bytes.\n\n\
+    The command receives a copy (a tap), which the waveform never waits for: a packet that it does not take in time is \
+    missing here alone, and reported in its place. Each packet is a line: its number, the index of its first sample, \
+    its time if it has one, and its first samples. Samples of a component's own type are printed as hexadecimal bytes.\n\n\
     With --json each line is an object: {event: \"stream\", stream}, {event: \"gap\", first, packets, samples, reason}, \
     {event: \"packet\", connection, sequence, sample_index, time_ns, bytes, samples, values} with a complex sample as \
     [re, im]; instead of samples and values `message` for messages, or `hex` for own types, {event: \"restart\"}, \
@@ -89,9 +89,9 @@ pub(crate) struct EchoArguments {
     stripline hz radio filter.out              packets, samples and bytes a second, until Ctrl-C\n  \
     stripline hz radio filter.out --duration 5 for five seconds\n  \
     stripline hz --topic iq --json             a line of JSON a second\n\n\
-    It receives a copy (a tap), which the waveform never waits for. The intervals between packets are measured where \
-    they arrive here, so that they contain this process's own delays. `missing` counts the packets that gaps report: \
-    lost on their way here alone, unless the gap's sender was started again.\n\n\
+    The command receives a copy (a tap), which the waveform never waits for. The intervals between packets are \
+    measured where they arrive here, so that they contain this process's own delays. `missing` counts the packets that \
+    gaps report: lost on their way here alone, unless the gap's sender was started again.\n\n\
     With --json each line is {seconds, packets, samples, bytes, packets_per_s, samples_per_s, bytes_per_s, gaps, \
     missing, interval_ns: {min, mean, max, std}} of one second, where `packets` to `bytes`, `gaps` and `missing` are \
     totals; `samples` is null for messages and own types, `interval_ns` with fewer than two packets.\n\n\
@@ -120,10 +120,10 @@ pub(crate) struct HzArguments {
     stripline record --topic iq --to rec                     a topic\n  \
     stripline record adsb source.out --to rec --sigmf        I/Q samples for other programs\n\n\
     Writes one file for each port, COMPONENT.PORT.slrec, with all packets, streams, gaps and times; any type. An \
-    existing file is kept, and is an error without --existing. It receives a copy (a tap), which the waveform \
-    never waits for: packets that the disk does not take in time are missing in the file, counted and recorded as \
-    a gap. More --depth helps a disk that is slow at times. A truncated file can be read up to there. \
-    docs/recording.md describes the format.\n\n\
+    existing file is kept, and is an error without --existing. The command receives a copy (a tap), which the waveform \
+    never waits for: packets that the disk does not take in time are missing in the file, counted and recorded as a \
+    gap. More --depth helps a disk that is slow at times. A truncated file can be read up to there. docs/recording.md \
+    describes the format.\n\n\
     Play it again with the component `replay`, or with `stripline replay`. SigMF is played by `file-source`, and by \
     other programs.\n\n\
     The counts are of what a reader finds in the file. With --json: an array of {port, type, path, packets, bytes, \

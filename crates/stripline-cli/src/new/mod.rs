@@ -148,7 +148,7 @@ fn manifest(name: &str, dependency: &str) -> String {
          stripline = {dependency}\n\n\
          # Signal processing in unoptimised code is slow.\n[profile.dev]\nopt-level = 1\n\n\
          [profile.dev.package.\"*\"]\nopt-level = 2\n\n\
-         # The crate is no part of a workspace around it.\n[workspace]\n"
+         # The crate is not part of a workspace around it.\n[workspace]\n"
     )
 }
 

@@ -28,7 +28,7 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     if !is_valid {
         let rule =
             format!("1 to {NAME_BYTES_MAX} lower-case letters, digits, `-` and `_`, with a letter first");
-        return Err(Failure::usage(format!("`{shown}` is no name for a crate: use {rule}")));
+        return Err(Failure::usage(format!("`{shown}` is not a valid crate name: use {rule}")));
     }
     if RESERVED.split(' ').any(|word| word == name) {
         let remedy = format!("choose another one, as in `my-{name}`");
@@ -53,7 +53,7 @@ pub(super) fn dependency(source_tree: Option<&Path>) -> Result<String, Failure> 
     let library =
         library_in(&tree.join("crates/stripline")).or_else(|| library_in(tree)).ok_or_else(|| {
             let remedy = "give the folder with `crates/stripline` in it";
-            Failure::usage(format!("{shown} is no source tree of Stripline: {remedy}"))
+            Failure::usage(format!("{shown} is not a source tree of Stripline: {remedy}"))
         })?;
     let path = toml_text(&library).ok_or_else(|| {
         Failure::usage(format!("{shown}: Cargo takes only paths that are text; move the source tree"))
@@ -88,9 +88,9 @@ impl Place {
     pub fn new(folder: &Path) -> Result<Self, Failure> {
         let shown = shown(folder);
         let fail = |error: std::io::Error| match error.kind() {
-            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-                Failure::usage(format!("{shown} is no folder, or is below a file: choose another `--path`"))
-            }
+            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => Failure::usage(format!(
+                "{shown} is not a folder, or is below a file: choose another `--path`"
+            )),
             _ => Failure::new(format!("cannot make the folder {shown}: {error}")),
         };
         std::fs::create_dir_all(folder).map_err(fail)?;

@@ -162,7 +162,7 @@ export class SpectrumPlot {
     this.drawWaterfall();
   }
 
-  // Returns the value at this share of the horizontal axis, as text. It has enough digits to
+  // Returns the value at this share of the horizontal axis, as text, with enough digits to
   // distinguish values that are a quarter of the width apart.
   place(share) {
     const [low, high, unit] = this.spectrum?.axis ?? [0, 1, ""];

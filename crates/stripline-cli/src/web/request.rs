@@ -44,20 +44,20 @@ impl Request {
             Ok(httparse::Status::Partial) if bytes.len() < HEAD_BYTES_MAX => return Ok(None),
             Ok(httparse::Status::Partial) => return Err(Refused(431, "the head of the request is too long")),
             Err(httparse::Error::TooManyHeaders) => return Err(Refused(431, "too many fields")),
-            Err(_) => return Err(Refused(400, "this is no request of HTTP/1.1")),
+            Err(_) => return Err(Refused(400, "this is not a request of HTTP/1.1")),
         };
         let (Some(method), Some(target)) = (head.method, head.path) else { return Ok(None) };
         let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(str::to_owned);
         let named: Result<Vec<_>, _> =
             head.headers.iter().map(|it| Ok((it.name.to_ascii_lowercase(), text(it.value)?))).collect();
         let Ok(fields) = named.map_err(|_: std::str::Utf8Error| ()) else {
-            return Err(Refused(400, "a field is no UTF-8"));
+            return Err(Refused(400, "a field is not UTF-8"));
         };
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut request = Self {
             method: method.into(),
             path: path.into(),
-            query: parse_query(query).ok_or(Refused(400, "the query is no valid text"))?,
+            query: parse_query(query).ok_or(Refused(400, "the query is not a valid text"))?,
             fields,
             body: Vec::new(),
         };

@@ -104,7 +104,7 @@ impl Site {
         }
         let form: SetForm = match serde_json::from_slice(&request.body) {
             Ok(form) => form,
-            Err(error) => return Response::error(400, &format!("the body is no setting: {error}")),
+            Err(error) => return Response::error(400, &format!("the body is not a setting: {error}")),
         };
         let SetForm { waveform, pid, component, property, value } = form;
         let which = Selection { name: waveform, pid };
@@ -125,7 +125,7 @@ pub(super) fn is_file(request: &Request) -> bool {
 pub(super) fn selection(request: &Request) -> Result<Option<Selection>, &'static str> {
     let pid = match request.parameter("pid").map(str::parse) {
         Some(Ok(pid)) => Some(pid),
-        Some(Err(_)) => return Err("`pid` is no process number"),
+        Some(Err(_)) => return Err("`pid` is not a process number"),
         None => None,
     };
     Ok(request.parameter("waveform").map(|name| Selection { name: name.into(), pid }))

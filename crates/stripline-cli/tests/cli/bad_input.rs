@@ -80,7 +80,7 @@ fn what_a_component_would_refuse_is_found_before_anything_starts() {
     assert!(made.success());
     with("type = \"file-source\"\nproperties = { path = \"pipe.cf32\" }").says(0, &[]);
     // A pipe in place of the waveform file is not waited for either. A pipe with a writer is read.
-    run(&["check", pipe.to_str().unwrap()]).says(2, &["pipe.cf32` is no file, and has no content"]);
+    run(&["check", pipe.to_str().unwrap()]).says(2, &["pipe.cf32` is not a file, and has no content"]);
     let script = format!("cat waveforms/adsb.toml | {} check /dev/stdin", env!("CARGO_BIN_EXE_stripline"));
     let mut piped = std::process::Command::new("sh");
     let piped = piped.args(["-c", &script]).current_dir(repository("")).output().unwrap();

@@ -183,10 +183,10 @@ fn a_file_that_does_not_fit_is_ignored_with_the_reason() {
         file.to_string()
     };
     for (contents, reason) in [
-        (String::new(), "it is no calibration"),
-        ("{".into(), "it is no calibration"),
-        ("[topic.iq]\ndepth = 4".into(), "it is no calibration"),
-        (whole[..whole.len() / 2].into(), "it is no calibration"),
+        (String::new(), "it is not a calibration"),
+        ("{".into(), "it is not a calibration"),
+        ("[topic.iq]\ndepth = 4".into(), "it is not a calibration"),
+        (whole[..whole.len() / 2].into(), "it is not a calibration"),
         (" ".repeat(1 << 20), "it has more than 65536 bytes"),
         (changed(&|file| file["format"] = 2.into()), "it has format 2, and this program reads format 1"),
         (changed(&|file| file["\u{1b}[2J"] = 1.into()), "it is damaged"),
@@ -215,7 +215,7 @@ fn a_file_that_does_not_fit_is_ignored_with_the_reason() {
     let folder = Calibrated::absent();
     std::fs::create_dir(folder.path()).unwrap();
     let found = folder.run(&["check", "--explain", &adsb()]);
-    assert!(words(&found.stdout).contains("it is no regular file"), "{}", found.stdout);
+    assert!(words(&found.stdout).contains("it is not a regular file"), "{}", found.stdout);
     let mut homeless = folder.command(&["check", "--explain", &adsb()]);
     for variable in ["STRIPLINE_CALIBRATION", "XDG_DATA_HOME", "HOME"] {
         homeless.env_remove(variable);

@@ -81,16 +81,16 @@ fn bad_names_and_used_places_are_refused() {
     std::fs::write(&file, "kept").unwrap();
     let new = |name: &str, path: &Path| run(&["new", "component", name, "--path", path.to_str().unwrap()]);
     let free = parent.path().join("free");
-    new("Gain", &free).says(2, &["`Gain` is no name for a crate", "1 to 64 lower-case letters"]);
-    new("../gain", &free).says(2, &["`../gain` is no name for a crate"]);
+    new("Gain", &free).says(2, &["`Gain` is not a valid crate name", "1 to 64 lower-case letters"]);
+    new("../gain", &free).says(2, &["`../gain` is not a valid crate name"]);
     new("fn", &free).says(2, &["as in `my-fn`"]);
     assert!(!free.exists());
     new("gain", parent.path()).says(2, &["has files in it", "choose another name or `--path`"]);
-    new("gain", &file).says(2, &["is no folder"]);
+    new("gain", &file).says(2, &["is not a folder"]);
     new("gain", &file.join("below")).says(2, &["is below a file"]);
     let wrong = parent.path().to_str().unwrap();
     run(&["new", "waveform", "gain", "--path", free.to_str().unwrap(), "--stripline", wrong])
-        .says(2, &["is no source tree of Stripline", "`crates/stripline`"]);
+        .says(2, &["is not a source tree of Stripline", "`crates/stripline`"]);
     assert!(!free.exists());
     // The kernel does not allow a folder there, even for root.
     new("gain", Path::new("/proc/gain")).says(1, &["cannot make the folder /proc/gain"]);

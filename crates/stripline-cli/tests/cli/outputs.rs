@@ -369,7 +369,7 @@ fn results_and_logs_are_no_files_of_the_waveform() {
     let notes = file.path("notes");
     std::fs::write(&notes, "mine").unwrap();
     let refused = run(&["run", path.to_str().unwrap(), "--output", notes.to_str().unwrap()]);
-    refused.says(2, &["notes exists, and is no earlier result: name another file, or remove it"]);
+    refused.says(2, &["notes exists, and is not an earlier result: name another file, or remove it"]);
     assert_eq!(std::fs::read(&notes).unwrap(), b"mine");
     for _ in 0..2 {
         report(&tone(SECOND, "type = \"null-sink\"")).0.says(0, &[]);

@@ -216,5 +216,5 @@ fn executables_with_two_layouts_of_one_name_do_not_pass_the_check() {
     let both = format!("`radar.out` sends det{{{new}}}, but `plots.in` takes det{{{old}}}");
     check(old).says(2, &[&both, "build both programs with the same fields of `det`"]);
     check("range_bin:u32,level_db:f33")
-        .says(2, &["`det{range_bin:u32,level_db:f33}` is no layout: at byte 27"]);
+        .says(2, &["`det{range_bin:u32,level_db:f33}` is not a layout: at byte 27"]);
 }

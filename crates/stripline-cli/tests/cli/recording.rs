@@ -383,7 +383,7 @@ fn a_replay_takes_its_type_and_rate_from_its_recording() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let piped = format!("tone.path={}", pipe.display());
     let options = ["--set", &piped, "--set", "filter.high=4e3"];
-    check(&mine, &options).says(2, &["no regular file", "set the property `type`"]);
+    check(&mine, &options).says(2, &["not a regular file", "set the property `type`"]);
     check(&mine, &[&options[..], &["--set", "tone.type=f32"]].concat()).says(0, &[]);
 }
 
@@ -399,7 +399,7 @@ fn what_cannot_be_played_is_refused_before_anything_starts() {
     let mut newer = bytes.clone();
     newer[8] = 9;
     for (name, bytes, words) in [
-        ("foreign", b"RIFF, and so on".to_vec(), "this is no recording of a port"),
+        ("foreign", b"RIFF, and so on".to_vec(), "this is not a recording of a port"),
         ("newer", newer, "version 9"),
         ("short", bytes[..20].to_vec(), "ends within its description"),
         ("empty", Vec::new(), "the file is empty"),

@@ -107,7 +107,7 @@ fn hardware_that_is_missing_for_longer_than_five_restarts_comes_back() {
 fn a_waveform_with_hardware_that_is_missing_at_the_start_waits_for_it() {
     let rule = r#"{ when = "on-failure", pause-max-ms = 1000, give-up-after = "never" }"#;
     let (file, recording) = player(rule, ENDLESS);
-    // The check accepts a path that is no regular file. The source cannot open the socket.
+    // The check accepts a path that is not a regular file. The source cannot open the socket.
     std::fs::remove_file(&recording).unwrap();
     let _socket = UnixListener::bind(&recording).unwrap();
     let running = std::thread::scope(|scope| {

@@ -225,7 +225,7 @@ fn a_domain_without_servers_says_what_to_do() {
 #[test]
 fn a_domain_that_is_none_is_refused() {
     run(&["services", "no spaces"])
-        .says(2, &["error: `no spaces` is no domain: use letters, digits, `-` and `_`"]);
+        .says(2, &["error: `no spaces` is not a valid domain: use letters, digits, `-` and `_`"]);
     let mut command = common::stripline();
     command.args(["services", "x"]).env("STRIPLINE_TOPICS", "/no/such/topics.toml");
     let output = command.output().unwrap();
@@ -242,7 +242,7 @@ fn what_is_wrong_in_the_environment_is_named() {
     let topics = topics.to_str().unwrap();
     let findings =
         ["topics.toml:2:1", "topics.toml:5:12", "did you mean `depth`?", "STRIPLINE_TOPICS names this"];
-    let domain = ["STRIPLINE_DOMAIN: `` is no domain", "or unset STRIPLINE_DOMAIN"];
+    let domain = ["STRIPLINE_DOMAIN: `` is not a domain", "or unset STRIPLINE_DOMAIN"];
     for arguments in [&["services"][..], &["call", "a", "b"], &["echo", "--topic", "iq"]] {
         for (variable, value, words) in
             [("STRIPLINE_TOPICS", topics, &findings[..]), ("STRIPLINE_DOMAIN", "", &domain)]

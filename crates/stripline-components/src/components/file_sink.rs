@@ -91,7 +91,7 @@ impl FileSink {
         let problem = match self.format {
             Some(format) => Some(format!("cannot be converted to {format}: leave `format` out")),
             None if is_sigmf(&self.target.path) => {
-                Some("are no numbers for SigMF: give the file another ending".into())
+                Some("are not numbers for SigMF: give the file another ending".into())
             }
             None => None,
         };

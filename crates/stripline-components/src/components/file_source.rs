@@ -84,7 +84,9 @@ impl Component for FileSource {
         })?;
         let scalar = |name| Scalar::parse(properties.text(name));
         let Some(output) = scalar("output") else {
-            return Err(InvalidProperties::new("`output` is no type of samples").property("output").into());
+            return Err(InvalidProperties::new("`output` is not a type of samples")
+                .property("output")
+                .into());
         };
         let converts = output.to_string() == TYPES[0];
         let channels = u16::try_from(properties.count("channels")).ok().and_then(NonZeroU16::new);

@@ -113,7 +113,7 @@ fn can_be_played(properties: &Properties) -> Result<()> {
     if properties.text("type").is_empty() && !property_errors::is_regular_file(properties) {
         let is_there = properties.path("path").is_some_and(|path| path.exists());
         if is_there {
-            let message = "`path` is no regular file, and its type is not read before it is played";
+            let message = "`path` is not a regular file, and its type is not read before it is played";
             let remedy = "set the property `type` to the type of its packets";
             return Err(InvalidProperties::new(message).property("type").remedy(remedy).into());
         }

@@ -69,7 +69,7 @@ pub enum FormatError {
         /// The input.
         path: PathBuf,
     },
-    /// The length of the file is no multiple of the sample size.
+    /// The length of the file is not a multiple of the sample size.
     #[error(
         "{path}: {left_over} of its {length} bytes are left over, as a {format} sample has {size}: check {checked}, \
          or set truncate_partial to drop them",
@@ -162,7 +162,7 @@ pub enum FormatError {
         /// The position at which the file ended, in bytes.
         actual: u64,
     },
-    /// The file is no recording of a port, is of another version, or is damaged.
+    /// The file is not a recording of a port, is of another version, or is damaged.
     #[error("{path}: {problem}: {remedy}", path = shown(.path))]
     Recording {
         /// The file.
@@ -255,7 +255,7 @@ pub enum FormatError {
         limit: u64,
     },
     /// SigMF metadata are not valid JSON.
-    #[error("{path}: this is no SigMF metadata, {source}: repair it, or write it anew", path = shown(.path))]
+    #[error("{path}: this is not SigMF metadata, {source}: repair it, or write it anew", path = shown(.path))]
     MetaSyntax {
         /// The metadata file.
         path: PathBuf,

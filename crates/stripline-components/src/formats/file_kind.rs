@@ -95,7 +95,7 @@ pub(super) fn of_no_recording(head: &[u8], path: &Path) -> (String, String) {
             return ("this is a file compressed with gzip".into(), "unpack it with `gunzip`".into());
         }
         Err(FormatError::Foreign { what, remedy, .. }) => {
-            return (format!("this is {what}, and no recording of a port"), remedy.into());
+            return (format!("this is {what}, not a recording of a port"), remedy.into());
         }
         _ => match encoding::of_ending(path) {
             Some(scalar) => {
@@ -103,11 +103,11 @@ pub(super) fn of_no_recording(head: &[u8], path: &Path) -> (String, String) {
             }
             None => {
                 let remedy = "give a file that `stripline record` has written";
-                return ("this is no recording of a port".into(), remedy.into());
+                return ("this is not a recording of a port".into(), remedy.into());
             }
         },
     };
-    (format!("this is {what}, and no recording of a port"), plays)
+    (format!("this is {what}, not a recording of a port"), plays)
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ impl FileReader {
     /// The type is unknown or conflicts with the options, a header or SigMF metadata cannot be
     /// used, or the format has no samples.
     ///
-    /// The length is no multiple of the sample size (unless `truncate_partial` is set).
+    /// The length is not a multiple of the sample size (unless `truncate_partial` is set).
     ///
     /// A file that can be read only once is to be repeated.
     pub fn open(path: &Path, options: &FileReaderOptions) -> Result<Self, FormatError> {

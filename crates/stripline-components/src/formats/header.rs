@@ -205,7 +205,7 @@ fn auxi(body: &[u8]) -> (Option<f64>, Option<i64>) {
 /// Reads the header of a numpy file. `path` is for messages.
 ///
 /// # Errors
-/// The header ends early, the type is no sample type, or the array has more than two dimensions.
+/// The header ends early, the type is not a sample type, or the array has more than two dimensions.
 pub(super) fn numpy(input: impl Read, path: &Path) -> Result<Header, FormatError> {
     let mut input = Counted { input, count: 0 };
     read_numpy(&mut input).map_err(|error| refuse(path, "numpy", error))
@@ -228,7 +228,7 @@ fn read_numpy<R: Read>(input: &mut Counted<R>) -> io::Result<Header> {
     let descr = value("'descr'").and_then(|value| value.strip_prefix('\'')?.split_once('\''));
     let descr = descr.map_or("a structure", |(descr, _)| descr);
     let Some(encoding) = Encoding::of_numpy(descr) else {
-        return Err(wrong(&format!("its values are {descr:.20}, which is no type of samples")));
+        return Err(wrong(&format!("its values are {descr:.20}, which is not a type of samples")));
     };
     let shape = value("'shape'").and_then(|value| value.strip_prefix('(')?.split_once(')'));
     let sizes: Option<Vec<u64>> = shape.and_then(|(shape, _)| {
@@ -441,7 +441,7 @@ pub(super) mod tests {
         let header = of_numpy("{'descr': '>i2', 'fortran_order': False, 'shape': (10, 2), }").unwrap();
         assert_eq!((header.channels, header.bytes, header.encoding.is_big_endian), (2, Some(40), true));
         for (text, words) in [
-            ("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "no type of samples"),
+            ("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "not a type of samples"),
             ("{'descr': [('a', '<f4')], 'shape': (1,), }", "a structure"),
             ("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4), }", "ascontiguousarray"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4, 5), }", "its shape"),

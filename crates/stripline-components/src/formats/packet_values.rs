@@ -25,7 +25,7 @@ pub(crate) fn content(payload: &TypeName, bytes: &[u8], max: usize) -> PacketVal
     if let Some(layout) = builtin.as_ref().or(payload.layout()) {
         let Some(samples) = layout.samples(bytes) else {
             return PacketValues::Invalid(format!(
-                "{} bytes are no whole number of {name} samples",
+                "{} bytes are not a whole number of {name} samples",
                 bytes.len()
             ));
         };
@@ -38,7 +38,7 @@ pub(crate) fn content(payload: &TypeName, bytes: &[u8], max: usize) -> PacketVal
     if name.starts_with("message/") {
         return match message_json(bytes) {
             Ok(message) => PacketValues::Message(message),
-            Err(problem) => PacketValues::Invalid(format!("it is no message: {problem}")),
+            Err(problem) => PacketValues::Invalid(format!("it is not a message: {problem}")),
         };
     }
     // The size of a sample is unknown here: `max` counts words of 8 bytes.

@@ -527,7 +527,7 @@ impl RecordingReader {
     /// Opens a recording.
     ///
     /// # Errors
-    /// The file does not exist, or is no recording of this version.
+    /// The file does not exist, or is not a recording of this version.
     pub fn open(path: &Path) -> Result<Self, FormatError> {
         let open = |source| FormatError::open(path, "open", source);
         let file = StoppableFile::open(path).map_err(open)?;
@@ -542,7 +542,7 @@ impl<R: Read> RecordingReader<R> {
     /// Reads a recording from a stream; `path` names it in errors.
     ///
     /// # Errors
-    /// The stream is no recording of this version, or its description is damaged.
+    /// The stream is not a recording of this version, or its description is damaged.
     pub fn new(input: R, path: &Path) -> Result<Self, FormatError> {
         let mut reader = Self {
             path: path.into(),

@@ -128,7 +128,7 @@ impl Segments {
         if let Some((index, text)) = wrong.next() {
             let more = and_more(wrong.count());
             notes.push(format!(
-                "`captures[{index}].core:datetime` is {text:.40?}, no time: it is left out{more}"
+                "`captures[{index}].core:datetime` is {text:.40?}, not a time: it is left out{more}"
             ));
         }
         notes

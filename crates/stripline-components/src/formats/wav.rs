@@ -289,7 +289,7 @@ impl WavFileWriter {
         if read.is_err() || found != empty {
             return Err(FormatError::Recording {
                 path: self.output.path.clone(),
-                problem: "this is no WAV file with the same rate, channels and encoding".into(),
+                problem: "this is not a WAV file with the same rate, channels and encoding".into(),
                 remedy: "set `existing` to number".into(),
             });
         }

@@ -64,12 +64,12 @@ fn explained(problem: &OrbMessage) -> String {
     let problem = problem.to_string();
     let hint = match &problem {
         it if it.contains("NoUsableProfile") => {
-            "; its address is of no transport that is there, or of another host without `insecure`"
+            "; its address belongs to no available transport, or to another host without `insecure`"
         }
         it if it.contains("ConnectFailed") => "; nothing listens there: start its program first",
         it if it.contains("TIMEOUT") || it.contains("CallTimedout") => "; its program does not answer",
         it if it.contains("INV_OBJREF") || it.contains("BAD_PARAM") || it.contains("MARSHAL") => {
-            "; it is no reference of an object: has it come whole?"
+            "; it is not a reference of an object: has it come whole?"
         }
         it if it.contains("OBJECT_NOT_EXIST") || it.contains("NoMatch") => "; its object has ended",
         it if it == "NotFound" => ": the naming service has no such name",

@@ -54,7 +54,7 @@ impl CreditPlace {
         check_object(&place.object)?;
         let ip = place.address.ip();
         if place.address.port() == 0 || ip.is_unspecified() || ip.is_multicast() {
-            return Err(format!("{} is no address of a sender", place.address));
+            return Err(format!("{} is not an address of a sender", place.address));
         }
         if !is_insecure && !ip.is_loopback() {
             return Err(format!(
@@ -291,10 +291,10 @@ mod tests {
         let at = |address: &str| CreditPlace { address: address.parse().unwrap(), ..good.clone() };
         assert!(parse(&at("127.0.0.1:7"), false).is_ok() && parse(&at("[::1]:7"), false).is_ok());
         for (bad, expected) in [
-            (at("192.0.2.1:0"), "no address of a sender"),
-            (at("0.0.0.0:7"), "no address of a sender"),
-            (at("[::]:7"), "no address of a sender"),
-            (at("239.1.2.3:7"), "no address of a sender"),
+            (at("192.0.2.1:0"), "not an address of a sender"),
+            (at("0.0.0.0:7"), "not an address of a sender"),
+            (at("[::]:7"), "not an address of a sender"),
+            (at("239.1.2.3:7"), "not an address of a sender"),
             (CreditPlace { object: "NameService".into(), ..good.clone() }, "names no object"),
         ] {
             let error = parse(&bad, true).unwrap_err();

@@ -305,7 +305,7 @@ fn access(properties: &Properties) -> Result<OpenAccess> {
     let is_name =
         name.starts_with("corbaname:") && name.split_once('#').is_some_and(|(_, name)| !name.is_empty());
     if !name.is_empty() && (!is_name || name.contains('%')) {
-        let problem = format!("`{name}` is no name in a naming service");
+        let problem = format!("`{name}` is not a name in a naming service");
         return Err(refusal("name", problem, "write it as corbaname::127.0.0.1#radio/iq"));
     }
     Ok(OpenAccess { listen, leaves_host, tls })
@@ -429,7 +429,7 @@ mod tests {
             assert_eq!(refusal(&[found]), "", "{found:?}");
         }
         for name in ["iq", "corbaname::127.0.0.1", "corbaname::127.0.0.1#", "corbaname::h#a%2fb"] {
-            assert!(refusal(&[("name", name)]).contains("no name in a naming service"), "{name}");
+            assert!(refusal(&[("name", name)]).contains("not a name in a naming service"), "{name}");
         }
     }
 

@@ -134,7 +134,7 @@ impl CorbaTicket {
             .map_err(|e| format!("the ticket for the data path does not parse: {e}"))?;
         check_object(&ticket.object)?;
         if let Some(address) = ticket.address.filter(|it| it.port() == 0 || it.ip().is_unspecified()) {
-            return Err(format!("{address} is no address of a receiver"));
+            return Err(format!("{address} is not an address of a receiver"));
         }
         if !(1..=FRAMES_MAX).contains(&ticket.frames) {
             return Err(format!("the ticket for the data path allows {} frames", ticket.frames));

@@ -233,7 +233,7 @@ impl CorbaSink {
         match self.admitted(state, bytes) {
             Ok(admitted) if admitted.bytes > 0 => Ok(admitted),
             Ok(_) if state.sent == state.taken && state.calls == state.calls_taken => {
-                Err(io::Error::other("the bytes are no whole frames"))
+                Err(io::Error::other("the bytes are not whole frames"))
             }
             _ => {
                 state.is_waiting = true;

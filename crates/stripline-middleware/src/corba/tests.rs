@@ -88,8 +88,8 @@ fn a_ticket_from_a_peer_is_checked() {
         (CorbaTicket { object: format!("{PREFIX}{}", "0".repeat(41)), ..good.clone() }, "names no object"),
         (CorbaTicket { frames: 0, ..good.clone() }, "0 frames"),
         (CorbaTicket { frames: u64::MAX, ..good.clone() }, "18446744073709551615 frames"),
-        (CorbaTicket { address: "127.0.0.1:0".parse().ok(), ..good.clone() }, "no address"),
-        (CorbaTicket { address: "[::]:7".parse().ok(), ..good.clone() }, "no address"),
+        (CorbaTicket { address: "127.0.0.1:0".parse().ok(), ..good.clone() }, "not an address"),
+        (CorbaTicket { address: "[::]:7".parse().ok(), ..good.clone() }, "not an address"),
         (CorbaTicket { bytes: 0, ..good.clone() }, "0 bytes"),
         (CorbaTicket { bytes: u32::MAX, ..good.clone() }, "4294967295 bytes"),
     ] {

@@ -76,12 +76,12 @@ impl DdsPlace {
                 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".:-_".contains(&byte))
         };
         if self.domain > 232 {
-            return Err(format!("{} is no DDS domain: they are numbered up to 232", self.domain));
+            return Err(format!("{} is not a DDS domain: they are numbered up to 232", self.domain));
         }
         let mut words = self.peers.iter().chain([&self.interface]);
         words
             .find(|word| !is_word(word))
-            .map_or(Ok(()), |word| Err(format!("`{word}` is no interface and no address")))
+            .map_or(Ok(()), |word| Err(format!("`{word}` is neither an interface nor an address")))
     }
 
     /// Returns the configuration of the participant.
@@ -581,8 +581,8 @@ mod tests {
         assert_eq!(place(232, "lo", &["192.0.2.7", "fe80::1"]), Ok(()));
         assert!(place(233, "lo", &[]).unwrap_err().contains("232"));
         for word in ["", "\"/>", "a b", "<"] {
-            assert!(place(0, word, &[]).unwrap_err().contains("no interface"), "{word}");
-            assert!(place(0, "lo", &[word]).unwrap_err().contains("no interface"), "{word}");
+            assert!(place(0, word, &[]).unwrap_err().contains("neither an interface"), "{word}");
+            assert!(place(0, "lo", &[word]).unwrap_err().contains("neither an interface"), "{word}");
         }
     }
 }

@@ -74,7 +74,7 @@ impl Wire for TypedTopics {
         let is_name = topic.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
             && topic.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_/".contains(&byte));
         if !is_name {
-            let problem = format!("`{topic}` is no name of a topic");
+            let problem = format!("`{topic}` is not a valid topic name");
             return Err(refusal(
                 "topic",
                 problem,

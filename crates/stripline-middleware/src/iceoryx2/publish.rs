@@ -102,7 +102,7 @@ impl IceoryxSink {
             return Ok(last);
         }
         if state.sent.saturating_sub(state.taken) < self.frames_max {
-            return Err(io::Error::other("the bytes are no whole frames"));
+            return Err(io::Error::other("the bytes are not whole frames"));
         }
         state.is_waiting = true;
         Err(io::ErrorKind::WouldBlock.into())

@@ -241,7 +241,7 @@ impl TransitSender {
             room.is_empty && room.takes_others && room.message > 0
         };
         match admitted.bytes {
-            0 if has_room() => Err(io::Error::other("the bytes are no whole frames")),
+            0 if has_room() => Err(io::Error::other("the bytes are not whole frames")),
             0 => {
                 state.is_waiting = true;
                 Err(io::ErrorKind::WouldBlock.into())

@@ -118,7 +118,7 @@ impl ZenohTicket {
             return Err("the ticket for the data path names no key of a receiver".into());
         }
         if let Some(address) = ticket.address.filter(|it| it.port() == 0 || it.ip().is_unspecified()) {
-            return Err(format!("{address} is no address of a receiver"));
+            return Err(format!("{address} is not an address of a receiver"));
         }
         ticket.bound.check()?;
         Ok(ticket)

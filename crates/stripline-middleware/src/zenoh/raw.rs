@@ -68,7 +68,7 @@ impl Wire for RawPayloads {
     fn check(properties: &Properties) -> Result<()> {
         let key = properties.text("key");
         if let Err(error) = KeyExpr::new(key) {
-            let problem = format!("`{key}` is no key expression: {error}");
+            let problem = format!("`{key}` is not a key expression: {error}");
             return Err(refusal("key", problem, "write words between slashes, as radio/iq"));
         }
         for property in ["connect", "listen"] {
@@ -144,7 +144,7 @@ impl WireReceiver for Subscription {
             if self.refused == 1 {
                 log::warn!(
                     target: "stripline::zenoh-source",
-                    "a publication of {} bytes is left out: it is no whole number of samples of {size} \
+                    "a publication of {} bytes is left out: it is not a whole number of samples of {size} \
                      bytes, or not `items` of them; further ones are counted", bytes.len()
                 );
             }
@@ -203,7 +203,7 @@ fn check_address(property: &str, address: &str, properties: &Properties) -> Resu
             .then_some((protocol, host))
     });
     let Some((protocol, host)) = parts else {
-        let problem = format!("`{address}` is no address for zenoh");
+        let problem = format!("`{address}` is not an address for zenoh");
         return Err(refusal(property, problem, "use tcp/HOST:PORT or tls/HOST:PORT"));
     };
     if property == "listen" && ip_of(host).is_none_or(|ip| ip.is_unspecified()) && host != "localhost" {
@@ -260,9 +260,9 @@ mod tests {
         let key = ("key", "radio/iq");
         assert_eq!(refusal(&[key, ("connect", "tcp/127.0.0.1:7447")]), "");
         for (given, words) in [
-            (vec![("key", "a//b"), ("listen", "tcp/127.0.0.1:7447")], "no key expression"),
-            (vec![key, ("connect", "udp/127.0.0.1:7447")], "no address for zenoh"),
-            (vec![key, ("connect", "tcp/127.0.0.1:7447#iface=lo")], "no address for zenoh"),
+            (vec![("key", "a//b"), ("listen", "tcp/127.0.0.1:7447")], "not a key expression"),
+            (vec![key, ("connect", "udp/127.0.0.1:7447")], "not an address for zenoh"),
+            (vec![key, ("connect", "tcp/127.0.0.1:7447#iface=lo")], "not an address for zenoh"),
             (vec![key, ("connect", "tcp/192.0.2.1:7447")], "insecure"),
             (vec![key, ("listen", "tcp/0.0.0.0:7447"), ("insecure", "true")], "not one address"),
             (vec![key, ("listen", "tls/127.0.0.1:7447")], "certificate"),

@@ -33,7 +33,7 @@ impl FromStr for Share {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let percent: f64 =
-            text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is no share in percent"))?;
+            text.trim_end_matches('%').parse().map_err(|_| format!("`{text}` is not a share in percent"))?;
         if !(0.0..=100.0).contains(&percent) {
             return Err(format!("`{text}` is not from 0 to 100 percent"));
         }
@@ -54,7 +54,7 @@ impl FromStr for Delay {
     fn from_str(text: &str) -> Result<Self, String> {
         let (least, most) = text.split_once("..").unwrap_or((text, text));
         let parse = |text: &str| {
-            let ms: f64 = text.parse().map_err(|_| format!("`{text}` is no time in milliseconds"))?;
+            let ms: f64 = text.parse().map_err(|_| format!("`{text}` is not a time in milliseconds"))?;
             match (0.0..=10_000.0).contains(&ms) {
                 true => Ok((ms * 1e6) as u64),
                 false => Err(format!("`{text}` is not from 0 to 10000 milliseconds")),

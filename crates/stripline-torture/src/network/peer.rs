@@ -76,7 +76,7 @@ pub fn play_if_asked() -> Option<u8> {
     // Children must not outlive the namespaces of the parent.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let name = if words.starts_with("true") { "the sender" } else { "a receiver" };
-    match EndRole::parse(&words).ok_or_else(|| format!("`{words}` is no role")).and_then(play) {
+    match EndRole::parse(&words).ok_or_else(|| format!("`{words}` is not a role")).and_then(play) {
         Ok(()) => Some(0),
         Err(problem) => {
             eprintln!("network: {name}: {problem}");

@@ -217,7 +217,9 @@ impl<'a> Supervisor<'a> {
         }
         let member = |name: &str| {
             let index = waveform.components.iter().position(|plan| plan.name == name);
-            index.ok_or_else(|| Error::failed(format!("a connection names `{name}`, which is no component")))
+            index.ok_or_else(|| {
+                Error::failed(format!("a connection names `{name}`, which is not a component"))
+            })
         };
         let connections = waveform.connections.iter().map(|plan| {
             let (from, to) = (member(&plan.from.component)?, member(&plan.to.component)?);

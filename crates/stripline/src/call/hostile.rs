@@ -78,7 +78,7 @@ fn a_client_that_breaks_the_rules_is_thrown_out_and_the_others_are_served() {
         ("too little", call_head(1, 0, 0, 1000)[..15].to_vec()),
         ("an unknown kind", [&1u64.to_le_bytes()[..], &[0, 0, 9, 0, 0, 0, 0, 0]].concat()),
         ("too long a chain", [&call_head(1, 0, 33, 1000)[..], &[0; 33 * 16]].concat()),
-        ("a chain that is not there", call_head(1, 0, 2, 1000).to_vec()),
+        ("a chain that does not exist", call_head(1, 0, 2, 1000).to_vec()),
         ("extra bytes", [&cancel(1)[..], &[0]].concat()),
     ];
     for transport in transports() {
@@ -200,7 +200,7 @@ fn a_server_that_breaks_the_rules_is_left_and_its_calls_fail() {
     let deeds: [(&str, Vec<u8>); 5] = [
         ("an unsolicited reply", reply_head(0x9_0000, ReplyStatus::Done).to_vec()),
         ("a reply to a call that was never made", reply_head(0, ReplyStatus::Done).to_vec()),
-        ("a reply to a slot that is not there", reply_head(first | 0xffff, ReplyStatus::Done).to_vec()),
+        ("a reply to a slot that does not exist", reply_head(first | 0xffff, ReplyStatus::Done).to_vec()),
         ("a reply that is too short", reply_head(first, ReplyStatus::Done)[..9].to_vec()),
         ("an unknown status", [&first.to_le_bytes()[..], &[99, 0, 0, 0, 0, 0, 0, 0]].concat()),
     ];

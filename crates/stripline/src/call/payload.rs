@@ -91,7 +91,7 @@ impl<T: Sample> Payload for Plain<T> {
     #[inline(always)]
     fn decode(bytes: &[u8]) -> Result<Self, String> {
         if bytes.len() != size_of::<T>() {
-            return Err(format!("{} bytes are no {} of {}", bytes.len(), T::TYPE, size_of::<T>()));
+            return Err(format!("{} bytes are not a {} of {}", bytes.len(), T::TYPE, size_of::<T>()));
         }
         Ok(Self(bytemuck::pod_read_unaligned(bytes)))
     }
@@ -176,7 +176,7 @@ impl<T: Sample> Payload for Samples<T> {
     fn decode(bytes: &[u8]) -> Result<Self, String> {
         let size = size_of::<T>();
         if size == 0 || !bytes.len().is_multiple_of(size) {
-            return Err(format!("{} bytes are no whole number of {} of {size}", bytes.len(), T::TYPE));
+            return Err(format!("{} bytes are not a whole number of {} of {size}", bytes.len(), T::TYPE));
         }
         // Behind a chain of calls, or in the buffer of a socket, their alignment is arbitrary.
         let mut samples = vec![T::zeroed(); bytes.len() / size];
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_named() {
-        assert!(Plain::<u32>::decode(&[1, 2, 3]).unwrap_err().contains("3 bytes are no u32 of 4"));
+        assert!(Plain::<u32>::decode(&[1, 2, 3]).unwrap_err().contains("3 bytes are not a u32 of 4"));
         assert!(Samples::<u16>::decode(&[1, 2, 3]).unwrap_err().contains("whole number of u16"));
         assert!(u32::decode(&[0x01, 0x02]).unwrap_err().contains("1 bytes follow"));
         assert!(String::decode(&[0x01]).is_err());

@@ -458,7 +458,7 @@ impl Handlers<'_> {
             let count = self.service.handlers.len();
             return refuse(
                 Refusal::UnknownOperation,
-                &format!("operation {operation} of {count} is not there"),
+                &format!("operation {operation} of {count} does not exist"),
             );
         };
         if call.is_cancelled {

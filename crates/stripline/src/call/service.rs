@@ -107,7 +107,9 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
     }
     let name: String = name.chars().take(80).collect();
     let max = Operation::NAME_MAX;
-    Err(Error::failed(format!("`{name}` is no {what}: use 1 to {max} letters, digits, `-`, `_`, `.`")))
+    Err(Error::failed(format!(
+        "`{name}` is not a valid {what} name: use 1 to {max} letters, digits, `-`, `_`, `.`"
+    )))
 }
 
 /// The context of a call, passed to the handler.

@@ -580,7 +580,7 @@ mod tests {
             .output("out", PortTypes::SameAs("in".into()), "the same")
             .port(PortSpec::new("words", Direction::Output, PortTypes::message("word"), "words").optional())
             .property(PropertySpec::float("factor", 1.0, "gain").range(0.0, 10.0).changeable())
-            .property(PropertySpec::text("mode", "forward", "what it does"))
+            .property(PropertySpec::text("mode", "forward", "the behaviour"))
             .property(PropertySpec::integer("packets", 0, 0, i64::MAX, "packets so far").read_only())
             .test("self", "whether it answers")
             .validated(|properties| match properties.text("mode") {

@@ -445,7 +445,7 @@ impl PropertySpec {
     /// On a property that is not a float: a mistake in the program.
     #[must_use]
     pub fn range(mut self, min: f64, max: f64) -> Self {
-        assert!(matches!(self.kind, PropertyKind::Float { .. }), "`{}` is no float", self.name);
+        assert!(matches!(self.kind, PropertyKind::Float { .. }), "`{}` is not a float", self.name);
         self.kind = PropertyKind::Float { min, max };
         self
     }

@@ -69,7 +69,7 @@ impl SystemLimit {
     /// Returns the limit that kept a thread or process from starting, given the error.
     ///
     /// ```
-    /// // `ENOENT` is no limit's.
+    /// // No limit causes `ENOENT`.
     /// let error = std::io::Error::from_raw_os_error(2);
     /// assert_eq!(stripline::SystemLimit::of_thread(&error), None);
     /// ```

@@ -270,7 +270,7 @@ impl Resequencer {
         let bytes = copy.bytes().len();
         let (packets, now) = (&mut self.origins[index].packets, now_ns());
         if packets.is_full() || self.bytes.saturating_add(bytes) > LinkOptions::PACKET_MAX {
-            // A full window is no error if the time is over as well.
+            // A full window is not an error if the time is over as well.
             if packets.deadline().is_none_or(|deadline| now < deadline) {
                 let connection = link.connection().into();
                 let (first, window) = (packets.next(), packets.held());

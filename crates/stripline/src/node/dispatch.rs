@@ -127,7 +127,7 @@ impl FromStr for Dispatch {
         }
         let unknown = || {
             let text: String = text.chars().take(40).collect();
-            format!("`{text}` is no dispatch; use one of queue, direct, pool(N), pool(N, resequence)")
+            format!("`{text}` is not a dispatch; use one of queue, direct, pool(N), pool(N, resequence)")
         };
         let inside =
             text.strip_prefix("pool(").and_then(|rest| rest.strip_suffix(')')).ok_or_else(unknown)?;
@@ -176,13 +176,13 @@ mod tests {
         for (text, says) in [
             ("pool(0)", "a pool of 0 threads; it must have from 1 to 256"),
             ("pool(257)", "a pool of 257 threads"),
-            ("pool", "`pool` is no dispatch; use one of queue, direct, pool(N), pool(N, resequence)"),
-            ("pool()", "is no dispatch"),
-            ("pool(-1)", "is no dispatch"),
-            ("pool(99999999999999999999)", "is no dispatch"),
-            ("pool(2, sorted)", "is no dispatch"),
-            ("Queue", "is no dispatch"),
-            ("", "`` is no dispatch"),
+            ("pool", "`pool` is not a dispatch; use one of queue, direct, pool(N), pool(N, resequence)"),
+            ("pool()", "is not a dispatch"),
+            ("pool(-1)", "is not a dispatch"),
+            ("pool(99999999999999999999)", "is not a dispatch"),
+            ("pool(2, sorted)", "is not a dispatch"),
+            ("Queue", "is not a dispatch"),
+            ("", "`` is not a dispatch"),
         ] {
             let error = text.parse::<Dispatch>().unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

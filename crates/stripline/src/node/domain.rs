@@ -30,7 +30,7 @@ pub(super) fn check_domain(domain: &str) -> Result<()> {
     if is_sound {
         return Ok(());
     }
-    Err(Error::failed(format!("`{domain}` is no domain: use letters, digits, `-` and `_`")))
+    Err(Error::failed(format!("`{domain}` is not a valid domain: use letters, digits, `-` and `_`")))
 }
 
 /// Returns the name of the socket where the nodes of a domain meet. The name contains the user's

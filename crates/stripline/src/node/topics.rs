@@ -274,7 +274,7 @@ pub(super) fn check_topic(topic: &str) -> Result<()> {
         return Ok(());
     }
     let shown: String = topic.escape_debug().take(80).collect();
-    let problem = format!("is no name of a topic: use 1 to {TOPIC_MAX} bytes without control characters");
+    let problem = format!("is not a valid topic name: use 1 to {TOPIC_MAX} bytes without control characters");
     Err(Error::port(shown, problem))
 }
 
@@ -428,7 +428,7 @@ mod tests {
             ("[topic.a]\ndispatch = 'pool(0)'", "a pool of 0 threads; it must have from 1 to 256"),
             (
                 "[topic.a]\ndispatch = 'threads'",
-                "`threads` is no dispatch; use one of queue, direct, pool(N)",
+                "`threads` is not a dispatch; use one of queue, direct, pool(N)",
             ),
             (
                 "[topic.a]\nresequence = { window = 0, skip-after-ms = 1 }",
@@ -445,10 +445,10 @@ mod tests {
             ("[topic.a]\ntypes-without-layout = 'det'", "types-without-layout"),
             (
                 "[topic.a]\ntypes-without-layout = ['Det']",
-                "types-without-layout: `Det` is no payload type name",
+                "types-without-layout: `Det` is not a valid payload type name",
             ),
             ("[default]\ntypes-without-layout = ['f32']", "`f32` has a layout; leave it out"),
-            ("[topic.a]\ntypes-without-layout = ['message/a']", "`message/a` is no type of samples"),
+            ("[topic.a]\ntypes-without-layout = ['message/a']", "`message/a` is not a type of samples"),
             ("[domain]\ngroup = 'no-such-group'", "no-such-group"),
             ("[domain]\ngruop = 'x'", "gruop"),
             ("[topic.a]\ngroup = 'no-such-group'", "no-such-group"),

@@ -274,7 +274,7 @@ impl Layout {
         }
         if !self.size.is_multiple_of(self.align) {
             return Err(format!(
-                "`{}` has {} bytes, which is no multiple of {}: padding would be at its end",
+                "`{}` has {} bytes, which is not a multiple of {}: padding would be at its end",
                 self.name, self.size, self.align
             ));
         }
@@ -380,7 +380,7 @@ impl<'t> Parser<'t> {
             }
             let none = || match name {
                 "" => "a name must be here".into(),
-                name => format!("`{name}` is no built-in type, and has no fields in braces"),
+                name => format!("`{name}` is not a built-in type, and has no fields in braces"),
             };
             return scalar.map(Layout::of_scalar).ok_or_else(none);
         }
@@ -453,7 +453,7 @@ impl<'t> Parser<'t> {
 ///
 /// let error: BadLayout = "det{bin:u8,level_db:f32}".parse::<Layout>().unwrap_err();
 /// let reason = "`level_db` at offset 1 is not at a multiple of 4: padding would be before it";
-/// assert_eq!(error.to_string(), format!("`det{{bin:u8,level_db:f32}}` is no layout: at byte 11: {reason}"));
+/// assert_eq!(error.to_string(), format!("`det{{bin:u8,level_db:f32}}` is not a layout: at byte 11: {reason}"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLayout {
@@ -476,7 +476,7 @@ impl BadLayout {
 
 impl fmt::Display for BadLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no {}: ", self.text.escape_debug(), self.what)?;
+        write!(f, "`{}` is not a {}: ", self.text.escape_debug(), self.what)?;
         self.at.map_or(Ok(()), |at| write!(f, "at byte {at}: "))?;
         f.write_str(&self.problem)
     }
@@ -532,15 +532,15 @@ mod tests {
     fn what_breaks_a_rule_is_refused_with_its_place() {
         for (text, at, problem) in [
             ("", 0, "a name must be here"),
-            ("det", 0, "`det` is no built-in type, and has no fields"),
+            ("det", 0, "`det` is not a built-in type, and has no fields"),
             ("det{}", 4, "a field must be here"),
             ("det{u32}", 7, "a field must be here"),
             ("det{a:u32", 9, "`,` or `}` must be here"),
             ("det{a:u32,}", 10, "a field must be here"),
             ("det{a:u32}x", 10, "nothing may follow"),
             ("det{a:u32 }", 9, "`,` or `}` must be here"),
-            ("det{a:i32}", 6, "`i32` is no built-in type"),
-            ("det{a:bool}", 6, "`bool` is no built-in type"),
+            ("det{a:i32}", 6, "`i32` is not a built-in type"),
+            ("det{a:bool}", 6, "`bool` is not a built-in type"),
             ("det{a:u32,a:u32}", 10, "two fields have the name `a`"),
             ("det{4a:u32}", 4, "not begin with a digit"),
             ("det{a:u32[]}", 10, "a length must be here"),
@@ -552,11 +552,11 @@ mod tests {
             ("det{a:u8[1048577]}", 4, "more than 1048576 bytes"),
             ("det{a:u64[4294967295][4294967295]}", 4, "more than 1048576 bytes"),
             ("det{a:u8,b:u16}", 9, "`b` at offset 1 is not at a multiple of 2"),
-            ("det{a:u16,b:u8}", 14, "`det` has 3 bytes, which is no multiple of 2"),
+            ("det{a:u16,b:u8}", 14, "`det` has 3 bytes, which is not a multiple of 2"),
             ("u32{a:u8}", 3, "the name of a built-in type"),
             ("message/x{a:u8}", 9, "are for messages"),
             ("Det{a:u8}", 0, "a name must be here"),
-            ("d\u{e9}t{a:u8}", 0, "`d` is no built-in type"),
+            ("d\u{e9}t{a:u8}", 0, "`d` is not a built-in type"),
         ] {
             let error = refused(text);
             assert!(error.contains(&format!("at byte {at}: ")) && error.contains(problem), "{text}: {error}");

@@ -564,11 +564,13 @@ impl TypeName {
     /// ```
     pub fn without_layout(text: &str) -> Result<Self, String> {
         let name = Self::new(text).map_err(|BadTypeName(text)| {
-            format!("`{text}` is no payload type name; use 1 to 64 characters of a-z, 0-9, `-`, `/`, `.`")
+            format!(
+                "`{text}` is not a valid payload type name; use 1 to 64 characters of a-z, 0-9, `-`, `/`, `.`"
+            )
         })?;
         match (name.layout(), name.is_without_layout()) {
             (Some(_), _) => Err(format!("`{name}` has a layout; leave it out")),
-            (None, false) => Err(format!("`{name}` is no type of samples; leave it out")),
+            (None, false) => Err(format!("`{name}` is not a type of samples; leave it out")),
             (None, true) => Ok(name),
         }
     }
@@ -617,7 +619,11 @@ pub struct BadTypeName(pub String);
 
 impl fmt::Display for BadTypeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no payload type name: use 1 to 64 characters of a-z, 0-9, `-`, `/`, `.`", self.0)
+        write!(
+            f,
+            "`{}` is not a valid payload type name: use 1 to 64 characters of a-z, 0-9, `-`, `/`, `.`",
+            self.0
+        )
     }
 }
 
@@ -659,7 +665,7 @@ pub(crate) fn from_cbor<M: DeserializeOwned>(bytes: &mut &[u8]) -> Result<M, Str
     use ciborium::de::Error;
     ciborium::de::from_reader_with_recursion_limit(bytes, NESTING_MAX).map_err(|error| match error {
         Error::Io(_) => "it ends early".into(),
-        Error::Syntax(at) => format!("it is no CBOR (RFC 8949) at byte {at}"),
+        Error::Syntax(at) => format!("it is not CBOR (RFC 8949) at byte {at}"),
         Error::Semantic(_, reason) => reason,
         Error::RecursionLimitExceeded => format!("it is nested more than {NESTING_MAX} deep"),
     })
@@ -691,7 +697,7 @@ mod tests {
         assert_eq!(json, "\"det{a:u32}\"");
         assert_eq!(serde_json::from_str::<TypeName>(&json).unwrap(), with);
         let error = serde_json::from_str::<TypeName>("\"det{a:x}\"").unwrap_err().to_string();
-        assert!(error.contains("at byte 6") && error.contains("`x` is no built-in type"), "{error}");
+        assert!(error.contains("at byte 6") && error.contains("`x` is not a built-in type"), "{error}");
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl SampleType {
     fn checked(name: TypeName, size: usize, align: usize) -> Result<Self, BadSampleType> {
         let refuse = |problem: String| Err(BadSampleType(format!("sample type `{name}`: {problem}")));
         if name.layout().is_none() && !name.is_without_layout() {
-            return refuse("it is no type of samples".into());
+            return refuse("it is not a type of samples".into());
         }
         if !(1..=LinkOptions::PACKET_MAX).contains(&size) {
             let most = LinkOptions::PACKET_MAX;
@@ -157,7 +157,7 @@ impl TryFrom<TypeName> for SampleType {
         let Some((size, align)) = name.layout().map(|layout| (layout.size(), layout.align())) else {
             let problem = match name.is_without_layout() {
                 true => "is a name without a layout; give its fields, as `det{level_db:f32}`, or its size",
-                false => "is no type of samples",
+                false => "is not a type of samples",
             };
             return Err(BadSampleType(format!("`{}` {problem}", name.full_text())));
         };
@@ -230,13 +230,13 @@ mod tests {
             assert!(error.contains(why), "{error}");
         };
         refused(SampleType::parse("det"), "`det` is a name without a layout");
-        refused(SampleType::parse("det{a:x}"), "`x` is no built-in type");
-        refused(SampleType::parse("message/tune"), "`message/tune` is no type of samples");
-        refused(SampleType::parse("message/tune{hz:f64}"), "is no type of samples");
-        refused(SampleType::new("message/tune", 8, 8), "no type of samples");
-        refused(SampleType::new("stripline/calls", 8, 8), "no type of samples");
-        refused(SampleType::new("Det", 8, 8), "`Det` is no payload type name");
-        refused(SampleType::new("det{a:u32}", 4, 4), "is no payload type name");
+        refused(SampleType::parse("det{a:x}"), "`x` is not a built-in type");
+        refused(SampleType::parse("message/tune"), "`message/tune` is not a type of samples");
+        refused(SampleType::parse("message/tune{hz:f64}"), "is not a type of samples");
+        refused(SampleType::new("message/tune", 8, 8), "not a type of samples");
+        refused(SampleType::new("stripline/calls", 8, 8), "not a type of samples");
+        refused(SampleType::new("Det", 8, 8), "`Det` is not a valid payload type name");
+        refused(SampleType::new("det{a:u32}", 4, 4), "is not a valid payload type name");
         refused(SampleType::new("det", 0, 1), "0 bytes; it must have from 1 to");
         refused(SampleType::new("det", usize::MAX, 1), "it must have from 1 to");
         refused(SampleType::new("det", 8, 0), "aligned to 0 bytes");

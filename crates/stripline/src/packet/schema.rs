@@ -19,7 +19,7 @@ use super::payload::TypeName;
 /// let schema: Schema = "detection{range_bin:u32,note:text?,kind:kind<lost|kept(u32)>}".parse()?;
 /// assert_eq!(schema.name(), Some("detection"));
 /// let error = "detection{range_bin:i32}".parse::<Schema>().unwrap_err();
-/// assert!(error.to_string().contains("at byte 20: `i32` is no built-in kind"));
+/// assert!(error.to_string().contains("at byte 20: `i32` is not a built-in kind"));
 /// # Ok::<(), stripline::payload::BadLayout>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -239,7 +239,7 @@ impl<'t> SchemaParser<'t> {
             Some(b'{' | b'(' | b'<') if is_built_in || name.len() > Schema::NAME_MAX => {
                 self.at = start;
                 Err(match is_built_in {
-                    true => format!("`{name}` is a built-in kind, and no name"),
+                    true => format!("`{name}` is a built-in kind, not a name"),
                     false => format!("a name has at most {} characters", Schema::NAME_MAX),
                 })
             }
@@ -252,7 +252,7 @@ impl<'t> SchemaParser<'t> {
                 self.at = start;
                 Err(match name {
                     "" => "a value must be here, as `u32`".into(),
-                    name => format!("`{name}` is no built-in kind, and has no brackets"),
+                    name => format!("`{name}` is not a built-in kind, and has no brackets"),
                 })
             }
         }

@@ -27,7 +27,7 @@ impl Group {
     pub fn named(name: &str) -> Result<Self> {
         let unknown = || {
             Error::failed(format!(
-                "there is no group `{name}` on this machine; `getent group` lists those there are"
+                "there is no group `{name}` on this machine; `getent group` lists all groups"
             ))
         };
         let wanted = CString::new(name).map_err(|_| unknown())?;

@@ -238,7 +238,7 @@ impl Listener {
         listening().map_err(|e| {
             let remedy = match e.kind() {
                 io::ErrorKind::AddrNotAvailable => {
-                    " (this host does not have that address; `ip address` lists those that it has)"
+                    " (this host does not have that address; `ip address` lists the addresses of this host)"
                 }
                 _ => "",
             };

@@ -325,7 +325,7 @@ macro_rules! words {
             fn from_str(word: &str) -> Result<Self, String> {
                 Self::ALL.into_iter().find(|known| known.as_str() == word).ok_or_else(|| {
                     let words: Vec<&str> = Self::ALL.iter().map(|known| known.as_str()).collect();
-                    format!(concat!("`{}` is no ", $what, "; use one of {}"), word, words.join(", "))
+                    format!(concat!("`{}` is not ", $what, "; use one of {}"), word, words.join(", "))
                 })
             }
         }
@@ -334,7 +334,7 @@ macro_rules! words {
 
 pub(super) use words;
 
-words!(Flow, "kind of flow control");
-words!(Overflow, "overflow policy");
-words!(Scope, "sync scope");
-words!(WaitStrategy, "wait strategy");
+words!(Flow, "a kind of flow control");
+words!(Overflow, "an overflow policy");
+words!(Scope, "a sync scope");
+words!(WaitStrategy, "a wait strategy");

@@ -294,7 +294,7 @@ fn check_bind(bind: Option<IpAddr>, insecure: bool) -> Result<(), String> {
         return Err(format!("bind is {bind}, which means all addresses; name one address of this host"));
     }
     if bind.is_multicast() || bind == Ipv4Addr::BROADCAST {
-        return Err(format!("bind is {bind}, which is no address of a host; name one of this host"));
+        return Err(format!("bind is {bind}, which is not an address of a host; name one of this host"));
     }
     if !insecure && !bind.is_loopback() {
         return Err(format!(
@@ -337,7 +337,7 @@ impl Repair {
     }
 }
 
-words!(Repair, "kind of repair");
+words!(Repair, "a kind of repair");
 
 /// A network interface, given by a name or by an address.
 ///
@@ -402,7 +402,9 @@ impl FromStr for Interface {
         }
         let is_name = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':';
         if text.is_empty() || text.len() > Self::NAME_MAX || !text.bytes().all(is_name) {
-            return Err(format!("`{text:.64}` is no interface; write its name or an address that it has"));
+            return Err(format!(
+                "`{text:.64}` is not an interface; write its name or an address that it has"
+            ));
         }
         let mut bytes = [0; Self::NAME_MAX];
         bytes[..text.len()].copy_from_slice(text.as_bytes());

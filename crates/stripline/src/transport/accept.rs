@@ -523,7 +523,7 @@ mod tests {
         let buffer = CallHello { buffer: 5, ..call.clone() };
         let odd_page = CallHello { page: 5, ..call };
         let cases: [(Hello, &[BorrowedFd<'_>], &str); 8] = [
-            (Hello { call: None, ..own.clone() }, &[], "this is a server of calls, and no topic"),
+            (Hello { call: None, ..own.clone() }, &[], "this is a server of calls, not a topic"),
             (Hello { overflow: Overflow::Eject, ..own.clone() }, &[], "overflow must be `block`"),
             (Hello { call: Some(buffer), ..own.clone() }, &[], "a buffer of 5 bytes is out of range"),
             (

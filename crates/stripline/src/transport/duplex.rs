@@ -62,7 +62,7 @@ pub(super) fn check_client<'a>(
     acceptor: &mut dyn CallAcceptor,
 ) -> Result<&'a CallHello, PeerRefusal> {
     hello.check(key, payload, false)?;
-    let no_call = || PeerRefusal::violation("this is a server of calls, and no topic");
+    let no_call = || PeerRefusal::violation("this is a server of calls, not a topic");
     let call = hello.call.as_ref().ok_or_else(no_call)?;
     if hello.overflow != Overflow::Block {
         return Err(PeerRefusal::violation("replies are not to be dropped: overflow must be `block`"));

@@ -42,7 +42,7 @@ pub fn connect(endpoint: &Endpoint, is_insecure: bool) -> Result<Socket> {
     let address: SocketAddr = endpoint
         .address
         .parse()
-        .map_err(|_| Error::misbehaved(endpoint, "offers an address that is none of TCP"))?;
+        .map_err(|_| Error::misbehaved(endpoint, "offers an address that is not a TCP address"))?;
     check_reach(endpoint, &address, is_insecure)?;
     socket::connect_tcp(&address).map_err(failed)
 }

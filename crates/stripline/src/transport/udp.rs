@@ -87,9 +87,9 @@ impl UdpGroup {
     /// A description of the address's fault, for the peer.
     fn of_ticket(address: &str) -> Result<Option<Self>, String> {
         let Some((group, interface)) = address.split_once('%') else { return Ok(None) };
-        let group: SocketAddrV4 = group.parse().map_err(|_| format!("`{address:.64}` is no group"))?;
+        let group: SocketAddrV4 = group.parse().map_err(|_| format!("`{address:.64}` is not a group"))?;
         if !group.ip().is_multicast() || group.port() == 0 {
-            return Err(format!("{group} is no group"));
+            return Err(format!("{group} is not a group"));
         }
         let interface = if interface.is_empty() { None } else { Some(interface.parse()?) };
         Ok(Some(Self { group, interface }))
@@ -267,7 +267,7 @@ impl UdpSink {
     /// # Errors
     /// A description of the address's fault, for the peer.
     pub(super) fn connect(address: &str, socket: &Socket, options: &UdpOptions) -> Result<Self, String> {
-        let to: SocketAddr = address.parse().map_err(|_| format!("`{address:.64}` is no UDP address"))?;
+        let to: SocketAddr = address.parse().map_err(|_| format!("`{address:.64}` is not a UDP address"))?;
         if !options.insecure && !to.ip().is_loopback() {
             return Err(format!("{to} is on another host, and the sender does not have `insecure`"));
         }
@@ -492,7 +492,7 @@ mod tests {
         };
         assert!(fault("192.0.2.1:9", false).contains("insecure"));
         assert!(fault("192.0.2.1:9", true).contains("not on the loopback"));
-        assert!(fault("nowhere", true).contains("no UDP address"));
+        assert!(fault("nowhere", true).contains("not a UDP address"));
     }
 
     #[test]

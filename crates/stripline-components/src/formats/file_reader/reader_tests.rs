@@ -163,7 +163,7 @@ fn names_and_first_bytes_contradict_each_other() {
         ("a.cf32", b"SLREC\r\n\x1a\0\0\0\0\0\0\0\0", &["a recording of a port", "component `replay`"]),
         ("a.cu8", b"fLaC\0\0\0\0\0\0\0\0", &["FLAC", "convert it"]),
         ("a.bin", &[1; 40], &["the sample format is unknown", "`format`", "cs64"]),
-        ("a.sigmf", b"x", &["no SigMF archive, which is a tar file", "unpack it"]),
+        ("a.sigmf", b"x", &["not a SigMF archive, which is a tar file", "unpack it"]),
         ("a.sigmf.gz", &gzip(&[0; 600]), &["a SigMF file compressed with gzip", "with `gunzip`"]),
     ] {
         let message = opened(dir.path(), name, bytes).unwrap_err().to_string();

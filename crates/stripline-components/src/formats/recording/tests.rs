@@ -105,7 +105,7 @@ fn packets_that_another_program_has_removed_are_missing() {
 #[test]
 fn foreign_files_and_other_versions_are_refused() {
     let refused = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
-    assert!(refused(b"RIFF0000WAVEfmt 0000").contains("no recording of a port"));
+    assert!(refused(b"RIFF0000WAVEfmt 0000").contains("not a recording of a port"));
     let folder = tempfile::tempdir().unwrap();
     let mut bytes = written(folder.path());
     bytes[8] = 2;

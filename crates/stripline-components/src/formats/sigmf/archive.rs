@@ -45,7 +45,7 @@ pub(super) fn open(path: &Path) -> Result<SigMfRecording, FormatError> {
             "unpack it with `tar`, and give its .sigmf-meta file",
         ),
         ErrorKind::Other | ErrorKind::UnexpectedEof | ErrorKind::InvalidData => foreign(
-            "no SigMF archive, which is a tar file without compression",
+            "not a SigMF archive, which is a tar file without compression",
             "unpack it, and give its .sigmf-meta file",
         ),
         _ => failed(source),
@@ -212,7 +212,7 @@ mod tests {
         open(&archived(folder.path(), &readme)).unwrap();
         refused(&archived(folder.path(), &[("a.txt", b"text")]), &["without a .sigmf-meta file"]);
         refused(&archived(folder.path(), &several[..1]), &["its data file r/a.sigmf-data is missing"]);
-        refused(&archived(folder.path(), &[("a.sigmf-meta", b"{")]), &["a.sigmf", "no SigMF metadata"]);
+        refused(&archived(folder.path(), &[("a.sigmf-meta", b"{")]), &["a.sigmf", "not SigMF metadata"]);
         let packed = folder.path().join("packed.sigmf");
         std::fs::write(&packed, [&b"\x1f\x8b\x08"[..], &[7; 600]].concat()).unwrap();
         refused(&packed, &["a tar file without compression", "unpack it"]);

@@ -30,7 +30,7 @@ impl Document {
     /// Reads metadata that were parsed as `meta`.
     ///
     /// # Errors
-    /// The text is too long, or is no JSON object.
+    /// The text is too long, or is not a JSON object.
     pub(super) fn read(text: &[u8], meta: &SigMfMeta, path: &Path) -> Result<Self, FormatError> {
         let members: Members = json::read(text, path)?;
         let captures = members.0.iter().find(|(key, _)| key == "captures");

@@ -254,7 +254,7 @@ fn a_collection_names_its_recordings() {
         let found = message(json);
         assert!(found.ends_with("collection: give the .sigmf-meta file of a recording"), "{found}");
     }
-    assert!(message("{").contains("no SigMF metadata"));
+    assert!(message("{").contains("not SigMF metadata"));
     let missing = SigMfRecording::open(&dir.path().join("none.sigmf-collection")).unwrap_err();
     assert!(missing.to_string().contains("there is no such file"), "{missing}");
 }

@@ -250,7 +250,7 @@ fn ends_within() -> BadMessage {
 }
 
 fn unknown(what: &str, number: u8) -> BadMessage {
-    BadMessage::new(format!("{number:#04x} is no {what} of GNU Radio"))
+    BadMessage::new(format!("{number:#04x} is not a {what} of GNU Radio"))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ type Key = [u8; 32];
 /// Returns the properties of CURVE.
 pub(super) fn properties() -> [PropertySpec; 2] {
     let keys = "file with the two own keys, as pyzmq writes them; empty: no CURVE";
-    let peers = "file with the public key of the other end; where this side binds, also a folder of those that may connect";
+    let peers = "file with the public key of the other end; where this side binds, also a folder with the keys of allowed peers";
     [text("curve_keys", keys), text("curve_peers", peers)]
 }
 
@@ -140,7 +140,7 @@ impl KeyFile {
         let size = std::fs::metadata(path).map_err(failed)?.len();
         if size > FILE_MAX {
             return Err(Error::failed(format!(
-                "{} has {size} bytes, and is no file of keys",
+                "{} has {size} bytes, and is not a file of keys",
                 path.display()
             )));
         }
@@ -216,7 +216,7 @@ fn answer(questions: &zmq::Socket, ends: &zmq::Socket, peers: &BTreeSet<Key>) {
             let address = question.get(3).map(|address| String::from_utf8_lossy(address));
             log::warn!(
                 target: "stripline::gr-zeromq",
-                "{} is refused: its key {} is none of `curve_peers`",
+                "{} is refused: its key {} is not one of `curve_peers`",
                 address.unwrap_or_default(),
                 zmq::z85_encode(&key).unwrap_or_default()
             );

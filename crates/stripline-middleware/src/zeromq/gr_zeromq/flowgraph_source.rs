@@ -51,7 +51,7 @@ impl WireReceiver for FlowgraphSource {
             let bytes = found.samples.len();
             if bytes % item_bytes != 0 {
                 return Err(self.peer.misbehaves(format!(
-                    "sent {bytes} bytes, which are no whole items of {item_bytes}; `samples` and `vlen` must be as \
+                    "sent {bytes} bytes, which are not whole items of {item_bytes}; `samples` and `vlen` must be as \
                      in its block"
                 )));
             }

@@ -63,7 +63,7 @@ pub(super) fn check(properties: &Properties, has_curve: bool) -> Result<()> {
             }
         },
         _ => {
-            let problem = format!("`{address}` is no address for ZeroMQ");
+            let problem = format!("`{address}` is not an address for ZeroMQ");
             return Err(refusal("address", problem, "use tcp://HOST:PORT or ipc://PATH"));
         }
     };

@@ -303,7 +303,7 @@ fn read_to_error(source: &mut SessionSource) -> (Vec<u8>, io::Error) {
     let (mut bytes, mut into) = (Vec::new(), vec![0; 8192]);
     loop {
         match source.read_bytes(&mut into) {
-            Ok(0) => panic!("a violation is no end"),
+            Ok(0) => panic!("a violation is not an end"),
             Ok(read) => bytes.extend_from_slice(&into[..read]),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return (bytes, error),
