@@ -38,7 +38,7 @@ use crate::error::Error;
 /// too. The grammar and limits of the text are in `docs/layouts.md`. A structure beyond the limits
 /// causes a panic when a port of the type is made.
 ///
-/// # Types that are no samples
+/// # Types that are not samples
 /// The compiler reports the place and the remedy. A structure that leaves the order of fields to
 /// the compiler:
 ///

@@ -453,7 +453,7 @@ mod tests {
         for (options, text) in [
             (UdpOptions { bind: Some([0; 4].into()), ..udp }, "bind is 0.0.0.0, which means all"),
             (UdpOptions { bind: Some([0; 16].into()), ..udp }, "bind is ::, which means all"),
-            (UdpOptions { bind: Some([224, 0, 0, 1].into()), ..udp }, "bind is 224.0.0.1, which is no"),
+            (UdpOptions { bind: Some([224, 0, 0, 1].into()), ..udp }, "bind is 224.0.0.1, which is not"),
             (UdpOptions { bind: Some([10, 0, 0, 1].into()), ..udp }, "bind is 10.0.0.1, which leaves"),
             (UdpOptions { buffer: Some(4095), ..udp }, "buffer is 4095"),
             (UdpOptions { ttl: Some(0), ..udp }, "ttl is 0"),

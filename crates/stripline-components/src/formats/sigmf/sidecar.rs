@@ -239,9 +239,9 @@ impl Sidecar {
 /// replaced, as far as that is possible before the first sample. Other files are not checked.
 ///
 /// # Errors
-/// The metadata are no regular file, or are a hard link: the other name would lead to metadata that
-/// do not describe the samples. The folder takes no other metadata. The metadata of a recording to
-/// be continued are missing beside samples, cannot be read, or name another data file.
+/// The metadata are not a regular file, or are a hard link: the other name would lead to metadata
+/// that do not describe the samples. The folder takes no other metadata. The metadata of a
+/// recording to be continued are missing beside samples, cannot be read, or name another data file.
 ///
 /// ```
 /// use stripline_components::formats::{Existing, check_sigmf_output};
