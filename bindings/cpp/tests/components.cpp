@@ -70,7 +70,7 @@ public:
         auto in = TAKE(ports.input<float>("in", nt));
         FAILS(port, "taken before", ports.windowed_input<float>("in", nt));
         auto out = TAKE(ports.output<float>("out", nt));
-        FAILS(port, "none of that name", ports.output<float>("outt", nt));
+        FAILS(port, "has no such port", ports.output<float>("outt", nt));
         FAILS(port, "f32", ports.message_output("out", "message/cbor", nt));
         FAILS(port, "f32", ports.message_input("in", "message/cbor", nt));
         const auto packets = TAKE(ports.readout("packets", nt));

@@ -138,7 +138,7 @@ asked = node.publisher("topic", np.float32)
 asked.wait_for_receivers(1)
 packets = []
 def take():
-    # It is not finished while it is kept.
+    # The packet is not finished while it is kept.
     packets.append(in_.receive(60))
     print("waits", flush=True)
 thread = threading.Thread(target=take)

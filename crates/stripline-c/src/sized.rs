@@ -127,7 +127,7 @@ fn check<T: SizedStruct>(size: usize) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::argument(format!(
-        "the size {size} of `{0}` is of no version; set it to `sizeof({0})` before the call",
+        "the size {size} of `{0}` matches no version; set it to `sizeof({0})` before the call",
         T::NAME
     )))
 }

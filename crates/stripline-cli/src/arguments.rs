@@ -390,8 +390,8 @@ pub(crate) struct LadderArguments {
     stripline links --json | jq .waits    which port waits for which, for a script\n\n\
     LAG is the number of packets sent that wait for the receiver; sockets do not report it. DEPTH is the most that may \
     wait: `48 of 64` if the sender is blocked at 48 (`high-watermark`). STATE is `full` where that many wait at this \
-    moment and the sender is busy, or the receiver drops. It is `sender waits (low watermark)` where the queue was \
-    full, and the sender goes on at `low-watermark`. A suspended process does not reply; it is \
+    moment and the sender is busy, or the receiver drops. STATE is `sender waits (low watermark)` where the queue \
+    was full, and the sender goes on at `low-watermark`. A suspended process does not reply; it is \
     named in a warning, and the others are listed. A rule of a topics file that no running process with the file has \
     used so far is named in a warning, too; with --json, `unused_rules` has {file, topic, nearest} of each.\n\n\
     Exit codes: 0 listed (also an empty list), 1 the kernel's list of sockets cannot be read.")]

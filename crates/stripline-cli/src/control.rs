@@ -66,7 +66,7 @@ pub(crate) fn waveforms(arguments: &WaveformsArguments) -> Outcome {
         let pids: BTreeSet<u32> = halted.filter_map(|component| component.pid).collect();
         for pid in pids {
             let name = printable(&waveform.name, WORD_MAX);
-            report!("warning: {name}: process {pid} is suspended; `kill -CONT {pid}` lets it go on");
+            report!("warning: {name}: process {pid} is suspended; `kill -CONT {pid}` resumes it");
         }
     }
     Ok(exit)

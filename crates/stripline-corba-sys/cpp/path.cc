@@ -179,7 +179,7 @@ void *stripline_corba_connect(const char *reference, StriplineCorbaText problem)
   return guarded(static_cast<void *>(nullptr), problem, [&]() -> void * {
     CORBA::Object_var object = stripline::orb()->string_to_object(reference);
     if (CORBA::is_nil(object)) {
-      stripline::write_text(problem, "%s%s", "the reference is of no object");
+      stripline::write_text(problem, "%s%s", "the reference names no object");
       return nullptr;
     }
     omniORB::installTransientExceptionHandler(object, nullptr, never);

@@ -323,7 +323,7 @@ def bad_references(place: Place) -> None:
     faults = [
         (servant_ior, "it is not IDL:BULKIO/dataFloat:1.0 but IDL:BULKIO/dataShort:1.0"),
         (place.path("cut.ior"), "is not connected"),
-        (place.path("text.ior"), "has no reference of an object"),
+        (place.path("text.ior"), "has no object reference"),
         (place.path("none.ior"), "cannot read the reference"),
         ("corbaloc::127.0.0.1:9/none", "nothing listens there"),
         ("corbaname::127.0.0.1:9#none", "nothing listens there"),

@@ -199,7 +199,7 @@ enum Order {
         stripline-torture impair --reorder 25 --duplicate 5 --seed 7 -- ./sender -- ./receiver\n  \
         stripline-torture impair --delay-ms 1..20 --rate 100 -- sleep 5 -- ping -c 4 10.77.0.1\n\n\
         Command A has the address 10.77.0.1, command B 10.77.0.2, each on the interface link0 with a route for multicast.\n\
-        Address resolution (ARP) passes unharmed. It ends when both commands have ended; when one fails, the other is killed.\n\
+        Address resolution (ARP) passes unharmed. The run ends when both commands have ended; when one fails, the other is killed.\n\
         Standard error has the seed, and at the end the counts of frames.\n\n\
         Exit codes: 0 both commands ended well, 1 one did not, 77 not possible here: it takes root and /dev/net/tun.")]
     Impair {

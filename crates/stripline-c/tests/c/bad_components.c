@@ -89,7 +89,7 @@ static void declarations(void) {
     port.direction = STRIPLINE_PORT_DIRECTION_OUTPUT, port.many_writers = 1;
     BAD("for inputs", stripline_component_add_port(it, &port, &error));
     port.many_writers = 0, port.size = 3;
-    BAD("is of no version", stripline_component_add_port(it, &port, &error));
+    BAD("matches no version", stripline_component_add_port(it, &port, &error));
     add_port(it, "p", 0);
     port.size = sizeof port;
     BAD("already", stripline_component_add_port(it, &port, &error));
@@ -200,7 +200,7 @@ static void harnesses(void) {
     BAD("NULL", stripline_harness_input(harness, "in", &type, NULL, &error));
     BAD("NULL", stripline_harness_output(harness, "out", &type, NULL, NULL, &error));
     BAD("NULL", stripline_harness_test(harness, "t", NULL, &error));
-    FAILS(STRIPLINE_PORT, "none of that name", stripline_harness_input(harness, "inn", &type, &publisher, &error));
+    FAILS(STRIPLINE_PORT, "has no such port", stripline_harness_input(harness, "inn", &type, &publisher, &error));
     FAILS(STRIPLINE_PORT, "u8", stripline_harness_message_input(harness, "in", NULL, &publisher, &error));
     /* The words of the component, with the invalid byte replaced. */
     FAILS(STRIPLINE_FAILED, "no UTF-8: \xef\xbf\xbd", stripline_harness_finish(harness, 0, &error));

@@ -90,7 +90,7 @@ static int32_t run(void *instance, stripline_ports *ports, stripline_reason *rea
     IS(STRIPLINE_OK, stripline_ports_type(ports, "unknown", &type, &error));
     CHECK(text_is(type, ""));
     FAILS(STRIPLINE_PORT, "u32", stripline_ports_input(ports, "in", &wrong, NULL, &in, &error));
-    FAILS(STRIPLINE_PORT, "none of that name", stripline_ports_input(ports, "inn", NULL, NULL, &in, &error));
+    FAILS(STRIPLINE_PORT, "has no such port", stripline_ports_input(ports, "inn", NULL, NULL, &in, &error));
     FAILS(STRIPLINE_PORT, "other direction", stripline_ports_output(ports, "in", NULL, &out, &error));
     stripline_subscriber_options options = {sizeof options, strcmp(counts->mode, "hold") == 0 ? 2 : 0,
                                             strcmp(counts->mode, "window") == 0, 0, 0};

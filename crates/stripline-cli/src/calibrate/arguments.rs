@@ -14,8 +14,8 @@ use crate::arguments::seconds;
     full rate. The sizes and transports take turns, as in `stripline bench ladder`. The figures explain a choice: `auto` \
     goes by its rule and takes no cost into account.\n\n\
     The result is kept in $XDG_DATA_HOME/stripline/calibration.json (~/.local/share if unset), or in the file that \
-    STRIPLINE_CALIBRATION names. It holds for this machine, kernel and version only. Ctrl-C, a failure or a busy \
-    machine leave the present one as it is.\n\n\
+    STRIPLINE_CALIBRATION names. The result holds for this machine, kernel and version only. Ctrl-C, a failure or a \
+    busy machine leave the present one as it is.\n\n\
     Exit codes: 0 measured and written, 1 failure, a busy machine, or Ctrl-C, 2 wrong usage, or the file cannot be \
     written.")]
 pub(crate) struct CalibrateArguments {

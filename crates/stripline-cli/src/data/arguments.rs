@@ -165,8 +165,8 @@ pub(crate) struct RecordArguments {
     #[arg(long, value_name = "PACKETS", default_value = "4096", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub depth: u32,
 
-    /// Write SigMF where it fits: ports of numbers, real or complex. It has samples, rate,
-    /// channels, frequency, times and gaps, but no packets; other ports get a file as without
+    /// Write SigMF where it fits: ports of numbers, real or complex. SigMF has samples,
+    /// rate, channels, frequency, times and gaps, but no packets; other ports get a file as without
     #[arg(long)]
     pub sigmf: bool,
 
@@ -191,8 +191,8 @@ pub(crate) struct RecordArguments {
     stripline replay rec/tone.out.slrec --speed 0  one of them, as fast as it is taken\n  \
     stripline echo --topic tone.out --block        all its packets, in another terminal\n\n\
     Each recording is published on the topic of its port's name, in the domain of STRIPLINE_DOMAIN, with its \
-    streams, sample indexes and times. It waits for a subscriber of each topic before it starts. A subscriber that \
-    drops packets, as `echo` without --block, is not waited for later. The gaps that `echo` prints are the gaps of \
+    streams, sample indexes and times. The replay waits for a subscriber of each topic before it starts. A subscriber \
+    that drops packets, as `echo` without --block, is not waited for later. The gaps that `echo` prints are the gaps of \
     the recording. In a waveform, use the component `replay` in the place of a source.\n\n\
     Damage is never played. A damaged recording is played up to there, without an end of its stream; a truncated one, \
     as a killed recorder leaves it, up to its last whole packet. Either is an error that names the place.\n\n\

@@ -322,7 +322,7 @@ fn a_stopped_process_is_named_and_takes_what_was_set_when_it_goes_on() {
     let running = file.start(&[], 3);
     let filter = running.component("filter");
     send(filter, Signal::STOP);
-    let stopped = format!("its process {filter} is stopped; `kill -CONT {filter}` lets it go on");
+    let stopped = format!("its process {filter} is stopped; `kill -CONT {filter}` resumes it");
     file.ask("set", &["filter.high=2e3", "--timeout", "0.2"]).says(1, &["not applied yet", &stopped]);
     file.ask("test", &["filter", "--timeout", "0.2"]).says(1, &["was not run", &stopped]);
     // Neither the launcher's own data nor the other components are affected.

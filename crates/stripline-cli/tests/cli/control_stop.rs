@@ -120,7 +120,7 @@ fn who_only_waits_for_one_that_does_not_stop_is_not_blamed() {
     let filter = running.component("filter");
     send(filter, Signal::STOP);
     let listed = run(&["waveforms", &file.name]);
-    listed.says(0, &[&format!("process {filter} is suspended; `kill -CONT {filter}` lets it go on")]);
+    listed.says(0, &[&format!("process {filter} is suspended; `kill -CONT {filter}` resumes it")]);
     assert!(listed.stdout.contains("suspended"), "{}", listed.stdout);
     // The wait is long enough for the tone to have packets that it cannot send.
     wait_until("the tone waits", || {

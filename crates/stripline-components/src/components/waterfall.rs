@@ -109,7 +109,7 @@ impl Component for WaterfallSink {
     fn new(properties: &Properties) -> Result<Self> {
         let target = Target::optional(properties);
         if target.as_ref().is_some_and(|target| target.existing == Existing::Append) {
-            let invalid = InvalidProperties::new("a picture has no end to go on at").property("existing");
+            let invalid = InvalidProperties::new("a picture cannot be continued").property("existing");
             return Err(invalid.remedy("set it to number or replace").into());
         }
         let (low, high) = (properties.float("low") as f32, properties.float("high") as f32);

@@ -307,7 +307,7 @@ impl RecordingWriter {
     /// let info = RecordingInfo::new(TypeName::of::<u8>());
     /// let mut writer = RecordingWriter::create(&path, &info)?.durable(Durability::Packet);
     /// writer.packet(&RecordedPacket::default(), &[1, 2, 3])?;
-    /// // It is there before the end.
+    /// // The packet is in the file before the end.
     /// assert!(RecordingReader::open(&path)?.next_entry()?.is_some());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

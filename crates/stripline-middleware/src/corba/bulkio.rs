@@ -46,7 +46,7 @@ fn reference_of(text: &str) -> Result<CString> {
             .map_err(|e| Error::system(format!("cannot read the reference in {text}"), e))?;
         let read = String::from_utf8(file).ok().map(|read| read.trim().to_owned());
         read.filter(|read| read.starts_with("IOR:") || read.starts_with("corba"))
-            .ok_or_else(|| Error::failed(format!("{text} has no reference of an object, as IOR:…")))?
+            .ok_or_else(|| Error::failed(format!("{text} has no object reference, as IOR:…")))?
     };
     if read.len() > REFERENCE_MAX {
         return Err(Error::failed(format!("the reference {text} has {} bytes", read.len())));
@@ -69,7 +69,7 @@ fn explained(problem: &OrbMessage) -> String {
         it if it.contains("ConnectFailed") => "; nothing listens there: start its program first",
         it if it.contains("TIMEOUT") || it.contains("CallTimedout") => "; its program does not answer",
         it if it.contains("INV_OBJREF") || it.contains("BAD_PARAM") || it.contains("MARSHAL") => {
-            "; it is not a reference of an object: has it come whole?"
+            "; it is not an object reference: is it complete?"
         }
         it if it.contains("OBJECT_NOT_EXIST") || it.contains("NoMatch") => "; its object has ended",
         it if it == "NotFound" => ": the naming service has no such name",

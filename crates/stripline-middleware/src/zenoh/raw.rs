@@ -89,7 +89,7 @@ impl Wire for RawPayloads {
             return Err(refusal("certificate", problem, "set `certificate` and `private_key`"));
         }
         if (is_tls(connects) || is_tls(listens)) && lacks("ca") {
-            let problem = "peers are authenticated by TLS, and there is nothing to check them by";
+            let problem = "peers are authenticated by TLS, but no certificate is set to check them";
             return Err(refusal("ca", problem, "set `ca`"));
         }
         Ok(())
@@ -266,7 +266,7 @@ mod tests {
             (vec![key, ("connect", "tcp/192.0.2.1:7447")], "insecure"),
             (vec![key, ("listen", "tcp/0.0.0.0:7447"), ("insecure", "true")], "not one address"),
             (vec![key, ("listen", "tls/127.0.0.1:7447")], "certificate"),
-            (vec![key, ("connect", "tls/192.0.2.1:7447")], "nothing to check them by"),
+            (vec![key, ("connect", "tls/192.0.2.1:7447")], "no certificate is set to check them"),
             (vec![key, ("listen", "tcp/127.0.0.1:7447"), ("mode", "client")], "one router"),
         ] {
             let refusal = refusal(&given);

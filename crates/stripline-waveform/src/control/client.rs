@@ -299,7 +299,7 @@ impl ControlClient {
             CallError::NoServer { .. } | CallError::Unanswered { .. } => match state_and_parent(pid).0 {
                 None | Some('Z' | 'X') => ControlError::Gone { name, pid },
                 Some('T' | 't') => {
-                    let how = format!("is stopped and does not answer; `kill -CONT {pid}` lets it go on");
+                    let how = format!("is stopped and does not answer; `kill -CONT {pid}` resumes it");
                     ControlError::Silent { name, pid, how }
                 }
                 Some(_) => ControlError::Silent { name, pid, how: "does not answer".into() },

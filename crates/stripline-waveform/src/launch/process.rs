@@ -161,7 +161,7 @@ impl ComponentProcess {
     pub(super) fn silence(&self) -> String {
         let pid = self.pid();
         match self.is_stopped() {
-            true => format!("its process {pid} is stopped; `kill -CONT {pid}` lets it go on"),
+            true => format!("its process {pid} is stopped; `kill -CONT {pid}` resumes it"),
             false => format!("its process {pid} does not answer"),
         }
     }

@@ -256,10 +256,7 @@ impl Harness {
     ) -> Result<BTreeMap<String, TypeName>> {
         for port in self.types.keys().chain(&self.unconnected) {
             if spec.find_port(port).is_none() {
-                return Err(Error::port(
-                    port,
-                    format!("component type `{}` has none of that name", spec.name),
-                ));
+                return Err(Error::port(port, format!("component type `{}` has no such port", spec.name)));
             }
         }
         let mut types = BTreeMap::new();
@@ -720,7 +717,7 @@ mod tests {
         };
         refused(Harness::of_type(&registry(), "other"), "no component type `other`");
         refused(Harness::of_type(&registry(), "mixed"), "takes any: name one by `payload`");
-        refused(harness().payload("inn", &TypeName::of::<u32>()), "none of that name");
+        refused(harness().payload("inn", &TypeName::of::<u32>()), "has no such port");
         refused(harness().unconnected("in"), "must be connected");
         refused(harness().payload("words", &TypeName::of::<u32>()), "takes message/word, not u32");
         refused(harness().property("factor", 11.0), "from 0 to 10");

@@ -265,7 +265,7 @@ impl Ports {
     fn missing(&self, port: &str, wanted: Direction) -> Error {
         let spec = &self.pending.spec;
         match spec.find_port(port) {
-            None => Error::port(port, format!("component type `{}` has none of that name", spec.name)),
+            None => Error::port(port, format!("component type `{}` has no such port", spec.name)),
             Some(spec) if spec.direction != wanted => Error::port(port, "has the other direction"),
             Some(_) => Error::port(port, "was taken before"),
         }

@@ -146,7 +146,7 @@ impl ProcessQuery {
             Some(Ok(())) => parse(&self.bytes),
             Some(Err(what)) => Err(what),
             None if self.bytes.is_empty() && state == Some('T') => {
-                Err("is stopped and does not answer; `kill -CONT` lets it go on".into())
+                Err("is stopped and does not answer; `kill -CONT` resumes it".into())
             }
             None if self.bytes.is_empty() => Err("does not answer".into()),
             None => Err("does not come to the end of its answer".into()),

@@ -297,7 +297,7 @@ impl OpenFolder {
             if Instant::now() > deadline {
                 return Err(Error::failed(format!(
                     "{VARIABLE}: another process has kept folder `{path}` locked for {LOCK_TIME:?}; `fuser -v {path}` \
-                     finds it, and `kill -CONT` lets a stopped one go on"
+                     finds it, and `kill -CONT` resumes a stopped process"
                 )));
             }
             std::thread::sleep(LOCK_PAUSE);
