@@ -87,7 +87,7 @@ fn circles(texts: &BTreeMap<String, String>) -> BTreeSet<String> {
         }
         let file = |path: &str| &modules.0[path].file;
         let lines = circle.iter().map(|from| {
-            let imported = imports[**from].iter().filter(|(to, _)| circle.contains(&to));
+            let imported = imports[**from].iter().filter(|(to, _)| circle.contains(to));
             let imported = imported.map(|(to, items)| format!("{} ({})", file(to), items.join(", ")));
             format!("    {} imports {}", file(from), imported.collect::<Vec<_>>().join(", "))
         });
@@ -134,7 +134,7 @@ impl Modules {
             for item in &module.imports {
                 let Some(other) = self.module_with(item, 0) else { continue };
                 if other != path && self.layer_of(other) == self.layer_of(path) {
-                    imported.entry(other).or_insert_with(Vec::new).push(last(item));
+                    imported.entry(other).or_default().push(last(item));
                 }
             }
         }
