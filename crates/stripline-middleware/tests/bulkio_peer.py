@@ -452,7 +452,7 @@ def names(place: Place) -> None:
     finally:
         service.kill()
         service.wait()
-    print(f"{place.way}: {size} bytes came by a name; the name of a living object stays, the name of a dead object is taken over")
+    print(f"{place.way}: {size} bytes came by a name; a living object keeps the name, a dead object loses it")
 
 
 def components_of(waveform: Program) -> list[int]:
