@@ -154,6 +154,30 @@ fn a_wav_file_is_played_with_the_rate_and_frequency_of_its_header() {
 }
 
 #[test]
+fn audio_of_8_bits_becomes_the_same_audio_of_16_bits() {
+    let file = File::new(
+        r#"
+        [component.source]
+        type = "file-source"
+        properties = { path = "a.wav", output = "f32" }
+        [component.sink]
+        type = "wav-sink"
+        properties = { path = "b.wav" }
+        [[connection]]
+        from = "source.out"
+        to = "sink.in"
+        "#,
+    );
+    let all: Vec<u8> = (0..=255).collect();
+    let format = *b"fmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data\0\x01\0\0";
+    write(&file, "a.wav", &[b"RIFF\0\0\0\0WAVE", &format[..], &all].concat());
+    play(&file, &[]).says(0, &[]);
+    let written = std::fs::read(file.path("b.wav")).unwrap();
+    let expected: Vec<u8> = all.iter().flat_map(|x| ((i16::from(*x) - 128) * 256).to_le_bytes()).collect();
+    assert_eq!(written[written.len() - 512..], expected);
+}
+
+#[test]
 fn the_channels_of_a_raw_file_take_turns() {
     let file = File::filtered(
         "source",

@@ -11,7 +11,7 @@ use stripline::payload::{Dynamic, Number, Scalar};
 use stripline::{Error, Result, StreamInfo};
 
 use super::property_errors::{self, can_play};
-use crate::formats::encoding::{TYPES, beyond_f32, to_f32};
+use crate::formats::encoding::{TYPES, beyond_f32};
 use crate::formats::{FileReader, FileReaderOptions, FormatError, shown};
 use crate::stoppable::ended;
 use crate::text::counted;
@@ -205,7 +205,7 @@ fn read(
     let bytes = reader.read(scratch)?;
     scratch.truncate(bytes);
     let count = bytes / found.size() * scalar.size();
-    to_f32(found.number(), scratch, out[..count].as_chunks_mut().0);
+    reader.to_f32(scratch, out[..count].as_chunks_mut().0);
     Ok(count)
 }
 

@@ -20,12 +20,14 @@ pub(crate) struct Encoding {
     /// Whether a number has three bytes in the file. Those bytes become the upper bytes of an
     /// `s32`.
     pub(crate) has_24_bits: bool,
+    /// Whether 128 is zero in unsigned numbers of 8 bits, as in WAV, rather than 127.5.
+    pub(crate) has_zero_128: bool,
 }
 
 impl Encoding {
     /// Returns the layout of a raw file.
     pub(crate) fn raw(scalar: Scalar) -> Self {
-        Self { scalar, is_big_endian: false, has_24_bits: false }
+        Self { scalar, is_big_endian: false, has_24_bits: false, has_zero_128: false }
     }
 
     /// Returns the layout of a SigMF datatype, for example `ci16_le`.
@@ -77,7 +79,8 @@ impl Encoding {
             (3, 64) => "f64",
             _ => return None,
         };
-        Some(Self { has_24_bits: bits == 24, ..Self::raw(Scalar::parse(name)?) })
+        let encoding = Self::raw(Scalar::parse(name)?);
+        Some(Self { has_24_bits: bits == 24, has_zero_128: bits == 8, ..encoding })
     }
 
     /// Returns the size of a sample in the file, in bytes.
@@ -108,6 +111,50 @@ impl Encoding {
             bytes[..stored].chunks_exact_mut(self.scalar.align()).for_each(<[u8]>::reverse);
         }
     }
+
+    /// Converts numbers in memory to `f32`, each as its four bytes in memory. Integers become -1 to
+    /// 1, as described for [`SampleFormat`](super::SampleFormat).
+    ///
+    /// # Panics
+    /// If `bytes` does not hold exactly `out.len()` numbers.
+    pub(crate) fn to_f32(&self, bytes: &[u8], out: &mut [[u8; 4]]) {
+        match self.scalar.number() {
+            Number::Unsigned(1) if self.has_zero_128 => {
+                each(bytes, out, |[x]| (f32::from(x) - 128.0) * (1.0 / 128.0));
+            }
+            Number::Unsigned(1) => each(bytes, out, |[x]| (f32::from(x) - 127.5) * (1.0 / 127.5)),
+            Number::Signed(1) => each(bytes, out, |[x]| f32::from(x.cast_signed()) * (1.0 / 128.0)),
+            Number::Unsigned(2) => {
+                each(bytes, out, |x| (f32::from(u16::from_ne_bytes(x)) - 32_767.5) * (1.0 / 32_767.5));
+            }
+            Number::Signed(2) => each(bytes, out, |x| f32::from(i16::from_ne_bytes(x)) * (1.0 / 32_768.0)),
+            Number::Unsigned(4) => each(bytes, out, |x| {
+                const MIDDLE: f64 = u32::MAX as f64 / 2.0;
+                ((f64::from(u32::from_ne_bytes(x)) - MIDDLE) / MIDDLE) as f32
+            }),
+            Number::Signed(4) => {
+                each(bytes, out, |x| (f64::from(i32::from_ne_bytes(x)) * (1.0 / 2_147_483_648.0)) as f32);
+            }
+            Number::Unsigned(_) => each(bytes, out, |x| {
+                const MIDDLE: f64 = u64::MAX as f64 / 2.0;
+                ((u64::from_ne_bytes(x) as f64 - MIDDLE) / MIDDLE) as f32
+            }),
+            Number::Signed(_) => {
+                each(bytes, out, |x| (i64::from_ne_bytes(x) as f64 / 9_223_372_036_854_775_808.0) as f32);
+            }
+            Number::Float(4) => each(bytes, out, f32::from_ne_bytes),
+            Number::Float(_) => each(bytes, out, |x| f64::from_ne_bytes(x) as f32),
+        }
+    }
+}
+
+/// Converts each number to `f32`.
+fn each<const N: usize>(bytes: &[u8], out: &mut [[u8; 4]], convert: impl Fn([u8; N]) -> f32) {
+    let (numbers, rest) = bytes.as_chunks::<N>();
+    assert!(rest.is_empty() && numbers.len() == out.len(), "numbers and room for them");
+    for (y, x) in out.iter_mut().zip(numbers) {
+        *y = convert(*x).to_ne_bytes();
+    }
 }
 
 /// Returns the SigMF datatype for a type, for example `ci16_le`.
@@ -130,45 +177,6 @@ pub(crate) fn sigmf_name(scalar: Scalar, is_big_endian: bool) -> String {
 pub(crate) fn of_ending(path: &Path) -> Option<Scalar> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     Scalar::parse(&ending)
-}
-
-/// Converts numbers of a type in memory to `f32`, each as its four bytes in memory. Integers become
-/// -1 to 1, as described for [`SampleFormat`](super::SampleFormat).
-///
-/// # Panics
-/// If `bytes` does not hold exactly `out.len()` numbers.
-pub(crate) fn to_f32(number: Number, bytes: &[u8], out: &mut [[u8; 4]]) {
-    fn each<const N: usize>(bytes: &[u8], out: &mut [[u8; 4]], convert: impl Fn([u8; N]) -> f32) {
-        let (numbers, rest) = bytes.as_chunks::<N>();
-        assert!(rest.is_empty() && numbers.len() == out.len(), "numbers and room for them");
-        for (y, x) in out.iter_mut().zip(numbers) {
-            *y = convert(*x).to_ne_bytes();
-        }
-    }
-    match number {
-        Number::Unsigned(1) => each(bytes, out, |[x]| (f32::from(x) - 127.5) * (1.0 / 127.5)),
-        Number::Signed(1) => each(bytes, out, |[x]| f32::from(x.cast_signed()) * (1.0 / 128.0)),
-        Number::Unsigned(2) => {
-            each(bytes, out, |x| (f32::from(u16::from_ne_bytes(x)) - 32_767.5) * (1.0 / 32_767.5));
-        }
-        Number::Signed(2) => each(bytes, out, |x| f32::from(i16::from_ne_bytes(x)) * (1.0 / 32_768.0)),
-        Number::Unsigned(4) => each(bytes, out, |x| {
-            const MIDDLE: f64 = u32::MAX as f64 / 2.0;
-            ((f64::from(u32::from_ne_bytes(x)) - MIDDLE) / MIDDLE) as f32
-        }),
-        Number::Signed(4) => {
-            each(bytes, out, |x| (f64::from(i32::from_ne_bytes(x)) * (1.0 / 2_147_483_648.0)) as f32);
-        }
-        Number::Unsigned(_) => each(bytes, out, |x| {
-            const MIDDLE: f64 = u64::MAX as f64 / 2.0;
-            ((u64::from_ne_bytes(x) as f64 - MIDDLE) / MIDDLE) as f32
-        }),
-        Number::Signed(_) => {
-            each(bytes, out, |x| (i64::from_ne_bytes(x) as f64 / 9_223_372_036_854_775_808.0) as f32);
-        }
-        Number::Float(4) => each(bytes, out, f32::from_ne_bytes),
-        Number::Float(_) => each(bytes, out, |x| f64::from_ne_bytes(x) as f32),
-    }
 }
 
 /// Returns the number of samples in which a finite number is infinite as `f32`.
@@ -223,6 +231,18 @@ mod tests {
     }
 
     #[test]
+    fn silence_of_8_bits_is_128_in_wav_and_between_two_numbers_elsewhere() {
+        let wav = Encoding::of_wav(1, 8).unwrap();
+        for (encoding, expected) in
+            [(wav, [-1.0, 0.0, 127.0 / 128.0]), (Encoding::raw(scalar("u8")), [-1.0, 0.5 / 127.5, 1.0])]
+        {
+            let mut out = [[0; 4]; 3];
+            encoding.to_f32(&[0, 128, 255], &mut out);
+            assert_eq!(out.map(f32::from_ne_bytes), expected);
+        }
+    }
+
+    #[test]
     fn numbers_are_brought_into_memory_order() {
         let mut bytes = [1, 2, 3, 0xff, 0xff, 0xff, 0, 0];
         Encoding::of_wav(1, 24).unwrap().decode(&mut bytes, 6);
@@ -254,7 +274,7 @@ mod tests {
                 Number::Float(_) => (-1.0f64).to_ne_bytes().to_vec(),
             };
             let mut out = [[0; 4]];
-            to_f32(number, &low, &mut out);
+            Encoding::raw(scalar(name)).to_f32(&low, &mut out);
             assert_eq!(f32::from_ne_bytes(out[0]), -1.0, "{name}");
         }
     }

@@ -442,6 +442,11 @@ impl FileReader {
         Ok(count / stored * size)
     }
 
+    /// Converts numbers that were read to `f32`, as [`Encoding::to_f32`] does.
+    pub(crate) fn to_f32(&self, bytes: &[u8], out: &mut [[u8; 4]]) {
+        self.encoding.to_f32(bytes, out);
+    }
+
     /// Returns the size of a frame in memory, in bytes.
     pub fn frame_bytes(&self) -> usize {
         self.encoding.scalar.size() * self.channels

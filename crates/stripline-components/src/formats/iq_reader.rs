@@ -4,7 +4,6 @@ use std::path::Path;
 
 use num_complex::Complex;
 
-use super::encoding;
 use super::error::FormatError;
 use super::file_reader::{FileReader, FileReaderOptions};
 use super::sample_format::{RawSample, SampleFormat};
@@ -185,7 +184,7 @@ impl IqFileReader {
         if self.format == SampleFormat::Cf32 {
             return self.read_raw(out);
         }
-        let (size, number) = (self.format.bytes_per_sample(), self.format.scalar().number());
+        let size = self.format.bytes_per_sample();
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(SCRATCH_BYTES, 0);
         let mut done = 0;
@@ -195,7 +194,7 @@ impl IqFileReader {
                 Ok(bytes) => {
                     let count = bytes / size;
                     let numbers = bytemuck::cast_slice_mut(&mut out[done..done + count]);
-                    encoding::to_f32(number, &scratch[..bytes], numbers);
+                    self.reader.to_f32(&scratch[..bytes], numbers);
                     done += count;
                     // From a stream, return the samples that have arrived rather than wait for
                     // more.

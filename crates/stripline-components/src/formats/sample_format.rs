@@ -7,7 +7,7 @@ use std::str::FromStr;
 use num_complex::Complex;
 use stripline::payload::Scalar;
 
-use super::encoding::{self, Encoding};
+use super::encoding::Encoding;
 use super::error::FormatError;
 
 /// The format of the complex samples in a raw I/Q file: I before Q, no padding, integers
@@ -21,7 +21,8 @@ use super::error::FormatError;
 /// | `cf32` | `cf32_le` | 8 | f32 | x |
 ///
 /// From f32 to integers, values are rounded to the nearest (ties to even) and saturate; NaN counts
-/// as 0. Every integer sample is unchanged by a conversion to f32 and back.
+/// as 0. Every integer sample is unchanged by a conversion to f32 and back. In WAV files of 8 bits, 128
+/// is zero, and (x - 128) / 128 the f32.
 ///
 /// ```
 /// use num_complex::Complex;
@@ -98,14 +99,14 @@ impl SampleFormat {
     /// If `bytes` does not hold exactly `samples.len()` samples.
     pub fn decode(self, bytes: &[u8], samples: &mut [Complex<f32>]) {
         self.check_lengths(bytes.len(), samples.len());
-        let (number, numbers) = (self.scalar().number(), bytemuck::cast_slice_mut(samples));
+        let numbers = bytemuck::cast_slice_mut(samples);
         let encoding = Encoding::raw(self.scalar());
         if encoding.is_native() {
-            return encoding::to_f32(number, bytes, numbers);
+            return encoding.to_f32(bytes, numbers);
         }
         let mut native = bytes.to_vec();
         encoding.decode(&mut native, bytes.len());
-        encoding::to_f32(number, &native, numbers);
+        encoding.to_f32(&native, numbers);
     }
 
     /// Converts samples to the bytes of a file.

@@ -63,6 +63,14 @@ fn the_header_of_a_wav_file_is_used_and_not_played() {
         message.ends_with("a.wav: the file has s16, but the property `format` is cf32: leave it out"),
         "{message}"
     );
+    // Silence is 128 in 8 bits.
+    let quiet = riff(&[format(1, 2, 8000, 8), chunk(b"data", &[128, 0])]);
+    let mut reader = opened(dir.path(), "c.wav", &quiet).unwrap();
+    assert!(reader.join_channels());
+    let mut out = [[1; 4]; 2];
+    let bytes = all(&mut reader);
+    reader.to_f32(&bytes, &mut out);
+    assert_eq!(out.map(f32::from_ne_bytes), [0.0, -1.0]);
     // The 24 bits become the upper bits of 32.
     let small = riff(&[format(1, 1, 8000, 24), chunk(b"data", &[1, 2, 3, 4, 5, 6])]);
     assert_eq!(all(&mut opened(dir.path(), "b.wav", &small).unwrap()), [0, 1, 2, 3, 0, 4, 5, 6]);
