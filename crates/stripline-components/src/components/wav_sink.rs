@@ -159,8 +159,14 @@ impl WavSink {
         };
         let writer = WavFileWriter::open(&target.path, &settings, target.existing)?;
         let given = writer.samples();
-        let is_whole = f64::from(settings.sample_rate_hz) * channels as f64 == rate;
-        let not_kept = if is_whole { Vec::new() } else { vec!["sample_rate_hz".into()] };
+        let mut not_kept = Vec::new();
+        if f64::from(settings.sample_rate_hz) * channels as f64 != rate {
+            not_kept.push("sample_rate_hz".into());
+            let (path, written) = (shown(writer.path()), settings.sample_rate_hz);
+            let note = "the header has whole numbers of Hz";
+            // The message is only for the user, as the report has the key.
+            let _ = writeln!(std::io::stderr(), "{path}: the rate is {written} Hz, not {own_rate}: {note}");
+        }
         Ok(AudioFile {
             writer,
             steps: FrameSteps::new(channels, 1),

@@ -100,6 +100,14 @@ pub fn a_rate_that_wav_cannot_have_is_an_error() {
     }
 }
 
+pub fn a_rate_with_a_fraction_is_noted() {
+    let bench = Bench::new();
+    let entries = [Stream(mono().sample_rate_hz(8000.25)), Packet(0, 10)];
+    let outcome = job(&bench, &entries, "wav-sink", &path(&bench, "a.wav")).run();
+    let report = outcome.logged("a.wav: the rate is 8000 Hz, not 8000.25: the header has whole").ended();
+    assert_eq!(report.components[1].files[0].not_kept, ["sample_rate_hz"]);
+}
+
 pub fn a_packet_without_a_file_is_counted() {
     for (sink, ending) in [("wav-sink", ".wav"), ("file-sink", ".sigmf-meta")] {
         let bench = Bench::new();

@@ -50,6 +50,7 @@ pub const TESTS: &[(&str, fn())] = &[
     ("a_loss_behind_the_last_packet_is_noted", files::a_loss_behind_the_last_packet_is_noted),
     ("a_sink_without_a_packet_reports_that", files::a_sink_without_a_packet_reports_that),
     ("a_rate_that_wav_cannot_have_is_an_error", files::a_rate_that_wav_cannot_have_is_an_error),
+    ("a_rate_with_a_fraction_is_noted", files::a_rate_with_a_fraction_is_noted),
     ("a_packet_without_a_file_is_counted", files::a_packet_without_a_file_is_counted),
     ("samples_from_a_pipe_reach_the_run", files::samples_from_a_pipe_reach_the_run),
     ("rows_that_are_not_drawn_are_counted", files::rows_that_are_not_drawn_are_counted),
