@@ -173,6 +173,8 @@ fn names_and_first_bytes_contradict_each_other() {
         ("a.bin", &[1; 40], &["the sample format is unknown", "`format`", "cs64"]),
         ("a.sigmf", b"x", &["not a SigMF archive, which is a tar file", "unpack it"]),
         ("a.sigmf.gz", &gzip(&[0; 600]), &["a SigMF file compressed with gzip", "with `gunzip`"]),
+        ("a.sigmf.xz", b"\xfd7zXZ\0\0\0\0\0", &["a file compressed with xz: unpack it with `unxz`"]),
+        ("a.sigmf.zip", b"PK\x03\x04\0\0\0\0", &["a ZIP file: unpack it, and give the file"]),
     ] {
         let message = opened(dir.path(), name, bytes).unwrap_err().to_string();
         for word in words {

@@ -3,10 +3,12 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
 use tar::Archive;
 
+use super::super::file_kind::{self, FileKind, HEAD_BYTES};
 use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfRecording, ending, json, listed};
 
 /// The maximum number of bytes of tar headers that are read. Each file has 512 or more.
@@ -44,10 +46,15 @@ pub(super) fn open(path: &Path) -> Result<SigMfRecording, FormatError> {
             "a SigMF archive of too many files",
             "unpack it with `tar`, and give its .sigmf-meta file",
         ),
-        ErrorKind::Other | ErrorKind::UnexpectedEof | ErrorKind::InvalidData => foreign(
-            "not a SigMF archive, which is a tar file without compression",
-            "unpack it, and give its .sigmf-meta file",
-        ),
+        ErrorKind::Other | ErrorKind::UnexpectedEof | ErrorKind::InvalidData => {
+            let mut head = [0; HEAD_BYTES];
+            let what = match file.read_exact_at(&mut head, 0).map(|()| file_kind::of_head(&head, path)) {
+                Ok(Ok(Some(FileKind::Gzip))) => "a file compressed with gzip",
+                Ok(Err(FormatError::Foreign { what, .. })) => what,
+                _ => "not a SigMF archive, which is a tar file without compression",
+            };
+            foreign(what, "unpack it, and give its .sigmf-meta file")
+        }
         _ => failed(source),
     })?;
     let mut metas = members.iter().filter(|member| member.is("sigmf-meta"));
@@ -214,8 +221,16 @@ mod tests {
         refused(&archived(folder.path(), &several[..1]), &["its data file r/a.sigmf-data is missing"]);
         refused(&archived(folder.path(), &[("a.sigmf-meta", b"{")]), &["a.sigmf", "not SigMF metadata"]);
         let packed = folder.path().join("packed.sigmf");
-        std::fs::write(&packed, [&b"\x1f\x8b\x08"[..], &[7; 600]].concat()).unwrap();
-        refused(&packed, &["a tar file without compression", "unpack it"]);
+        std::fs::write(&packed, [&b"\x1f\x8b\x08\0\0\0\0\0\0\x03"[..], &[7; 600]].concat()).unwrap();
+        refused(&packed, &["a file compressed with gzip: unpack it, and give its .sigmf-meta file"]);
+        for (magic, what) in [
+            (&b"\xfd7zXZ\0"[..], "a file compressed with xz"),
+            (b"PK\x03\x04", "a ZIP file"),
+            (b"text", "not a SigMF archive, which is a tar file without compression"),
+        ] {
+            std::fs::write(&packed, [magic, &[7; 600]].concat()).unwrap();
+            refused(&packed, &[&format!("this is {what}: unpack it")]);
+        }
         refused(folder.path(), &["directory"]);
         refused(Path::new("/dev/null"), &["a SigMF archive in a pipe"]);
         refused(&folder.path().join("none.sigmf"), &["there is no such file"]);
