@@ -23,7 +23,19 @@ pub(super) fn read<'a, T: Deserialize<'a>>(json: &'a [u8], path: &Path) -> Resul
     if json.trim_ascii().is_empty() {
         return Err(FormatError::Empty { path: path.to_owned() });
     }
-    serde_json::from_slice(json).map_err(|source| FormatError::MetaSyntax { path: path.to_owned(), source })
+    serde_json::from_slice(json).map_err(|source| {
+        let (what, remedy) = match json {
+            [0xff, 0xfe, b'{', 0, ..] | [0xfe, 0xff, 0, b'{', ..] | [b'{', 0, ..] | [0, b'{', ..] => {
+                ("SigMF metadata in UTF-16", "convert it, as with `iconv -f UTF-16 -t UTF-8`")
+            }
+            [b'{', ..] if std::str::from_utf8(json).is_err() => (
+                "SigMF metadata in Latin-1 or another encoding, not UTF-8",
+                "convert it, as with `iconv -f ISO-8859-1 -t UTF-8`",
+            ),
+            _ => return FormatError::MetaSyntax { path: path.to_owned(), source },
+        };
+        FormatError::Foreign { path: path.to_owned(), what, remedy }
+    })
 }
 
 /// Returns the files of the recordings in a collection. In earlier versions of SigMF, each
