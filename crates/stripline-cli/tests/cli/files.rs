@@ -178,6 +178,23 @@ fn audio_of_8_bits_becomes_the_same_audio_of_16_bits() {
 }
 
 #[test]
+fn metadata_that_are_left_out_are_named() {
+    let file = printed(FILE_SOURCE);
+    let meta = r#"{"global": {"core:datatype": "ci8", "core:metadata_only": true, "core:gain": 3},
+        "capture": [{"core:time": 12}]}"#;
+    let path = format!("source.path={}", write(&file, "a.sigmf-meta", meta.as_bytes()));
+    play(&file, &[&path])
+        .says(2, &["`core:metadata_only` is true", "help: give a recording with a data file"]);
+    write(&file, "a.sigmf-data", &[64; 8]);
+    let notes = [
+        "`core:metadata_only` is left out, as there is a data file",
+        "keys that SigMF does not have are left out: `core:gain`",
+        "`capture[0].core:time` is 12, no time: it is left out",
+    ];
+    play(&file, &[&path]).says(0, &notes);
+}
+
+#[test]
 fn the_channels_of_a_raw_file_take_turns() {
     let file = File::filtered(
         "source",

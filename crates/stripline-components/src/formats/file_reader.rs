@@ -139,11 +139,11 @@ impl FileReader {
     /// A file that can be read only once is to be repeated.
     pub fn open(path: &Path, options: &FileReaderOptions) -> Result<Self, FormatError> {
         if is_sigmf(path) {
-            let SigMfRecording { meta, meta_path, data_path, archived } = SigMfRecording::open(path)?;
+            let SigMfRecording { meta, meta_path, data_path, archived, notes } = SigMfRecording::open(path)?;
             check_asked(&meta_path, meta.format, meta.channels as usize, false, options)?;
             let contents = Contents::of(&data_path, meta.encoding(), meta.channels as usize);
             let start = archived.as_ref().map_or(0, |range| range.start);
-            let contents = Contents { sigmf: Some(meta), archived, ..contents };
+            let contents = Contents { sigmf: Some(meta), archived, notes, ..contents };
             if data_path.is_dir() {
                 return Err(FormatError::Directory { path: data_path });
             }

@@ -102,7 +102,7 @@ impl Segments {
             let start = capture.sample_start - meta.offset;
             start > samples || (start == samples && lost == 0)
         };
-        let mut behind = captures.clone().filter(|(_, capture)| is_behind(capture));
+        let mut behind = captures.filter(|(_, capture)| is_behind(capture));
         if let Some((index, capture)) = behind.next() {
             let (start, more) = (capture.sample_start, and_more(behind.count()));
             notes.push(format!(
@@ -118,17 +118,6 @@ impl Segments {
             let more = and_more(doubled.count());
             notes.push(format!(
                 "`captures[{index}]` has no samples, as the next capture begins at the same one: it is left out{more}"
-            ));
-        }
-        let mut wrong = captures.filter_map(|(index, capture)| {
-            // The first nanosecond of 1970 would mean "no time".
-            let is_none = |text: &&str| utc_ns(text).is_none_or(|time| time == 0);
-            capture.datetime.as_deref().filter(is_none).map(|text| (index, text))
-        });
-        if let Some((index, text)) = wrong.next() {
-            let more = and_more(wrong.count());
-            notes.push(format!(
-                "`captures[{index}].core:datetime` is {text:.40?}, not a time: it is left out{more}"
             ));
         }
         notes
@@ -186,7 +175,8 @@ impl Segments {
     }
 }
 
-fn and_more(count: usize) -> String {
+/// Returns the end of a note about the first of several things.
+pub(super) fn and_more(count: usize) -> String {
     if count == 0 { String::new() } else { format!(", and {count} more") }
 }
 
@@ -249,13 +239,12 @@ mod tests {
     fn what_no_capture_describes_has_no_frequency() {
         let late = meta(&[
             (500, Some(900), Some(1e8), None),
-            (99_999, None, None, Some("soon")),
+            (99_999, None, None, None),
             (99_999, None, None, None),
         ]);
         let mut segments = Segments::of_sigmf(&late);
         let notes = segments.limit(2000, Some(&late));
         assert!(notes[0].contains("captures[1].core:sample_start` is 99999") && notes[0].ends_with("1 more"));
-        assert!(notes[1].contains("captures[1].core:datetime` is \"soon\""), "{}", notes[1]);
         assert_eq!((segments.place(), segments.frames_left()), (place(400, None, None), 500));
         segments.advance(500);
         assert_eq!((segments.place(), segments.frames_left()), (place(900, None, Some(1e8)), 1500));

@@ -36,8 +36,8 @@ const VERSION: &str = "1.0.0";
 /// frequencies).
 const HZ_MAX: f64 = 1e12;
 
-/// The metadata that are needed to play a recording. Unknown keys, extensions and annotations are
-/// ignored.
+/// The metadata that are needed to play a recording. Unknown keys, annotations, and extensions that
+/// are not required, are ignored.
 ///
 /// ```
 /// use stripline_components::formats::{SampleFormat, SigMfMeta};
@@ -124,9 +124,9 @@ impl SigMfMeta {
     /// key.
     ///
     /// A value is impossible (a negative rate), or the samples would be misread (an unknown
-    /// datatype, header bytes).
+    /// datatype, header bytes, a required extension).
     pub fn parse(json: &[u8], path: &Path) -> Result<Self, FormatError> {
-        json::parse(json, path).map(|(meta, _)| meta)
+        json::parse(json, path).map(|parsed| parsed.meta)
     }
 
     /// Returns the metadata as JSON; `path` is for messages only.
@@ -222,12 +222,21 @@ impl SigMfMeta {
 /// Returns the error for a key with an impossible value. The problem ends with a colon and the
 /// remedy.
 fn refuse(path: &Path, field: &str, value: impl ToString, problem: &'static str) -> FormatError {
+    FormatError::MetaField {
+        path: path.to_owned(),
+        field: field.to_owned(),
+        value: shortened(value),
+        problem,
+    }
+}
+
+/// Returns the first characters of a value for a message.
+fn shortened(value: impl ToString) -> String {
     let value = value.to_string();
-    let value = match value.char_indices().nth(60) {
+    match value.char_indices().nth(60) {
         Some((end, _)) => format!("{}...", &value[..end]),
         None => value,
-    };
-    FormatError::MetaField { path: path.to_owned(), field: field.to_owned(), value, problem }
+    }
 }
 
 /// A recording on disk: the metadata and the paths of the files.
@@ -241,6 +250,8 @@ pub struct SigMfRecording {
     pub data_path: PathBuf,
     /// The byte range of the samples in an archive; `None`: the whole data file.
     pub archived: Option<Range<u64>>,
+    /// Notes about metadata that are not used, each part of a sentence.
+    pub notes: Vec<String>,
 }
 
 impl SigMfRecording {
@@ -259,14 +270,17 @@ impl SigMfRecording {
             _ => {}
         }
         let meta_path = sibling(path, "sigmf-meta");
-        let (meta, data_name) = json::parse(&read_text(&meta_path)?, &meta_path)?;
-        let data_path = match data_name {
+        let parsed = json::parse(&read_text(&meta_path)?, &meta_path)?;
+        let data_path = match &parsed.data_name {
             Some(name) => meta_path.with_file_name(name),
             None => sibling(path, "sigmf-data"),
         };
         match data_path.try_exists() {
-            Ok(true) => Ok(Self { meta, meta_path, data_path, archived: None }),
-            Ok(false) => Err(FormatError::DataMissing { path: meta_path, data: data_path }),
+            Ok(true) => {
+                let json::Parsed { meta, notes, .. } = parsed;
+                Ok(Self { meta, meta_path, data_path, archived: None, notes })
+            }
+            Ok(false) => Err(parsed.data_missing(&meta_path, data_path)),
             Err(source) => Err(FormatError::open(&data_path, "open", source)),
         }
     }

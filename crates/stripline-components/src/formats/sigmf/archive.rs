@@ -91,19 +91,21 @@ pub(super) fn open(path: &Path) -> Result<SigMfRecording, FormatError> {
     let mut text = Vec::new();
     file.seek(SeekFrom::Start(meta.range.start)).map_err(failed)?;
     file.take(length).read_to_end(&mut text).map_err(failed)?;
-    let (parsed, name) = json::parse(&text, path)?;
-    let wanted = meta.path.with_file_name(name.as_deref().unwrap_or_default());
+    let parsed = json::parse(&text, path)?;
+    let name = parsed.data_name.as_deref();
+    let wanted = meta.path.with_file_name(name.unwrap_or_default());
     let data = members.iter().find(|member| match name {
         Some(_) => member.path == wanted,
         None => member.is("sigmf-data") && member.path.with_extension("") == meta.path.with_extension(""),
     });
     let Some(data) = data else {
         let data = if name.is_some() { wanted } else { meta.path.with_extension("sigmf-data") };
-        return Err(FormatError::DataMissing { path: path.to_owned(), data });
+        return Err(parsed.data_missing(path, data));
     };
     unique(data)?;
     let (meta_path, data_path) = (path.to_owned(), path.to_owned());
-    Ok(SigMfRecording { meta: parsed, meta_path, data_path, archived: Some(data.range.clone()) })
+    let json::Parsed { meta, notes, .. } = parsed;
+    Ok(SigMfRecording { meta, meta_path, data_path, archived: Some(data.range.clone()), notes })
 }
 
 /// Returns the regular files in a tar file, without reading their content.
@@ -231,6 +233,9 @@ mod tests {
             std::fs::write(&packed, [magic, &[7; 600]].concat()).unwrap();
             refused(&packed, &[&format!("this is {what}: unpack it")]);
         }
+        let elsewhere = br#"{"global": {"core:datatype": "ru8", "core:dataset": "b.bin"}}"#;
+        let path = archived(folder.path(), &[("a.sigmf-meta", elsewhere), ("a.sigmf-data", b"1")]);
+        refused(&path, &["`core:dataset` is \"b.bin\", but there is no such file"]);
         refused(folder.path(), &["directory"]);
         refused(Path::new("/dev/null"), &["a SigMF archive in a pipe"]);
         refused(&folder.path().join("none.sigmf"), &["there is no such file"]);

@@ -32,7 +32,12 @@ impl Document {
     /// # Errors
     /// The text is too long, or is not a JSON object.
     pub(super) fn read(text: &[u8], meta: &SigMfMeta, path: &Path) -> Result<Self, FormatError> {
-        let members: Members = json::read(text, path)?;
+        let mut members: Members = json::read(text, path)?;
+        if members.0.iter().all(|(key, _)| key != "captures")
+            && let Some((key, _)) = members.0.iter_mut().find(|(key, _)| key == "capture")
+        {
+            key.push('s');
+        }
         let captures = members.0.iter().find(|(key, _)| key == "captures");
         let texts: Vec<Box<RawValue>> =
             captures.and_then(|(_, texts)| serde_json::from_str(texts.get()).ok()).unwrap_or_default();

@@ -1,18 +1,37 @@
 //! Reading the JSON of SigMF, including common deviations in the form of values.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::Value;
 
 use super::super::encoding::Encoding;
-use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, VERSION, refuse};
+use super::super::segments::and_more;
+use super::super::utc::utc_ns;
+use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, VERSION, listed, refuse, shortened};
 
 /// The remedy for data files in formats of other programs that SigMF metadata describe.
 const NCD: &str = "a non-conforming dataset (NCD) is not read: extract its samples into a .sigmf-data file";
+
+/// The extensions of the SigMF project. Their keys describe the signal, and change no sample.
+const DESCRIBING: [&str; 10] = [
+    "adsb",
+    "antenna",
+    "capture_details",
+    "modulation",
+    "rfml",
+    "signal",
+    "spatial",
+    "traceability",
+    "volatile",
+    "wifi",
+];
 
 /// Parses text of limited length, with or without a byte order mark.
 pub(super) fn read<'a, T: Deserialize<'a>>(json: &'a [u8], path: &Path) -> Result<T, FormatError> {
@@ -50,41 +69,85 @@ pub(super) fn streams(json: &[u8], path: &Path) -> Result<Vec<String>, FormatErr
     Ok(streams.iter().filter_map(name).collect())
 }
 
-/// Parses metadata. Returns the metadata, with the name of the data file if it is not the usual
-/// name.
-pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<String>), FormatError> {
+/// Metadata as read.
+pub(super) struct Parsed {
+    pub(super) meta: SigMfMeta,
+    /// The name of the data file, if the metadata state it.
+    pub(super) data_name: Option<String>,
+    is_metadata_only: bool,
+    /// Notes for the user of the recording, each part of a sentence.
+    pub(super) notes: Vec<String>,
+}
+
+impl Parsed {
+    /// Returns the error for a data file that does not exist. `path` is the metadata file.
+    pub(super) fn data_missing(&self, path: &Path, data: PathBuf) -> FormatError {
+        if self.is_metadata_only {
+            let problem = "there are no samples: give a recording with a data file";
+            return refuse(path, "core:metadata_only", true, problem);
+        }
+        let Some(name) = &self.data_name else {
+            return FormatError::DataMissing { path: path.to_owned(), data };
+        };
+        let problem =
+            "there is no such file: correct it, or remove it if the data file has the name of the metadata";
+        refuse(path, "core:dataset", format!("{name:?}"), problem)
+    }
+}
+
+/// Parses metadata. A recording of metadata only is refused if its data file does not exist.
+pub(super) fn parse(json: &[u8], path: &Path) -> Result<Parsed, FormatError> {
     let file: Object<MetaJson> = read(json, path)?;
     let key = KeyPlace { path, part: String::new() };
-    let Object::Given(file) = file else {
+    let Object::Given(file, mut unknown) = file else {
         return Err(key.refuse(
             "global",
             Leaf::Absent,
             "SigMF metadata is an object with this key: give a .sigmf-meta file",
         ));
     };
-    let Object::Given(global) = file.global else {
+    let Object::Given(global, of_global) = file.global else {
         return Err(key.refuse(
             "global",
             file.global.wrong(),
             "it must be an object with `core:datatype`: add it",
         ));
     };
-    let captures = match file.captures {
+    unknown.extend(of_global);
+    // In early versions, the name of the list is singular.
+    let (list, captures) = match (file.captures, file.capture) {
+        (List::Absent, captures) => ("capture", captures),
+        (captures, _) => ("captures", captures),
+    };
+    let captures = match captures {
         List::Absent => Vec::new(),
         List::Given(captures) => captures,
-        List::Wrong(value) => return Err(key.refuse("captures", value, "it must be a list: correct it")),
+        List::Wrong(value) => return Err(key.refuse(list, value, "it must be a list: correct it")),
     };
     global.conforms(&key)?;
+    let mut notes = global.notes(&key)?;
+    let (mut times, mut names) = (Vec::new(), BTreeSet::new());
     let mut meta = global.meta(&key)?;
     // Some programs write the frequency and the time of the recording here alone.
     let frequency_hz = key.number("core:frequency", &global.frequency)?;
     meta.captures.reserve_exact(captures.len());
     for (index, capture) in captures.into_iter().enumerate() {
-        let Object::Given(capture) = capture else {
-            let field = format!("captures[{index}]");
+        let Object::Given(capture, of_capture) = capture else {
+            let field = format!("{list}[{index}]");
             return Err(key.refuse(&field, capture.wrong(), "it must be an object: correct it"));
         };
-        let key = KeyPlace { path, part: format!("captures[{index}].") };
+        let key = KeyPlace { path, part: format!("{list}[{index}].") };
+        for name in of_capture {
+            if !names.contains(&name) {
+                unknown.push(format!("{}{name}", key.part));
+                names.insert(name);
+            }
+        }
+        // In early versions, the key is `core:time`.
+        let mut datetime = match (&capture.datetime, &capture.time) {
+            (Leaf::Absent, time) => key.time("core:time", time, &mut times),
+            (datetime, _) => key.time("core:datetime", datetime, &mut times),
+        };
         // Version 0.0.1 and files of SDRangel have the rate in the captures.
         let rates = [
             ("core:sample_rate", &capture.sample_rate),
@@ -102,13 +165,21 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<(SigMfMeta, Option<Strin
         let default = Some(meta.offset).filter(|offset| index == 0 && *offset == 0);
         let mut capture = capture.checked(&key, default)?;
         capture.frequency_hz = capture.frequency_hz.or(frequency_hz);
-        if index == 0 {
-            capture.datetime = capture.datetime.or_else(|| global.datetime.text());
+        if index == 0 && datetime.is_none() {
+            let key = KeyPlace { path, part: String::new() };
+            datetime = key.time("core:datetime", &global.datetime, &mut times);
         }
-        meta.captures.push(capture);
+        meta.captures.push(SigMfCapture { datetime, ..capture });
     }
     meta.check(path)?;
-    Ok((meta, global.dataset(&key)?))
+    if let Some(first) = times.first() {
+        notes.push(format!("{first}, no time: it is left out{}", and_more(times.len() - 1)));
+    }
+    if !unknown.is_empty() {
+        notes.push(format!("keys that SigMF does not have are left out: {}", listed(&unknown)));
+    }
+    let (data_name, is_metadata_only) = (global.dataset(&key)?, global.is_metadata_only());
+    Ok(Parsed { meta, data_name, is_metadata_only, notes })
 }
 
 /// The position of keys in a file, for messages.
@@ -128,6 +199,17 @@ impl KeyPlace<'_> {
             None | Some(0) => Ok(()),
             Some(_) => Err(self.refuse(name, value, NCD)),
         }
+    }
+
+    /// Returns the text of a time. A value that is no time is added to `wrong`.
+    fn time(&self, name: &str, value: &Leaf, wrong: &mut Vec<String>) -> Option<String> {
+        let text = value.text();
+        // The first nanosecond of 1970 would mean "no time".
+        let is_time = text.as_deref().and_then(utc_ns).is_some_and(|time| time != 0);
+        if !is_time && !matches!(value, Leaf::Absent) {
+            wrong.push(format!("`{}{name}` is {}", self.part, shortened(value)));
+        }
+        text
     }
 
     fn number(&self, name: &str, value: &Leaf) -> Result<Option<f64>, FormatError> {
@@ -203,16 +285,16 @@ impl<'de> Deserialize<'de> for Leaf {
     }
 }
 
-/// An object, or another value in its place.
+/// An object with the keys that SigMF does not have, or another value in its place.
 enum Object<T> {
-    Given(T),
+    Given(T, Vec<String>),
     Wrong(Leaf),
 }
 
 impl<T> Object<T> {
     fn wrong(&self) -> &Leaf {
         match self {
-            Self::Given(_) => &Leaf::Object,
+            Self::Given(..) => &Leaf::Object,
             Self::Wrong(value) => value,
         }
     }
@@ -224,7 +306,7 @@ impl<T> Default for Object<T> {
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+impl<'de, T: Deserialize<'de> + Keys> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Wanted::<ObjectOf<T>>(PhantomData))
     }
@@ -276,7 +358,36 @@ impl WantedKind<'_> for Leaf {
     }
 }
 
-impl<'de, T: Deserialize<'de>> WantedKind<'de> for ObjectOf<T> {
+/// The keys of an object in the namespace `core`, in any version of SigMF, and in files of other
+/// programs if they are read.
+trait Keys {
+    const KEYS: &'static [&'static str];
+}
+
+/// The members of an object, with a list of the keys that SigMF does not have.
+struct Watched<A> {
+    object: A,
+    known: &'static [&'static str],
+    unknown: Vec<String>,
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Watched<A> {
+    type Error = A::Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        let Some(key) = self.object.next_key::<String>()? else { return Ok(None) };
+        if key.starts_with("core:") && !self.known.contains(&&*key) {
+            self.unknown.push(key.clone());
+        }
+        seed.deserialize(key.into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
+        self.object.next_value_seed(seed)
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Keys> WantedKind<'de> for ObjectOf<T> {
     type Value = Object<T>;
 
     fn of_leaf(leaf: Leaf) -> Object<T> {
@@ -284,7 +395,9 @@ impl<'de, T: Deserialize<'de>> WantedKind<'de> for ObjectOf<T> {
     }
 
     fn of_map<A: MapAccess<'de>>(object: A) -> Result<Object<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(object)).map(Object::Given)
+        let mut watched = Watched { object, known: T::KEYS, unknown: Vec::new() };
+        let given = T::deserialize(MapAccessDeserializer::new(&mut watched))?;
+        Ok(Object::Given(given, watched.unknown))
     }
 }
 
@@ -350,6 +463,12 @@ struct MetaJson {
     global: Object<GlobalJson>,
     #[serde(default)]
     captures: List<Object<CaptureJson>>,
+    #[serde(default)]
+    capture: List<Object<CaptureJson>>,
+}
+
+impl Keys for MetaJson {
+    const KEYS: &'static [&'static str] = &[];
 }
 
 #[derive(serde::Deserialize)]
@@ -388,18 +507,97 @@ struct GlobalJson {
     header_bytes: Leaf,
     #[serde(rename = "core:metadata_only")]
     metadata_only: Leaf,
+    #[serde(rename = "core:extensions")]
+    extensions: List<Object<ExtensionJson>>,
+}
+
+impl Keys for GlobalJson {
+    const KEYS: &'static [&'static str] = &[
+        "core:author",
+        "core:collection",
+        "core:data_doi",
+        "core:dataset",
+        "core:datatype",
+        "core:datetime",
+        "core:description",
+        "core:extensions",
+        "core:frequency",
+        "core:geolocation",
+        "core:header_bytes",
+        "core:hw",
+        "core:license",
+        "core:meta_doi",
+        "core:metadata_only",
+        "core:num_channels",
+        "core:offset",
+        "core:recorder",
+        "core:sample_rate",
+        "core:sha512",
+        "core:trailing_bytes",
+        "core:version",
+    ];
+}
+
+/// An extension of SigMF that the metadata use.
+#[derive(serde::Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct ExtensionJson {
+    name: Leaf,
+    optional: Leaf,
+}
+
+impl Keys for ExtensionJson {
+    const KEYS: &'static [&'static str] = &[];
 }
 
 impl GlobalJson {
-    /// Checks that there is a data file with samples only.
+    /// Checks that the data file has samples only.
     fn conforms(&self, key: &KeyPlace<'_>) -> Result<(), FormatError> {
         key.no_bytes("core:trailing_bytes", &self.trailing_bytes)?;
-        key.no_bytes("core:header_bytes", &self.header_bytes)?;
-        if matches!(&self.metadata_only, Leaf::Bool(true)) {
-            let problem = "there are no samples in such a recording: give one with a data file";
-            return Err(key.refuse("core:metadata_only", "true", problem));
+        key.no_bytes("core:header_bytes", &self.header_bytes)
+    }
+
+    fn is_metadata_only(&self) -> bool {
+        matches!(self.metadata_only, Leaf::Bool(true))
+    }
+
+    /// Returns notes about keys that are not used.
+    ///
+    /// # Errors
+    /// The metadata require an extension that may change the samples.
+    fn notes(&self, key: &KeyPlace<'_>) -> Result<Vec<String>, FormatError> {
+        let mut notes = Vec::new();
+        if self.is_metadata_only() {
+            notes.push("`core:metadata_only` is left out, as there is a data file".to_owned());
         }
-        Ok(())
+        let extensions = match &self.extensions {
+            List::Absent => &[][..],
+            List::Given(extensions) => extensions,
+            List::Wrong(value) => {
+                notes.push(format!("`core:extensions` is {}, no list: it is left out", shortened(value)));
+                &[]
+            }
+        };
+        let mut required = BTreeSet::new();
+        for (index, extension) in extensions.iter().enumerate() {
+            let Object::Given(ExtensionJson { name, optional: Leaf::Bool(false) }, _) = extension else {
+                continue;
+            };
+            match name.text().and_then(|name| DESCRIBING.into_iter().find(|known| *known == name)) {
+                Some(known) => drop(required.insert(known.to_owned())),
+                None => {
+                    let field = format!("core:extensions[{index}].optional");
+                    let problem = "this extension is not supported: set the key to true if the samples are plain without it";
+                    return Err(key.refuse(&field, format!("false for {name}"), problem));
+                }
+            }
+        }
+        if !required.is_empty() {
+            let names = listed(&Vec::from_iter(required));
+            notes.push(format!("required extensions, which describe the signal, are left out: {names}"));
+        }
+        Ok(notes)
     }
 
     /// Returns the validated metadata, without captures.
@@ -453,6 +651,8 @@ struct CaptureJson {
     frequency: Leaf,
     #[serde(rename = "core:datetime")]
     datetime: Leaf,
+    #[serde(rename = "core:time")]
+    time: Leaf,
     #[serde(rename = "core:header_bytes")]
     header_bytes: Leaf,
     #[serde(rename = "core:sample_rate")]
@@ -461,21 +661,31 @@ struct CaptureJson {
     sdrangel_sample_rate: Leaf,
 }
 
+impl Keys for CaptureJson {
+    const KEYS: &'static [&'static str] = &[
+        "core:datetime",
+        "core:frequency",
+        "core:geolocation",
+        "core:global_index",
+        "core:header_bytes",
+        "core:sample_rate",
+        "core:sample_start",
+        "core:time",
+    ];
+}
+
 impl CaptureJson {
-    /// Returns the validated capture. If the JSON has no start, the capture starts at `default`.
+    /// Returns the validated capture without its time. If the JSON has no start, the capture starts
+    /// at `default`.
     fn checked(self, key: &KeyPlace<'_>, default: Option<u64>) -> Result<SigMfCapture, FormatError> {
         key.no_bytes("core:header_bytes", &self.header_bytes)?;
         let start = key.whole("core:sample_start", &self.sample_start)?.or(default);
         let problem = "each capture needs the number of its first sample: add it";
-        if !matches!(self.datetime, Leaf::Absent | Leaf::Text(_)) {
-            let problem = "it must be a time such as \"2024-02-29T12:34:56Z\": correct it, or remove it";
-            return Err(key.refuse("core:datetime", &self.datetime, problem));
-        }
         Ok(SigMfCapture {
             sample_start: start.ok_or_else(|| key.refuse("core:sample_start", &Leaf::Absent, problem))?,
             global_index: key.whole("core:global_index", &self.global_index)?,
             frequency_hz: key.number("core:frequency", &self.frequency)?,
-            datetime: self.datetime.text(),
+            datetime: None,
         })
     }
 }

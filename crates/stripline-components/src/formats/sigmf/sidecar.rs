@@ -291,19 +291,20 @@ fn has_bytes(path: &Path) -> bool {
 /// and as they are understood.
 fn read(path: &Path) -> Result<(Document, SigMfMeta), FormatError> {
     let text = read_text(path)?;
-    let (meta, data_name) = json::parse(&text, path)?;
+    let parsed = json::parse(&text, path)?;
     let data = path.with_extension("sigmf-data");
-    if let Some(name) = data_name.filter(|name| data.file_name() != Some(name.as_ref())) {
+    let name = parsed.data_name.as_ref().filter(|name| data.file_name() != Some(name.as_ref()));
+    if let Some(name) = name.filter(|name| path.with_file_name(name).exists()) {
         return Err(FormatError::Recording {
             path: path.into(),
             problem: format!("its samples are in {name:?} (`core:dataset`), which is not continued"),
             remedy: "set `existing` to number".into(),
         });
     }
-    if !data.exists() {
-        return Err(FormatError::DataMissing { path: path.into(), data });
+    if name.is_some() || !data.exists() {
+        return Err(parsed.data_missing(path, data));
     }
-    Ok((Document::read(&text, &meta, path)?, meta))
+    Ok((Document::read(&text, &parsed.meta, path)?, parsed.meta))
 }
 
 /// Returns the values that all samples of a recording share.
@@ -600,6 +601,8 @@ mod tests {
         let (folder, meta, data) = folder_and_paths();
         record(&meta, Existing::Refuse, &[1e6]).unwrap().finish().unwrap();
         edit(&meta, |json| json["global"]["core:dataset"] = "other.bin".into());
+        let renamed = record(&meta, Existing::Append, &[2e6]).unwrap_err().to_string();
+        assert!(renamed.contains("`core:dataset` is \"other.bin\", but there is no such file"), "{renamed}");
         fs::write(folder.path().join("other.bin"), [7; 8]).unwrap();
         let before = fs::read(&meta).unwrap();
         let refused = record(&meta, Existing::Append, &[2e6]).unwrap_err().to_string();
@@ -685,6 +688,7 @@ mod tests {
             ("", &[(2, Some(2e6))]),
             (r#", "captures": [{}, {"core:sample_start": 500.0}]"#, &[(0, None), (2, Some(2e6))]),
             (r#", "captures": [{"core:sample_start": "1"}]"#, &[(1, None), (2, Some(2e6))]),
+            (r#", "capture": [{"core:sample_start": 1}]"#, &[(1, None), (2, Some(2e6))]),
         ] {
             for mark in ["", "\u{feff}"] {
                 let (_folder, meta, data) = folder_and_paths();

@@ -18,6 +18,10 @@ fn refused(json: &str, words: &[&str]) {
     }
 }
 
+fn notes(json: &str) -> Vec<String> {
+    json::parse(json.as_bytes(), Path::new(NAME)).unwrap().notes
+}
+
 fn with_global(extra: &str) -> String {
     format!(
         r#"{{"global": {{"core:datatype": "cu8", "core:version": "1.0.0"{extra}}}, "captures": [], "annotations": []}}"#
@@ -71,7 +75,6 @@ fn impossible_and_unsupported_values_are_refused_by_name() {
     }
     refused(&with_global(r#", "core:trailing_bytes": 4"#), &["core:trailing_bytes", "(NCD)"]);
     refused(&with_global(r#", "core:header_bytes": 4"#), &["`core:header_bytes`", "(NCD)"]);
-    refused(&with_global(r#", "core:metadata_only": true"#), &["core:metadata_only"]);
     for name in ["../secret", "/etc/passwd", "..", "", "a/b", "a\\\\b"] {
         refused(&with_global(&format!(r#", "core:dataset": "{name}""#)), &["core:dataset", "same folder"]);
     }
@@ -93,7 +96,6 @@ fn impossible_and_unsupported_values_are_refused_by_name() {
         let capture = format!(r#"{{"core:sample_start": {start}}}"#);
         refused(&with_captures(&capture), &["captures[0].core:sample_start"]);
     }
-    refused(&with_captures(r#"{"core:sample_start": 0, "core:datetime": 5}"#), &["core:datetime", "a time"]);
     refused(&with_captures("7"), &["`captures[0]` is 7", "an object"]);
     let early = with_global(r#", "core:offset": 5"#).replace("[]", r#"[{"core:sample_start": 0}]"#);
     refused(&early, &["core:sample_start", "core:offset"]);
@@ -120,6 +122,87 @@ fn what_is_clear_is_read() {
     assert_eq!(found, [(Some(2e9), Some("2024-02-29T12:34:56Z")), (Some(3e9), None), (Some(2e9), None)]);
     let old = parse(&with_captures(r#"{"core:sample_rate": 1e7, "core:frequency": 9e8}"#)).unwrap();
     assert_eq!((old.sample_rate_hz, old.captures[0].sample_start), (Some(1e7), 0));
+}
+
+#[test]
+fn keys_that_sigmf_does_not_have_are_noted_by_name() {
+    let json = r#"{"core:top": 1, "global": {"core:datatype": "cu8", "core:gain": [[3]], "core:sha512": "00", "x:y": 1},
+        "captures": [{"core:sample_start": 0, "core:geolocation": {}}, {"core:sample_start": 2, "core:gain": 1},
+        {"core:sample_start": 3, "core:gain": 1}], "annotations": [{"core:label": "L"}]}"#;
+    let words =
+        "keys that SigMF does not have are left out: `core:top`, `core:gain`, `captures[1].core:gain`";
+    assert_eq!(notes(json), [words]);
+    assert_eq!(
+        notes(&with_captures(r#"{"core:sample_rate": 5, "core:time": "1970-01-01T00:00:01Z"}"#)),
+        [""; 0]
+    );
+}
+
+#[test]
+fn the_keys_of_early_versions_are_read() {
+    let json = with_captures(r#"{"core:time": "1970-01-01T00:00:01Z"}, {"core:sample_start": 2}"#);
+    let json = json.replace("captures", "capture");
+    let captures = parse(&json).unwrap().captures;
+    let found: Vec<_> = captures.iter().map(|one| (one.sample_start, one.datetime.as_deref())).collect();
+    assert_eq!(found, [(0, Some("1970-01-01T00:00:01Z")), (2, None)]);
+    refused(&json.replace("2", "-2"), &["`capture[1].core:sample_start` is -2"]);
+    refused(&with_captures("").replace("\"captures\": []", "\"capture\": 1"), &["`capture` is 1"]);
+}
+
+#[test]
+fn a_value_that_is_no_time_is_noted() {
+    for (value, shown) in [("5", "5"), ("[1]", "a list"), ("\"soon\"", "\"soon\""), ("true", "true")] {
+        for key in ["core:datetime", "core:time"] {
+            let capture = format!(r#"{{"core:sample_start": 0, "{key}": {value}}}"#);
+            let note = format!("`captures[1].{key}` is {shown}, no time: it is left out, and 1 more");
+            assert_eq!(notes(&with_captures(&format!("{{}}, {capture}, {capture}"))), [note]);
+        }
+        let global = format!(r#", "core:datetime": {value}"#);
+        let note = format!("`core:datetime` is {shown}, no time: it is left out");
+        assert_eq!(notes(&with_global(&global).replace("[]", "[{}]")), [note]);
+    }
+    let unix = with_captures(r#"{"core:datetime": "1970-01-01T00:00:00Z"}"#);
+    assert!(notes(&unix)[0].contains("no time"));
+}
+
+#[test]
+fn a_required_extension_is_refused_unless_it_only_describes_the_signal() {
+    let with = |list: &str| with_global(&format!(r#", "core:extensions": {list}"#));
+    let unknown = with(r#"[{"name": "x", "optional": true}, {"name": "y", "optional": false}]"#);
+    refused(&unknown, &["`core:extensions[1].optional` is false for \"y\"", "set the key to true"]);
+    refused(&with(r#"[{"optional": false}]"#), &["`core:extensions[0].optional` is false for missing"]);
+    assert_eq!(
+        notes(&with(r#"[{"name": "x", "version": "1.0.0", "optional": true}, {"name": "z"}]"#)),
+        [""; 0]
+    );
+    let signal = r#"{"name": "signal", "optional": false}"#;
+    let known = with(&format!(r#"[{signal}, {{"name": "antenna", "optional": false}}, {signal}]"#));
+    let words = "required extensions, which describe the signal, are left out: `antenna`, `signal`";
+    assert_eq!(notes(&known), [words]);
+    let early = with(r#"{"x": "required"}"#);
+    assert_eq!(notes(&early), ["`core:extensions` is an object, no list: it is left out"]);
+}
+
+#[test]
+fn metadata_in_another_encoding_are_refused_with_its_name() {
+    let refused = |bytes: &[u8]| SigMfMeta::parse(bytes, Path::new(NAME)).unwrap_err().to_string();
+    let text = with_global(r#", "core:author": "Jürgen""#);
+    let units = |mark: &'static str| format!("{mark}{text}").encode_utf16().collect::<Vec<_>>();
+    for mark in ["", "\u{feff}"] {
+        let little: Vec<u8> = units(mark).into_iter().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = units(mark).into_iter().flat_map(u16::to_be_bytes).collect();
+        for bytes in [little, big] {
+            let message = refused(&bytes);
+            assert!(message.ends_with("UTF-16: convert it, as with `iconv -f UTF-16 -t UTF-8`"), "{message}");
+        }
+    }
+    let latin: Vec<u8> = text.chars().map(|c| c as u8).collect();
+    let message = refused(&latin);
+    assert!(message.contains("in Latin-1 or another encoding, not UTF-8: convert it"), "{message}");
+    // Texts that are not read may have any encoding.
+    let ignored = with_global(r#", "x:author": "Jürgen""#);
+    let latin: Vec<u8> = ignored.chars().map(|c| c as u8).collect();
+    SigMfMeta::parse(&latin, Path::new(NAME)).unwrap();
 }
 
 #[test]
@@ -171,8 +254,23 @@ fn a_recording_is_found_by_either_of_its_files() {
         assert_eq!(SigMfRecording::open(path).unwrap().data_path, data_path);
     }
     std::fs::write(&meta_path, with_global(r#", "core:dataset": "other.bin""#)).unwrap();
+    let message = SigMfRecording::open(&meta_path).unwrap_err().to_string();
+    let words = "`core:dataset` is \"other.bin\", but there is no such file: correct it, or remove it";
+    assert!(message.contains(words), "{message}");
     std::fs::write(dir.path().join("other.bin"), [1, 2]).unwrap();
     assert_eq!(SigMfRecording::open(&meta_path).unwrap().data_path, dir.path().join("other.bin"));
+    for dataset in ["", r#", "core:dataset": "other.bin""#] {
+        let only = with_global(&format!(r#", "core:metadata_only": true{dataset}"#));
+        std::fs::write(&meta_path, &only).unwrap();
+        let found = SigMfRecording::open(&meta_path).unwrap();
+        assert_eq!(found.notes, ["`core:metadata_only` is left out, as there is a data file"]);
+        std::fs::write(&meta_path, only.replace("other", "none")).unwrap();
+        std::fs::rename(&data_path, dir.path().join("moved")).unwrap();
+        let message = SigMfRecording::open(&meta_path).unwrap_err().to_string();
+        let words = "`core:metadata_only` is true, but there are no samples: give a recording";
+        assert!(message.contains(words), "{message}");
+        std::fs::rename(dir.path().join("moved"), &data_path).unwrap();
+    }
     std::fs::write(dir.path().join("a.sigmf"), "tar").unwrap();
     let message = SigMfRecording::open(&dir.path().join("a.sigmf")).unwrap_err().to_string();
     assert!(message.contains("tar"), "{message}");
