@@ -21,8 +21,8 @@ use super::error::FormatError;
 /// | `cf32` | `cf32_le` | 8 | f32 | x |
 ///
 /// From f32 to integers, values are rounded to the nearest (ties to even) and saturate; NaN counts
-/// as 0. Every integer sample is unchanged by a conversion to f32 and back. In WAV files of 8 bits, 128
-/// is zero, and (x - 128) / 128 the f32.
+/// as 0. Every integer sample is unchanged by a conversion to f32 and back. In WAV files of 8 bits,
+/// 128 is zero, and (x - 128) / 128 the f32.
 ///
 /// ```
 /// use num_complex::Complex;
