@@ -117,7 +117,11 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<Parsed, FormatError> {
     // In early versions, the name of the list is singular.
     let (list, captures) = match (file.captures, file.capture) {
         (List::Absent, captures) => ("capture", captures),
-        (captures, _) => ("captures", captures),
+        (captures, List::Absent) => ("captures", captures),
+        (captures, _) => {
+            unknown.push("capture".into());
+            ("captures", captures)
+        }
     };
     let captures = match captures {
         List::Absent => Vec::new(),
@@ -132,22 +136,25 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<Parsed, FormatError> {
     let frequency_hz = key.number("core:frequency", &global.frequency)?;
     meta.captures.reserve_exact(captures.len());
     for (index, capture) in captures.into_iter().enumerate() {
-        let Object::Given(capture, of_capture) = capture else {
+        let Object::Given(capture, mut of_capture) = capture else {
             let field = format!("{list}[{index}]");
             return Err(key.refuse(&field, capture.wrong(), "it must be an object: correct it"));
         };
         let key = KeyPlace { path, part: format!("{list}[{index}].") };
+        // In early versions, the key is `core:time`.
+        let mut datetime = match (&capture.datetime, &capture.time) {
+            (Leaf::Absent, time) => key.time("core:time", time, &mut times),
+            (datetime, time) => {
+                of_capture.extend((!matches!(time, Leaf::Absent)).then(|| "core:time".to_owned()));
+                key.time("core:datetime", datetime, &mut times)
+            }
+        };
         for name in of_capture {
             if !names.contains(&name) {
                 unknown.push(format!("{}{name}", key.part));
                 names.insert(name);
             }
         }
-        // In early versions, the key is `core:time`.
-        let mut datetime = match (&capture.datetime, &capture.time) {
-            (Leaf::Absent, time) => key.time("core:time", time, &mut times),
-            (datetime, _) => key.time("core:datetime", datetime, &mut times),
-        };
         // Version 0.0.1 and files of SDRangel have the rate in the captures.
         let rates = [
             ("core:sample_rate", &capture.sample_rate),
@@ -172,6 +179,11 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<Parsed, FormatError> {
         meta.captures.push(SigMfCapture { datetime, ..capture });
     }
     meta.check(path)?;
+    if meta.captures.is_empty() {
+        let values = [("core:frequency", &global.frequency), ("core:datetime", &global.datetime)];
+        let given = values.into_iter().filter(|(_, value)| !matches!(value, Leaf::Absent));
+        unknown.extend(given.map(|(name, _)| name.to_owned()));
+    }
     if let Some(first) = times.first() {
         notes.push(format!("{first}, no time: it is left out{}", and_more(times.len() - 1)));
     }

@@ -139,12 +139,25 @@ fn keys_that_sigmf_does_not_have_are_noted_by_name() {
 }
 
 #[test]
+fn a_frequency_for_no_capture_is_noted() {
+    let global = with_global(r#", "core:frequency": 1e8, "core:datetime": "1970-01-01T00:00:01Z""#);
+    assert!(notes(&global)[0].ends_with("left out: `core:frequency`, `core:datetime`"));
+    assert_eq!(notes(&global.replace("[]", "[{}]")), [""; 0]);
+}
+
+#[test]
 fn the_keys_of_early_versions_are_read() {
     let json = with_captures(r#"{"core:time": "1970-01-01T00:00:01Z"}, {"core:sample_start": 2}"#);
     let json = json.replace("captures", "capture");
     let captures = parse(&json).unwrap().captures;
     let found: Vec<_> = captures.iter().map(|one| (one.sample_start, one.datetime.as_deref())).collect();
     assert_eq!(found, [(0, Some("1970-01-01T00:00:01Z")), (2, None)]);
+    assert_eq!(notes(&json), [""; 0]);
+    let both =
+        with_captures(r#"{"core:time": "1970-01-01T00:00:01Z", "core:datetime": "1971-01-01T00:00:00Z"}"#);
+    let both = both.replace("\"captures\"", "\"capture\": [{}], \"captures\"");
+    assert_eq!(parse(&both).unwrap().captures[0].datetime.as_deref(), Some("1971-01-01T00:00:00Z"));
+    assert!(notes(&both)[0].ends_with("left out: `capture`, `captures[0].core:time`"));
     refused(&json.replace("2", "-2"), &["`capture[1].core:sample_start` is -2"]);
     refused(&with_captures("").replace("\"captures\": []", "\"capture\": 1"), &["`capture` is 1"]);
 }
