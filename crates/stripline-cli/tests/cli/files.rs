@@ -189,7 +189,7 @@ fn metadata_that_are_left_out_are_named() {
     let notes = [
         "`core:metadata_only` is left out, as there is a data file",
         "keys that SigMF does not have are left out: `core:gain`",
-        "`capture[0].core:time` is 12, no time: it is left out",
+        "`capture[0].core:time` is 12, not a time: it is left out",
     ];
     play(&file, &[&path]).says(0, &notes);
 }

@@ -117,7 +117,7 @@ impl Encoding {
     ///
     /// # Panics
     /// If `bytes` does not hold exactly `out.len()` numbers.
-    pub(crate) fn to_f32(&self, bytes: &[u8], out: &mut [[u8; 4]]) {
+    pub(crate) fn to_f32(self, bytes: &[u8], out: &mut [[u8; 4]]) {
         match self.scalar.number() {
             Number::Unsigned(1) if self.has_zero_128 => {
                 each(bytes, out, |[x]| (f32::from(x) - 128.0) * (1.0 / 128.0));

@@ -82,10 +82,17 @@ pub(crate) fn header_ending(path: &Path) -> Option<&'static str> {
     ["wav", "npy", "gz", "slrec"].into_iter().find(|known| ending.eq_ignore_ascii_case(known))
 }
 
+/// Returns whether the extension of `path` is `.sigmf-meta` or `.sigmf-data` (a recording),
+/// `.sigmf` (an archive), or `.sigmf-collection` (a collection), in capitals or small letters.
+pub fn is_sigmf(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    matches!(ending.as_deref(), Some("sigmf-meta" | "sigmf-data" | "sigmf" | "sigmf-collection"))
+}
+
 /// Returns a description of a file that is not a recording of a port, and the remedy.
 pub(super) fn of_no_recording(head: &[u8], path: &Path) -> (String, String) {
     let plays = "play it with the component `file-source`".to_owned();
-    if super::is_sigmf(path) {
+    if is_sigmf(path) {
         return ("this is a SigMF recording, and none of a port".into(), plays);
     }
     let what = match of_head(head, path) {

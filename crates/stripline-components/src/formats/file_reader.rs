@@ -11,12 +11,12 @@ use stripline::payload::Scalar;
 use super::encoding::{self, Encoding};
 use super::error::FormatError;
 use super::file_input::{FileFrames, Input, Regular, Stream};
-use super::file_kind::{self, FileKind, HEAD_BYTES};
+use super::file_kind::{self, FileKind, HEAD_BYTES, is_sigmf};
 use super::gzip::{Start, Unpacked};
 use super::header::{self, Header};
 use super::output::truncation_remedy;
 use super::segments::{FilePlace, Segments};
-use super::sigmf::{SigMfMeta, SigMfRecording, is_sigmf};
+use super::sigmf::{SigMfMeta, SigMfRecording};
 use crate::stoppable::StoppableFile;
 
 /// The options for reading a file.

@@ -9,9 +9,10 @@ use stripline::payload::Scalar;
 
 use super::encoding::Encoding;
 use super::error::FormatError;
+use super::file_kind::is_sigmf;
 use super::output::{Existing, OutputFile};
 use super::sample_format::{SampleFormat, is_clipped};
-use super::sigmf::{Sidecar, SigMfCapture, SigMfMeta, check_sigmf_output, is_sigmf};
+use super::sigmf::{Sidecar, SigMfCapture, SigMfMeta, check_sigmf_output};
 
 /// A writer of samples of any type to a raw file, a SigMF recording, a pipe or device, or standard
 /// output (`-`).

@@ -58,6 +58,7 @@ pub(crate) use encoding::of_ending;
 pub use error::FormatError;
 pub(crate) use error::shown;
 pub(crate) use file_kind::header_ending;
+pub use file_kind::is_sigmf;
 pub use file_reader::{FileReader, FileReaderOptions};
 pub use iq_reader::{IqFileReader, IqReaderOptions};
 pub use iq_writer::IqFileWriter;
@@ -70,9 +71,7 @@ pub use recording::{
 };
 pub use sample_format::{RawSample, SampleFormat};
 pub use segments::FilePlace;
-pub use sigmf::{
-    SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, check_sigmf_output, is_sigmf,
-};
+pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, check_sigmf_output};
 pub(crate) use steps::{FramePart, FrameSteps};
 pub use steps::{SamplePlace, StepTracker};
 pub use stream_writer::StreamFileWriter;

@@ -306,13 +306,6 @@ fn listed(names: &[String]) -> String {
     shown.collect::<Vec<_>>().join(", ") + &more
 }
 
-/// Returns whether the extension of `path` is `.sigmf-meta` or `.sigmf-data` (a recording),
-/// `.sigmf` (an archive), or `.sigmf-collection` (a collection), in capitals or small letters.
-pub fn is_sigmf(path: &Path) -> bool {
-    let ending = ending(path);
-    matches!(ending.as_deref(), Some("sigmf-meta" | "sigmf-data" | "sigmf" | "sigmf-collection"))
-}
-
 fn ending(path: &Path) -> Option<String> {
     path.extension()?.to_str().map(str::to_ascii_lowercase)
 }

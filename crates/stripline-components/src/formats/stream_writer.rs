@@ -10,9 +10,10 @@ use stripline::{Gap, StreamInfo};
 
 use super::durability::{Durability, PassTimer};
 use super::error::FormatError;
+use super::file_kind::is_sigmf;
 use super::iq_writer::IqFileWriter;
 use super::output::Existing;
-use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording, is_sigmf};
+use super::sigmf::{SigMfCapture, SigMfMeta, SigMfRecording};
 use super::steps::{FrameSteps, SamplePlace};
 use super::utc::utc_datetime;
 

@@ -185,7 +185,7 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<Parsed, FormatError> {
         unknown.extend(given.map(|(name, _)| name.to_owned()));
     }
     if let Some(first) = times.first() {
-        notes.push(format!("{first}, no time: it is left out{}", and_more(times.len() - 1)));
+        notes.push(format!("{first}, not a time: it is left out{}", and_more(times.len() - 1)));
     }
     if !unknown.is_empty() {
         notes.push(format!("keys that SigMF does not have are left out: {}", listed(&unknown)));

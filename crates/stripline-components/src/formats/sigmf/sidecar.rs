@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
 
+use super::super::file_kind::is_sigmf;
 use super::super::output::{Existing, folder};
 use super::super::output_check::check_replaced;
 use super::super::whole_file::{behind_links, replace_file};
 use super::document::Document;
-use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, is_sigmf, json, read_text};
+use super::{FormatError, SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, json, read_text};
 
 /// The space that is reserved for metadata, in bytes.
 const RESERVE_BYTES: u64 = 64 << 10;

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::formats::SampleFormat;
+use crate::formats::{SampleFormat, is_sigmf};
 
 const NAME: &str = "test.sigmf-meta";
 
@@ -167,11 +167,11 @@ fn a_value_that_is_no_time_is_noted() {
     for (value, shown) in [("5", "5"), ("[1]", "a list"), ("\"soon\"", "\"soon\""), ("true", "true")] {
         for key in ["core:datetime", "core:time"] {
             let capture = format!(r#"{{"core:sample_start": 0, "{key}": {value}}}"#);
-            let note = format!("`captures[1].{key}` is {shown}, no time: it is left out, and 1 more");
+            let note = format!("`captures[1].{key}` is {shown}, not a time: it is left out, and 1 more");
             assert_eq!(notes(&with_captures(&format!("{{}}, {capture}, {capture}"))), [note]);
         }
         let global = format!(r#", "core:datetime": {value}"#);
-        let note = format!("`core:datetime` is {shown}, no time: it is left out");
+        let note = format!("`core:datetime` is {shown}, not a time: it is left out");
         assert_eq!(notes(&with_global(&global).replace("[]", "[{}]")), [note]);
     }
     let unix = with_captures(r#"{"core:datetime": "1970-01-01T00:00:00Z"}"#);
