@@ -43,7 +43,7 @@ public:
         CHECK(TAKE(properties.get<std::string>("file", nt)).empty());
         CHECK(!TAKE(properties.is_changed("factor", nt)));
         FAILS(invalid_argument, "declares no property", properties.get<double>("other", nt));
-        FAILS(invalid_argument, "not declared as float", properties.get<double>("count", nt));
+        FAILS(invalid_argument, "not declared as a float", properties.get<double>("count", nt));
         FAILS(invalid_argument, "NUL", properties.get<double>(std::string("a\0", 2), nt));
         const auto mode = TAKE(properties.get<std::string>("mode", nt));
         if (mode == "unable") {
@@ -78,7 +78,7 @@ public:
         TAKE(TAKE(ports.readout("level", nt)).set(0.5, nt));
         TAKE(TAKE(ports.readout("is_busy", nt)).set(true, nt));
         TAKE(TAKE(ports.readout("state", nt)).set("at work", nt));
-        FAILS(invalid_argument, "not declared as text", packets.set("x", nt));
+        FAILS(invalid_argument, "not declared as a text", packets.set("x", nt));
         FAILS(failed, "read-only", ports.readout("factor", nt));
         if (mode_ == "stop") {
             auto stopped = ports.sleep(std::chrono::hours(24 * 365 * 1000L), nt);

@@ -68,7 +68,7 @@ pub extern "C" fn stripline_properties_float(
     value: Out<f64>,
     error: ErrorOut,
 ) -> Status {
-    properties.give(name, value, "float", error, |_, _, value| match value {
+    properties.give(name, value, "a float", error, |_, _, value| match value {
         Value::Float(number) => Some(*number),
         _ => None,
     })
@@ -86,7 +86,7 @@ pub extern "C" fn stripline_properties_integer(
     value: Out<i64>,
     error: ErrorOut,
 ) -> Status {
-    properties.give(name, value, "integer", error, |_, _, value| match value {
+    properties.give(name, value, "an integer", error, |_, _, value| match value {
         Value::Integer(number) => Some(*number),
         _ => None,
     })
@@ -104,7 +104,7 @@ pub extern "C" fn stripline_properties_boolean(
     value: Out<i32>,
     error: ErrorOut,
 ) -> Status {
-    properties.give(name, value, "boolean", error, |_, _, value| match value {
+    properties.give(name, value, "a boolean", error, |_, _, value| match value {
         Value::Boolean(is_set) => Some(i32::from(*is_set)),
         _ => None,
     })
@@ -123,7 +123,7 @@ pub extern "C" fn stripline_properties_text(
     value: Out<Text>,
     error: ErrorOut,
 ) -> Status {
-    properties.give(name, value, "text", error, |found, name, _| {
+    properties.give(name, value, "a text", error, |found, name, _| {
         let (_, text) = found.texts.iter().find(|(known, _)| known == name)?;
         Some(Text::of(&text[..text.len() - 1]))
     })

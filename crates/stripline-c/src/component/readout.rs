@@ -39,7 +39,7 @@ impl Ref<Readout> {
 /// - Threads: any, several at once, until the component's function returns.
 #[unsafe(no_mangle)]
 pub extern "C" fn stripline_readout_set_float(readout: Ref<Readout>, value: f64, error: ErrorOut) -> Status {
-    readout.set("float", error, |found| Ok(found.set(Value::Float(value))))
+    readout.set("a float", error, |found| Ok(found.set(Value::Float(value))))
 }
 
 /// Sets a whole number, like `stripline_readout_set_float`.
@@ -53,7 +53,7 @@ pub extern "C" fn stripline_readout_set_integer(
     value: i64,
     error: ErrorOut,
 ) -> Status {
-    readout.set("integer", error, |found| Ok(found.set(Value::Integer(value))))
+    readout.set("an integer", error, |found| Ok(found.set(Value::Integer(value))))
 }
 
 /// Adds to a whole number, like `stripline_readout_set_float`.
@@ -63,7 +63,7 @@ pub extern "C" fn stripline_readout_set_integer(
 /// - Threads: any, several at once, until the component's function returns.
 #[unsafe(no_mangle)]
 pub extern "C" fn stripline_readout_add(readout: Ref<Readout>, count: u64, error: ErrorOut) -> Status {
-    readout.set("integer", error, |found| Ok(found.add(count)))
+    readout.set("an integer", error, |found| Ok(found.add(count)))
 }
 
 /// Sets a boolean, like `stripline_readout_set_float`: 0 is false, any other number is true.
@@ -77,7 +77,7 @@ pub extern "C" fn stripline_readout_set_boolean(
     value: i32,
     error: ErrorOut,
 ) -> Status {
-    readout.set("boolean", error, |found| Ok(found.set(Value::Boolean(value != 0))))
+    readout.set("a boolean", error, |found| Ok(found.set(Value::Boolean(value != 0))))
 }
 
 /// Sets a text of at most 4096 bytes, like `stripline_readout_set_float`. A longer text is cut.
@@ -88,5 +88,5 @@ pub extern "C" fn stripline_readout_set_boolean(
 #[unsafe(no_mangle)]
 pub extern "C" fn stripline_readout_set_text(readout: Ref<Readout>, value: Str, error: ErrorOut) -> Status {
     let set = |found: &bindings::Readout| Ok(found.set(Value::Text(value.required("value")?.into())));
-    readout.set("text", error, set)
+    readout.set("a text", error, set)
 }

@@ -23,11 +23,11 @@ static int32_t create(void *context, const stripline_properties *properties, voi
     CHECK(whole == 3 && flag == 1);
     FAILS(STRIPLINE_INVALID_ARGUMENT, "declares no property `other`",
           stripline_properties_float(properties, "other", &number, &error));
-    FAILS(STRIPLINE_INVALID_ARGUMENT, "not declared as float",
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "not declared as a float",
           stripline_properties_float(properties, "count", &number, &error));
     FAILS(STRIPLINE_INVALID_ARGUMENT, "NULL", stripline_properties_integer(properties, "count", NULL, &error));
     FAILS(STRIPLINE_INVALID_ARGUMENT, "NULL", stripline_properties_boolean(NULL, "is_set", &flag, &error));
-    FAILS(STRIPLINE_INVALID_ARGUMENT, "not declared as text",
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "not declared as a text",
           stripline_properties_text(properties, "count", &mode, &error));
     IS(STRIPLINE_OK, stripline_properties_is_changed(properties, "factor", &flag, &error));
     CHECK(flag == 0);
@@ -114,8 +114,8 @@ static int32_t run(void *instance, stripline_ports *ports, stripline_reason *rea
     IS(STRIPLINE_OK, stripline_readout_set_float(level, 0.5, &error));
     IS(STRIPLINE_OK, stripline_readout_set_boolean(is_busy, 7, &error));
     IS(STRIPLINE_OK, stripline_readout_set_text(state, "at work", &error));
-    FAILS(STRIPLINE_INVALID_ARGUMENT, "no integer", stripline_readout_add(level, 1, &error));
-    FAILS(STRIPLINE_INVALID_ARGUMENT, "not declared as float", stripline_readout_set_float(packets, 1, &error));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "not declared as an integer", stripline_readout_add(level, 1, &error));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "not declared as a float", stripline_readout_set_float(packets, 1, &error));
     FAILS(STRIPLINE_INVALID_ARGUMENT, "NULL", stripline_readout_set_float(NULL, 1, &error));
     FAILS(STRIPLINE_INVALID_ARGUMENT, "UTF-8", stripline_readout_set_text(state, "\xff", &error));
     if (strcmp(counts->mode, "hold") == 0) {
