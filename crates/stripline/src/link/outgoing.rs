@@ -59,6 +59,20 @@ pub(crate) struct PacketOverrides {
     stamp: Option<Stamp>,
 }
 
+/// The path of the packet being written. Each path has one function that reserves room, and one
+/// that sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SendPath {
+    /// A short header, in the port's only ring. The packet needs no other check: every change that
+    /// affects it leaves this path, and a plain packet comes back to it.
+    Steady,
+    /// A full header, in one frame.
+    Full,
+    /// The packet is fragmented or waits for acknowledgements, or the port has a tap or former
+    /// paths.
+    Special,
+}
+
 pub(crate) struct Outgoing {
     port: String,
     outlets: Local<Vec<AnyOutlet>>,
@@ -73,9 +87,7 @@ pub(crate) struct Outgoing {
     is_lossy: bool,
     /// Whether headers may be short now.
     compact: bool,
-    /// Whether a packet without options needs no other check. Every change that affects this clears
-    /// the flag, and a plain packet sets it again.
-    is_steady: bool,
+    path: SendPath,
     /// Whether the packet being written lies behind a short header.
     is_short: bool,
     /// Whether the packet being written may wait for room, and the options of that packet. Both are
@@ -103,9 +115,6 @@ pub(crate) struct Outgoing {
     deadline: Duration,
     /// The longest time that a send waits for room.
     timeout: Option<Duration>,
-    /// Whether the packet being written is fragmented or waits for acknowledgements. The fast path
-    /// checks only this flag.
-    needs_slow_path: bool,
     stop: StopToken,
     ending: Ending,
     /// The packet that is partly sent.
@@ -141,7 +150,7 @@ impl Outgoing {
             scope_max: None,
             is_lossy: false,
             compact: false,
-            is_steady: false,
+            path: SendPath::Full,
             is_short: false,
             waits: true,
             until: None,
@@ -159,7 +168,6 @@ impl Outgoing {
             scope: Scope::Transport,
             deadline: Duration::ZERO,
             timeout: None,
-            needs_slow_path: false,
             stop,
             ending: Ending::Open,
             unsent: None,
@@ -218,19 +226,21 @@ impl Outgoing {
     /// Sets the scope of the packet being written.
     pub(crate) fn set_own_scope(&mut self, scope: Scope) {
         self.overrides.scope = Some(scope);
-        self.require_slow_path();
+        self.path = SendPath::Special;
     }
 
     /// Sets the deadline of the packet being written.
     pub(crate) fn set_own_deadline(&mut self, deadline: Duration) {
         let max = Duration::from_millis(u64::from(LinkOptions::DEADLINE_MS_MAX));
         self.overrides.deadline = Some(deadline.min(max));
-        self.require_slow_path();
+        self.path = SendPath::Special;
     }
 
-    fn require_slow_path(&mut self) {
-        self.needs_slow_path = true;
-        self.is_steady = false;
+    /// Ends the steady path, until a plain packet comes back to it.
+    fn leave_steady(&mut self) {
+        if self.path == SendPath::Steady {
+            self.path = SendPath::Full;
+        }
     }
 
     /// Returns the options of the packet being written.
@@ -241,15 +251,17 @@ impl Outgoing {
     /// Sets the options of the packet being written.
     pub(crate) fn set_overrides(&mut self, overrides: PacketOverrides) {
         self.overrides = overrides;
-        self.needs_slow_path |= overrides.scope.is_some() || overrides.deadline.is_some();
-        self.is_steady = false;
+        self.leave_steady();
+        if overrides.scope.is_some() || overrides.deadline.is_some() {
+            self.path = SendPath::Special;
+        }
     }
 
     /// Returns the stamp of the packet being written. The initial value continues the
     /// previous packet.
     pub(crate) fn stamp(&mut self) -> &mut Stamp {
         let follows = Stamp { sample_index: self.sample_index, time_ns: 0, intended_ns: 0, flags: 0 };
-        self.is_steady = false;
+        self.leave_steady();
         self.overrides.stamp.get_or_insert(follows)
     }
 
@@ -257,10 +269,15 @@ impl Outgoing {
     fn reset_overrides(&mut self) {
         self.fragmenter.set_active(false);
         self.overrides = PacketOverrides::default();
-        self.needs_slow_path =
-            self.scope > Scope::Transport || self.taps.is_tapped() || self.moves.has_former_paths();
-        self.needs_slow_path |= self.unsent.is_some();
-        self.is_steady &= !self.needs_slow_path;
+        let is_special = self.scope > Scope::Transport
+            || self.taps.is_tapped()
+            || self.moves.has_former_paths()
+            || self.unsent.is_some();
+        self.path = match self.path {
+            _ if is_special => SendPath::Special,
+            SendPath::Special => SendPath::Full,
+            plain => plain,
+        };
     }
 
     /// Keeps a value until the port is dropped.
@@ -317,12 +334,13 @@ impl Outgoing {
             self.described &= !admitted.is_new;
             self.is_lossy |= admitted.is_lossy;
         }
-        // Packets of a port with a tap take the slow path.
         let is_tapped = self.taps.admit(next);
         self.moves.drop_unread();
-        self.needs_slow_path |= is_tapped || self.moves.has_former_paths();
+        self.leave_steady();
+        if is_tapped || self.moves.has_former_paths() {
+            self.path = SendPath::Special;
+        }
         self.compact = self.short_headers && !self.is_lossy && !is_tapped;
-        self.is_steady = false;
         self.remind();
     }
 
@@ -349,7 +367,7 @@ impl Outgoing {
                 self.stream = self.stream.wrapping_add(1);
                 self.short_word = Header::short_word(self.stream);
                 self.described = false;
-                self.is_steady = false;
+                self.leave_steady();
             }
             if self.info.id != info.id {
                 (self.sample_index, self.stream_start) = (0, self.sequence);
@@ -376,7 +394,7 @@ impl Outgoing {
     #[inline(always)]
     pub(crate) fn reserve(&mut self, payload: usize, waits: bool) -> Result<FrameMut> {
         self.waits = waits;
-        if self.is_steady
+        if self.path == SendPath::Steady
             && let Some(place) = self.reserve_steady(payload)
         {
             return Ok(place);
@@ -391,7 +409,7 @@ impl Outgoing {
     #[inline(never)]
     fn reserve_fast(&mut self, payload: usize) -> Option<FrameMut> {
         self.is_short = false;
-        let is_easy = !self.needs_slow_path
+        let is_easy = self.path != SendPath::Special
             && self.overrides.stamp.is_none()
             && self.described
             && self.is_own()
@@ -478,7 +496,7 @@ impl Outgoing {
         if payload > bytes_max {
             return Err(Error::TooLarge { bytes: payload, bytes_max });
         }
-        self.require_slow_path();
+        self.path = SendPath::Special;
         Ok(FrameMut::new(self.fragmenter.buffer(payload)))
     }
 
@@ -513,7 +531,7 @@ impl Outgoing {
     /// Sends the first `payload` bytes of the reserved room, as `samples` samples.
     #[inline(always)]
     pub(crate) fn send(&mut self, payload: usize, samples: u64) -> Result<()> {
-        if self.is_short && self.is_steady && self.send_steady(payload, samples) {
+        if self.is_short && self.path == SendPath::Steady && self.send_steady(payload, samples) {
             return Ok(());
         }
         self.send_full(payload, samples)
@@ -522,7 +540,7 @@ impl Outgoing {
     #[inline(never)]
     fn send_full(&mut self, payload: usize, samples: u64) -> Result<()> {
         self.check_own()?;
-        if self.needs_slow_path {
+        if self.path == SendPath::Special {
             return self.send_special(payload, samples);
         }
         self.send_whole(payload, samples, 0)
@@ -541,7 +559,10 @@ impl Outgoing {
         let stamp = self.overrides.stamp.take();
         // A sender that stamps its packets gets full headers from the start. Moving bytes that were
         // just written would stall on the core's store buffer.
-        self.is_steady = self.compact && self.described && stamp.is_none() && !self.needs_slow_path;
+        if self.path != SendPath::Special {
+            let is_steady = self.compact && self.described && stamp.is_none();
+            self.path = if is_steady { SendPath::Steady } else { SendPath::Full };
+        }
         let (sample_index, time_ns, intended_ns, flags) = match stamp {
             Some(stamp) => (stamp.sample_index, stamp.time_ns, stamp.intended_ns, stamp.flags),
             None => (self.sample_index, 0, 0, 0),

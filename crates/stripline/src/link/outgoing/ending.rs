@@ -50,7 +50,8 @@ impl Outgoing {
             self.send_stream_info(wait)?;
         }
         // From now on, no fast path applies.
-        (self.described, self.is_steady) = (false, false);
+        self.described = false;
+        self.leave_steady();
         self.outlets[0].reserve(HEADER_BYTES, wait)?;
         let header = self.control_header(Kind::End, 0);
         fail_point!("end");

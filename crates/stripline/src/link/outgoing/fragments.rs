@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Outgoing;
+use super::{Outgoing, SendPath};
 use crate::error::{Error, Result};
 use crate::flow::AckWait;
 use crate::link::fragmentation::{Fragment, fragments};
@@ -64,7 +64,7 @@ impl Outgoing {
 
     fn keep_unsent(&mut self, packet: UnsentFragments) {
         self.unsent = Some(packet);
-        self.require_slow_path();
+        self.path = SendPath::Special;
     }
 
     /// Sends the rest of the interrupted packet. If this send is interrupted, the error is an

@@ -52,7 +52,8 @@ impl Outgoing {
         let before = std::mem::replace(&mut *self.outlets, vec![outlet]);
         self.moves.leave(before, self.sequence);
         self.read_traits();
-        (self.described, self.is_steady, self.undescribed) = (false, false, 0);
+        (self.described, self.undescribed) = (false, 0);
+        self.leave_steady();
         reply(Ok(self.sequence));
         outcome
     }

@@ -1,6 +1,6 @@
 //! Methods of `Outgoing` for a sender of many packets at a time.
 
-use super::Outgoing;
+use super::{Outgoing, SendPath};
 use crate::error::Result;
 use crate::link::FrameMut;
 use crate::transport::AnyOutlet;
@@ -18,7 +18,7 @@ impl Outgoing {
         mut fill: impl FnMut(usize, FrameMut),
     ) -> usize {
         let run = SteadyRun(self);
-        while index < packets && run.0.is_steady {
+        while index < packets && run.0.path == SendPath::Steady {
             let Some(place) = run.0.reserve_steady(payload) else { break };
             fill(index, place);
             if !run.0.publish_steady(payload, samples, true) {

@@ -1,7 +1,7 @@
 //! The shortest path of a packet: the next packet of a steady stream, behind a short header, over
 //! the port's only ring. Any other packet is left to the other paths.
 
-use super::Outgoing;
+use super::{Outgoing, SendPath};
 use crate::link::FrameMut;
 use crate::packet::{HEADER_BYTES, Header};
 use crate::transport::AnyOutlet;
@@ -12,7 +12,7 @@ impl Outgoing {
     #[inline(always)]
     pub(crate) fn reserve_inlined(&mut self, payload: usize) -> Option<FrameMut> {
         self.waits = true;
-        if self.is_steady { self.try_reserve_steady(payload) } else { None }
+        if self.path == SendPath::Steady { self.try_reserve_steady(payload) } else { None }
     }
 
     /// Reserves room for the next packet of a steady stream. `None`: nothing is reserved.
@@ -43,7 +43,7 @@ impl Outgoing {
     /// sent.
     #[inline(always)]
     pub(crate) fn send_inlined(&mut self, payload: usize, samples: u64) -> bool {
-        self.is_short && self.is_steady && self.publish_steady(payload, samples, false)
+        self.is_short && self.path == SendPath::Steady && self.publish_steady(payload, samples, false)
     }
 
     /// Sends a packet of a steady stream, behind a short header; false: it needs another path.
