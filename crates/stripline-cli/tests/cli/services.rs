@@ -242,7 +242,7 @@ fn what_is_wrong_in_the_environment_is_named() {
     let topics = topics.to_str().unwrap();
     let findings =
         ["topics.toml:2:1", "topics.toml:5:12", "did you mean `depth`?", "STRIPLINE_TOPICS names this"];
-    let domain = ["STRIPLINE_DOMAIN: `` is not a domain", "or unset STRIPLINE_DOMAIN"];
+    let domain = ["STRIPLINE_DOMAIN: `` is not a valid domain", "or unset STRIPLINE_DOMAIN"];
     for arguments in [&["services"][..], &["call", "a", "b"], &["echo", "--topic", "iq"]] {
         for (variable, value, words) in
             [("STRIPLINE_TOPICS", topics, &findings[..]), ("STRIPLINE_DOMAIN", "", &domain)]

@@ -175,7 +175,7 @@ fn a_value_that_is_no_time_is_noted() {
         assert_eq!(notes(&with_global(&global).replace("[]", "[{}]")), [note]);
     }
     let unix = with_captures(r#"{"core:datetime": "1970-01-01T00:00:00Z"}"#);
-    assert!(notes(&unix)[0].contains("no time"));
+    assert!(notes(&unix)[0].contains("not a time"));
 }
 
 #[test]

@@ -70,7 +70,9 @@ fn a_reference_is_one_or_the_name_of_a_file_with_one() {
     std::fs::write(&path, "IOR:00ff\n").unwrap();
     assert_eq!(reference_of(text).unwrap().to_str(), Ok("IOR:00ff"));
     assert_eq!(reference_of("corbaloc::127.0.0.1:1/a").unwrap().to_str(), Ok("corbaloc::127.0.0.1:1/a"));
-    for (content, expected) in [(&b""[..], "has no reference"), (b"\xff\xfe", "has no reference")] {
+    for (content, expected) in
+        [(&b""[..], "has no object reference"), (b"\xff\xfe", "has no object reference")]
+    {
         std::fs::write(&path, content).unwrap();
         assert!(reference_of(text).unwrap_err().to_string().contains(expected));
     }
