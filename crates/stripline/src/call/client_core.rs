@@ -53,7 +53,9 @@ pub(super) enum StartError<'c> {
 impl ClientCore {
     pub(crate) fn new(service: &str, options: ClientOptions, stop: StopToken) -> Result<Self> {
         super::service::check_name("service", service)?;
-        options.check().map_err(|problem| Error::failed(format!("client of `{service}`: {problem}")))?;
+        options
+            .check()
+            .map_err(|problem| Error::InvalidArgument(format!("client of `{service}`: {problem}")))?;
         let ready: Arc<ClientReady> = Arc::default();
         let connection = |_| ServerConnection::new(Arc::clone(&ready));
         Ok(Self {
@@ -115,7 +117,7 @@ impl ClientCore {
             }
         }
         let max = ClientOptions::SERVERS_MAX;
-        Err(Error::failed(format!("client of `{}`: there are more than {max} servers", self.service)))
+        Err(Error::Configuration(format!("client of `{}`: there are more than {max} servers", self.service)))
     }
 
     pub(super) fn register(&self, operation: Operation) -> usize {

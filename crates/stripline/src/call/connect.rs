@@ -108,7 +108,7 @@ impl Node {
         let known = self.known_offers(&calls_payload()?);
         let offer =
             known.into_iter().find(|(offer, endpoint)| offer == service && endpoint.to_string() == *address);
-        let gone = || Error::failed(format!("no server of `{service}` is at {address} any more"));
+        let gone = || Error::of_system(format!("no server of `{service}` is at {address} any more"));
         let (_, endpoint) = offer.ok_or_else(gone)?;
         let topic = self.topics().of(service);
         // The same rule as for a client: connect only to a server with a user that the kernel can
@@ -147,7 +147,9 @@ impl Node {
     pub fn service_server<'h>(&self, service: Service<'h>, options: ServerOptions) -> Result<Server<'h>> {
         self.check_own()?;
         let name = service.name().to_string();
-        options.check().map_err(|problem| Error::failed(format!("server of `{name}`: {problem}")))?;
+        options
+            .check()
+            .map_err(|problem| Error::InvalidArgument(format!("server of `{name}`: {problem}")))?;
         let TopicOptions { transport: topic_transport, link, .. } = self.topics().of(&name).clone();
         let transport = options.transport.as_deref().map_or(&*topic_transport, transport::of_topic);
         let open_to = LinkOptions { group: link.group, ..LinkOptions::default() };

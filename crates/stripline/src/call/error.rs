@@ -233,7 +233,7 @@ impl<E: fmt::Display> From<CallError<E>> for Error {
     fn from(error: CallError<E>) -> Self {
         match error {
             CallError::Link(error) => error,
-            error => Error::failed(error),
+            error => Error::Call { code: error.code(), message: error.to_string() },
         }
     }
 }

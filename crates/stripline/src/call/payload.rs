@@ -49,12 +49,12 @@ pub trait Payload: Sized {
 
 impl<T: Serialize + DeserializeOwned> Payload for T {
     fn type_name() -> Result<TypeName> {
-        TypeName::message("cbor").map_err(Error::failed)
+        Ok(TypeName::message("cbor")?)
     }
 
     fn encode<'a>(&'a self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         ciborium::into_writer(self, &mut *scratch)
-            .map_err(|e| Error::failed(format!("a message does not encode: {e}")))?;
+            .map_err(|e| Error::InvalidArgument(format!("a message does not encode: {e}")))?;
         Ok(scratch)
     }
 
@@ -75,7 +75,7 @@ pub struct Plain<T: Sample>(pub T);
 
 impl<T: Sample> Payload for Plain<T> {
     fn type_name() -> Result<TypeName> {
-        TypeName::checked::<T>().map_err(Error::failed)
+        TypeName::checked::<T>().map_err(Error::InvalidArgument)
     }
 
     #[inline]
@@ -134,7 +134,9 @@ impl fmt::Display for RawBytes {
 
 impl Payload for RawBytes {
     fn type_name() -> Result<TypeName> {
-        Err(Error::failed("raw bytes have no type name: name the operation's types by `operation_of`"))
+        Err(Error::InvalidArgument(
+            "raw bytes have no type name: name the operation's types by `operation_of`".into(),
+        ))
     }
 
     fn as_bytes(&self) -> Option<&[u8]> {
@@ -162,7 +164,7 @@ pub struct Samples<T: Sample>(pub Vec<T>);
 
 impl<T: Sample> Payload for Samples<T> {
     fn type_name() -> Result<TypeName> {
-        TypeName::checked::<T>().map_err(Error::failed)
+        TypeName::checked::<T>().map_err(Error::InvalidArgument)
     }
 
     fn as_bytes(&self) -> Option<&[u8]> {

@@ -115,7 +115,8 @@ impl<'h> Server<'h> {
             id,
             operations: service.describe_operations(),
         };
-        let server_info = serde_json::to_value(server_info).map_err(Error::failed)?;
+        let server_info =
+            serde_json::to_value(server_info).map_err(|e| Error::InvalidArgument(e.to_string()))?;
         let clients = Arc::new(clients);
         let counts: Arc<Counts> = Arc::default();
         let acceptor = ClientAcceptor {
@@ -147,7 +148,7 @@ impl<'h> Server<'h> {
     /// A lack of threads, or a pool out of range. A stop is not an error. [`Error::Interrupted`]
     /// when the [waker](Server::waker) ends it; waiting calls are kept.
     pub fn serve(&mut self, dispatch: Dispatch) -> Result<()> {
-        dispatch.check().map_err(Error::failed)?;
+        dispatch.check().map_err(Error::InvalidArgument)?;
         match dispatch {
             Dispatch::Queue | Dispatch::Direct => loop {
                 match self.serve_within(Wait::FOREVER) {

@@ -107,7 +107,7 @@ pub(super) fn check_name(what: &str, name: &str) -> Result<()> {
     }
     let name: String = name.chars().take(80).collect();
     let max = Operation::NAME_MAX;
-    Err(Error::failed(format!(
+    Err(Error::InvalidArgument(format!(
         "`{name}` is not a valid {what} name: use 1 to {max} letters, digits, `-`, `_`, `.`"
     )))
 }
@@ -269,11 +269,17 @@ impl<'h> Service<'h> {
     ) -> Result<Self> {
         let name = &operation.name;
         if self.operations.iter().any(|known| known.name == *name) {
-            return Err(Error::failed(format!("service `{}` has two operations `{name}`", self.name)));
+            return Err(Error::InvalidArgument(format!(
+                "service `{}` has two operations `{name}`",
+                self.name
+            )));
         }
         if self.operations.len() >= Self::OPERATIONS_MAX {
             let max = Self::OPERATIONS_MAX;
-            return Err(Error::failed(format!("service `{}` has more than {max} operations", self.name)));
+            return Err(Error::InvalidArgument(format!(
+                "service `{}` has more than {max} operations",
+                self.name
+            )));
         }
         self.operations.push(operation);
         self.handlers.push(Box::new(handler));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::{Component, ComponentSpec, Direction, Ports, Properties};
-use crate::error::{Error, Result};
+use crate::error::{Error, InvalidProperties, Result};
 use crate::node::PacketView;
 use crate::packet::payload::Sample;
 use crate::sys::mutex::lock;
@@ -122,7 +122,7 @@ pub trait Handler: Sized + Send + Sync + 'static {
     /// assert_eq!(Gain::describe().properties[0].name, "factor");
     /// ```
     fn configure(&self, _properties: &Properties) -> Result<()> {
-        Err(Error::failed("it does not take new values while it runs"))
+        Err(InvalidProperties::new("it does not take new values while it runs").into())
     }
 }
 
@@ -164,7 +164,7 @@ impl<H: Handler> Component for HandlerComponent<H> {
         let (inputs, outputs) = (ports(Direction::Input), ports(Direction::Output));
         let ([input], [] | [_]) = (&inputs[..], &outputs[..]) else {
             let (inputs, outputs) = (inputs.len(), outputs.len());
-            return Err(Error::failed(format!(
+            return Err(Error::InvalidArgument(format!(
                 "`{}` has {inputs} inputs and {outputs} outputs; a handler has one input and at most one output",
                 spec.name
             )));

@@ -11,7 +11,7 @@ use super::host::finish;
 use super::pace_log::PaceLog;
 use super::requests::PendingRequests;
 use super::{Component, ComponentSpec, Direction, PortTypes, Ports, Properties, Registry, TestResult, Value};
-use crate::error::{Error, Result, catch_panic};
+use crate::error::{Error, InvalidProperties, Result, catch_panic};
 use crate::link::{
     ConnectionOptions, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents, Sampling, policy,
 };
@@ -151,11 +151,11 @@ impl Harness {
     /// type.
     pub fn start(self) -> Result<HarnessRun> {
         let spec = self.registry.specs().get(&self.type_name).cloned();
-        let missing = || Error::failed(format!("there is no component type `{}`", self.type_name));
+        let missing = || Error::InvalidArgument(format!("there is no component type `{}`", self.type_name));
         let spec = spec.ok_or_else(missing)?;
         let properties = Properties::new(&spec, self.values.clone());
-        let properties = properties.map_err(|errors| Error::failed(errors.join("; ")))?;
-        spec.validate(&properties).map_err(|invalid| Error::failed(invalid.message))?;
+        let properties = properties.map_err(|errors| InvalidProperties::new(errors.join("; ")))?;
+        spec.validate(&properties)?;
         let types = self.port_types(&spec, &properties)?;
         let run = catch_panic(|| self.registry.make(&self.type_name, &properties).ok_or_else(missing)?)?;
 
@@ -412,7 +412,9 @@ impl HarnessRun {
     ) -> Result<()> {
         let values = BTreeMap::from([(property.to_string(), value.into())]);
         match self.ask(Ask::Configure(values), timeout, goes_on)? {
-            RequestAnswer::Configured(outcome) => outcome.map_err(Error::failed),
+            RequestAnswer::Configured(outcome) => {
+                outcome.map_err(|reason| InvalidProperties::new(reason).into())
+            }
             other => Err(refused(&other)),
         }
     }
@@ -438,7 +440,10 @@ impl HarnessRun {
     ) -> Result<TestResult> {
         let spec = &self.pending.spec;
         if spec.find_test(name).is_none() {
-            return Err(Error::failed(format!("component type `{}` has no self-test `{name}`", spec.name)));
+            return Err(Error::InvalidArgument(format!(
+                "component type `{}` has no self-test `{name}`",
+                spec.name
+            )));
         }
         match self.ask(Ask::Test(name.into()), timeout, goes_on)? {
             RequestAnswer::Tested(result) => Ok(result),

@@ -238,7 +238,7 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
 
 /// Takes over the inherited control socket.
 fn inherit(descriptor: &str, launcher: Option<String>) -> Result<UnixStream> {
-    let wrong = |what: &str| Error::failed(format!("{CONTROL_VARIABLE}={descriptor}: {what}"));
+    let wrong = |what: &str| Error::Configuration(format!("{CONTROL_VARIABLE}={descriptor}: {what}"));
     let number: RawFd = descriptor.parse().map_err(|_| wrong("not a descriptor"))?;
     if number <= 2 {
         return Err(wrong("not a control socket"));
@@ -377,7 +377,7 @@ impl ComponentHost {
                 self.channel.receive(&mut orders).map_err(|e| Error::system("the launcher's socket", e))?;
             if !listening {
                 // The launcher has ended, and no other process can stop or collect this one.
-                return Err(Error::failed("the launcher is gone"));
+                return Err(Error::of_system("the launcher is gone"));
             }
             while let Some(command) = orders.pop_front() {
                 if matches!(command, LauncherCommand::Release) {
@@ -486,7 +486,7 @@ impl ComponentHost {
     /// Creates a component and opens its ports.
     fn initialize(&self, assignment: Assignment) -> Result<(HostedComponent, Vec<OpenOutput>)> {
         let type_name = &assignment.type_name;
-        let unknown = || Error::failed(format!("this executable has no component type `{type_name}`"));
+        let unknown = || Error::Configuration(format!("this executable has no component type `{type_name}`"));
         let spec = self.registry.specs().get(type_name).cloned().ok_or_else(unknown)?;
         let make = || self.registry.make(type_name, &assignment.properties).ok_or_else(unknown)?;
         let run = catch_panic(make)?;

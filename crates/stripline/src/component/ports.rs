@@ -124,7 +124,10 @@ impl Ports {
         self.check_own()?;
         let spec = &self.pending.spec;
         self.pending.statuses.take(spec, property).map_err(|problem| {
-            Error::failed(format!("property `{property}` of component type `{}` {problem}", spec.name))
+            Error::InvalidArgument(format!(
+                "property `{property}` of component type `{}` {problem}",
+                spec.name
+            ))
         })
     }
 

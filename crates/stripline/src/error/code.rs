@@ -91,18 +91,20 @@ codes! {
         "Raise the window, or wait less for a missing packet."
     16 DuplicatePacket "duplicate-packet" "Two packets have the same place in the sequence."
         "Forward one packet for each that arrives."
-    17 System "system" "The operating system reported an error."
+    17 System "system" "The operating system or a middleware's library reported an error."
         "Follow its text; limits are named with their remedy."
     18 Forked "forked" "A child of a fork used an object of its parent."
         "Make a node and its ports in the child, or execute a program."
     19 InvalidProperties "invalid-properties" "A component rejects its properties."
         "Change the property that the text names."
-    20 Failed "failed" "A component's own failure."
+    20 Failed "failed" "A component failed; the text is the component's."
         "Follow its text."
     21 TooManyHeld "too-many-held" "All packets that a port may hold are in use."
         "Drop one, hold more, or keep a copy."
     22 Interrupted "interrupted" "A waker ended the wait."
         "Call again; after `sent`, go on with the next packet."
+    23 Configuration "configuration" "A setting does not fit: a variable, a file, an option."
+        "Change the setting that the text names."
     100 UserError "user-error" "The operation's own error, as the reply of a call."
         "Read the error: it is a value of the operation."
     101 NoServer "no-server" "There was no server for a call."
@@ -165,7 +167,7 @@ mod tests {
     use super::*;
 
     /// Numbers and words that programs rely on. Rows are added and never changed.
-    const COMMITTED: [(u16, &str); 38] = [
+    const COMMITTED: [(u16, &str); 39] = [
         (1, "stopped"),
         (2, "full"),
         (3, "stalled"),
@@ -188,6 +190,7 @@ mod tests {
         (20, "failed"),
         (21, "too-many-held"),
         (22, "interrupted"),
+        (23, "configuration"),
         (100, "user-error"),
         (101, "no-server"),
         (102, "call-unanswered"),

@@ -185,11 +185,12 @@ pub enum Error {
         /// packet.
         sent: bool,
     },
-    /// The operating system reported an error.
+    /// The operating system lacks a resource or reported an error, or a library of a middleware did.
     System {
-        /// The attempted action, with the object of the action.
+        /// The attempted action, with the object of the action. Empty if the text of `source` is
+        /// complete.
         action: String,
-        /// The error of the operating system.
+        /// The error of the operating system or library.
         source: io::Error,
     },
     /// A child of a fork used an object that the parent had made. Links belong to the process that
@@ -220,6 +221,16 @@ pub enum Error {
     /// assert!(error.to_string().contains("u7"));
     /// ```
     InvalidArgument(String),
+    /// A setting from outside the program does not fit: a variable of the environment, a topics
+    /// file, an option of a transport or waveform.
+    Configuration(String),
+    /// A call has no reply. `?` makes this error from a [`CallError`](crate::call::CallError).
+    Call {
+        /// The code of the outcome.
+        code: ErrorCode,
+        /// The text of the outcome.
+        message: String,
+    },
     /// A component rejects the combination of properties.
     InvalidProperties(Box<InvalidProperties>),
     /// A failure of the component itself.
@@ -247,6 +258,19 @@ impl Error {
     /// ```
     pub fn system(doing: impl fmt::Display, source: impl Into<io::Error>) -> Self {
         Self::System { action: doing.to_string(), source: source.into() }
+    }
+
+    /// Returns an error of the operating system, or of a library, with a complete text.
+    ///
+    /// ```
+    /// use stripline::{Error, ErrorCode};
+    ///
+    /// let error = Error::of_system("this system has no huge pages");
+    /// assert_eq!(error.code(), ErrorCode::System);
+    /// assert_eq!(error.to_string(), "this system has no huge pages");
+    /// ```
+    pub fn of_system(what: impl fmt::Display) -> Self {
+        Self::system("", io::Error::other(what.to_string()))
     }
 
     /// Wraps the error of a thread or a process that did not start, and adds the limit that caused
@@ -295,6 +319,8 @@ impl Error {
             Self::System { .. } => ErrorCode::System,
             Self::Forked { .. } => ErrorCode::Forked,
             Self::InvalidArgument(_) => ErrorCode::InvalidArgument,
+            Self::Call { code, .. } => *code,
+            Self::Configuration(_) => ErrorCode::Configuration,
             Self::InvalidProperties(_) => ErrorCode::InvalidProperties,
             Self::Failed(_) => ErrorCode::Failed,
         }
@@ -450,7 +476,10 @@ impl fmt::Display for Error {
                 )
             }
             Self::System { action: doing, source } => {
-                write!(f, "{doing}: {source}")?;
+                if !doing.is_empty() {
+                    write!(f, "{doing}: ")?;
+                }
+                write!(f, "{source}")?;
                 SystemLimit::of(source).map_or(Ok(()), |limit| write!(f, ": {limit}"))
             }
             Self::Forked { what } => write!(
@@ -459,7 +488,10 @@ impl fmt::Display for Error {
                  execute another program"
             ),
             Self::InvalidProperties(invalid) => invalid.fmt(f),
-            Self::Failed(what) | Self::InvalidArgument(what) => f.write_str(what),
+            Self::Failed(what)
+            | Self::InvalidArgument(what)
+            | Self::Configuration(what)
+            | Self::Call { message: what, .. } => f.write_str(what),
         }
     }
 }
@@ -467,6 +499,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
+            // The text of the source is the text of this error, so the chain begins behind it.
+            Self::System { action, source } if action.is_empty() => source.source(),
             Self::System { source, .. } => Some(source),
             Self::Handler { source, .. } => Some(source),
             _ => None,
@@ -493,6 +527,6 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Self {
-        Self::Failed(source.to_string())
+        Self::system("", source)
     }
 }

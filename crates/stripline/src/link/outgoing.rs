@@ -717,9 +717,9 @@ impl Outgoing {
     fn send_stream_info(&mut self, wait: Wait) -> Result<()> {
         self.info
             .check()
-            .map_err(|problem| Error::failed(format!("stream `{}`: {problem}", self.info.id)))?;
+            .map_err(|problem| Error::InvalidArgument(format!("stream `{}`: {problem}", self.info.id)))?;
         let text = serde_json::to_vec(&*self.info)
-            .map_err(|e| Error::failed(format!("stream `{}`: {e}", self.info.id)))?;
+            .map_err(|e| Error::InvalidArgument(format!("stream `{}`: {e}", self.info.id)))?;
         let max = self.frame_payload_max().min(StreamInfo::ENCODED_MAX);
         if text.len() > max {
             return Err(Error::TooLarge { bytes: text.len(), bytes_max: max });

@@ -283,7 +283,7 @@ impl Tap {
         if is_known {
             return Ok(());
         }
-        let text = serde_json::to_vec(info).map_err(Error::failed)?;
+        let text = serde_json::to_vec(info).map_err(|e| Error::InvalidArgument(e.to_string()))?;
         let header = Header {
             time_ns: 0,
             intended_ns: 0,

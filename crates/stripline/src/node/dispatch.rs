@@ -73,7 +73,7 @@ impl Dispatch {
     /// ```
     pub fn pool(threads: usize) -> Result<Self> {
         let pool = Self::Pool { threads, order: Completion::Any };
-        pool.check().map(|()| pool).map_err(Error::failed)
+        pool.check().map(|()| pool).map_err(Error::InvalidArgument)
     }
 
     /// Returns the same pool, but passing results on in the order of the packets. Other kinds of

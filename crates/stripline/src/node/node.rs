@@ -128,7 +128,7 @@ impl Node {
         let domain = domain_of_environment()?;
         let topics = match std::env::var_os("STRIPLINE_TOPICS") {
             Some(path) => Topics::load(path.as_ref())
-                .map_err(|e| Error::failed(format!("topics file of STRIPLINE_TOPICS: {e}")))?,
+                .map_err(|e| Error::Configuration(format!("topics file of STRIPLINE_TOPICS: {e}")))?,
             None => Topics::default(),
         };
         Self::join(&domain, topics)
@@ -166,7 +166,7 @@ impl Node {
             Err(error) if SocketPlace::is_folder() && !is_taken(&error) => Err(error),
             // A stranger that holds the name would keep this node apart from the others.
             Err(_) => match connect_unix_at_once(name, group) {
-                Err(stranger @ Error::PeerMisbehaved { .. }) => Err(Error::failed(format!(
+                Err(stranger @ Error::PeerMisbehaved { .. }) => Err(Error::of_system(format!(
                     "domain `{domain}`: another user has taken the name ({stranger}); choose another domain, or \
                      set STRIPLINE_RUNTIME_DIR to a folder of this user"
                 ))),
@@ -631,7 +631,7 @@ impl ConnectTask {
             }
             // The publisher has just died, which the rendezvous will report, or does not answer
             // yet.
-            Err(Error::System { .. }) => false,
+            Err(Error::System { action, .. }) if !action.is_empty() => false,
             // Errors of the other kinds are permanent.
             Err(
                 error @ (Error::Refused { .. } | Error::PeerMisbehaved { .. } | Error::Unsupported { .. }),
@@ -730,7 +730,7 @@ fn port_type<C: Content>(
 
 /// Returns the payload type that marks a server of calls among the offers of nodes.
 pub(crate) fn calls_payload() -> Result<TypeName> {
-    TypeName::new("stripline/calls").map_err(Error::failed)
+    Ok(TypeName::new("stripline/calls")?)
 }
 
 #[cfg(test)]

@@ -86,8 +86,8 @@ impl<C: Sendable> Publisher<C> {
     ///
     /// # Errors
     /// Same as [`Publisher::loan`]. [`Error::Port`] if the bytes of
-    /// [`Dynamic`](crate::payload::Dynamic) are not whole samples. [`Error::Failed`] for a message
-    /// that does not serialise.
+    /// [`Dynamic`](crate::payload::Dynamic) are not whole samples. [`Error::InvalidArgument`] for a
+    /// message that does not serialise.
     ///
     /// ```
     /// use std::time::Duration;
@@ -128,8 +128,8 @@ impl<C: Sendable> Publisher<C> {
     /// receivers after it has sent.
     ///
     /// # Errors
-    /// Same as [`Publisher::try_loan`] and [`Loan::send`]; [`Error::Failed`] for a message that
-    /// does not serialise.
+    /// Same as [`Publisher::try_loan`] and [`Loan::send`]; [`Error::InvalidArgument`] for a
+    /// message that does not serialise.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
@@ -160,7 +160,7 @@ impl<C: Sendable> Publisher<C> {
 
     #[cold]
     fn not_encoded(&self, problem: &str) -> Error {
-        Error::failed(format!("{}: {problem}", self.name()))
+        Error::InvalidArgument(format!("{}: {problem}", self.name()))
     }
 }
 

@@ -25,8 +25,8 @@ impl<T: Content> Subscriber<T> {
     /// # Errors
     /// [`Error::Handler`] when a handler fails or panics; it names the first handler that failed.
     /// Handlers on other threads finish, and no further packet is taken. [`Error::Stopped`] when
-    /// the component is stopped, or when a handler returns it. [`Error::Failed`] for a pool out of
-    /// range; otherwise the same as `receive`. Packets that were not taken are kept: the port can
+    /// the component is stopped, or when a handler returns it. [`Error::InvalidArgument`] for a
+    /// pool out of range; otherwise the same as `receive`. Packets that were not taken are kept: the port can
     /// be served again.
     ///
     /// ```
@@ -92,7 +92,7 @@ impl<T: Content> Subscriber<T> {
         work: impl Fn(PacketView<'_, T>) -> Result<R> + Sync,
         mut hand_on: impl FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
     ) -> Result<()> {
-        dispatch.check().map_err(Error::failed)?;
+        dispatch.check().map_err(Error::InvalidArgument)?;
         match dispatch {
             Dispatch::Queue | Dispatch::Direct => {
                 let mut handler = |packet: PacketView<'_, T>| hand_on(packet, work(packet)?);

@@ -190,7 +190,7 @@ impl Topics {
             }
             let lines: Vec<_> =
                 problems.iter().map(|problem| problem.error.to_string().trim_end().to_string()).collect();
-            Error::failed(format!("{} mistakes:\n{}", lines.len(), lines.join("\n")))
+            Error::Configuration(format!("{} mistakes:\n{}", lines.len(), lines.join("\n")))
         })
     }
 
@@ -205,10 +205,10 @@ impl Topics {
             error,
         };
         let file = read(text).map_err(|wrong| {
-            wrong.iter().map(|e| at(&[], Error::failed(format!("topics: {e}")))).collect::<Vec<_>>()
+            wrong.iter().map(|e| at(&[], Error::Configuration(format!("topics: {e}")))).collect::<Vec<_>>()
         })?;
         let named = |name: &String| {
-            Group::named(name).map_err(|e| Error::failed(format!("topics: [domain] group: {e}")))
+            Group::named(name).map_err(|e| Error::Configuration(format!("topics: [domain] group: {e}")))
         };
         // All topics inherit the options of `[domain]` and `[default]`, so problems there come
         // first.
@@ -239,7 +239,8 @@ impl Topics {
     pub fn load(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::system(format!("cannot read {}", path.display()), e))?;
-        let mut topics = Self::parse(&text).map_err(|e| Error::failed(format!("{}: {e}", path.display())))?;
+        let mut topics =
+            Self::parse(&text).map_err(|e| Error::Configuration(format!("{}: {e}", path.display())))?;
         topics.rules = Some(Arc::new(TopicRules::new(path, topics.topics.keys().cloned())));
         Ok(topics)
     }
@@ -327,7 +328,7 @@ impl TopicEntry {
     /// of `[default]`.
     fn over(&self, base: &TopicOptions, topic: Option<&str>) -> Result<TopicOptions> {
         let name = topic.unwrap_or("default");
-        let at = |problem: String| Error::failed(format!("topic `{name}`: {problem}"));
+        let at = |problem: String| Error::Configuration(format!("topic `{name}`: {problem}"));
         let own_group = self.group.as_deref().map(Group::named).transpose().map_err(|e| at(e.to_string()))?;
         if own_group.is_some() && base.link.group.is_none() {
             return Err(at(

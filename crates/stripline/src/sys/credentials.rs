@@ -26,7 +26,7 @@ impl Group {
     /// The group does not exist, or the database cannot be read.
     pub fn named(name: &str) -> Result<Self> {
         let unknown = || {
-            Error::failed(format!(
+            Error::InvalidArgument(format!(
                 "there is no group `{name}` on this machine; `getent group` lists all groups"
             ))
         };

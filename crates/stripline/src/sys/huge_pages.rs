@@ -22,7 +22,7 @@ impl HugePages {
         let text = std::fs::read_to_string("/proc/meminfo")
             .map_err(|e| Error::system("cannot read /proc/meminfo", e))?;
         Self::parse(&text)
-            .ok_or_else(|| Error::failed("this system has no huge pages; leave out `huge-pages`"))
+            .ok_or_else(|| Error::of_system("this system has no huge pages; leave out `huge-pages`"))
     }
 
     fn parse(meminfo: &str) -> Option<Self> {
@@ -45,7 +45,7 @@ impl HugePages {
             return Ok(());
         }
         let (size, next) = (self.size, capacity.next_multiple_of(self.size));
-        Err(Error::failed(format!(
+        Err(Error::Configuration(format!(
             "`buffer` is {capacity}, but with `huge-pages` it is a multiple of their size, {size} bytes here; the \
              next is {next}"
         )))
@@ -64,7 +64,7 @@ impl HugePages {
         } else {
             "there seem to be enough, so a limit for this process or its control group is in the way".into()
         };
-        Error::failed(format!(
+        Error::of_system(format!(
             "cannot make the ring of {needed} huge pages of {size} bytes: {total} are reserved on this machine, \
              {free} of them free ({cause}); {remedy}, or leave out `huge-pages`"
         ))
@@ -77,7 +77,7 @@ pub(crate) fn lock_refusal(bytes: usize, cause: rustix::io::Errno) -> Error {
     let limit = limit.map_or_else(|| "none".into(), |limit| format!("{limit} bytes"));
     let locked = std::fs::read_to_string("/proc/self/status").ok().and_then(|status| locked_bytes(&status));
     let locked = locked.map_or_else(String::new, |bytes| format!(", and {bytes} are in use"));
-    Error::failed(format!(
+    Error::of_system(format!(
         "cannot lock {bytes} bytes of memory ({cause}): the limit of this process (RLIMIT_MEMLOCK) is \
          {limit}{locked}; raise it with `ulimit -l` or, for a systemd unit, `LimitMEMLOCK=`, give the program \
          CAP_IPC_LOCK, or leave out `locked`. A ring counts about twice its `buffer`, on every side that maps it"

@@ -400,7 +400,7 @@ fn check_page_size(kernel: usize) -> Result<()> {
     if kernel == PAGE {
         return Ok(());
     }
-    Err(Error::failed(format!(
+    Err(Error::of_system(format!(
         "this kernel has pages of {kernel} bytes, and rings (`inproc` and `shm`) need pages of {PAGE} bytes; use `uds` \
          or `tcp`, or boot a kernel with pages of {PAGE} bytes"
     )))

@@ -18,7 +18,7 @@ pub(crate) fn die_with_parent(parent: u32) -> Result<()> {
         .map_err(|e| Error::system("cannot ask to die with the launcher", e))?;
     // The parent may have died before the line above took effect.
     let now = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
-    if now == Some(parent) { Ok(()) } else { Err(Error::failed("the launcher is gone")) }
+    if now == Some(parent) { Ok(()) } else { Err(Error::of_system("the launcher is gone")) }
 }
 
 /// Removes variables from the environment of this process. The variables stay if the program has
@@ -61,7 +61,7 @@ pub(crate) fn set_affinity(cpus: &[usize]) -> Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
         if cpu >= CpuSet::MAX_CPU {
-            return Err(Error::failed(format!("there is no processor {cpu}")));
+            return Err(Error::of_system(format!("there is no processor {cpu}")));
         }
         set.set(cpu);
     }

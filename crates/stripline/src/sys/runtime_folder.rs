@@ -81,7 +81,7 @@ impl RuntimeFolder {
     }
 
     fn unfit(&self, problem: impl std::fmt::Display) -> Error {
-        Error::failed(format!("{VARIABLE}: `{}` {problem}", self.path.display()))
+        Error::Configuration(format!("{VARIABLE}: `{}` {problem}", self.path.display()))
     }
 
     /// Returns the names of the sockets with a living process. A missing folder has no sockets.
@@ -195,7 +195,7 @@ impl OpenFolder {
                 return Err(Error::system(what, Errno::ADDRINUSE));
             }
             FolderEntry::Other => {
-                return Err(Error::failed(format!(
+                return Err(Error::of_system(format!(
                     "{VARIABLE}: `{}` is not a socket, and a socket needs its name; remove it",
                     path.display()
                 )));
@@ -295,7 +295,7 @@ impl OpenFolder {
                 return Err(Error::system(format!("{VARIABLE}: cannot lock folder `{path}`"), e));
             }
             if Instant::now() > deadline {
-                return Err(Error::failed(format!(
+                return Err(Error::of_system(format!(
                     "{VARIABLE}: another process has kept folder `{path}` locked for {LOCK_TIME:?}; `fuser -v {path}` \
                      finds it, and `kill -CONT` resumes a stopped process"
                 )));

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 /// Returns the last part of a name of that form, unique to this call.
 pub fn unique_suffix() -> Result<String> {
-    let random = getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))?;
+    let random = getrandom::u64().map_err(|e| Error::of_system(format!("no random numbers: {e}")))?;
     Ok(format!("{}-{random:016x}", std::process::id()))
 }
 

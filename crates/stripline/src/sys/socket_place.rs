@@ -38,7 +38,7 @@ impl SocketPlace {
     /// # Errors
     /// The value is not an absolute path. The error contains the name of the variable.
     pub(crate) fn current() -> Result<&'static Self> {
-        PLACE.get().as_ref().map_err(Error::failed)
+        PLACE.get().as_ref().map_err(|problem| Error::Configuration(problem.clone()))
     }
 
     /// Returns whether the environment selects a folder, even an invalid one.
@@ -76,11 +76,11 @@ impl SocketPlace {
             (Self::Folder(_), Some(_)) => {
                 Err(Error::misbehaved(address, format!("announced no file of the folder of {VARIABLE}")))
             }
-            (Self::Abstract, Some(_)) => Err(Error::failed(format!(
+            (Self::Abstract, Some(_)) => Err(Error::Configuration(format!(
                 "socket `{address}` is a file in the folder of {VARIABLE}, which this process was started without; start \
                  all processes with the same {VARIABLE}"
             ))),
-            (Self::Folder(_), None) => Err(Error::failed(format!(
+            (Self::Folder(_), None) => Err(Error::Configuration(format!(
                 "socket `@{address}` has an abstract name: its process was started without {VARIABLE}, and this one with \
                  it; start all processes with the same {VARIABLE}"
             ))),

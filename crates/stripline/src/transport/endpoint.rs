@@ -32,5 +32,5 @@ impl fmt::Display for Endpoint {
 
 /// Returns a random number that other users cannot guess.
 pub fn random() -> Result<u64> {
-    getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))
+    getrandom::u64().map_err(|e| Error::of_system(format!("no random numbers: {e}")))
 }

@@ -328,9 +328,9 @@ pub(super) fn encode_reply(answer: &HelloReply) -> Result<Vec<u8>> {
 }
 
 fn encode_within(message: &impl Serialize, max: usize) -> Result<Vec<u8>> {
-    let body = serde_json::to_vec(message).map_err(|e| Error::failed(format!("handshake: {e}")))?;
+    let body = serde_json::to_vec(message).map_err(|e| Error::InvalidArgument(format!("handshake: {e}")))?;
     if body.len() > max {
-        return Err(Error::failed("handshake: a name is too long"));
+        return Err(Error::InvalidArgument("handshake: a name is too long".into()));
     }
     let mut bytes = Vec::with_capacity(PREFIX_BYTES + body.len());
     bytes.extend_from_slice(MAGIC);

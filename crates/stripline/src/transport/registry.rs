@@ -116,7 +116,7 @@ pub(crate) fn find(name: &str) -> Result<&'static dyn Transport> {
             Some(transport) => format!("the transport `{name}` is {}", transport.remedy),
             None => format!("there is no transport `{name}`"),
         };
-        Error::failed(format!("{problem}; use one of {}", known.join(", ")))
+        Error::Configuration(format!("{problem}; use one of {}", known.join(", ")))
     })
 }
 

@@ -21,7 +21,7 @@ pub static TCP: StreamTransport = StreamTransport {
     },
     listen: |name, request| {
         let tcp = request.options.transport_options.tcp.unwrap_or_default();
-        tcp.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
+        tcp.check().map_err(|fault| Error::Configuration(format!("{}: {fault}", request.port)))?;
         listen(name, tcp.bind.unwrap_or(Ipv4Addr::LOCALHOST.into()))
     },
     connect: |endpoint, request| {

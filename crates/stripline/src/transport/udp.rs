@@ -50,7 +50,7 @@ const TTL: u32 = 1;
 /// Opens the listener of the signalling sockets: on a Unix socket, or on the address in `bind`.
 pub(super) fn listen(transport: &str, request: &BindRequest) -> Result<(Listener, Endpoint)> {
     let udp = request.options.transport_options.udp.unwrap_or_default();
-    udp.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
+    udp.check().map_err(|fault| Error::Configuration(format!("{}: {fault}", request.port)))?;
     match udp.bind {
         Some(address) => tcp::listen(transport, address),
         None => uds::listen(transport, request),

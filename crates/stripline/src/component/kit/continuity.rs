@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::component::PropertySpec;
-use crate::error::{Error, Result};
+use crate::error::{InvalidProperties, Result};
 use crate::node::Packet;
 use crate::packet::StreamInfo;
 use crate::packet::payload::Content;
@@ -106,7 +106,10 @@ pub fn sample_rate(property: f64, stream: &StreamInfo) -> Result<f64> {
     }
     stream.sample_rate_hz.ok_or_else(|| {
         let id = &stream.id;
-        Error::failed(format!("the stream `{id}` has no sample rate: set the property `sample_rate`"))
+        InvalidProperties::new(format!("the stream `{id}` has no sample rate"))
+            .property("sample_rate")
+            .remedy("set the property `sample_rate`")
+            .into()
     })
 }
 

@@ -520,7 +520,7 @@ impl RingOutlet {
                 }
                 Err(error) => {
                     self.disarm();
-                    return Err(Error::failed(error));
+                    return Err(Error::of_system(error));
                 }
             }
         }
@@ -582,7 +582,7 @@ impl RingOutlet {
                         fail_point!("writer-sleep");
                     }
                 }
-                Err(error) => break Err(Error::failed(error)),
+                Err(error) => break Err(Error::of_system(error)),
             }
         };
         self.shared.room_awaited.store(false, Ordering::Relaxed);
