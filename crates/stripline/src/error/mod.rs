@@ -185,7 +185,8 @@ pub enum Error {
         /// packet.
         sent: bool,
     },
-    /// The operating system lacks a resource or reported an error, or a library of a middleware did.
+    /// The operating system lacks a resource, or the system or a middleware's library reported an
+    /// error.
     System {
         /// The attempted action, with the object of the action. Empty if the text of `source` is
         /// complete.
