@@ -186,7 +186,7 @@ fn check_one_channel(stream: &StreamInfo, part: &str) -> Result<()> {
     if count < 2 {
         return Ok(());
     }
-    Err(Error::failed(format!(
+    Err(Error::Configuration(format!(
         "the stream `{id}` has {count} channels (`channels`), and {part} has no place for them: put a `demultiplexer` \
          before it, and connect the output of one channel"
     )))

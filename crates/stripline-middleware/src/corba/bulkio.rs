@@ -46,12 +46,12 @@ fn reference_of(text: &str) -> Result<CString> {
             .map_err(|e| Error::system(format!("cannot read the reference in {text}"), e))?;
         let read = String::from_utf8(file).ok().map(|read| read.trim().to_owned());
         read.filter(|read| read.starts_with("IOR:") || read.starts_with("corba"))
-            .ok_or_else(|| Error::failed(format!("{text} has no object reference, as IOR:…")))?
+            .ok_or_else(|| Error::Configuration(format!("{text} has no object reference, as IOR:…")))?
     };
     if read.len() > REFERENCE_MAX {
-        return Err(Error::failed(format!("the reference {text} has {} bytes", read.len())));
+        return Err(Error::Configuration(format!("the reference {text} has {} bytes", read.len())));
     }
-    CString::new(read).map_err(Error::failed)
+    CString::new(read).map_err(|e| Error::Configuration(e.to_string()))
 }
 
 /// Returns a string for C++, without zero bytes, which would end the string.
@@ -99,9 +99,9 @@ impl Port {
         let into = Text { start: bytes.as_mut_ptr().cast(), size: bytes.len() };
         // SAFETY: the port is active, and the buffer has the given size.
         if unsafe { ffi::stripline_bulkio_reference(self.pointer(), into, problem.text()) } != 0 {
-            return Err(Error::failed(format!("omniORB makes no reference: {problem}")));
+            return Err(Error::of_system(format!("omniORB makes no reference: {problem}")));
         }
-        let text = CStr::from_bytes_until_nul(&bytes).map_err(Error::failed)?;
+        let text = CStr::from_bytes_until_nul(&bytes).map_err(Error::of_system)?;
         Ok(text.to_string_lossy().into_owned())
     }
 }
@@ -111,13 +111,15 @@ impl Port {
 fn publish(port: &OwnPort, file: &str, name: &str) -> Result<PublishedReference> {
     let mut published = PublishedReference { port: Arc::clone(port), file: None, name: None };
     if !name.is_empty() {
-        let text = CString::new(name).map_err(Error::failed)?;
+        let text = CString::new(name).map_err(|e| Error::Configuration(e.to_string()))?;
         let mut problem = OrbMessage::default();
         // SAFETY: the port is active, and the string is NUL-terminated.
         match unsafe { ffi::stripline_bulkio_bind(port.pointer(), text.as_ptr(), problem.text()) } {
             0 => published.name = Some(text),
-            1 => return Err(Error::failed(format!("{name} is the name of another object that lives"))),
-            _ => return Err(Error::failed(format!("{name} gets no object: {}", explained(&problem)))),
+            1 => {
+                return Err(Error::Configuration(format!("{name} is the name of another object that lives")));
+            }
+            _ => return Err(Error::of_system(format!("{name} gets no object: {}", explained(&problem)))),
         }
     }
     if !file.is_empty() {
@@ -296,7 +298,7 @@ impl BulkioInput {
         });
         let receiver =
             ffi::PushReceiver { stream: take_stream, packet: take_packet, fill, ended: ended::<InputShared> };
-        let object = CString::new(name).map_err(Error::failed)?;
+        let object = CString::new(name).map_err(|e| Error::InvalidArgument(e.to_string()))?;
         let context = Arc::into_raw(Arc::clone(&shared));
         let mut problem = OrbMessage::default();
         // SAFETY: the functions are copied, and match the context, which they use until `ended`
@@ -334,9 +336,11 @@ impl BulkioInput {
         };
         match outcome {
             0 => Ok(ForeignConnection { reference: text, connection: name }),
-            _ => {
-                Err(Error::failed(format!("{} is not connected: {}", short(reference), explained(&problem))))
-            }
+            _ => Err(Error::of_system(format!(
+                "{} is not connected: {}",
+                short(reference),
+                explained(&problem)
+            ))),
         }
     }
 
@@ -433,7 +437,7 @@ impl BulkioOutput {
     /// The errors of [`BulkioInput::new`].
     pub fn new(name: &str, kind: BulkioType) -> Result<Self> {
         let events = ffi::Events { connected, disconnected, ended: ended::<String> };
-        let object = CString::new(name).map_err(Error::failed)?;
+        let object = CString::new(name).map_err(|e| Error::InvalidArgument(e.to_string()))?;
         let context = Arc::into_raw(Arc::new(name.to_owned()));
         let mut problem = OrbMessage::default();
         // SAFETY: as in `BulkioInput::new`.
@@ -467,9 +471,11 @@ impl BulkioOutput {
         };
         match outcome {
             0 => Ok(()),
-            _ => {
-                Err(Error::failed(format!("{} is not connected: {}", short(reference), explained(&problem))))
-            }
+            _ => Err(Error::of_system(format!(
+                "{} is not connected: {}",
+                short(reference),
+                explained(&problem)
+            ))),
         }
     }
 
@@ -520,7 +526,7 @@ impl BulkioOutput {
         // which copies it.
         match unsafe { ffi::stripline_bulkio_push_sri(self.port.pointer(), &raw, problem.text()) } {
             0 => Ok(()),
-            _ => Err(Error::failed(format!("omniORB takes no description: {problem}"))),
+            _ => Err(Error::of_system(format!("omniORB takes no description: {problem}"))),
         }
     }
 
@@ -545,7 +551,7 @@ impl BulkioOutput {
         match usize::try_from(taken) {
             Ok(taken) => Ok(taken),
             Err(_) if problem.is_empty() => Err(Error::Stopped),
-            Err(_) => Err(Error::failed(format!("omniORB takes no packet: {problem}"))),
+            Err(_) => Err(Error::of_system(format!("omniORB takes no packet: {problem}"))),
         }
     }
 
@@ -571,7 +577,7 @@ fn own_port<T>(port: *mut c_void, context: *const T, problem: &OrbMessage) -> Re
         None => {
             // SAFETY: the caller has leaked the context, and `ended` was not called.
             drop(unsafe { Arc::from_raw(context) });
-            Err(Error::failed(format!("omniORB has no place for a port: {problem}")))
+            Err(Error::of_system(format!("omniORB has no place for a port: {problem}")))
         }
     }
 }

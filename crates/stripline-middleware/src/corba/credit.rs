@@ -117,7 +117,7 @@ impl CreditTaker {
 
     /// Returns the bytes of the probe.
     pub(super) fn probe(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(&self.place).map_err(Error::failed)
+        serde_json::to_vec(&self.place).map_err(Error::of_system)
     }
 
     /// Returns the address that the receiver has to reach.

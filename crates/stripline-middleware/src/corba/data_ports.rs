@@ -171,7 +171,7 @@ impl StopWatch {
             }
         };
         let thread = std::thread::Builder::new().spawn(watch);
-        let thread = thread.map_err(|e| Error::failed(format!("cannot start a thread: {e}")))?;
+        let thread = thread.map_err(|e| Error::not_started("cannot start a thread", e))?;
         Ok(Self { has_ended, thread: Some(thread) })
     }
 }
@@ -242,7 +242,7 @@ impl UsesPort {
     fn await_connections(&self) -> Result<()> {
         while self.output.connections() < self.connections {
             if !self.may_come {
-                return Err(Error::failed(format!(
+                return Err(Error::Configuration(format!(
                     "{} of {} connections are left, and no program can connect; start them before, and this again, or set \
                      `ior_file` so that they connect",
                     self.output.connections(),
@@ -368,7 +368,7 @@ fn connection_name(ports: &Ports) -> Result<String> {
 fn elements_of(samples: &str) -> Result<(BulkioType, bool)> {
     let found =
         Scalar::parse(samples).and_then(|scalar| Some((BulkioType::of(scalar)?, scalar.is_complex())));
-    found.ok_or_else(|| Error::failed(format!("BulkIO has no data port for {samples}")))
+    found.ok_or_else(|| Error::Configuration(format!("BulkIO has no data port for {samples}")))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub(crate) static CORBA: StreamTransport = StreamTransport {
     },
     listen: |name, request| {
         let corba = request.options.transport_options.corba.unwrap_or_default();
-        corba.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
+        corba.check().map_err(|fault| Error::Configuration(format!("{}: {fault}", request.port)))?;
         NAMES.remove_dead();
         orb::check()?;
         match corba.bind {
@@ -156,7 +156,7 @@ fn check_object(object: &str) -> Result<(), String> {
 
 fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
     let connection = request.connection;
-    let named = |e: Error| Error::failed(format!("{connection}: {e}"));
+    let named = |e: Error| Error::of_system(format!("{connection}: {e}"));
     let frames = request.packets_max.map_or(FRAMES, u64::from).clamp(1, FRAMES_MAX);
     let unit = u32::try_from(BYTES_OF_CALLS.div_ceil(frames)).ok().and_then(NonZeroU32::new);
     let own = request.options.corba.unwrap_or_default();
@@ -188,7 +188,7 @@ fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
         Some(_) => vec![],
         None => vec![page_fd, doorbell_fd, own_socket()?],
     };
-    let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+    let address = serde_json::to_string(&ticket).map_err(Error::of_system)?;
     Ok((source.into(), Ticket::new(address, fds)))
 }
 

@@ -150,14 +150,16 @@ pub struct TlsFiles {
 impl TlsFiles {
     /// Makes the ORB use TLS once it is started.
     fn apply(&self) -> Result<()> {
-        let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).map_err(Error::failed);
+        let text = |path: &Path| {
+            CString::new(path.as_os_str().as_encoded_bytes()).map_err(|e| Error::Configuration(e.to_string()))
+        };
         let files = [text(&self.ca)?, text(&self.certificate)?, text(&self.private_key)?];
         let [ca, certificate, private_key] = files.each_ref().map(|file| file.as_ptr());
         let mut problem = OrbMessage::default();
         // SAFETY: the three strings live through the call. The ORB is started after the call.
         match unsafe { ffi::stripline_corba_use_tls(ca, certificate, private_key, problem.text()) } {
             0 => Ok(()),
-            _ => Err(Error::failed(format!("TLS of omniORB: {problem}"))),
+            _ => Err(Error::of_system(format!("TLS of omniORB: {problem}"))),
         }
     }
 }
@@ -191,7 +193,7 @@ fn orb() -> Result<&'static Orb> {
 
 /// Returns the ORB. The first call starts it.
 fn orb_with(access: Option<&OpenAccess>) -> Result<&'static Orb> {
-    ORB.get().get_or_init(|| start(access).map_err(|e| e.to_string())).as_ref().map_err(Error::failed)
+    ORB.get().get_or_init(|| start(access).map_err(|e| e.to_string())).as_ref().map_err(Error::of_system)
 }
 
 /// Starts the ORB for other programs, unless it has been started.
@@ -207,7 +209,7 @@ pub(crate) fn open(access: &OpenAccess) -> Result<()> {
         Some(_) => "with other values of `listen`, `insecure` or the files of TLS",
         None => "for connections over `corba`, before this component",
     };
-    Err(Error::failed(format!(
+    Err(Error::Configuration(format!(
         "omniORB runs in this process already, {other}; give the component a process of its own \
          (`placement = \"process\"`)"
     )))
@@ -250,16 +252,16 @@ pub(crate) fn listen_at(ip: IpAddr) -> Result<SocketAddr> {
         return Ok(*address);
     }
     check_descriptors("omniORB", FOR_ADDRESS)?;
-    let endpoint = CString::new(format!("giop:tcp:{}", SocketAddr::new(ip, 0))).map_err(Error::failed)?;
+    let endpoint = CString::new(format!("giop:tcp:{}", SocketAddr::new(ip, 0))).map_err(Error::of_system)?;
     let [mut found, mut problem] = [OrbMessage::default(), OrbMessage::default()];
     // SAFETY: the ORB runs, and the strings live through the call.
     let result = unsafe { ffi::stripline_corba_listen(endpoint.as_ptr(), found.text(), problem.text()) };
     if result != 0 {
-        return Err(Error::failed(format!("omniORB does not listen at {ip}: {problem}")));
+        return Err(Error::of_system(format!("omniORB does not listen at {ip}: {problem}")));
     }
     let found = found.to_string();
     let address = found.strip_prefix("giop:tcp:").and_then(|address| address.parse().ok());
-    let address = address.ok_or_else(|| Error::failed(format!("omniORB listens at {found} for {ip}")))?;
+    let address = address.ok_or_else(|| Error::of_system(format!("omniORB listens at {found} for {ip}")))?;
     addresses.insert(ip, address);
     Ok(address)
 }
@@ -272,7 +274,7 @@ fn start(access: Option<&OpenAccess>) -> Result<Orb> {
         ADDRESSES.iter().any(|address| name.as_encoded_bytes().starts_with(address.as_bytes()))
     };
     if let Some((name, _)) = std::env::vars_os().find(|(name, _)| is_address(name)) {
-        return Err(Error::failed(format!(
+        return Err(Error::Configuration(format!(
             "the environment has {}, by which omniORB would use other addresses; unset it",
             name.display()
         )));
@@ -297,9 +299,10 @@ fn make_folder(names: OwnedNames) -> Result<PathBuf> {
 /// Starts the ORB with a socket of that name, and with a socket for other programs if `access` is
 /// given.
 fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
-    let unix = |socket: &Path| CString::new(format!("giop:unix:{}", socket.display())).map_err(Error::failed);
+    let unix =
+        |socket: &Path| CString::new(format!("giop:unix:{}", socket.display())).map_err(Error::of_system);
     let own = unix(socket)?;
-    let tcp = |kind, address| CString::new(format!("giop:{kind}:{address}")).map_err(Error::failed);
+    let tcp = |kind, address| CString::new(format!("giop:{kind}:{address}")).map_err(Error::of_system);
     let open = match access.map(|access| access.listen) {
         None => None,
         Some(OpenAddress::Tcp(address)) => Some(tcp("tcp", address)?),
@@ -330,7 +333,7 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
     // like the strings. No parent of this process has called the function.
     if unsafe { ffi::stripline_corba_start(options.as_ptr(), problem.text()) } != 0 {
         let at = open.filter(|_| access.is_some_and(|access| access.listen.tcp().is_some()));
-        return Err(Error::failed(match at {
+        return Err(Error::of_system(match at {
             Some(at) => format!(
                 "omniORB does not listen at {}: {problem}; is it an address of this host, and free?",
                 at.to_string_lossy()
@@ -345,7 +348,7 @@ fn start_at(socket: &Path, access: Option<&OpenAccess>) -> Result<Orb> {
             Ok(Orb { socket: Descriptor::new(file), access: access.cloned(), addresses: Mutex::default() })
         }
         // An ORB that was started before has no socket of that name.
-        Err(Errno::NOENT) => Err(Error::failed(
+        Err(Errno::NOENT) => Err(Error::of_system(
             "this program has started an ORB of omniORB before, of which a process has only one; use another \
              transport, or start the program's own ORB after the first connection, so that it gets this one",
         )),

@@ -213,11 +213,12 @@ fn participant(place: &DdsPlace) -> Result<(i32, ParticipantShare)> {
 /// Makes the participant of a place.
 fn open(place: &DdsPlace) -> Result<Participant> {
     static NEXT: AtomicU32 = AtomicU32::new(LOCAL_DOMAINS);
-    place.check().map_err(Error::failed)?;
+    place.check().map_err(Error::Configuration)?;
     check_descriptors_of_select("Cyclone DDS", FOR_PARTICIPANT)?;
-    let configuration = CString::new(place.configuration()).map_err(Error::failed)?;
+    let configuration =
+        CString::new(place.configuration()).map_err(|e| Error::Configuration(e.to_string()))?;
     let security = place.security.as_ref().map_or(Ok(Vec::new()), DdsEnclave::properties);
-    let security = security.map_err(|problem| Error::failed(format!("DDS Security: {problem}")))?;
+    let security = security.map_err(|problem| Error::Configuration(format!("DDS Security: {problem}")))?;
     let mut properties: Vec<_> =
         security.iter().map(|pair| pair.each_ref().map(|text| text.as_ptr())).collect();
     properties.push([std::ptr::null(); 2]);
@@ -238,7 +239,7 @@ fn open(place: &DdsPlace) -> Result<Participant> {
     succeed(outcome).map_err(|e| {
         let files = place.security.as_ref();
         let files = files.map_or(String::new(), |files| format!("files in {files} that fit each other, "));
-        Error::failed(format!(
+        Error::of_system(format!(
             "Cyclone DDS cannot start ({e}: {}); it needs {files}the interface `{}`, and UDP ports of domain {}: \
              {} processes of a host can use it at a time",
             lock(&PROBLEM),
@@ -333,7 +334,7 @@ impl<E: EndEvents> OwnedEnd<E> {
         events: Arc<E>,
     ) -> Result<Self> {
         let (participant, share) = participant(place)?;
-        let name = CString::new(topic).map_err(Error::failed)?;
+        let name = CString::new(topic).map_err(|e| Error::Configuration(e.to_string()))?;
         let context = Arc::into_raw(events).cast_mut().cast();
         let events = Box::new(sys::Events { matched: matched::<E>, arrived: arrived::<E>, context });
         let mut raw = sys::End::default();
@@ -345,7 +346,7 @@ impl<E: EndEvents> OwnedEnd<E> {
         if let Err(error) = succeed(outcome) {
             // SAFETY: no end exists that could use the context.
             unsafe { drop_context::<E>(context) };
-            return Err(Error::failed(format!("cannot make an end of the topic {topic} ({error})")));
+            return Err(Error::of_system(format!("cannot make an end of the topic {topic} ({error})")));
         }
         let end = DdsEnd {
             raw,
@@ -377,7 +378,7 @@ impl<E: EndEvents> OwnedEnd<E> {
         let mut guid = [0; 16];
         // SAFETY: the end is open, and the buffer has 16 bytes.
         succeed(unsafe { sys::stripline_dds_guid(self.0.raw.end, guid.as_mut_ptr()) })
-            .map_err(Error::failed)?;
+            .map_err(Error::of_system)?;
         Ok(guid)
     }
 }

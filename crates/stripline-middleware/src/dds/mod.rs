@@ -98,7 +98,7 @@ fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
     let ticket = DdsTicket::new(request)?;
     let (page, doorbell, fds) = receiving_ends(request.connection)?;
     let source = DdsSource::new(&ticket, page, doorbell, request)?;
-    let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+    let address = serde_json::to_string(&ticket).map_err(Error::of_system)?;
     Ok((source.into(), Ticket::new(address, fds)))
 }
 

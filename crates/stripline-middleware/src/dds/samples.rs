@@ -67,7 +67,13 @@ impl SamplesEnd {
     ) -> Result<Self> {
         let arrivals = Arc::<SampleArrivals>::default();
         let end = OwnedEnd::new(place, (number(kind), topic), terms, is_reader, Arc::clone(&arrivals))?;
-        Ok(Self { end, arrivals, kind, topic: CString::new(topic).map_err(Error::failed)?, is_reader })
+        Ok(Self {
+            end,
+            arrivals,
+            kind,
+            topic: CString::new(topic).map_err(|e| Error::Configuration(e.to_string()))?,
+            is_reader,
+        })
     }
 
     /// Returns the type of another end of this topic, if it is another type.
@@ -98,7 +104,7 @@ impl SamplesEnd {
         const TIMEOUT: i32 = -10;
         let DdsSampleInfo { sample_index, time_ns, rate_hz, frequency_hz } = info;
         let info = sys::Info { sample_index, time_ns, rate_hz, frequency_hz };
-        let elements = u32::try_from(samples.len() / self.kind.element_bytes()).map_err(Error::failed)?;
+        let elements = u32::try_from(samples.len() / self.kind.element_bytes()).map_err(Error::of_system)?;
         // SAFETY: the writer is open, and copies the given number of elements before it returns.
         let outcome = unsafe {
             let samples = samples.as_ptr().cast();
@@ -106,7 +112,9 @@ impl SamplesEnd {
         };
         match outcome {
             TIMEOUT => Ok(false),
-            outcome => succeed(outcome).map(|_| true).map_err(|e| Error::failed(format!("Cyclone DDS: {e}"))),
+            outcome => {
+                succeed(outcome).map(|_| true).map_err(|e| Error::of_system(format!("Cyclone DDS: {e}")))
+            }
         }
     }
 

@@ -122,7 +122,7 @@ fn place_of(properties: &Properties) -> DdsPlace {
 fn open(setup: &Setup<'_>, is_reader: bool) -> Result<(SamplesEnd, DdsSampleType)> {
     let (properties, name) = (setup.properties, setup.samples.name());
     let kind = DdsSampleType::of_samples(name.as_str())
-        .ok_or_else(|| Error::failed(format!("there is no type of a topic for {name}")))?;
+        .ok_or_else(|| Error::Configuration(format!("there is no type of a topic for {name}")))?;
     let terms = Terms {
         is_transient_local: (properties.text("durability") == TRANSIENT_LOCAL).into(),
         is_reliable: properties.boolean("reliable").into(),

@@ -143,8 +143,8 @@ fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
         .try_clone_to_owned()
         .map_err(|e| Error::system(format!("{}: cannot copy a descriptor", request.connection), e))?;
     let source = IceoryxSource::new(names, &ticket, page, own)
-        .map_err(|e| Error::failed(format!("{}: {e}", request.connection)))?;
-    let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+        .map_err(|e| Error::of_system(format!("{}: {e}", request.connection)))?;
+    let address = serde_json::to_string(&ticket).map_err(Error::of_system)?;
     Ok((source.into(), Ticket::new(address, vec![page_fd, doorbell_fd])))
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn check_descriptors_of_select(library: &str, needed: usize) -> Resul
     const LIMIT: i32 = libc::FD_SETSIZE as i32;
     let largest = open(library, needed)?.iter().map(std::os::fd::AsRawFd::as_raw_fd).max();
     if largest.is_some_and(|largest| largest >= LIMIT - FOR_OTHERS) {
-        return Err(Error::failed(format!(
+        return Err(Error::of_system(format!(
             "{library} needs {needed} descriptors below {LIMIT} in this process, which has too many open; use it \
              before they are opened, or open fewer"
         )));

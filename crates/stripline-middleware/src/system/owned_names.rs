@@ -21,7 +21,7 @@ impl OwnedNames {
     /// A lack of random numbers, or of `/proc`.
     pub(crate) fn make(self) -> Result<String> {
         self.remove_dead();
-        let random = getrandom::u64().map_err(|e| Error::failed(format!("no random numbers: {e}")))?;
+        let random = getrandom::u64().map_err(|e| Error::of_system(format!("no random numbers: {e}")))?;
         let Owner { space, pid, start } = Owner::current()?;
         Ok(format!("{}{space}-{pid}-{start}-{random:016x}", self.prefix))
     }
@@ -81,7 +81,7 @@ struct Owner {
 impl Owner {
     fn current() -> Result<Self> {
         let pid = std::process::id();
-        let failed = || Error::failed("/proc does not show this process; mount it");
+        let failed = || Error::of_system("/proc does not show this process; mount it");
         Ok(Self { space: own_space().ok_or_else(failed)?, pid, start: start_time(pid).ok_or_else(failed)? })
     }
 

@@ -45,7 +45,7 @@ pub(crate) static ZENOH: StreamTransport = StreamTransport {
     listen: |name, request| {
         check_process()?;
         let zenoh = request.options.transport_options.zenoh.unwrap_or_default();
-        zenoh.check().map_err(|fault| Error::failed(format!("{}: {fault}", request.port)))?;
+        zenoh.check().map_err(|fault| Error::Configuration(format!("{}: {fault}", request.port)))?;
         match zenoh.bind {
             Some(address) => tcp::listen(name, address),
             None => uds::listen(name, request),
@@ -138,10 +138,10 @@ fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
         // No descriptors travel to another host.
         fds.clear();
     }
-    let failed = |e: String| Error::failed(format!("{}: {e}", request.connection));
+    let failed = |e: String| Error::of_system(format!("{}: {e}", request.connection));
     let ends = ReceivingEnds { page, doorbell, is_remote: fds.is_empty(), awaits_sent: request.is_of_calls };
     let (source, ticket) = ZenohSource::open(&reach, key, bound, ends).map_err(failed)?;
-    let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+    let address = serde_json::to_string(&ticket).map_err(Error::of_system)?;
     Ok((source.into(), Ticket::new(address, fds)))
 }
 

@@ -121,7 +121,7 @@ impl WireReceiver for Subscription {
             }
         };
         let declared = session.declare_subscriber(key.clone()).callback(each).wait();
-        let subscriber = declared.map_err(|e| Error::failed(format!("cannot subscribe to {key}: {e}")))?;
+        let subscriber = declared.map_err(|e| Error::of_system(format!("cannot subscribe to {key}: {e}")))?;
         Ok(Self {
             publications,
             _subscriber: subscriber,
@@ -179,13 +179,13 @@ impl WireSender for Publication {
         };
         let key = setup.properties.text("key").to_owned();
         let publisher = session.declare_publisher(key.clone()).congestion_control(congestion).wait();
-        let publisher = publisher.map_err(|e| Error::failed(format!("cannot publish {key}: {e}")))?;
+        let publisher = publisher.map_err(|e| Error::of_system(format!("cannot publish {key}: {e}")))?;
         Ok(Self { publisher, _session: session, key })
     }
 
     fn send(&mut self, packet: Packet<'_, Dynamic>) -> Result<()> {
         let put = self.publisher.put(&packet[..]).wait();
-        put.map_err(|e| Error::failed(format!("cannot publish {}: {e}", self.key)))
+        put.map_err(|e| Error::of_system(format!("cannot publish {}: {e}", self.key)))
     }
 
     fn finish(self) -> Result<()> {
@@ -239,10 +239,11 @@ fn open(properties: &Properties) -> Result<Session> {
         }
         tls.push(("transport/link/tls/enable_mtls", has_certificate.to_string()));
     }
-    let config = settings(properties.text("mode"), &listens, &connects, &tls).map_err(Error::failed)?;
+    let config =
+        settings(properties.text("mode"), &listens, &connects, &tls).map_err(Error::Configuration)?;
     ::zenoh::open(config).wait().map_err(|error| {
         let places: Vec<_> = listens.iter().chain(&connects).map(String::as_str).collect();
-        Error::failed(format!("cannot open a session of zenoh at {}: {error}", places.join(" and ")))
+        Error::of_system(format!("cannot open a session of zenoh at {}: {error}", places.join(" and ")))
     })
 }
 

@@ -83,7 +83,7 @@ fn source(request: &PathRequest<'_>) -> Result<(Source, Ticket)> {
     let ticket = ZeromqTicket { name, bound: TransitBound::new(request)? };
     let (page, doorbell, fds) = receiving_ends(request.connection)?;
     let source = ZeromqSource::bind(&ticket, page, doorbell, request)?;
-    let address = serde_json::to_string(&ticket).map_err(Error::failed)?;
+    let address = serde_json::to_string(&ticket).map_err(Error::of_system)?;
     Ok((source.into(), Ticket::new(address, fds)))
 }
 

@@ -243,7 +243,7 @@ fn send_last(socket: &mut zmq::Socket, bytes: Vec<u8>) -> Result<Doorbell> {
             true
         }
     };
-    if is_sent { Ok(left) } else { Err(Error::failed("ZeroMQ has no connection")) }
+    if is_sent { Ok(left) } else { Err(Error::of_system("ZeroMQ has no connection")) }
 }
 
 /// Waits until the doorbell of a last message rings, or the connection has ended; false: neither

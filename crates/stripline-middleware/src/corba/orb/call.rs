@@ -91,7 +91,7 @@ impl CallServer {
     pub(crate) fn new<R: CallReceiver>(object: &str, receiver: &Arc<R>) -> Result<Self> {
         orb()?;
         check_descriptors("omniORB", FOR_PATH)?;
-        let object = CString::new(object).map_err(Error::failed)?;
+        let object = CString::new(object).map_err(Error::of_system)?;
         let functions = ffi::Receiver {
             place: place::<R>,
             arrived: arrived::<R>,
@@ -108,7 +108,7 @@ impl CallServer {
         let Some(servant) = NonNull::new(servant) else {
             // SAFETY: the pointer was made above, and `ended` was not called.
             drop(unsafe { Arc::from_raw(context) });
-            return Err(Error::failed(format!("omniORB has no place for a servant: {problem}")));
+            return Err(Error::of_system(format!("omniORB has no place for a servant: {problem}")));
         };
         Ok(Self(servant))
     }
@@ -244,12 +244,12 @@ impl CallClient {
     fn new(reference: String, place: CallPlace) -> Result<Self> {
         orb()?;
         check_descriptors("omniORB", FOR_PATH)?;
-        let reference = CString::new(reference).map_err(Error::failed)?;
+        let reference = CString::new(reference).map_err(Error::of_system)?;
         let mut problem = OrbMessage::default();
         // SAFETY: the ORB runs.
         let path = unsafe { ffi::stripline_corba_connect(reference.as_ptr(), problem.text()) };
         let path = NonNull::new(path)
-            .ok_or_else(|| Error::failed(format!("omniORB refuses the reference of a path: {problem}")))?;
+            .ok_or_else(|| Error::of_system(format!("omniORB refuses the reference of a path: {problem}")))?;
         Ok(Self { path, place })
     }
 

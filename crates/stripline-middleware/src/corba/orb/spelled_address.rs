@@ -39,7 +39,7 @@ impl SpelledAddress {
                 return Ok(Self { address, number, text: format!("{text}:{}", address.port()) });
             }
         }
-        Err(Error::failed(format!(
+        Err(Error::of_system(format!(
             "omniORB has no further connection of its own to {address}: there are as many as that address has spellings"
         )))
     }

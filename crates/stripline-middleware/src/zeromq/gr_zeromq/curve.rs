@@ -102,7 +102,7 @@ fn read_peers(path: &Path, binds: bool) -> Result<BTreeSet<Key>> {
         return Ok(BTreeSet::from([KeyFile::read(path)?.public]));
     }
     if !binds {
-        return Err(Error::failed(format!(
+        return Err(Error::Configuration(format!(
             "{} is a folder; the end that connects needs one file, with the public key of the end that binds",
             path.display()
         )));
@@ -116,13 +116,16 @@ fn read_peers(path: &Path, binds: bool) -> Result<BTreeSet<Key>> {
         }
     }
     if peers.is_empty() {
-        return Err(Error::failed(format!("{} has no `*.key` file, so no peer may connect", path.display())));
+        return Err(Error::Configuration(format!(
+            "{} has no `*.key` file, so no peer may connect",
+            path.display()
+        )));
     }
     Ok(peers)
 }
 
 fn lacks(path: &Path, key: &str) -> Error {
-    Error::failed(format!(
+    Error::Configuration(format!(
         "{} has no `{key} = \"…\"` of 40 characters (make files with zmq.auth.create_certificates of pyzmq)",
         path.display()
     ))
@@ -139,7 +142,7 @@ impl KeyFile {
         let failed = |e| Error::system(format!("cannot read the keys in {}", path.display()), e);
         let size = std::fs::metadata(path).map_err(failed)?.len();
         if size > FILE_MAX {
-            return Err(Error::failed(format!(
+            return Err(Error::Configuration(format!(
                 "{} has {size} bytes, and is not a file of keys",
                 path.display()
             )));

@@ -1,7 +1,8 @@
 //! `gr-zeromq-sink`: samples to a flowgraph.
 
+use stripline::component::InvalidProperties;
 use stripline::payload::Dynamic;
-use stripline::{Error, Packet, Result, StreamInfo};
+use stripline::{Packet, Result, StreamInfo};
 
 use super::peer::Peer;
 use crate::components::ends::{Setup, WireSender};
@@ -76,10 +77,12 @@ fn check_items(stream: &StreamInfo, vlen: u64) -> Result<()> {
         Some(length) => format!("rows of {length} samples (`row_length`)"),
         None => format!("{channels} channels (`channels`)"),
     };
-    Err(Error::failed(format!(
+    Err(InvalidProperties::new(format!(
         "the stream `{id}` has {order}, and the items of the flowgraph have {vlen} samples: set `vlen` to {frame}, here \
          and in the block, and split the items by the block Vector to Streams"
-    )))
+    ))
+    .property("vlen")
+    .into())
 }
 
 /// The description and the time of the previous packet.
