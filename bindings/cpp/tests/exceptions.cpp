@@ -58,7 +58,7 @@ static void classes() {
     THROWN(stopped_error, (void)in.receive());
     THROWN(stopped_error, for (auto &each : in) { each.release(); });
     THROWN(stopped_error, out.send(bytes{1}));
-    THROWN(error, node(stripline::node_options{"no domain", {}, false}));
+    THROWN(usage_error, node(stripline::node_options{"no domain", {}, false}));
 }
 
 static void loops() {

@@ -53,7 +53,7 @@ std::string topics_of(const std::string &topic, const std::string &policy) {
 bool is_mistake(stripline_status code) {
     switch (code) {
         case STRIPLINE_INVALID_ARGUMENT:
-        case STRIPLINE_FAILED:
+        case STRIPLINE_CONFIGURATION:
         case STRIPLINE_UNSUPPORTED:
         case STRIPLINE_PORT:
         case STRIPLINE_TOO_LARGE:

@@ -23,7 +23,7 @@ pub fn join(domain: Option<&str>, topics: Option<Topics>) -> Result<(Node, Topic
         (Some(topics), _) => topics,
         // With a domain of its own, the program also sets the topics.
         (None, Some(path)) if domain.is_none() => Topics::load(path.as_ref())
-            .map_err(|error| Error::failed(format!("topics file of STRIPLINE_TOPICS: {error}")))?,
+            .map_err(|error| Error::Configuration(format!("topics file of STRIPLINE_TOPICS: {error}")))?,
         (None, _) => Topics::default(),
     };
     let domain = domain.map_or_else(domain_of_environment, |domain| Ok(domain.into()))?;

@@ -111,7 +111,7 @@ enum stripline_status_number {
     STRIPLINE_WINDOW_OVERFLOW = 15,
     /* Two packets have the same place in the sequence. */
     STRIPLINE_DUPLICATE_PACKET = 16,
-    /* The operating system reported an error. */
+    /* The operating system or a middleware's library reported an error. */
     STRIPLINE_SYSTEM = 17,
     /* A child process used a handle that its parent had made. */
     STRIPLINE_FORKED = 18,
@@ -123,6 +123,8 @@ enum stripline_status_number {
     STRIPLINE_TOO_MANY_HELD = 21,
     /* A waker ended the wait. Nothing is lost. */
     STRIPLINE_INTERRUPTED = 22,
+    /* A setting does not fit: a variable, a topics file, an option. */
+    STRIPLINE_CONFIGURATION = 23,
     /* The operation's own error, as its reply. */
     STRIPLINE_USER_ERROR = 100,
     /* No server was found until the deadline. The call was not sent. */
@@ -342,8 +344,9 @@ typedef struct stripline_node_options {
 
 /* Makes a node, which joins the domain.
  *
- * Fails with `STRIPLINE_FAILED` for an invalid domain or topics (the message names the mistake),
- * and with `STRIPLINE_SYSTEM` if descriptors or threads run out.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid domain, with `STRIPLINE_CONFIGURATION`
+ * for invalid topics or variables (the message names the mistake), and with `STRIPLINE_SYSTEM` if
+ * descriptors or threads run out.
  *
  * - Ownership: the caller frees the node. `options` may be NULL and is not kept.
  * - Blocking: only to start a thread.
@@ -1439,7 +1442,8 @@ typedef struct stripline_call_options {
 
 /* Makes a client of a service, which connects to every present and future server of the service.
  *
- * Fails with `STRIPLINE_FAILED` for an invalid name or option. The message names the mistake.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name or option. The message names the
+ * mistake.
  *
  * - Ownership: the caller frees the client, before or after the node. `options` may be NULL.
  * - Blocking: until the servers that are present have answered, or for a few seconds.
@@ -1742,8 +1746,8 @@ typedef struct stripline_server_counts {
 /* Makes a server of a service. Clients find it from now on. Their calls wait until the server
  * serves.
  *
- * Fails with `STRIPLINE_FAILED` for an option out of range, and with `STRIPLINE_SYSTEM` or
- * `STRIPLINE_UNSUPPORTED` if the transport cannot be opened.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an option out of range, and with `STRIPLINE_SYSTEM`
+ * or `STRIPLINE_UNSUPPORTED` if the transport cannot be opened.
  *
  * - Ownership: the caller frees the server, before or after the node and the service. `options`
  *   may be NULL and is not kept.
@@ -2445,7 +2449,7 @@ stripline_status stripline_ports_message_output(
 /* Gets a read-only property of the component, to set the value. Two readouts of the same property
  * set the same value.
  *
- * Fails with `STRIPLINE_FAILED` for a property that is not declared read-only.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not declared read-only.
  *
  * - Ownership: the readout belongs to the ports.
  * - Blocking: never.
@@ -2888,8 +2892,8 @@ stripline_status stripline_harness_new(
  * property of the running component.
  *
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that does not exist, and for an invalid
- * value. Fails with `STRIPLINE_FAILED` if the component refuses the value: the message contains
- * the reason.
+ * value. Fails with `STRIPLINE_INVALID_PROPERTIES` if the component refuses the value: the
+ * message contains the reason.
  *
  * - Ownership: nothing is kept.
  * - Blocking: until the component has taken or refused the value, ten seconds at most.
@@ -2929,7 +2933,7 @@ stripline_status stripline_harness_leave_unconnected(
  * with the table `[default]`: `depth = 2`, `dispatch = "pool(4)"` (`docs/waveform-file.md`).
  * Only before the start.
  *
- * Fails with `STRIPLINE_FAILED` for an invalid text.
+ * Fails with `STRIPLINE_CONFIGURATION` for an invalid text.
  *
  * - Ownership: nothing is kept.
  * - Blocking: never.
@@ -2942,7 +2946,8 @@ stripline_status stripline_harness_set_options(
 
 /* Creates the component, connects the ports, and runs it on another thread.
  *
- * Fails with `STRIPLINE_FAILED` if the specification or the component refuses the properties.
+ * Fails with `STRIPLINE_INVALID_PROPERTIES` if the specification refuses the properties, and with
+ * `STRIPLINE_FAILED` if the component does.
  * Fails with `STRIPLINE_PORT` for a port without a type, and for an unconnected port that is not
  * optional.
  *
@@ -3016,8 +3021,8 @@ stripline_status stripline_harness_message_output(
 
 /* Runs a self-test of the component. A failed test is an outcome, not an error.
  *
- * Fails with `STRIPLINE_FAILED` for a test that does not exist, and if the component has ended or
- * takes no requests.
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a test that does not exist, and with
+ * `STRIPLINE_FAILED` if the component has ended or takes no requests.
  *
  * - Ownership: the text of the outcome belongs to the harness.
  * - Blocking: until the test has ended, ten seconds at most.

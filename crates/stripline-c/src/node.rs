@@ -37,8 +37,9 @@ sized::sized!(
 
 /// Makes a node, which joins the domain.
 ///
-/// Fails with `STRIPLINE_FAILED` for an invalid domain or topics (the message names the mistake),
-/// and with `STRIPLINE_SYSTEM` if descriptors or threads run out.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid domain, with `STRIPLINE_CONFIGURATION`
+/// for invalid topics or variables (the message names the mistake), and with `STRIPLINE_SYSTEM` if
+/// descriptors or threads run out.
 ///
 /// - Ownership: the caller frees the node. `options` may be NULL and is not kept.
 /// - Blocking: only to start a thread.

@@ -306,7 +306,7 @@ pub extern "C" fn stripline_packet_get_stream_json(
 ) -> Status {
     error.guard(|| {
         let json = serde_json::to_string(&**packet.get("packet")?.stream()?)
-            .map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
+            .map_err(|error| Failure::argument(error.to_string()))?;
         length.put("length", json.len())?;
         if json.len() >= capacity {
             let need = json.len() + 1;

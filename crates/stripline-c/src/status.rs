@@ -50,7 +50,7 @@ pub enum Status {
     WindowOverflow = 15,
     /// Two packets have the same place in the sequence.
     DuplicatePacket = 16,
-    /// The operating system reported an error.
+    /// The operating system or a middleware's library reported an error.
     System = 17,
     /// A child process used a handle that its parent had made.
     Forked = 18,
@@ -62,6 +62,8 @@ pub enum Status {
     TooManyHeld = 21,
     /// A waker ended the wait. Nothing is lost.
     Interrupted = 22,
+    /// A setting does not fit: a variable, a topics file, an option.
+    Configuration = 23,
     /// The operation's own error, as its reply.
     UserError = 100,
     /// No server was found until the deadline. The call was not sent.
@@ -136,7 +138,7 @@ macro_rules! failures {
 failures! {
     Stopped Full Stalled TooLarge Ejected Unsupported PeerMisbehaved Refused Port Decode Handler
     Unanswered ReceiverGone PacketRefused WindowOverflow DuplicatePacket System Forked
-    InvalidProperties Failed TooManyHeld Interrupted UserError NoServer CallUnanswered
+    InvalidProperties Failed TooManyHeld Interrupted Configuration UserError NoServer CallUnanswered
     ServerGone CallCancelled TooManyCalls ReplyDecode UnknownOperation WrongType HandlerPanicked
     DeadlinePassed CancelledEarly Overloaded CallCycle ReplyFailed InvalidArgument Panicked
     InUse

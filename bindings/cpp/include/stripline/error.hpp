@@ -49,6 +49,7 @@ enum class status : std::int32_t {
     failed = STRIPLINE_FAILED,
     too_many_held = STRIPLINE_TOO_MANY_HELD,
     interrupted = STRIPLINE_INTERRUPTED,
+    configuration = STRIPLINE_CONFIGURATION,
     user_error = STRIPLINE_USER_ERROR,
     no_server = STRIPLINE_NO_SERVER,
     call_unanswered = STRIPLINE_CALL_UNANSWERED,
@@ -193,6 +194,10 @@ class peer_error : public error {
 class usage_error : public error {
     using error::error;
 };
+/// A setting does not fit (status::configuration, invalid_properties). The text names the setting.
+class configuration_error : public error {
+    using error::error;
+};
 /// A waker ended the wait (status::interrupted). Nothing is lost, and the call can be repeated.
 class interrupted_error : public error {
     using error::error;
@@ -205,7 +210,8 @@ class user_error : public error {
 class call_error : public error {
     using error::error;
 };
-/// The operating system reported an error (status::system); `os_code` returns the number.
+/// The operating system or a middleware's library reported an error (status::system); `os_code`
+/// returns the number of the system's error.
 class system_error : public error {
     using error::error;
 };
@@ -283,6 +289,8 @@ namespace detail {
         case status::in_use:
         case status::too_large:
         case status::unsupported: throw usage_error(reason);
+        case status::configuration:
+        case status::invalid_properties: throw configuration_error(reason);
         case status::system: throw system_error(reason);
         case status::interrupted: throw interrupted_error(reason);
         case status::user_error: throw user_error(reason);

@@ -73,6 +73,7 @@ from ._declare import (
 from ._errors import (
     CallError,
     CallRefusedError,
+    ConfigurationError,
     DecodeError,
     EjectedError,
     EndOfStream,
@@ -103,6 +104,7 @@ __all__ = [
     "CallRefusedError",
     "Client",
     "Component",
+    "ConfigurationError",
     "Connection",
     "DecodeError",
     "EjectedError",

@@ -69,8 +69,12 @@ class UsageError(Error, ValueError):
     """The program must change an argument, or the way in which it uses an object."""
 
 
+class ConfigurationError(Error, ValueError):
+    """A setting does not fit: a variable, a topics file, an option. The text names it."""
+
+
 class OperatingSystemError(Error):
-    """The operating system reported an error."""
+    """The operating system or a middleware's library reported an error."""
 
 
 class ForkedError(Error):
@@ -144,6 +148,8 @@ _CLASSES: dict[str, type[Error]] = {
     "unsupported": UsageError,
     "in-use": UsageError,
     "invalid-argument": UsageError,
+    "configuration": ConfigurationError,
+    "invalid-properties": ConfigurationError,
     "system": OperatingSystemError,
     "forked": ForkedError,
     "interrupted": WaitInterrupted,

@@ -93,7 +93,8 @@ impl Ref<Operation> {
 
 /// Makes a client of a service, which connects to every present and future server of the service.
 ///
-/// Fails with `STRIPLINE_FAILED` for an invalid name or option. The message names the mistake.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid name or option. The message names the
+/// mistake.
 ///
 /// - Ownership: the caller frees the client, before or after the node. `options` may be NULL.
 /// - Blocking: until the servers that are present have answered, or for a few seconds.

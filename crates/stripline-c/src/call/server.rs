@@ -79,8 +79,8 @@ sized::sized!(
 /// Makes a server of a service. Clients find it from now on. Their calls wait until the server
 /// serves.
 ///
-/// Fails with `STRIPLINE_FAILED` for an option out of range, and with `STRIPLINE_SYSTEM` or
-/// `STRIPLINE_UNSUPPORTED` if the transport cannot be opened.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an option out of range, and with `STRIPLINE_SYSTEM`
+/// or `STRIPLINE_UNSUPPORTED` if the transport cannot be opened.
 ///
 /// - Ownership: the caller frees the server, before or after the node and the service. `options`
 ///   may be NULL and is not kept.

@@ -107,7 +107,7 @@ pub extern "C" fn stripline_harness_new(
         let component = component.get("component")?;
         let registry = component.add_to(Registry::new())?;
         let spec = registry.specs().values().next().cloned();
-        let spec = spec.ok_or_else(|| Failure::new(Status::Failed, "there is no component type"))?;
+        let spec = spec.ok_or_else(|| Failure::argument("there is no component type"))?;
         let inside = Inside {
             harness: bindings::Harness::new(&registry, spec),
             value: String::new(),
@@ -122,8 +122,8 @@ pub extern "C" fn stripline_harness_new(
 /// property of the running component.
 ///
 /// Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that does not exist, and for an invalid
-/// value. Fails with `STRIPLINE_FAILED` if the component refuses the value: the message contains
-/// the reason.
+/// value. Fails with `STRIPLINE_INVALID_PROPERTIES` if the component refuses the value: the
+/// message contains the reason.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: until the component has taken or refused the value, ten seconds at most.
@@ -186,7 +186,7 @@ pub extern "C" fn stripline_harness_leave_unconnected(
 /// with the table `[default]`: `depth = 2`, `dispatch = "pool(4)"` (`docs/waveform-file.md`).
 /// Only before the start.
 ///
-/// Fails with `STRIPLINE_FAILED` for an invalid text.
+/// Fails with `STRIPLINE_CONFIGURATION` for an invalid text.
 ///
 /// - Ownership: nothing is kept.
 /// - Blocking: never.
@@ -202,7 +202,8 @@ pub extern "C" fn stripline_harness_set_options(
 
 /// Creates the component, connects the ports, and runs it on another thread.
 ///
-/// Fails with `STRIPLINE_FAILED` if the specification or the component refuses the properties.
+/// Fails with `STRIPLINE_INVALID_PROPERTIES` if the specification refuses the properties, and with
+/// `STRIPLINE_FAILED` if the component does.
 /// Fails with `STRIPLINE_PORT` for a port without a type, and for an unconnected port that is not
 /// optional.
 ///
@@ -302,8 +303,8 @@ pub extern "C" fn stripline_harness_message_output(
 
 /// Runs a self-test of the component. A failed test is an outcome, not an error.
 ///
-/// Fails with `STRIPLINE_FAILED` for a test that does not exist, and if the component has ended or
-/// takes no requests.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a test that does not exist, and with
+/// `STRIPLINE_FAILED` if the component has ended or takes no requests.
 ///
 /// - Ownership: the text of the outcome belongs to the harness.
 /// - Blocking: until the test has ended, ten seconds at most.

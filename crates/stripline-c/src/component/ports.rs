@@ -263,7 +263,7 @@ pub extern "C" fn stripline_ports_message_output(
 /// Gets a read-only property of the component, to set the value. Two readouts of the same property
 /// set the same value.
 ///
-/// Fails with `STRIPLINE_FAILED` for a property that is not declared read-only.
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that is not declared read-only.
 ///
 /// - Ownership: the readout belongs to the ports.
 /// - Blocking: never.

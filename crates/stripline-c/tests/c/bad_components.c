@@ -183,7 +183,7 @@ static void harnesses(void) {
     BAD("NULL", stripline_harness_set(harness, NULL, "1", &error));
     BAD("NULL", stripline_harness_set(NULL, "x", "1", &error));
     BAD("type", stripline_harness_set_type(harness, "in", "?", &error));
-    FAILS(STRIPLINE_FAILED, "depht", stripline_harness_set_options(harness, "[default]\ndepht = 1", &error));
+    FAILS(STRIPLINE_CONFIGURATION, "depht", stripline_harness_set_options(harness, "[default]\ndepht = 1", &error));
     BAD("NULL", stripline_harness_leave_unconnected(harness, NULL, &error));
     FAILS(STRIPLINE_PORT, "not started", stripline_harness_input(harness, "in", &type, &publisher, &error));
     FAILS(STRIPLINE_PORT, "not started", stripline_harness_output(harness, "out", &type, NULL, &subscriber, &error));

@@ -123,10 +123,10 @@ static void texts_and_types(stripline_node *node) {
     stripline_node_options options = {sizeof options, NO_UTF8, NULL, 0};
     BAD("UTF-8", stripline_node_new(&options, &other, &error));
     options.domain = "no domain!";
-    CHECK(stripline_node_new(&options, &other, NULL) > 0);
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "no domain!", stripline_node_new(&options, &other, &error));
     options.domain = "d";
     options.topics = "[topic.x]\noverflo = 'drop-oldest'";
-    FAILS(STRIPLINE_FAILED, "overflo", stripline_node_new(&options, &other, &error));
+    FAILS(STRIPLINE_CONFIGURATION, "overflo", stripline_node_new(&options, &other, &error));
     options.topics = NO_UTF8;
     BAD("UTF-8", stripline_node_new(&options, &other, &error));
     stripline_node_options both = {sizeof both, "d", NULL, 1};

@@ -302,7 +302,7 @@ static void bad_input(void) {
     REFUSED("service", stripline_client_new(node, NULL, NULL, &client, &error));
     REFUSED("client", stripline_client_new(node, "text", NULL, NULL, &error));
     stripline_client_options options = {sizeof options, 0, 20000, 0};
-    FAILS(STRIPLINE_FAILED, "outstanding", stripline_client_new(node, "text", &options, &client, &error));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "outstanding", stripline_client_new(node, "text", &options, &client, &error));
     options.size = 3;
     REFUSED("size", stripline_client_new(node, "text", &options, &client, &error));
     IS(STRIPLINE_OK, stripline_client_new(node, "text", NULL, &client, &error));
@@ -344,7 +344,7 @@ static void bad_input(void) {
     REFUSED("service", stripline_server_new(node, NULL, NULL, &server, &error));
     REFUSED("server", stripline_server_new(node, service, NULL, NULL, &error));
     stripline_server_options crowded = {sizeof crowded, NULL, NULL, 0, 5000, 0};
-    FAILS(STRIPLINE_FAILED, "clients", stripline_server_new(node, service, &crowded, &server, &error));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "clients", stripline_server_new(node, service, &crowded, &server, &error));
     REFUSED("server", stripline_server_serve(NULL, 0, &error));
     REFUSED("server", stripline_server_serve_one(NULL, 0, &error));
     REFUSED("server", stripline_server_waker(NULL, &waker, &error));

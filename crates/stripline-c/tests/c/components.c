@@ -107,8 +107,8 @@ static int32_t run(void *instance, stripline_ports *ports, stripline_reason *rea
     IS(STRIPLINE_OK, stripline_ports_readout(ports, "level", &level, &error));
     IS(STRIPLINE_OK, stripline_ports_readout(ports, "state", &state, &error));
     IS(STRIPLINE_OK, stripline_ports_readout(ports, "is_busy", &is_busy, &error));
-    FAILS(STRIPLINE_FAILED, "read-only", stripline_ports_readout(ports, "factor", &level, &error));
-    FAILS(STRIPLINE_FAILED, "not declared", stripline_ports_readout(ports, "none", &level, &error));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "read-only", stripline_ports_readout(ports, "factor", &level, &error));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "not declared", stripline_ports_readout(ports, "none", &level, &error));
     IS(STRIPLINE_OK, stripline_readout_set_integer(packets, -1, &error));
     IS(STRIPLINE_OK, stripline_readout_add(packets, 1, &error));
     IS(STRIPLINE_OK, stripline_readout_set_float(level, 0.5, &error));
@@ -256,15 +256,15 @@ static void runs(const char *mode) {
     /* No packet arrives: the functions are called while the component waits. */
     stripline_test_outcome outcome = {.size = sizeof outcome};
     IS(STRIPLINE_OK, stripline_harness_set(harness, "factor", "3.5", &error));
-    FAILS(STRIPLINE_FAILED, "not seven", stripline_harness_set(harness, "factor", "7", &error));
-    FAILS(STRIPLINE_FAILED, "it returned 20 (failed)", stripline_harness_set(harness, "factor", "8", &error));
+    FAILS(STRIPLINE_INVALID_PROPERTIES, "not seven", stripline_harness_set(harness, "factor", "7", &error));
+    FAILS(STRIPLINE_INVALID_PROPERTIES, "it returned 20 (failed)", stripline_harness_set(harness, "factor", "8", &error));
     FAILS(STRIPLINE_INVALID_ARGUMENT, "from 0 to 10", stripline_harness_set(harness, "factor", "11", &error));
-    FAILS(STRIPLINE_FAILED, "cannot be changed", stripline_harness_set(harness, "count", "4", &error));
+    FAILS(STRIPLINE_INVALID_PROPERTIES, "cannot be changed", stripline_harness_set(harness, "count", "4", &error));
     IS(STRIPLINE_OK, stripline_harness_test(harness, "level", &outcome, &error));
     CHECK(outcome.passed == 1 && outcome.has_value == 1 && outcome.value == -98.5 && text_is(outcome.text, "quiet"));
     IS(STRIPLINE_OK, stripline_harness_test(harness, "noise", &outcome, &error));
     CHECK(outcome.passed == 0 && outcome.has_value == 0 && text_is(outcome.text, "it is loud"));
-    FAILS(STRIPLINE_FAILED, "no self-test `other`", stripline_harness_test(harness, "other", &outcome, &error));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "no self-test `other`", stripline_harness_test(harness, "other", &outcome, &error));
     CHECK(counts.changed == 3 && counts.tested == 2);
     value_is(harness, "level", "0.5");
     value_is(harness, "state", "at work");

@@ -155,7 +155,7 @@ static void step_component(stripline_component *component, struct run *it) {
         break;
     case 2: {
         const char *value = below(2) == 0 ? "2" : "7";
-        stripline_status refused = value[0] == '7' ? STRIPLINE_FAILED : STRIPLINE_OK;
+        stripline_status refused = value[0] == '7' ? STRIPLINE_INVALID_PROPERTIES : STRIPLINE_OK;
         if (it->phase == RUNNING) {
             ONE_OF(LIST(refused, it->may_have_ended ? STRIPLINE_FAILED : refused),
                    stripline_harness_set(it->handle, "factor", value, &error));

@@ -45,7 +45,7 @@ pub fn failures_have_the_same_code(pair: &mut Pair) {
     ] {
         for end in [0, 1] {
             let end = if end == 0 { pair.sender() } else { pair.receiver() };
-            let message = end.fails(&format!("{domain} {rules}"), "failed");
+            let message = end.fails(&format!("{domain} {rules}"), "configuration");
             assert!(message.contains(words), "{}: {message}", end.language);
         }
     }
