@@ -408,7 +408,7 @@ fn publish(
         waker.wake();
     };
     let watcher = std::thread::Builder::new().spawn(watch);
-    watcher.map_err(|error| Error::failed(format!("cannot start a thread: {error}")))?;
+    watcher.map_err(|error| Error::not_started("cannot start a thread", error))?;
     let mut begun: u64 = 0;
     let played = play(&mut reader, &mut output, arguments.speed, |due| {
         begun += 1;

@@ -305,7 +305,10 @@ impl ControlClient {
                 Some(_) => ControlError::Silent { name, pid, how: "does not answer".into() },
             },
             CallError::Link(error) => error.into(),
-            error => Error::failed(format!("the launcher of `{name}` (process {pid}): {error}")).into(),
+            error => {
+                let message = format!("the launcher of `{name}` (process {pid}): {error}");
+                Error::Call { code: error.code(), message }.into()
+            }
         }
     }
 }

@@ -218,7 +218,7 @@ impl<'a> Supervisor<'a> {
         let member = |name: &str| {
             let index = waveform.components.iter().position(|plan| plan.name == name);
             index.ok_or_else(|| {
-                Error::failed(format!("a connection names `{name}`, which is not a component"))
+                Error::Configuration(format!("a connection names `{name}`, which is not a component"))
             })
         };
         let connections = waveform.connections.iter().map(|plan| {
