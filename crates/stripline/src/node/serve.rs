@@ -26,8 +26,8 @@ impl<T: Content> Subscriber<T> {
     /// [`Error::Handler`] when a handler fails or panics; it names the first handler that failed.
     /// Handlers on other threads finish, and no further packet is taken. [`Error::Stopped`] when
     /// the component is stopped, or when a handler returns it. [`Error::InvalidArgument`] for a
-    /// pool out of range; otherwise the same as `receive`. Packets that were not taken are kept: the
-    /// port can be served again.
+    /// pool out of range; otherwise the same as `receive`. Packets that were not taken are kept:
+    /// the port can be served again.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
