@@ -294,7 +294,8 @@ impl Switchboard {
     /// # Errors
     /// A lack of descriptors.
     pub fn subscriber<C: Content>(overflow: Overflow) -> Result<(Self, Subscriber<C>)> {
-        let PortType { sample_bytes, form, .. } = C::port_type(None).map_err(Error::InvalidArgument)?;
+        let found = C::port_type(None).map_err(|problem| Error::port("fuzz", problem))?;
+        let PortType { sample_bytes, form, .. } = found;
         let (switchboard, incoming) = Self::incoming(overflow, sample_bytes)?;
         Ok((switchboard, Subscriber::of(incoming, form)))
     }
