@@ -177,7 +177,7 @@ static void arguments() {
     TAKE(of.subscriber<float>("x", options, nt));
     stripline::node_options wrong;
     wrong.domain = "no domain";
-    FAILS(failed, "domain", node::make(wrong, nt));
+    FAILS(invalid_argument, "domain", node::make(wrong, nt));
     wrong.domain = nul;
     FAILS(invalid_argument, "NUL", node::make(wrong, nt));
     wrong.domain = "here";

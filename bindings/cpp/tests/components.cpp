@@ -79,7 +79,7 @@ public:
         TAKE(TAKE(ports.readout("is_busy", nt)).set(true, nt));
         TAKE(TAKE(ports.readout("state", nt)).set("at work", nt));
         FAILS(invalid_argument, "not declared as a text", packets.set("x", nt));
-        FAILS(failed, "read-only", ports.readout("factor", nt));
+        FAILS(invalid_argument, "read-only", ports.readout("factor", nt));
         if (mode_ == "stop") {
             auto stopped = ports.sleep(std::chrono::hours(24 * 365 * 1000L), nt);
             CHECK(stopped.code() == status::stopped);
@@ -147,15 +147,15 @@ static void runs() {
         CHECK(packet.size() == 3 && packet[2] == 6);
     }
     TAKE(run.set("factor", 3, nt));
-    FAILS(failed, "not seven", run.set("factor", 7, nt));
+    FAILS(invalid_properties, "not seven", run.set("factor", 7, nt));
     FAILS(invalid_argument, "from 0 to 10", run.set("factor", 11, nt));
-    FAILS(failed, "cannot be changed", run.set("is_set", false, nt));
+    FAILS(invalid_properties, "cannot be changed", run.set("is_set", false, nt));
     FAILS(invalid_argument, "NUL", run.set("factor", std::string("\0", 1), nt));
     auto test = TAKE(run.test("unity", nt));
     CHECK(test.passed && test.text == "as it should be" && test.value == 3.0);
     test = TAKE(run.test("noise", nt));
     CHECK(!test.passed && test.text == "it is loud" && !test.value);
-    FAILS(failed, "no self-test", run.test("other", nt));
+    FAILS(invalid_argument, "no self-test", run.test("other", nt));
     CHECK(TAKE(run.get("level", nt)) == "0.5" && TAKE(run.get("is_busy", nt)) == "true");
     CHECK(TAKE(run.get("state", nt)) == "at work");
     FAILS(invalid_argument, "no read-only property", run.get("factor", nt));
@@ -177,7 +177,7 @@ static void ends() {
     FAILS(failed, "it is unable to begin", made.start(nt));
     made = TAKE(harness::of<gain>(nt));
     TAKE(made.set("factor", 9, nt));
-    FAILS(failed, "nine does not fit", made.start(nt));
+    FAILS(invalid_properties, "nine does not fit", made.start(nt));
     FAILS(port, "", made.input<float>("in", nt));
 
     auto run = start("fail");
