@@ -1,5 +1,4 @@
-"""A component: the decoder of waveforms/adsb.toml in Python. The component returns the stock
-decoder's frames.
+"""A component: the decoder of waveforms/adsb.toml in Python, with the stock decoder's frames.
 
     [component.decoder]
     exec = ["python3", "adsb_decoder.py"]
