@@ -79,4 +79,4 @@ pub use wait::{Waitable, wait_any};
 pub use wait_set::{AddedReady, WaitInterest, WaitMember, WaitReady, WaitSet};
 pub(crate) use waker::NoAttention;
 pub use waker::Waker;
-pub use window::{Window, Windowed};
+pub use window::{Window, WindowUnit, Windowed};

@@ -43,11 +43,16 @@ pub struct StreamInfo {
     /// of a range. Row `n` begins at the sample with index `n` times this length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_length: Option<u32>,
-    /// The axes on which the samples are values: the axis along a row, and the axis from row to
-    /// row. Without rows there is only the axis from sample to sample.
+    /// The number of rows in a frame, if the rows are frames: pulses × range, Doppler × range. The
+    /// axis from row to row begins again with each frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_rows: Option<u32>,
+    /// The axes on which the samples are values: the axis along a row, the axis from row to row,
+    /// and the axis from frame to frame. Without rows there is only the axis from sample to sample.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<Axis>,
-    /// The names of channels that take turns: row by row, or sample by sample if there are no rows.
+    /// The names of channels that take turns: after `frame_rows` rows, after each row if there are
+    /// no frames, and after each sample if there are no rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<String>,
     /// Any other properties.
@@ -60,7 +65,7 @@ impl StreamInfo {
     pub const ENCODED_MAX: usize = 64 * 1024;
 
     /// The most axes.
-    pub const AXES_MAX: usize = 2;
+    pub const AXES_MAX: usize = 3;
     /// The most channels.
     pub const CHANNELS_MAX: usize = 256;
     /// The longest name of a channel, in bytes.
@@ -105,6 +110,28 @@ impl StreamInfo {
         self
     }
 
+    /// Divides the rows into frames, after [`StreamInfo::rows`], and sets the axis from frame to
+    /// frame.
+    ///
+    /// ```
+    /// use stripline::{Axis, StreamInfo};
+    ///
+    /// // Four antennas, 256 pulses of 64 range cells each, 100 times a second.
+    /// let pulses = StreamInfo::new("pulses")
+    ///     .rows(64, Axis::new(0.0, 15.0, "m"), Axis::new(0.0, 2e-5, "s"))
+    ///     .frames(256, Axis::new(0.0, 0.01, "s"))
+    ///     .channels(["a", "b", "c", "d"]);
+    /// assert_eq!(pulses.check(), Ok(()));
+    /// assert_eq!(pulses.frame_samples(), 4 * 256 * 64);
+    /// assert_eq!(pulses.channel_of(256 * 64), Some("b"));
+    /// ```
+    #[must_use]
+    pub fn frames(mut self, rows: u32, across: Axis) -> Self {
+        self.frame_rows = Some(rows);
+        self.axes.push(across);
+        self
+    }
+
     /// Sets the axis from sample to sample, for a stream without rows.
     ///
     /// ```
@@ -126,7 +153,8 @@ impl StreamInfo {
         self
     }
 
-    /// Returns the stream without the description of the order of samples: rows, axes and channels.
+    /// Returns the stream without the description of the order of samples: rows, frames, axes and
+    /// channels.
     /// A component that sends a different number of samples than it receives passes this on.
     ///
     /// ```
@@ -135,7 +163,7 @@ impl StreamInfo {
     /// ```
     #[must_use]
     pub fn without_order(mut self) -> Self {
-        self.row_length = None;
+        (self.row_length, self.frame_rows) = (None, None);
         self.axes.clear();
         self.channels.clear();
         self
@@ -148,8 +176,34 @@ impl StreamInfo {
 
     /// Returns the channel of the sample with this index; `None` for a stream without channels.
     pub fn channel_of(&self, sample_index: u64) -> Option<&str> {
-        let turn = self.row_of(sample_index).checked_rem(self.channels.len() as u64)?;
+        let turn = (sample_index / self.turn_samples()).checked_rem(self.channels.len() as u64)?;
         self.channels.get(turn as usize).map(String::as_str)
+    }
+
+    /// Returns the number of samples of a channel before the samples of the next channel: the
+    /// samples of `frame_rows` rows, of a row, or 1.
+    pub fn turn_samples(&self) -> u64 {
+        let rows = u64::from(self.frame_rows.unwrap_or(1).max(1));
+        rows * u64::from(self.row_length.unwrap_or(1).max(1))
+    }
+
+    /// Returns the number of samples in a frame, with all channels: after as many samples, the
+    /// order of rows and channels begins again. Without rows and channels it is 1.
+    pub fn frame_samples(&self) -> u64 {
+        // The product of the largest values that `check` allows fits in 64 bits.
+        self.turn_samples().saturating_mul(self.channels.len().max(1) as u64)
+    }
+
+    /// Returns the number of frames that lie completely within these samples, as those of a gap.
+    ///
+    /// ```
+    /// let spectra = stripline::StreamInfo { row_length: Some(4), ..Default::default() };
+    /// // Samples 3 to 12 contain the rows 4 to 7 and 8 to 11, and parts of two others.
+    /// assert_eq!(spectra.whole_frames(3..13), 2);
+    /// ```
+    pub fn whole_frames(&self, samples: std::ops::Range<u64>) -> u64 {
+        let frame = self.frame_samples();
+        (samples.end / frame).saturating_sub(samples.start.div_ceil(frame))
     }
 
     /// Checks the order of samples against the limits. Senders check it before they send the
@@ -168,9 +222,20 @@ impl StreamInfo {
         if self.row_length == Some(0) {
             return Err("its rows have no samples; leave `row_length` out for a stream without rows".into());
         }
-        let axes_max = if self.row_length.is_some() { Self::AXES_MAX } else { 1 };
+        let axes_max = match (self.row_length, self.frame_rows) {
+            (_, Some(0)) => {
+                return Err(
+                    "its frames have no rows; leave `frame_rows` out for a stream without frames".into()
+                );
+            }
+            (None, Some(_)) => return Err("it has frames without rows; set `row_length`, too".into()),
+            (Some(_), Some(_)) => Self::AXES_MAX,
+            (Some(_), None) => 2,
+            (None, None) => 1,
+        };
         if self.axes.len() > axes_max {
-            let rule = "one along a row and one from row to row, or one without `row_length`";
+            let rule = "one along a row, one from row to row with `row_length`, and one from frame to frame with \
+                        `frame_rows`";
             return Err(format!("it has {} axes; there may be {rule}", self.axes.len()));
         }
         self.axes.iter().try_for_each(Axis::check)?;
@@ -259,6 +324,11 @@ mod tests {
         assert!(refused(&StreamInfo { axes: vec![hz(), hz()], ..stream() }).contains("it has 2 axes"));
         let three = StreamInfo { axes: vec![hz(), hz(), hz()], row_length: Some(4), ..stream() };
         assert!(refused(&three).contains("it has 3 axes"));
+        let framed = StreamInfo { frame_rows: Some(8), ..three };
+        assert_eq!(framed.check(), Ok(()));
+        assert!(refused(&framed.clone().frames(8, hz())).contains("it has 4 axes"));
+        assert!(refused(&StreamInfo { frame_rows: Some(0), ..framed }).contains("leave `frame_rows` out"));
+        assert!(refused(&StreamInfo { frame_rows: Some(8), ..stream() }).contains("set `row_length`"));
         for (axis, problem) in [
             (Axis::new(f64::NAN, 1.0, "Hz"), "starts at NaN"),
             (Axis::new(0.0, f64::INFINITY, "Hz"), "the step inf"),
@@ -288,8 +358,19 @@ mod tests {
             [3, 4, 7, 8].map(|index| rows.channel_of(index).unwrap()),
             ["left", "right", "right", "left"]
         );
+        assert_eq!((rows.turn_samples(), rows.frame_samples()), (4, 8));
+        let frames = StreamInfo { frame_rows: Some(2), ..rows };
+        assert_eq!([7, 8, 15, 16].map(|index| frames.row_of(index)), [1, 2, 3, 4]);
+        assert_eq!(
+            [7, 8, 15, 16].map(|index| frames.channel_of(index).unwrap()),
+            ["left", "right", "right", "left"]
+        );
+        assert_eq!(
+            [0..16, 1..32, 0..15, 17..31, 9..3].map(|lost| frames.whole_frames(lost)),
+            [1, 1, 0, 0, 0]
+        );
         // There is no division by zero, even for an unchecked length.
-        assert_eq!(StreamInfo { row_length: Some(0), ..rows }.row_of(5), 5);
+        assert_eq!(StreamInfo { row_length: Some(0), frame_rows: Some(0), ..frames }.row_of(5), 5);
     }
 
     /// Checks that the example of `docs/wire.md` has every key and describes this stream.
@@ -302,6 +383,7 @@ mod tests {
             .sample_rate_hz(102_400.0)
             .center_frequency_hz(1090e6)
             .rows(1024, Axis::new(-1e6, 1953.125, "Hz"), Axis::new(0.0, 0.01, "s"))
+            .frames(50, Axis::new(0.0, 1.0, "s"))
             .channels(["left", "right"])
             .keyword("window", "hann");
         assert_eq!(values.next().unwrap().unwrap(), expected);

@@ -56,10 +56,10 @@ impl<T: Content> Window<'_, T> {
         self.is_whole
     }
 
-    /// Consumes only the first `samples` samples, and at most all of them. The next window starts
-    /// behind them. With 0, the next window starts at the same sample again.
+    /// Consumes only the first `length` samples, rows or frames, and at most all of them. The next
+    /// window starts behind them. With 0, the next window starts at the same sample again.
     ///
-    /// A window that is not whole ([`Window::is_whole`]) is consumed completely for any `samples`.
+    /// A window that is not whole ([`Window::is_whole`]) is consumed completely for any `length`.
     /// Such a window cannot become longer, because a boundary follows. To overlap windows up to the
     /// boundary, use the samples before this call.
     ///
@@ -80,9 +80,10 @@ impl<T: Content> Window<'_, T> {
     /// assert_eq!(windows, [&b"abcd"[..], b"bcde", b"cdef", b"def"]);
     /// # Ok::<(), stripline::Error>(())
     /// ```
-    pub fn consume(mut self, samples: usize) {
+    pub fn consume(mut self, length: usize) {
         if self.is_whole {
-            self.done = samples.min(self.samples);
+            let unit = self.of.unit.samples(self.stream()).unwrap_or(1) as usize;
+            self.done = length.saturating_mul(unit).min(self.samples);
         }
     }
 
@@ -115,8 +116,7 @@ impl<T: Content> Window<'_, T> {
 
     /// Returns the stream to which all samples belong.
     pub fn stream(&self) -> &Arc<StreamInfo> {
-        let carried = &self.of.carried;
-        self.of.source.stream().filter(|_| carried.len() == 0).unwrap_or(&carried.stream)
+        self.of.stream_of_next()
     }
 
     /// Returns the connection on which all samples arrived, as `from -> to`.

@@ -1,6 +1,7 @@
 //! Windows of samples in lengths that the receiver chooses, independent of packet boundaries.
 
 mod lent;
+mod unit;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::transport::Wait;
 use super::{ReadyDescriptor, Received, Subscriber};
 
 pub use lent::Window;
+pub use unit::WindowUnit;
 
 /// A [`Subscriber`] that returns its samples in windows of any length, which may overlap, as
 /// filters and transforms of a fixed size need.
@@ -53,6 +55,7 @@ pub use lent::Window;
 /// ```
 pub struct Windowed<T: Content> {
     source: WindowSource<T>,
+    unit: WindowUnit,
     carried: CopiedSamples<T>,
     /// The gap before the next window.
     gap: Option<Gap>,
@@ -115,9 +118,36 @@ impl<T: Content> Subscriber<T> {
     /// ```
     #[must_use]
     pub fn windowed(self) -> Windowed<T> {
+        self.windowed_in(WindowUnit::Samples)
+    }
+
+    /// Returns the same samples in windows whose lengths are counted in rows or frames of the
+    /// stream.
+    ///
+    /// A window begins with a row or frame. Where samples are missing at the beginning, the rest of
+    /// the row or frame is a window that is not whole.
+    ///
+    /// ```
+    /// use stripline::node::WindowUnit;
+    /// use stripline::{Axis, StreamInfo};
+    ///
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<f32>("spectra")?;
+    /// let mut spectra = node.subscriber::<f32>("spectra")?.windowed_in(WindowUnit::Rows);
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// let (hz, s) = (Axis::new(0.0, 1e3, "Hz"), Axis::new(0.0, 0.1, "s"));
+    /// publisher.set_stream(StreamInfo::new("spectra").rows(4, hz, s));
+    /// (0..6).try_for_each(|part| publisher.send(&[part as f32; 2]))?;
+    /// // Two rows of four samples, from four packets.
+    /// let window = spectra.window(2)?.expect("two rows");
+    /// assert_eq!(*window, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    #[must_use]
+    pub fn windowed_in(self, unit: WindowUnit) -> Windowed<T> {
         let carried = CopiedSamples::new(self.form);
         let source = WindowSource { subscriber: self, held: false, used: 0 };
-        Windowed { source, carried, gap: None, at_border: false, gap_behind: None, ended: false }
+        Windowed { source, unit, carried, gap: None, at_border: false, gap_behind: None, ended: false }
     }
 }
 
@@ -132,15 +162,45 @@ impl<T: Content> Windowed<T> {
         self.carried.form.size()
     }
 
-    /// Blocks until there are `samples` contiguous samples, or fewer before a boundary; `None` is
-    /// the end of stream.
+    /// Blocks until the next sample has arrived, and returns the description of the stream that the
+    /// sample belongs to; `None` is the end of stream. Nothing is consumed: a program can choose the
+    /// length of windows by the stream.
+    ///
+    /// ```
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut publisher = node.publisher::<f32>("audio")?;
+    /// let mut audio = node.subscriber::<f32>("audio")?.windowed();
+    /// # publisher.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+    /// publisher.set_stream(stripline::StreamInfo::new("left").sample_rate_hz(100.0));
+    /// publisher.send(&[0.5; 60])?;
+    /// let stream = audio.stream()?.expect("a stream");
+    /// // Half a second.
+    /// let length = stream.sample_rate_hz.expect("a rate") as usize / 2;
+    /// assert_eq!(audio.window(length)?.expect("samples").len(), 50);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Same as [`Subscriber::receive`].
+    pub fn stream(&mut self) -> Result<Option<Arc<StreamInfo>>> {
+        let unit = std::mem::take(&mut self.unit);
+        let found = self.find(1, |subscriber| subscriber.take(|| Wait::FOREVER));
+        self.unit = unit;
+        Ok(match found? {
+            Available::Samples { .. } => Some(Arc::clone(self.stream_of_next())),
+            Available::Nothing | Available::End => None,
+        })
+    }
+
+    /// Blocks until there are `length` contiguous samples, rows or frames, or fewer before a
+    /// boundary; `None` is the end of stream.
     ///
     /// # Errors
     /// Same as [`Subscriber::receive`]; samples that have arrived are kept. [`Error::Port`] for a
-    /// window of no samples, [`Error::TooLarge`] for a window of more than
-    /// [`LinkOptions::PACKET_MAX`] bytes.
-    pub fn window(&mut self, samples: usize) -> Result<Option<Window<'_, T>>> {
-        Ok(self.window_within(samples, Wait::FOREVER)?.packet())
+    /// window of no samples, and for a window in rows or frames of a stream that has none;
+    /// [`Error::TooLarge`] for a window of more than [`LinkOptions::PACKET_MAX`] bytes.
+    pub fn window(&mut self, length: usize) -> Result<Option<Window<'_, T>>> {
+        Ok(self.window_within(length, Wait::FOREVER)?.packet())
     }
 
     /// Waits like [`Windowed::window`], for a component that also handles requests. `on_request`
@@ -168,19 +228,19 @@ impl<T: Content> Windowed<T> {
     /// # }
     /// ```
     pub fn window_with(&mut self, mut on_request: impl FnMut() -> usize) -> Result<Option<Window<'_, T>>> {
-        let mut samples = on_request();
+        let mut length = on_request();
         loop {
-            self.check_length(samples)?;
+            self.check_length(length)?;
             // A packet ends the wait too: `on_request` must run before the next wait begins.
             let mut waited = false;
-            let found = self.find(samples, |subscriber| {
+            let found = self.find(length, |subscriber| {
                 if std::mem::replace(&mut waited, true) {
                     return Ok(Received::Empty);
                 }
                 subscriber.take_or_request()
             })?;
             match found {
-                Available::Nothing => samples = on_request(),
+                Available::Nothing => length = on_request(),
                 Available::End => return Ok(None),
                 Available::Samples { count, is_whole } => return Ok(Some(self.lend(count, is_whole))),
             }
@@ -191,8 +251,8 @@ impl<T: Content> Windowed<T> {
     ///
     /// # Errors
     /// Same as [`Windowed::window`].
-    pub fn try_window(&mut self, samples: usize) -> Result<Received<Window<'_, T>>> {
-        self.window_within(samples, Wait::Never)
+    pub fn try_window(&mut self, length: usize) -> Result<Received<Window<'_, T>>> {
+        self.window_within(length, Wait::Never)
     }
 
     /// Waits like [`Windowed::window`], but not longer than `timeout`. Samples that have arrived
@@ -218,8 +278,8 @@ impl<T: Content> Windowed<T> {
     ///
     /// # Errors
     /// Same as [`Windowed::window`].
-    pub fn window_timeout(&mut self, samples: usize, timeout: Duration) -> Result<Received<Window<'_, T>>> {
-        self.window_within(samples, Wait::within(timeout))
+    pub fn window_timeout(&mut self, length: usize, timeout: Duration) -> Result<Received<Window<'_, T>>> {
+        self.window_within(length, Wait::within(timeout))
     }
 
     /// Returns a descriptor for `poll`, epoll or a toolkit, as
@@ -232,7 +292,7 @@ impl<T: Content> Windowed<T> {
     }
 
     /// Makes the descriptor readable once a packet has arrived that may complete a window of
-    /// `samples` samples, or the end of stream, or an error. False: such a window is available
+    /// this length, or the end of stream, or an error. False: such a window is available
     /// already, and [`Windowed::try_window`] returns it. Call this each time before the loop waits.
     /// The call does not block.
     ///
@@ -265,10 +325,10 @@ impl<T: Content> Windowed<T> {
     ///
     /// # Errors
     /// Same as [`Waitable::arm`](super::Waitable::arm) and [`Windowed::window`].
-    pub fn arm(&mut self, samples: usize) -> Result<bool> {
-        self.check_length(samples)?;
+    pub fn arm(&mut self, length: usize) -> Result<bool> {
+        self.check_length(length)?;
         loop {
-            match self.find(samples, |subscriber| subscriber.take(|| Wait::Never))? {
+            match self.find(length, |subscriber| subscriber.take(|| Wait::Never))? {
                 Available::Samples { .. } => return Ok(false),
                 Available::End => {
                     self.ended = true;
@@ -293,13 +353,13 @@ impl<T: Content> Windowed<T> {
         self.gap.take().or_else(|| self.source.subscriber.gap_at_end())
     }
 
-    fn window_within(&mut self, samples: usize, wait: Wait) -> Result<Received<Window<'_, T>>> {
-        self.check_length(samples)?;
+    fn window_within(&mut self, length: usize, wait: Wait) -> Result<Received<Window<'_, T>>> {
+        self.check_length(length)?;
         if wait.is_interruptible() {
             // A packet may hold the samples of many windows, so check for a wake here.
             self.incoming().stop().interrupt().take(false)?;
         }
-        Ok(match self.find(samples, |subscriber| subscriber.take(|| wait))? {
+        Ok(match self.find(length, |subscriber| subscriber.take(|| wait))? {
             Available::Nothing => Received::Empty,
             Available::End => Received::Ended,
             Available::Samples { count, is_whole } => Received::Packet(self.lend(count, is_whole)),
@@ -327,17 +387,37 @@ impl<T: Content> Windowed<T> {
         Window { of: self, samples, done: samples, is_whole, gap }
     }
 
-    /// Makes the next `samples` samples contiguous, or fewer samples up to a boundary.
+    /// Returns the description of the stream that the next sample belongs to.
+    fn stream_of_next(&self) -> &Arc<StreamInfo> {
+        self.source.stream().filter(|_| self.carried.len() == 0).unwrap_or(&self.carried.stream)
+    }
+
+    /// Returns the length in samples of the window that begins with the next sample, and whether it
+    /// would be whole.
+    fn samples_of(&self, length: usize) -> Result<(usize, bool)> {
+        if self.unit == WindowUnit::Samples {
+            return Ok((length, true));
+        }
+        let Some(part) = self.part() else { return Ok((length, true)) };
+        let index = part.header.sample_index.wrapping_add(part.before as u64);
+        let found = self.unit.window_at(index, length, self.stream_of_next());
+        let (samples, is_whole) = found.map_err(|problem| Error::port(self.name(), problem))?;
+        self.check_length(samples)?;
+        Ok((samples, is_whole))
+    }
+
+    /// Makes the samples of the next window contiguous, or fewer samples up to a boundary.
     fn find(
         &mut self,
-        samples: usize,
+        length: usize,
         mut take: impl FnMut(&mut Subscriber<T>) -> Result<Received<FrameRef>>,
     ) -> Result<Available> {
         self.source.subscriber.incoming.check_own()?;
         loop {
             let carried = self.carried.len();
+            let (samples, is_whole) = self.samples_of(length)?;
             if carried >= samples {
-                return Ok(Available::Samples { count: samples, is_whole: true });
+                return Ok(Available::Samples { count: samples, is_whole });
             }
             if carried > 0 && (self.at_border || self.ended) {
                 return Ok(Available::Samples { count: carried, is_whole: false });
@@ -360,7 +440,7 @@ impl<T: Content> Windowed<T> {
             }
             let rest = self.source.rest_samples();
             if carried == 0 && rest >= samples {
-                return Ok(Available::Samples { count: samples, is_whole: true });
+                return Ok(Available::Samples { count: samples, is_whole });
             }
             let count = rest.min(samples - carried);
             self.carried.append(&self.source, count);
