@@ -85,6 +85,7 @@ static void packets() {
     stream.sample_rate_hz = 1e6;
     stream.center_frequency_hz = 433e6;
     stream.row_length = 3;
+    stream.frame_rows = 2;
     stream.more = R"({"keywords":{"antenna":")" + std::string(600, 'x') + R"("}})";
     TAKE(out.set_stream(stream, nt));
 
@@ -119,6 +120,7 @@ static void packets() {
     const auto view = TAKE(packet.stream(nt));
     CHECK(view.id == "tone" && view.sample_rate_hz == 1e6 && view.center_frequency_hz == 433e6);
     CHECK(view.row_length == 3U);
+    CHECK(view.frame_rows == 2U);
     const std::string json = TAKE(packet.stream_json(nt));
     CHECK(json.find(std::string(600, 'x')) != std::string::npos && json.back() == '}');
     CHECK(packet.connection().find("->") != std::string_view::npos);
@@ -215,6 +217,17 @@ static void windows() {
     CHECK(TAKE(in.receive_for(1, std::chrono::seconds(0), nt)).empty());
     TAKE(out.finish(nt));
     CHECK(TAKE(in.receive(4, nt)).ended());
+
+    auto rows = TAKE(of.publisher<float>("rows", nt));
+    auto by_row = TAKE(of.windowed_subscriber<float>("rows", stripline::window_unit::rows, nt));
+    CHECK(TAKE(rows.wait_for_receivers(1, test_timeout, nt)));
+    stripline::stream_description stream;
+    stream.row_length = 3;
+    TAKE(rows.set_stream(stream, nt));
+    TAKE(rows.send(std::array<float, 4>{0, 1, 2, 3}, nt));
+    TAKE(rows.send(std::array<float, 2>{4, 5}, nt));
+    auto pair = *TAKE(by_row.receive(2, nt));
+    CHECK(pair.size() == 6 && pair[5] == 5.0F);
 }
 
 static void handlers() {

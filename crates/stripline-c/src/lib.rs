@@ -71,7 +71,7 @@ pub use serve::{PacketHandler, Served};
 pub use status::Status;
 pub use stream::{StreamDescription, StreamSet, StreamView};
 pub use subscriber::{
-    Subscriber, SubscriberOptions, stripline_subscriber_free, stripline_subscriber_new,
+    Subscriber, SubscriberOptions, WindowUnit, stripline_subscriber_free, stripline_subscriber_new,
     stripline_subscriber_receive,
 };
 pub use text::Text;

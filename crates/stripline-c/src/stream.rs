@@ -17,10 +17,14 @@ pub enum StreamSet {
     CenterFrequency = 2,
     /// `row_length`.
     RowLength = 4,
+    /// `frame_rows`.
+    FrameRows = 8,
 }
 
-const ALL: u64 =
-    StreamSet::SampleRate as u64 | StreamSet::CenterFrequency as u64 | StreamSet::RowLength as u64;
+const ALL: u64 = StreamSet::SampleRate as u64
+    | StreamSet::CenterFrequency as u64
+    | StreamSet::RowLength as u64
+    | StreamSet::FrameRows as u64;
 
 /// The description of a stream, for a publisher. Receivers get it with every packet.
 #[repr(C)]
@@ -39,6 +43,8 @@ pub struct StreamDescription {
     pub center_frequency_hz: f64,
     /// The number of samples in a row, if the samples are rows of a table.
     pub row_length: u32,
+    /// The number of rows in a frame, if the rows are frames: pulses of samples, for example.
+    pub frame_rows: u32,
     /// A JSON object with the further members of `docs/wire.md`: `axes`, `channels`, `keywords`.
     /// NULL: none.
     pub more: Str,
@@ -47,7 +53,7 @@ pub struct StreamDescription {
 sized::sized!(
     StreamDescription, "stripline_stream_description",
     size: usize, set: u64, id: Str, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
-    more: Str,
+    frame_rows: u32, more: Str,
 );
 
 /// The description of the stream that a packet belongs to.
@@ -66,11 +72,14 @@ pub struct StreamView {
     pub center_frequency_hz: f64,
     /// The number of samples in a row, if the samples are rows of a table.
     pub row_length: u32,
+    /// The number of rows in a frame, if the rows are frames: pulses of samples, for example.
+    pub frame_rows: u32,
 }
 
 sized::sized!(
     StreamView, "stripline_stream_view",
     size: usize, set: u64, id: Text, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
+    frame_rows: u32,
 );
 
 impl Ref<StreamDescription> {
@@ -116,6 +125,9 @@ fn read(given: StreamDescription) -> Result<StreamInfo, Failure> {
     if has(StreamSet::RowLength) {
         stream.row_length = Some(given.row_length);
     }
+    if has(StreamSet::FrameRows) {
+        stream.frame_rows = Some(given.frame_rows);
+    }
     stream.check().map_err(|problem| Failure::argument(format!("`stream`: {problem}")))?;
     Ok(stream)
 }
@@ -141,10 +153,12 @@ pub(crate) fn view(stream: &StreamInfo) -> StreamView {
         size: 0,
         set: bit(stream.sample_rate_hz.is_some(), StreamSet::SampleRate)
             | bit(stream.center_frequency_hz.is_some(), StreamSet::CenterFrequency)
-            | bit(stream.row_length.is_some(), StreamSet::RowLength),
+            | bit(stream.row_length.is_some(), StreamSet::RowLength)
+            | bit(stream.frame_rows.is_some(), StreamSet::FrameRows),
         id: Text::of(&stream.id),
         sample_rate_hz: stream.sample_rate_hz.unwrap_or(0.0),
         center_frequency_hz: stream.center_frequency_hz.unwrap_or(0.0),
         row_length: stream.row_length.unwrap_or(0),
+        frame_rows: stream.frame_rows.unwrap_or(0),
     }
 }

@@ -10,7 +10,7 @@ use stripline::Received;
 use stripline::internal::fast_path;
 use stripline::node::{
     HeldPacket, Holding, Packet as RustPacket, PortName, ReadyDescriptor, Subscriber as RustSubscriber,
-    Waitable, Waker as RustWaker, Window, Windowed,
+    Waitable, Waker as RustWaker, Window, WindowUnit as RustWindowUnit, Windowed,
 };
 use stripline::payload::Dynamic;
 use stripline_bindings::PortType;
@@ -56,6 +56,18 @@ pub(crate) enum Source {
     Windowed(Box<Windowed<Dynamic>>),
 }
 
+/// The unit of the lengths of windows.
+#[repr(u32)]
+#[derive(Clone, Copy)]
+pub enum WindowUnit {
+    /// Samples.
+    Samples = 1,
+    /// Rows of a stream with `row_length`.
+    Rows = 2,
+    /// Frames of a stream with `row_length` or channels, with all channels.
+    Frames = 3,
+}
+
 /// Options of a subscriber.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -67,7 +79,8 @@ pub struct SubscriberOptions {
     /// at a time, which costs least.
     pub hold: u32,
     /// Not 0: samples are received in windows of any length (`stripline_subscriber_window`) instead
-    /// of packets. Not with `hold`.
+    /// of packets, and the value is the unit of the lengths: `STRIPLINE_WINDOW_UNIT_…`. Not with
+    /// `hold`.
     pub windowed: u32,
     /// Not 0: packets that several threads of an earlier stage have forwarded are put back in
     /// sequence. The value is the number of packets that wait behind a missing one, at most 65536.
@@ -204,11 +217,22 @@ impl Out<*mut Subscriber> {
         if options.windowed != 0 && matches!(of, PortType::Messages(_)) {
             return Err(Failure::argument("`windowed` is set, but a message is received whole; leave it 0"));
         }
+        window_unit(options.windowed)?;
         if options.hold != 0 && options.windowed != 0 {
             return Err(Failure::argument("`hold` and `windowed` are both set; set one of them"));
         }
         self.put("subscriber", Subscriber::new(make(of.at(name))?, &options, taken)?)
     }
+}
+
+fn window_unit(unit: u32) -> Result<RustWindowUnit, Failure> {
+    const UNITS: [RustWindowUnit; 4] =
+        [RustWindowUnit::Samples, RustWindowUnit::Samples, RustWindowUnit::Rows, RustWindowUnit::Frames];
+    UNITS.get(unit as usize).copied().ok_or_else(|| {
+        Failure::argument(format!(
+            "`windowed` is {unit}, which is no unit; use STRIPLINE_WINDOW_UNIT_SAMPLES"
+        ))
+    })
 }
 
 impl Subscriber {
@@ -224,7 +248,7 @@ impl Subscriber {
         }
         let (source, slots) = match (options.hold as usize, options.windowed) {
             (0, 0) => (Source::One(link), None),
-            (0, _) => (Source::Windowed(Box::new(link.windowed())), None),
+            (0, unit) => (Source::Windowed(Box::new(link.windowed_in(window_unit(unit)?))), None),
             (count, _) => (Source::Holding(link.holding(count)?), Some(Slots::new(count))),
         };
         let made = Box::into_raw(Box::new(Self {
@@ -557,8 +581,9 @@ fn receive_held(
     }
 }
 
-/// Receives the next `samples` samples of a windowed subscriber as a packet, across packet
-/// boundaries. A window has fewer samples before a gap, a new stream and the end of the stream.
+/// Receives the next `length` samples, rows or frames of a windowed subscriber as a packet, across
+/// packet boundaries. A window has fewer samples before a gap, a new stream and the end of the
+/// stream, and where it begins within a row or frame.
 ///
 /// Returns and fails like `stripline_subscriber_receive`.
 ///
@@ -569,7 +594,7 @@ fn receive_held(
 #[unsafe(no_mangle)]
 pub extern "C" fn stripline_subscriber_window(
     subscriber: Handle<Subscriber>,
-    samples: usize,
+    length: usize,
     timeout_ns: i64,
     window: Out<*mut Packet>,
     error: ErrorOut,
@@ -578,9 +603,9 @@ pub extern "C" fn stripline_subscriber_window(
         window.check("window")?;
         let Source::Windowed(source) = source else { return Err(Subscriber::is_not_windowed()) };
         let found = match timeout(timeout_ns) {
-            None => source.window(samples)?.map_or(Received::Ended, Received::Packet),
-            Some(Duration::ZERO) => source.try_window(samples)?,
-            Some(time) => source.window_timeout(samples, time)?,
+            None => source.window(length)?.map_or(Received::Ended, Received::Packet),
+            Some(Duration::ZERO) => source.try_window(length)?,
+            Some(time) => source.window_timeout(length, time)?,
         };
         // SAFETY: this call has entered the head, and no packet is lent.
         unsafe { subscriber.lend_window(found, &window) }

@@ -306,6 +306,17 @@ fn channels_that_were_interleaved_are_streams_again() {
     assert_eq!(stream, expected);
     assert_eq!(found, [(6, at_us(3, 24e3), vec![2.0, -2.0]), (8, at_us(4, 24e3), vec![4.0, -4.0])]);
 
+    // Each channel has frames of two rows; the first packet begins in the second row of `x`.
+    let frames = |across: f64| {
+        let stream = rows(across).frames(2, Axis::new(0.0, 1.0, "s"));
+        StreamInfo { sample_rate_hz: None, ..stream }
+    };
+    let packets = [(2, 7, vec![1.0, 2.0, -1.0, -2.0, -3.0]), (7, 7, vec![-4.0, 3.0, 4.0])];
+    let (stream, found) = separated(&frames(0.25).channels(["x", "y"]), &packets, 1, 1).unwrap();
+    assert_eq!(stream, StreamInfo { id: "s.y".into(), ..frames(0.25) });
+    let found: Vec<_> = found.into_iter().map(|(index, _, samples)| (index, samples)).collect();
+    assert_eq!(found, [(0, vec![-1.0, -2.0, -3.0]), (3, vec![-4.0])]);
+
     // The largest indexes are accepted.
     let (_, found) = separated(&stereo("a"), &[(u64::MAX - 3, 0, vec![7.0, 8.0])], 1, 1).unwrap();
     assert_eq!((found.len(), &found[0].2), (1, &vec![8.0]));
@@ -335,11 +346,19 @@ fn a_waterfall_is_of_one_channel_over_time() {
     let rows = |across: Axis| StreamInfo::new("s").rows(2, Axis::new(0.0, 1.0, "Hz"), across);
     let one = rows(Axis::new(0.0, 0.5, "s"));
     let both = rows(Axis::new(0.0, 0.25, "s")).channels(["left", "right"]);
+    let hertz = |across: Axis| rows(across).frames(2, Axis::new(0.0, 1.0, "s"));
     let (left, right) = ([-80.0, 0.0, -80.0, -10.0], [-70.0, -60.0, -50.0, -40.0]);
     let turns = [-80.0, 0.0, -70.0, -60.0, -80.0, -10.0, -50.0, -40.0];
     assert_eq!(draw("left", &both, &turns), draw("", &one, &left));
     assert_eq!(draw("right", &both, &turns), draw("", &one, &right));
     assert_ne!(draw("right", &both, &turns), draw("left", &both, &turns));
+
+    // The picture of frames is the newest whole frame, over any axis.
+    let map = hertz(Axis::new(-500.0, 10.0, "Hz"));
+    let maps = map.clone().channels(["left", "right"]);
+    let frames = [&left[..], &right, &right, &left, &left[..3]].concat();
+    assert_eq!(draw("left", &maps, &frames), draw("", &map, &right));
+    assert_eq!(draw("right", &maps, &frames), draw("", &map, &left));
 
     let refused = |channel, stream: &StreamInfo| draw(channel, stream, &turns).unwrap_err();
     let error = refused("", &both);

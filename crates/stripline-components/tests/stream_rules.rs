@@ -102,6 +102,9 @@ fn with_key<T: Sample>((mut stream, mut packets): Feed<T>, key: &str, variant: u
             // Without rows, there is one axis.
             stream.axes.truncate(1 + variant);
         }
+        "frame_rows" => {
+            (stream.row_length, stream.frame_rows) = (Some(4), [None, Some(2), Some(5)][variant]);
+        }
         "axes" => {
             let rows = stream.row_length.is_some();
             let first = Axis::new(0.0, n, ["", "s", "m"][variant]);
@@ -145,6 +148,7 @@ fn is_passed_on<T>(key: &str, feed: &Feed<T>, outcome: &Outcome) -> bool {
         "sample_rate_hz" => sent.sample_rate_hz == received.sample_rate_hz,
         "center_frequency_hz" => sent.center_frequency_hz == received.center_frequency_hz,
         "row_length" => sent.row_length == received.row_length,
+        "frame_rows" => sent.frame_rows == received.frame_rows,
         "axes" => sent.axes == received.axes,
         "channels" => sent.channels == received.channels,
         "keywords" => sent.keywords == received.keywords,
@@ -161,6 +165,7 @@ fn with_key_of(key: &str, base: &Outcome, other: &Outcome) -> Outcome {
         "sample_rate_hz" => outcome.stream.sample_rate_hz = from.sample_rate_hz,
         "center_frequency_hz" => outcome.stream.center_frequency_hz = from.center_frequency_hz,
         "row_length" => outcome.stream.row_length = from.row_length,
+        "frame_rows" => outcome.stream.frame_rows = from.frame_rows,
         "axes" => outcome.stream.axes = from.axes.clone(),
         "channels" => outcome.stream.channels = from.channels.clone(),
         "keywords" => outcome.stream.keywords = from.keywords.clone(),
@@ -278,8 +283,13 @@ fn faults<T: Sample, R: Sample>(name: &str, component: &Stage, inputs: usize, fe
             properties: component.properties.clone(),
             output: component.output,
         };
-        if name == "multiplexer, interleave" && *key == "row_length" {
-            component.properties.push(("block", Value::Integer(4)));
+        let block = match *key {
+            "row_length" => 4,
+            "frame_rows" => 8,
+            _ => 1,
+        };
+        if name == "multiplexer, interleave" && block > 1 {
+            component.properties.push(("block", Value::Integer(block)));
         }
         let fault = fault::<T, R>(&component, inputs, feed, key, *rule)?;
         Some(format!("{name}, {key}: {}", fault.chars().take(600).collect::<String>()))

@@ -174,19 +174,25 @@ public:
     template <class T>
     result<stripline::subscriber<T>> subscriber(
         const std::string &topic, const subscriber_options &options, const std::nothrow_t &) const {
-        return subscribe<T, stripline::subscriber<T>>(topic, options, false);
+        return subscribe<T, stripline::subscriber<T>>(topic, options, 0);
     }
     template <class T>
     result<stripline::subscriber<T>> subscriber(const std::string &topic, const std::nothrow_t &) const {
         return subscriber<T>(topic, subscriber_options(), std::nothrow);
     }
 
-    /// Makes a subscriber that receives windows of any length. In all other respects, it is like
-    /// `subscriber`.
+    /// Makes a subscriber that receives windows of any length, counted in this unit. In all other
+    /// respects, it is like `subscriber`.
+    template <class T>
+    result<stripline::windowed_subscriber<T>> windowed_subscriber(
+        const std::string &topic, window_unit unit, const std::nothrow_t &) const {
+        return subscribe<T, stripline::windowed_subscriber<T>>(
+            topic, subscriber_options(), static_cast<std::uint32_t>(unit));
+    }
     template <class T>
     result<stripline::windowed_subscriber<T>> windowed_subscriber(
         const std::string &topic, const std::nothrow_t &) const {
-        return subscribe<T, stripline::windowed_subscriber<T>>(topic, subscriber_options(), true);
+        return windowed_subscriber<T>(topic, window_unit::samples, std::nothrow);
     }
 
     /// Makes a publisher of messages on a topic. Each packet is one message, as bytes of CBOR. The
@@ -287,8 +293,9 @@ public:
         return subscriber<T>(topic, options, std::nothrow).value();
     }
     template <class T>
-    stripline::windowed_subscriber<T> windowed_subscriber(const std::string &topic) const {
-        return windowed_subscriber<T>(topic, std::nothrow).value();
+    stripline::windowed_subscriber<T> windowed_subscriber(
+        const std::string &topic, window_unit unit = window_unit::samples) const {
+        return windowed_subscriber<T>(topic, unit, std::nothrow).value();
     }
     stripline::publisher<std::uint8_t> message_publisher(
         const std::string &topic, const std::string &type = "message/cbor") const {
@@ -309,7 +316,7 @@ private:
     explicit node(stripline_node *handle) noexcept : handle_(handle) {}
 
     template <class T, class Subscriber>
-    result<Subscriber> subscribe(const std::string &topic, const subscriber_options &options, bool windowed) const {
+    result<Subscriber> subscribe(const std::string &topic, const subscriber_options &options, std::uint32_t windowed) const {
         const stripline_sample_type type = detail::type_of<T>();
         if (auto failed = detail::check_text(topic, "the topic")) {
             return std::move(*failed);

@@ -72,6 +72,8 @@ struct stream_view {
     std::optional<double> center_frequency_hz;
     /// The number of samples in a row, if the samples are rows of a table.
     std::optional<std::uint32_t> row_length;
+    /// The number of rows in a frame, if the rows are frames: pulses of samples, for example.
+    std::optional<std::uint32_t> frame_rows;
 };
 
 /// The common base of packets, windows and the packets of handlers. The functions may be called on
@@ -134,7 +136,7 @@ public:
             })) {
             return std::move(*failed);
         }
-        stream_view stream{detail::view(found.id), {}, {}, {}};
+        stream_view stream{detail::view(found.id), {}, {}, {}, {}};
         if ((found.set & STRIPLINE_STREAM_SET_SAMPLE_RATE) != 0) {
             stream.sample_rate_hz = found.sample_rate_hz;
         }
@@ -143,6 +145,9 @@ public:
         }
         if ((found.set & STRIPLINE_STREAM_SET_ROW_LENGTH) != 0) {
             stream.row_length = found.row_length;
+        }
+        if ((found.set & STRIPLINE_STREAM_SET_FRAME_ROWS) != 0) {
+            stream.frame_rows = found.frame_rows;
         }
         return stream;
     }

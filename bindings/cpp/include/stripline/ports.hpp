@@ -158,17 +158,23 @@ public:
     template <class T>
     result<subscriber<T>> input(
         const std::string &port, const subscriber_options &options, const std::nothrow_t &) {
-        return take_input<T, subscriber<T>>(port, options, false);
+        return take_input<T, subscriber<T>>(port, options, 0);
     }
     template <class T>
     result<subscriber<T>> input(const std::string &port, const std::nothrow_t &) {
         return input<T>(port, subscriber_options(), std::nothrow);
     }
 
-    /// Takes an input that is received in windows of any length.
+    /// Takes an input that is received in windows of any length, counted in this unit.
+    template <class T>
+    result<windowed_subscriber<T>> windowed_input(
+        const std::string &port, window_unit unit, const std::nothrow_t &) {
+        return take_input<T, windowed_subscriber<T>>(
+            port, subscriber_options(), static_cast<std::uint32_t>(unit));
+    }
     template <class T>
     result<windowed_subscriber<T>> windowed_input(const std::string &port, const std::nothrow_t &) {
-        return take_input<T, windowed_subscriber<T>>(port, subscriber_options(), true);
+        return windowed_input<T>(port, window_unit::samples, std::nothrow);
     }
 
     /// Takes an output of samples of type T. The stream ends when `run` returns, unless `run`
@@ -269,8 +275,8 @@ public:
         return input<T>(port, options, std::nothrow).value();
     }
     template <class T>
-    windowed_subscriber<T> windowed_input(const std::string &port) {
-        return windowed_input<T>(port, std::nothrow).value();
+    windowed_subscriber<T> windowed_input(const std::string &port, window_unit unit = window_unit::samples) {
+        return windowed_input<T>(port, unit, std::nothrow).value();
     }
     template <class T>
     publisher<T> output(const std::string &port) {
@@ -288,8 +294,8 @@ public:
         return receive(from, std::nothrow).value();
     }
     template <class T>
-    received<window<T>> receive(windowed_subscriber<T> &from, std::size_t samples) {
-        return receive(from, samples, std::nothrow).value();
+    received<window<T>> receive(windowed_subscriber<T> &from, std::size_t length) {
+        return receive(from, length, std::nothrow).value();
     }
     void poll() { poll(std::nothrow).value(); }
     template <class Rep, class Period>
@@ -308,7 +314,7 @@ public:
 
 private:
     template <class T, class Subscriber>
-    result<Subscriber> take_input(const std::string &port, const subscriber_options &options, bool windowed) {
+    result<Subscriber> take_input(const std::string &port, const subscriber_options &options, std::uint32_t windowed) {
         const stripline_sample_type type = detail::type_of<T>();
         const auto from = detail::c_options(options, windowed);
         if (!from) {

@@ -45,6 +45,8 @@ struct stream_description {
     std::optional<double> center_frequency_hz;
     /// The number of samples in a row, if the samples are rows of a table.
     std::optional<std::uint32_t> row_length;
+    /// The number of rows in a frame, if the rows are frames: pulses of samples, for example.
+    std::optional<std::uint32_t> frame_rows;
     /// A JSON object with `axes`, `channels` and `keywords` (docs/wire.md); empty: none.
     std::string more;
 };
@@ -301,6 +303,10 @@ public:
         if (stream.row_length) {
             from.set |= STRIPLINE_STREAM_SET_ROW_LENGTH;
             from.row_length = *stream.row_length;
+        }
+        if (stream.frame_rows) {
+            from.set |= STRIPLINE_STREAM_SET_FRAME_ROWS;
+            from.frame_rows = *stream.frame_rows;
         }
         return detail::outcome(
             handle_, [&](auto error) { return stripline_publisher_set_stream(handle_, &from, error); });

@@ -30,6 +30,16 @@ struct subscriber_options {
     std::chrono::milliseconds resequence_skip_after{0};
 };
 
+/// The unit of the lengths of windows.
+enum class window_unit : std::uint32_t {
+    /// Samples.
+    samples = STRIPLINE_WINDOW_UNIT_SAMPLES,
+    /// Rows of a stream with `row_length`.
+    rows = STRIPLINE_WINDOW_UNIT_ROWS,
+    /// Frames of a stream with `row_length` or channels, with all channels.
+    frames = STRIPLINE_WINDOW_UNIT_FRAMES,
+};
+
 /// The packets and samples missing between the last received packet and the end of a stream.
 struct end_gap {
     std::uint64_t packets;
@@ -72,7 +82,7 @@ private:
 namespace detail {
 
 /// Returns the C structure for these options.
-inline result<stripline_subscriber_options> c_options(const subscriber_options &options, bool windowed) {
+inline result<stripline_subscriber_options> c_options(const subscriber_options &options, std::uint32_t windowed) {
     const auto skip_after_ms = options.resequence_skip_after.count();
     if (skip_after_ms < 0 || skip_after_ms > std::numeric_limits<std::uint32_t>::max()) {
         return failure(
@@ -81,7 +91,7 @@ inline result<stripline_subscriber_options> c_options(const subscriber_options &
     stripline_subscriber_options from{};
     from.size = sizeof from;
     from.hold = options.hold;
-    from.windowed = windowed ? 1 : 0;
+    from.windowed = windowed;
     from.resequence_window = options.resequence_window;
     from.resequence_skip_after_ms = static_cast<std::uint32_t>(skip_after_ms);
     return from;
@@ -362,37 +372,38 @@ class windowed_subscriber : public detail::subscriber_base {
 public:
     using received_window = received<window<T>>;
 
-    /// Receives the next `samples` samples, across packet boundaries. Blocks until they have
-    /// arrived or the stream ends. A window is shorter before a gap, a new stream and the end.
+    /// Receives the next `length` samples, rows or frames, across packet boundaries. Blocks until
+    /// they have arrived or the stream ends. A window is shorter before a gap, a new stream and the
+    /// end, and where it begins within a row or frame.
     ///
     /// Fails like subscriber::receive.
-    result<received_window> receive(std::size_t samples, const std::nothrow_t &) {
-        return receive_ns(samples, STRIPLINE_FOREVER);
+    result<received_window> receive(std::size_t length, const std::nothrow_t &) {
+        return receive_ns(length, STRIPLINE_FOREVER);
     }
 
     /// Receives like `receive`, but waits no longer than the timeout.
     template <class Rep, class Period>
     result<received_window> receive_for(
-        std::size_t samples, std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {
-        return receive_ns(samples, detail::timeout_ns(timeout));
+        std::size_t length, std::chrono::duration<Rep, Period> timeout, const std::nothrow_t &) {
+        return receive_ns(length, detail::timeout_ns(timeout));
     }
 
 #if STRIPLINE_EXCEPTIONS
-    received_window receive(std::size_t samples) { return receive(samples, std::nothrow).value(); }
+    received_window receive(std::size_t length) { return receive(length, std::nothrow).value(); }
     template <class Rep, class Period>
-    received_window receive_for(std::size_t samples, std::chrono::duration<Rep, Period> timeout) {
-        return receive_for(samples, timeout, std::nothrow).value();
+    received_window receive_for(std::size_t length, std::chrono::duration<Rep, Period> timeout) {
+        return receive_for(length, timeout, std::nothrow).value();
     }
 #endif
 
 private:
     explicit windowed_subscriber(stripline_subscriber *handle) noexcept : subscriber_base(handle) {}
 
-    result<received_window> receive_ns(std::size_t samples, std::int64_t timeout_ns) {
+    result<received_window> receive_ns(std::size_t length, std::int64_t timeout_ns) {
         stripline_packet *found = nullptr;
         stripline_status code = STRIPLINE_OK;
         if (auto failed = detail::call(handle_, [&](auto error) {
-                return code = stripline_subscriber_window(handle_, samples, timeout_ns, &found, error);
+                return code = stripline_subscriber_window(handle_, length, timeout_ns, &found, error);
             })) {
             return std::move(*failed);
         }

@@ -328,7 +328,7 @@ pub extern "C" fn stripline_ports_receive(
 pub extern "C" fn stripline_ports_window(
     ports: Handle<Ports>,
     subscriber: Handle<Subscriber>,
-    samples: usize,
+    length: usize,
     window: Out<*mut Packet>,
     error: ErrorOut,
 ) -> Status {
@@ -337,7 +337,7 @@ pub extern "C" fn stripline_ports_window(
         let Source::Windowed(source) = source else { return Err(Subscriber::is_not_windowed()) };
         let found = source.window_with(|| {
             ports.serve_requests();
-            samples
+            length
         })?;
         // SAFETY: the call has begun, and no packet is lent.
         unsafe { subscriber.lend_window(found.map_or(Received::Ended, Received::Packet), &window) }

@@ -128,7 +128,8 @@ export class LatencyMap {
   }
 }
 
-// The newest spectrum, and earlier spectra as rows of a waterfall.
+// The newest spectrum, and earlier spectra as rows of a waterfall. A frame takes the place of the
+// waterfall.
 export class SpectrumPlot {
   constructor(canvas, waterfall) {
     Object.assign(this, { canvas, waterfall, rows: [], spectrum: null, low: -100, high: 0 });
@@ -140,19 +141,21 @@ export class SpectrumPlot {
   }
 
   add(spectrum) {
-    const isOther = this.spectrum && this.spectrum.levels.length !== spectrum.levels.length;
+    const isOther = this.spectrum && (this.spectrum.levels.length !== spectrum.levels.length ||
+      this.spectrum.image.length !== spectrum.image.length);
     if (isOther) this.rows = [];
     const isNew = !this.spectrum || this.spectrum.number !== spectrum.number;
     this.spectrum = spectrum;
     if (!spectrum.levels.length || !isNew) return;
-    this.rows.unshift(spectrum.levels);
-    this.rows.length = Math.min(this.rows.length, 220);
+    const isFirst = this.rows.length === 0;
+    const isFrame = spectrum.image.length > 0;
+    this.rows = isFrame ? spectrum.image : [spectrum.levels, ...this.rows.slice(0, 219)];
     // The scale changes slowly, so that it does not jump.
-    const sorted = [...spectrum.levels].sort((a, b) => a - b);
+    const sorted = (isFrame ? spectrum.image.flat() : [...spectrum.levels]).sort((a, b) => a - b);
     let [floor, top] = [sorted[Math.floor(sorted.length / 10)], sorted.at(-1)];
     if (spectrum.unit === "dB") [floor, top] = [Math.max(floor, -140) - 12, top + 8];
     const least = spectrum.unit === "dB" ? 20 : Math.max(Math.abs(top) * 1e-3, 1e-9);
-    const follow = this.rows.length === 1 ? 1 : 0.1;
+    const follow = isFirst ? 1 : 0.1;
     this.low += (floor - this.low) * follow;
     this.high += (Math.max(top, this.low + least) - this.high) * follow;
   }
@@ -162,10 +165,10 @@ export class SpectrumPlot {
     this.drawWaterfall();
   }
 
-  // Returns the value at this share of the horizontal axis, as text, with enough digits to
-  // distinguish values that are a quarter of the width apart.
-  place(share) {
-    const [low, high, unit] = this.spectrum?.axis ?? [0, 1, ""];
+  // Returns the value at this share of an axis, as text, with enough digits to distinguish values
+  // that are a quarter of the axis apart.
+  place(share, axis = this.spectrum?.axis) {
+    const [low, high, unit] = axis ?? [0, 1, ""];
     const largest = Math.max(Math.abs(low), Math.abs(high));
     const sizes = unit === "fs" || unit === "" ? [] : [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
     const [size, prefix] = sizes.find(([size]) => largest >= size) ?? [1, ""];
@@ -224,10 +227,17 @@ export class SpectrumPlot {
     [this.hidden.width, this.hidden.height] = [bins, rows];
     this.hidden.getContext("2d").putImageData(image, 0, 0);
     context.imageSmoothingEnabled = false;
-    context.drawImage(this.hidden, LEFT, 0, plotWidth, rows);
+    const isFrame = this.spectrum.image.length > 0;
+    context.drawImage(this.hidden, LEFT, 0, plotWidth, isFrame ? height : rows);
     context.font = FONT;
     context.fillStyle = style("--muted");
     context.textAlign = "right";
+    if (isFrame) {
+      const axis = this.spectrum.image_axis;
+      [0, 0.5, 1].forEach((share) =>
+        context.fillText(this.place(share, axis), LEFT - 6, Math.min(Math.max(height * share + 4, 10), height - 2)));
+      return;
+    }
     context.fillText("now", LEFT - 6, 10);
     context.fillText(`${Math.round(height / 10)} s ago`, LEFT - 6, height - 2);
   }

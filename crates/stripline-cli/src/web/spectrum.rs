@@ -1,5 +1,5 @@
 //! The spectrum of a port, from the newest samples. The samples come through a tap while a page
-//! shows the spectrum. If the port sends rows, the newest row is shown instead.
+//! shows the spectrum. If the port sends rows or frames, the newest row or frame is shown instead.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -34,8 +34,10 @@ const THREADS_MAX: usize = 32;
 /// The number of spectrum threads.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// The longest row that is shown, in samples.
+/// The longest row and the largest frame that are shown, in samples.
 const ROW_MAX: usize = 1 << 20;
+/// The most rows, and the most columns, of a frame that are sent to the page.
+const IMAGE_MAX: usize = 128;
 
 /// The spectrum or the newest row of a port, as sent to the page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -49,8 +51,13 @@ pub(super) struct Spectrum {
     pub channel: Option<String>,
     /// The values at both ends of the horizontal axis, and the unit.
     pub axis: (f64, f64, String),
-    /// Levels in decibels, where a full-scale sine has 0. For a row, the values of the row.
+    /// Levels in decibels, where a full-scale sine has 0. For a row, the values of the row; for a
+    /// frame, the largest value of each column.
     pub levels: Vec<f32>,
+    /// The rows of the newest frame, the first row first; empty: the port sends no frames.
+    pub image: Vec<Vec<f32>>,
+    /// The values at both ends of the axis from row to row of a frame, and the unit.
+    pub image_axis: (f64, f64, String),
     /// The unit of the levels. Empty if it is unknown.
     pub unit: &'static str,
     /// The number of the spectrum. The same number means the same spectrum.
@@ -160,8 +167,9 @@ impl Shared {
                 let is_open = self.take(&mut subscriber, scalar, &mut analyser).map_err(|e| e.to_string())?;
                 if let Some(levels) = analyser.levels(scalar.is_complex()) {
                     let unit = if analyser.row_length.is_some() { "" } else { "dB" };
+                    let image = std::mem::take(&mut analyser.image);
                     self.update(|spectrum| {
-                        (spectrum.levels, spectrum.unit) = (levels, unit);
+                        (spectrum.levels, spectrum.image, spectrum.unit) = (levels, image, unit);
                         spectrum.number += 1;
                     });
                 }
@@ -203,6 +211,8 @@ impl Spectrum {
         self.sample_rate_hz = stream.sample_rate_hz.map(|rate| rate / channels);
         self.center_frequency_hz = stream.center_frequency_hz;
         self.channel = stream.channels.first().filter(|_| stream.channels.len() > 1).cloned();
+        let across = stream.axes.get(1).cloned().unwrap_or(Axis::new(0.0, 1.0, ""));
+        self.image_axis = ends(&across, stream.frame_rows.unwrap_or(1));
         self.axis = match (stream.row_length, stream.axes.first()) {
             (Some(length), Some(axis)) => {
                 // Frequencies are relative to the centre, as in `waterfall-sink`.
@@ -236,15 +246,19 @@ fn scalar_of(payload: &TypeName) -> Result<Scalar, String> {
     })
 }
 
-/// The newest samples of the first channel, and their spectrum. If the stream has rows, the newest
-/// row.
+/// The newest samples of the first channel, and their spectrum. If the stream has rows or frames,
+/// the newest row or frame.
 #[derive(Default)]
 struct Analyser {
     samples: Vec<Complex<f32>>,
-    /// The samples of each row; `None`: the stream has no rows.
+    /// The samples of each row or frame; `None`: the stream has no rows.
     row_length: Option<usize>,
-    /// The newest complete row that was not taken yet.
+    /// The samples in each row of a frame; `None`: the stream has no frames.
+    columns: Option<usize>,
+    /// The newest complete row or frame that was not taken yet.
     row: Option<Vec<f32>>,
+    /// The rows of the frame that [`Analyser::levels`] has taken.
+    image: Vec<Vec<f32>>,
     /// The transform for the last length. All lengths are powers of two: a planner for any length
     /// would make the executable much larger.
     transform: Option<Radix4<f32>>,
@@ -258,11 +272,13 @@ impl Analyser {
 
     fn add_packet(&mut self, packet: &Packet<'_, u8>, scalar: Scalar) {
         let stream = packet.stream();
-        let row_length = stream.row_length.map(|length| length as usize);
-        if packet.gap().is_some() || row_length != self.row_length {
+        let turn = usize::try_from(stream.turn_samples()).unwrap_or(usize::MAX);
+        let row_length = stream.row_length.map(|_| turn);
+        let columns = stream.row_length.filter(|_| stream.frame_rows.is_some()).map(|length| length as usize);
+        if packet.gap().is_some() || (row_length, columns) != (self.row_length, self.columns) {
             self.clear();
         }
-        self.row_length = row_length;
+        (self.row_length, self.columns) = (row_length, columns);
         self.add(packet, scalar, packet.sample_index(), stream.channels.len().max(1));
     }
 
@@ -272,7 +288,7 @@ impl Analyser {
         let row = self.row_length.unwrap_or(1).max(1);
         let newest = bytes.len() / scalar.size();
         // The last two rows of each channel contain a complete row of the first channel.
-        let wanted = if self.row_length.is_some() { 2 * row } else { SAMPLES_MAX };
+        let wanted = if self.row_length.is_some() { row.saturating_mul(2) } else { SAMPLES_MAX };
         let skipped = newest.saturating_sub(wanted.saturating_mul(channels));
         let values = bytes[skipped * scalar.size()..newest * scalar.size()].chunks_exact(scalar.size());
         let full_scale = if self.row_length.is_some() { 1.0 } else { full_scale(scalar) };
@@ -314,10 +330,15 @@ impl Analyser {
     fn levels(&mut self, is_complex: bool) -> Option<Vec<f32>> {
         if self.row_length.is_some() {
             let row = self.row.take()?;
-            let group = row.len().div_ceil(BINS_MAX);
-            return Some(
-                row.chunks(group).map(|part| part.iter().copied().fold(f32::MIN, f32::max)).collect(),
-            );
+            let Some(columns) = self.columns else { return Some(reduced(&row, BINS_MAX)) };
+            let highest = |rows: &[f32]| {
+                let column = |n| rows.iter().skip(n).step_by(columns).copied().fold(f32::MIN, f32::max);
+                (0..columns).map(column).collect::<Vec<f32>>()
+            };
+            let group = (row.len() / columns).div_ceil(IMAGE_MAX).max(1);
+            let lines = row.chunks(group.saturating_mul(columns));
+            self.image = lines.map(|rows| reduced(&highest(rows), IMAGE_MAX)).collect();
+            return Some(reduced(&highest(&row), BINS_MAX));
         }
         let length = 1 << self.samples.len().checked_ilog2()?;
         if length < SAMPLES_MIN {
@@ -348,6 +369,12 @@ impl Analyser {
         };
         Some(buffer.chunks(group).map(level).collect())
     }
+}
+
+/// Returns at most `most` values: each is the largest in a group of neighbours.
+fn reduced(values: &[f32], most: usize) -> Vec<f32> {
+    let group = values.len().div_ceil(most).max(1);
+    values.chunks(group).map(|part| part.iter().copied().fold(f32::MIN, f32::max)).collect()
 }
 
 /// Returns a value of the Hann window.
@@ -453,6 +480,17 @@ mod tests {
         analyser.add(&bytes(&turns), f32, 0, 2);
         assert_eq!(analyser.levels(false), Some(vec![8.0, 9.0, 10.0, 11.0]));
         // A row with more values than the page draws is reduced to the largest value of each group.
+        let mut analyser = Analyser { row_length: Some(6), columns: Some(2), ..Analyser::default() };
+        let values = [9.0f32, 1.0, 2.0, 5.0, 3.0, 4.0];
+        let frame: Vec<u8> = values.into_iter().flat_map(f32::to_ne_bytes).collect();
+        let f32 = Scalar::parse("f32").unwrap();
+        analyser.add(&frame, f32, 6, 1);
+        assert_eq!(analyser.levels(false), Some(vec![9.0, 5.0]));
+        assert_eq!(analyser.image, [[9.0, 1.0], [2.0, 5.0], [3.0, 4.0]]);
+        // A frame without the beginning is left out.
+        analyser.add(&frame[4..], f32, 13, 1);
+        assert_eq!(analyser.levels(false), None);
+
         let mut analyser = Analyser { row_length: Some(1024), ..Analyser::default() };
         analyser.add(&bytes(&(0..1024).map(|n| n as f32).collect::<Vec<_>>()), f32, 0, 1);
         let levels = analyser.levels(false).unwrap();

@@ -6,7 +6,7 @@ use stripline::payload::TypeName;
 use stripline::{Input, Output, Result, Sample};
 
 use super::inputs::{self, InputStreams};
-use super::stream_order::{between, frame_samples};
+use super::stream_order::between;
 use super::timing::time_after;
 use crate::dsp::{self, Aligner};
 
@@ -79,7 +79,7 @@ impl<T: Sample + dsp::Sample> Running<T> {
             return Ok(());
         };
         if let Some(stream) = self.streams.packet(number, &packet) {
-            self.aligner.set_frame(frame_samples(stream));
+            self.aligner.set_frame(stream.frame_samples());
         }
         let index = self.aligner.push(number, packet.sample_index(), &packet);
         if number == 0 {

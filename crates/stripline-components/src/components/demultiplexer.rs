@@ -61,12 +61,12 @@ impl Component for Demultiplexer {
                 channels.push(Channel { name, place, output, samples: Vec::new() });
             }
         }
-        let mut turns = Turns { channels: 1, row: 1, sample_bytes };
+        let mut turns = Turns { channels: 1, length: 1, sample_bytes };
         let mut tracker = StreamTracker::default();
         while let Some(packet) = input.receive()? {
             if tracker.packet(&packet) == Continuity::NewStream {
                 let stream = packet.stream();
-                turns.row = stream.row_length.unwrap_or(1).into();
+                turns.length = stream.turn_samples();
                 turns.channels = stream.channels.len().max(1) as u64;
                 channels.iter_mut().try_for_each(|channel| channel.begin(stream))?;
             }
@@ -81,7 +81,7 @@ struct Turns {
     /// The number of channels, at least 1.
     channels: u64,
     /// The number of consecutive samples of a channel.
-    row: u64,
+    length: u64,
     sample_bytes: usize,
 }
 
@@ -112,8 +112,10 @@ impl Channel {
         }
         stream.channels.clear();
         stream.sample_rate_hz = stream.sample_rate_hz.map(|rate| rate / count as f64);
-        // The step applies from row to row, or from sample to sample.
-        if let Some(axis) = stream.axes.get_mut(usize::from(stream.row_length.is_some())) {
+        // The step applies from row to row, or from sample to sample. A frame has all channels.
+        if let Some(axis) = stream.axes.get_mut(usize::from(stream.row_length.is_some()))
+            && stream.frame_rows.is_none()
+        {
             axis.step *= count as f64;
         }
         self.output.set_stream(stream);
@@ -123,25 +125,25 @@ impl Channel {
     /// Sends the samples of the channel in a packet.
     fn send(&mut self, packet: &Packet<'_, Dynamic>, turns: &Turns) -> Result<()> {
         let start = packet.sample_index();
-        let frame = turns.channels * turns.row;
+        let frame = turns.channels * turns.length;
         let end = start.saturating_add(packet.samples() as u64);
         self.samples.clear();
         let mut first = None;
-        // Collect the rows of the channel, from the frame in which the packet begins.
-        let mut row = (start / frame * frame).saturating_add(self.place as u64 * turns.row);
-        while row < end {
-            let (from, to) = (row.max(start), row.saturating_add(turns.row).min(end));
+        // Collect the turns of the channel, from the frame in which the packet begins.
+        let mut turn = (start / frame * frame).saturating_add(self.place as u64 * turns.length);
+        while turn < end {
+            let (from, to) = (turn.max(start), turn.saturating_add(turns.length).min(end));
             if from < to {
                 first.get_or_insert(from);
                 let [from, to] = [from, to].map(|index| (index - start) as usize * turns.sample_bytes);
                 self.samples.extend_from_slice(&packet[from..to]);
             }
-            row = row.saturating_add(frame);
+            turn = turn.saturating_add(frame);
         }
         let Some(first) = first else { return Ok(()) };
-        let index = first / frame * turns.row + first % turns.row;
+        let index = first / frame * turns.length + first % turns.length;
         // The samples of a frame have the same time, and so have the rows of a frame.
-        let since = if turns.row == 1 { start } else { start / frame * frame };
+        let since = if turns.length == 1 { start } else { start / frame * frame };
         let samples = between(since, (first / frame * frame).into(), 1);
         let time_ns = time_after(packet.time_ns(), samples, packet.stream());
         let part = self.output.loan_copy_of(&self.samples)?;

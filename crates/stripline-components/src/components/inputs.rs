@@ -104,6 +104,9 @@ fn check_alike(first: (&str, &StreamInfo), other: (&str, &StreamInfo)) -> Result
         let length =
             |stream: &StreamInfo| stream.row_length.map_or("none".into(), |length| length.to_string());
         Some((format!("rows of {} samples (`row_length`)", length(stream)), length(base)))
+    } else if base.frame_rows != stream.frame_rows {
+        let rows = |stream: &StreamInfo| stream.frame_rows.map_or("none".into(), |rows| rows.to_string());
+        Some((format!("frames of {} rows (`frame_rows`)", rows(stream)), rows(base)))
     } else if base.axes != stream.axes {
         let axes = |stream: &StreamInfo| {
             let axis = |axis: &Axis| format!("{} + n * {} {}", axis.start, axis.step, axis.unit);

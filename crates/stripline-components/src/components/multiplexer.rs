@@ -10,7 +10,7 @@ use stripline::{Error, Input, Output, Received, Result, StreamInfo};
 
 use super::inputs::{self, InputStreams};
 use super::property_errors::can_be_made;
-use super::stream_order::{between, frame_samples};
+use super::stream_order::between;
 use super::timing::time_after;
 use crate::dsp::Aligner;
 
@@ -150,7 +150,7 @@ impl Interleaving {
             return Ok(());
         };
         if let Some(stream) = self.streams.packet(number, &packet) {
-            self.aligner.set_frame(frame_samples(stream));
+            self.aligner.set_frame(stream.frame_samples());
         }
         let index = self.aligner.push(number, packet.sample_index(), &packet);
         if number == 0 {
@@ -163,10 +163,15 @@ impl Interleaving {
     /// of the streams as channels.
     fn interleaved(&self, common: StreamInfo, streams: usize) -> Result<StreamInfo> {
         let block = self.block_bytes / self.sample_bytes;
+        let turn = common.turn_samples();
         let unfit = match common.row_length {
-            Some(length) if length as usize != block => {
-                Some((format!("rows of {length} samples (`row_length`)"), length))
-            }
+            Some(length) if turn != block as u64 => Some((
+                match common.frame_rows {
+                    None => format!("rows of {length} samples (`row_length`)"),
+                    Some(rows) => format!("frames of {rows} rows of {length} samples (`frame_rows`)"),
+                },
+                turn,
+            )),
             None if block > 1 && common.channels.len() > 1 => {
                 Some((format!("the channels {} (`channels`) in turn", common.channels.join(", ")), 1))
             }
@@ -183,9 +188,13 @@ impl Interleaving {
         }
         let mut stream = common;
         stream.sample_rate_hz = stream.sample_rate_hz.map(|rate| rate * streams as f64);
-        stream.row_length = u32::try_from(block).ok().filter(|block| *block > 1);
-        // The step applies to the rows, or the samples, of all streams.
-        if let Some(axis) = stream.axes.get_mut(usize::from(stream.row_length.is_some())) {
+        if stream.row_length.is_none() {
+            stream.row_length = u32::try_from(block).ok().filter(|block| *block > 1);
+        }
+        // The step applies to the rows, or the samples, of all streams. A frame has all streams.
+        if let Some(axis) = stream.axes.get_mut(usize::from(stream.row_length.is_some()))
+            && stream.frame_rows.is_none()
+        {
             axis.step /= streams as f64;
         }
         let by_stream = stream.clone().channels(self.channels(|_, stream| &stream.id));

@@ -59,7 +59,11 @@ impl PacketLines {
     pub fn before(&mut self, packet: &Packet<'_, impl Content<Item = u8>>) -> String {
         let mut lines = String::new();
         if let Some(gap) = packet.gap() {
-            lines += &self.gap(gap);
+            let end = packet.sample_index();
+            let missing = end.saturating_sub(gap.samples)..end;
+            let frames = (gap.samples > 0 && packet.stream().row_length.is_some())
+                .then(|| packet.stream().whole_frames(missing));
+            lines += &self.gap_line(gap, frames);
         }
         let stream = packet.stream();
         let is_known =
@@ -79,13 +83,19 @@ impl PacketLines {
         words.extend(stream.sample_rate_hz.map(|rate| format!("{rate} samples/s")));
         words.extend(stream.center_frequency_hz.map(|frequency| format!("centre {frequency} Hz")));
         if !stream.channels.is_empty() {
-            let turn = if stream.row_length.is_some() { "row by row" } else { "sample by sample" };
+            let turn = match (stream.row_length, stream.frame_rows) {
+                (None, _) => "sample by sample",
+                (Some(_), None) => "row by row",
+                (Some(_), Some(_)) => "frame by frame",
+            };
             let names = printable(&stream.channels.join(" "), TEXT_MAX);
             words.push(format!("{} {turn}: {names}", counted(stream.channels.len() as u64, "channel")));
         }
         words.extend(stream.row_length.map(|length| format!("rows of {}", counted(length.into(), "sample"))));
+        words.extend(stream.frame_rows.map(|rows| format!("frames of {}", counted(rows.into(), "row"))));
         let along = if stream.row_length.is_some() { "row" } else { "stream" };
-        for (axis, place) in stream.axes.iter().zip([&format!("along a {along}"), "from row to row"]) {
+        let places = [&format!("along a {along}"), "from row to row", "from frame to frame"];
+        for (axis, place) in stream.axes.iter().zip(places) {
             let Axis { start, step, unit } = axis;
             words.push(printable(&format!("axis {place} from {start} in steps of {step} {unit}"), TEXT_MAX));
         }
@@ -95,16 +105,26 @@ impl PacketLines {
         words.join(", ") + "\n"
     }
 
-    /// Returns the line of a gap.
+    /// Returns the line of a gap without a packet behind it.
     pub fn gap(&self, gap: &Gap) -> String {
+        self.gap_line(gap, None)
+    }
+
+    /// Returns the line of a gap. `frames` is the number of whole frames in the gap, or of whole
+    /// rows, of a stream that has them.
+    fn gap_line(&self, gap: &Gap, frames: Option<u64>) -> String {
         if !self.json {
-            return gap_text(gap) + "\n";
+            return gap_text(gap, frames) + "\n";
         }
         let Gap { first, packets, samples, .. } = gap;
         let reason = reason(gap);
-        line(
-            &json!({ "event": "gap", "first": first, "packets": packets, "samples": samples, "reason": reason }),
-        )
+        let mut event = json!({
+            "event": "gap", "first": first, "packets": packets, "samples": samples, "reason": reason
+        });
+        if let Some(frames) = frames {
+            event["frames"] = frames.into();
+        }
+        line(&event)
     }
 
     /// Returns the line of an event: `name` in JSON, or `words` in text.
@@ -177,12 +197,15 @@ fn reason(gap: &Gap) -> &'static str {
 }
 
 /// Returns a gap as a sentence.
-fn gap_text(gap: &Gap) -> String {
+fn gap_text(gap: &Gap, frames: Option<u64>) -> String {
     if gap.packets == 0 {
         return format!("gap: an unknown number of packets is missing before this one ({})", reason(gap));
     }
-    let samples =
+    let mut samples =
         if gap.samples > 0 { format!(", {}", counted(gap.samples, "sample")) } else { String::new() };
+    if let Some(frames) = frames {
+        samples += &format!(" with {}", counted(frames, "whole frame"));
+    }
     format!("gap: {} missing from {} on{samples} ({})", packets(gap.packets), gap.first, reason(gap))
 }
 
@@ -209,6 +232,34 @@ mod tests {
             "stream map, 2 channels row by row: h v, rows of 64 samples, axis along a row from 0 in steps of 75 m, \
              axis from row to row from -50 in steps of 0.5 m/s\n"
         );
+        let frames = map.frames(32, Axis::new(0.0, 0.1, "s"));
+        assert!(
+            lines
+                .stream(&frames)
+                .contains("2 channels frame by frame: h v, rows of 64 samples, frames of 32 rows")
+        );
+        assert!(lines.stream(&frames).ends_with(", axis from frame to frame from 0 in steps of 0.1 s\n"));
+    }
+
+    #[test]
+    fn a_gap_between_frames_has_the_whole_frames() {
+        let node = stripline::node::Node::isolated().unwrap();
+        let mut publisher = node.publisher::<u8>("map").unwrap();
+        let mut subscriber = node.subscriber::<u8>("map").unwrap();
+        publisher.wait_for_receivers(1, std::time::Duration::from_secs(20)).unwrap();
+        let axis = || Axis::new(0.0, 1.0, "");
+        publisher.set_stream(StreamInfo::new("map").rows(2, axis(), axis()).frames(2, axis()));
+        publisher.loan(4).unwrap().at_sample(9).send().unwrap();
+        let packet = subscriber.receive().unwrap().unwrap();
+        let gap = Gap { first: 0, packets: 3, samples: 9, reason: GapReason::Overflow };
+        let frames = packet.stream().whole_frames(0..packet.sample_index());
+        let mut lines = PacketLines::new(TypeName::of::<u8>(), false, 8);
+        assert_eq!(
+            lines.gap_line(&gap, Some(frames)),
+            "gap: 3 packets missing from 0 on, 9 samples with 2 whole frames (overflow)\n"
+        );
+        lines.json = true;
+        assert!(lines.gap_line(&gap, Some(frames)).contains(r#""frames":2"#));
     }
 
     #[test]

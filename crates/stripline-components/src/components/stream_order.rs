@@ -8,16 +8,16 @@ use stripline::{Error, Result, StreamInfo};
 /// The stream has rows.
 pub(super) fn channels(stream: &StreamInfo) -> Result<usize> {
     let Some(length) = stream.row_length else { return Ok(stream.channels.len().max(1)) };
-    let id = &stream.id;
+    let (id, frames) = (&stream.id, of_frames(stream));
     Err(Error::failed(if stream.channels.is_empty() || !stream.axes.is_empty() {
         format!(
-            "the stream `{id}` has rows of {length} samples (`row_length`), and this component takes a signal in \
-             time: put it before the component that makes the rows"
+            "the stream `{id}` has rows of {length} samples (`row_length`){frames}, and this component takes a \
+             signal in time: put it before the component that makes the rows"
         )
     } else {
         format!(
-            "the stream `{id}` has its channels in rows of {length} samples (`row_length`), and this component takes \
-             them sample by sample: set block = 1 in the `multiplexer`"
+            "the stream `{id}` has its channels in rows of {length} samples (`row_length`){frames}, and this \
+             component takes them sample by sample: set block = 1 in the `multiplexer`"
         )
     }))
 }
@@ -40,7 +40,7 @@ pub(super) fn between(from: u64, to: u128, parts: usize) -> f64 {
     if to < from { -distance } else { distance }
 }
 
-/// Returns the number of samples after which the order of channels and rows repeats, at least 1.
-pub(super) fn frame_samples(stream: &StreamInfo) -> u64 {
-    stream.channels.len().max(1) as u64 * u64::from(stream.row_length.unwrap_or(1))
+/// Returns the words about the frames of a stream with rows; empty if there are no frames.
+fn of_frames(stream: &StreamInfo) -> String {
+    stream.frame_rows.map_or(String::new(), |rows| format!(" in frames of {rows} rows (`frame_rows`)"))
 }

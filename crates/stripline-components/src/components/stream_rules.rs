@@ -55,12 +55,13 @@ impl StreamRule {
 /// The keys of a stream's description, and the keys of each packet, in the order of the rules.
 ///
 /// ```
-/// assert_eq!(stripline_components::components::STREAM_KEYS.len(), 8);
+/// assert_eq!(stripline_components::components::STREAM_KEYS.len(), 9);
 /// ```
-pub const STREAM_KEYS: [&str; 8] = [
+pub const STREAM_KEYS: [&str; 9] = [
     "sample_rate_hz",
     "center_frequency_hz",
     "row_length",
+    "frame_rows",
     "axes",
     "channels",
     "keywords",
@@ -78,33 +79,33 @@ pub const STREAM_KEYS: [&str; 8] = [
 /// assert_eq!((name, rules.len()), ("adder", STREAM_KEYS.len()));
 /// ```
 #[rustfmt::skip]
-pub const STREAM_RULES: &[(&str, [StreamRule; 8])] = &[
-    ("adder", [UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
-    ("adsb-decoder", [PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, LeftOut, PassedOn]),
-    ("adsb-demodulator", [Used, PassedOn, Refused, LeftOut, Refused, PassedOn, Used, PassedOn]),
-    ("adsb-sink", [LeftOut; 8]),
-    ("am-demodulator", [UsedAndPassedOn, LeftOut, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
-    ("awgn", [PassedOn; 8]),
-    ("bulkio-sink", [Used, Used, Used, Used, Refused, Used, LeftOut, Used]),
-    ("dds-sink", [Used, Used, LeftOut, LeftOut, Refused, LeftOut, Used, Used]),
-    ("decimator", [UsedAndChanged, PassedOn, Refused, Changed, UsedAndPassedOn, PassedOn, UsedAndChanged, Changed]),
-    ("demultiplexer", [UsedAndChanged, PassedOn, UsedAndPassedOn, Changed, Used, PassedOn, UsedAndChanged, Changed]),
-    ("fft", [UsedAndChanged, PassedOn, Refused, UsedAndChanged, UsedAndPassedOn, Changed, UsedAndChanged, Changed]),
-    ("file-sink", [ByFormat; 8]),
-    ("fir-filter", [UsedAndPassedOn, PassedOn, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
-    ("fm-demodulator", [UsedAndPassedOn, LeftOut, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
-    ("gr-zeromq-sink", [Used, Used, Used, LeftOut, Used, Used, Used, Used]),
-    ("magnitude", [PassedOn; 8]),
-    ("multiplexer, interleave", [UsedAndChanged, UsedAndPassedOn, UsedAndPassedOn, UsedAndChanged, UsedAndChanged, PassedOn, UsedAndChanged, PassedOn]),
-    ("multiplexer, merge", [PassedOn; 8]),
-    ("null-sink", [LeftOut; 8]),
-    ("print-sink", [Used; 8]),
-    ("resampler", [UsedAndChanged, PassedOn, Refused, Changed, UsedAndPassedOn, PassedOn, UsedAndChanged, Changed]),
-    ("tee", [PassedOn; 8]),
-    ("throttle", [PassedOn; 8]),
-    ("waterfall-sink", [LeftOut, Used, Used, Used, Used, LeftOut, Used, LeftOut]),
-    ("wav-sink", [ByFormat; 8]),
-    ("zenoh-sink", [LeftOut, LeftOut, LeftOut, LeftOut, Refused, LeftOut, LeftOut, LeftOut]),
+pub const STREAM_RULES: &[(&str, [StreamRule; 9])] = &[
+    ("adder", [UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
+    ("adsb-decoder", [PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, LeftOut, PassedOn]),
+    ("adsb-demodulator", [Used, PassedOn, Refused, Refused, LeftOut, Refused, PassedOn, Used, PassedOn]),
+    ("adsb-sink", [LeftOut; 9]),
+    ("am-demodulator", [UsedAndPassedOn, LeftOut, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
+    ("awgn", [PassedOn; 9]),
+    ("bulkio-sink", [Used, Used, Used, Used, Used, Refused, Used, LeftOut, Used]),
+    ("dds-sink", [Used, Used, LeftOut, LeftOut, LeftOut, Refused, LeftOut, Used, Used]),
+    ("decimator", [UsedAndChanged, PassedOn, Refused, Refused, Changed, UsedAndPassedOn, PassedOn, UsedAndChanged, Changed]),
+    ("demultiplexer", [UsedAndChanged, PassedOn, UsedAndPassedOn, UsedAndPassedOn, Changed, Used, PassedOn, UsedAndChanged, Changed]),
+    ("fft", [UsedAndChanged, PassedOn, Refused, Refused, UsedAndChanged, UsedAndPassedOn, Changed, UsedAndChanged, Changed]),
+    ("file-sink", [ByFormat; 9]),
+    ("fir-filter", [UsedAndPassedOn, PassedOn, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
+    ("fm-demodulator", [UsedAndPassedOn, LeftOut, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
+    ("gr-zeromq-sink", [Used, Used, Used, Used, LeftOut, Used, Used, Used, Used]),
+    ("magnitude", [PassedOn; 9]),
+    ("multiplexer, interleave", [UsedAndChanged, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndChanged, UsedAndChanged, PassedOn, UsedAndChanged, PassedOn]),
+    ("multiplexer, merge", [PassedOn; 9]),
+    ("null-sink", [LeftOut; 9]),
+    ("print-sink", [Used; 9]),
+    ("resampler", [UsedAndChanged, PassedOn, Refused, Refused, Changed, UsedAndPassedOn, PassedOn, UsedAndChanged, Changed]),
+    ("tee", [PassedOn; 9]),
+    ("throttle", [PassedOn; 9]),
+    ("waterfall-sink", [LeftOut, Used, Used, Used, Used, Used, LeftOut, Used, LeftOut]),
+    ("wav-sink", [ByFormat; 9]),
+    ("zenoh-sink", [LeftOut, LeftOut, LeftOut, LeftOut, LeftOut, Refused, LeftOut, LeftOut, LeftOut]),
 ];
 
 /// Returns the rule of a component, named as in [`STREAM_RULES`], for one of [`STREAM_KEYS`].

@@ -46,7 +46,7 @@ impl Component for WaterfallSink {
         };
         let summary = "Draws spectra over time: to the terminal, and as a PNG file at the end.";
         ComponentSpec::new("waterfall-sink", summary)
-            .input("in", PortTypes::of::<f32>(), "rows of levels in dB, as `fft` sends them")
+            .input("in", PortTypes::of::<f32>(), "rows of levels in dB, as `fft` sends them, or frames")
             .sample_order(OrderRule {
                 needs_rows: true,
                 channel: Some("channel".into()),
@@ -76,7 +76,7 @@ impl Component for WaterfallSink {
                     1,
                     1,
                     i64::MAX,
-                    "draws one row out of this number to the terminal",
+                    "draws one row out of this number to the terminal; of a stream with frames, one frame",
                 )
                 .unit("rows"),
             )
@@ -146,6 +146,7 @@ impl Component for WaterfallSink {
         let mut drawing = Drawing {
             waterfall: Waterfall::new(self.columns, self.lines),
             stream: StreamInfo::default(),
+            frame: None,
             row: Vec::new(),
             skip: 0,
             missing: 0,
@@ -230,6 +231,9 @@ struct Drawing {
     waterfall: Waterfall,
     /// The stream of the first row.
     stream: StreamInfo,
+    /// The rows of the frame that is being received, and their number, if the stream has frames.
+    /// The waterfall is then the newest whole frame.
+    frame: Option<(Waterfall, u64)>,
     /// The samples of the next row that have arrived.
     row: Vec<f32>,
     /// The number of samples to skip before the next row begins.
@@ -242,10 +246,36 @@ struct Drawing {
 impl Drawing {
     /// Drops an incomplete row, and the next `skip` samples.
     fn drop_part(&mut self, skip: usize) {
-        self.missing += self.row.len() as u64;
-        self.places += u64::from(!self.row.is_empty() || skip > 0);
+        let of_frame = self.frame.take().map_or(0, |(_, rows)| rows * u64::from(self.row_length()));
+        let dropped = self.row.len() as u64 + of_frame;
+        self.missing += dropped;
+        self.places += u64::from(dropped > 0 || skip > 0);
         self.row.clear();
         self.skip = skip;
+    }
+
+    fn row_length(&self) -> u32 {
+        self.stream.row_length.unwrap_or(1)
+    }
+
+    /// Adds a row to the frame, at this place within the frame. Returns whether the row was used.
+    fn add_to_frame(&mut self, sink: &WaterfallSink, place: u64) -> bool {
+        if place == 0 {
+            self.frame = Some((Waterfall::new(sink.columns, sink.lines), 0));
+        }
+        let Some((frame, rows)) = self.frame.as_mut().filter(|(_, rows)| *rows == place) else {
+            // The beginning of the frame is missing.
+            self.missing += self.row.len() as u64;
+            return false;
+        };
+        frame.add(place, &self.row);
+        *rows += 1;
+        if *rows == self.stream.frame_rows.map_or(1, u64::from)
+            && let Some((whole, _)) = self.frame.take()
+        {
+            self.waterfall = whole;
+        }
+        true
     }
 
     fn receive(
@@ -256,21 +286,26 @@ impl Drawing {
     ) -> Result<()> {
         let mut tracker = StreamTracker::default();
         let mut length = 0;
-        // Row `turn` of every `turns` rows is drawn.
-        let (mut turn, mut turns) = (0, 1);
-        let mut rows = 0u64;
+        // Turn `turn` of every `turns` turns is drawn: a row, or the rows of a frame.
+        let (mut turn, mut turns, mut turn_rows) = (0, 1, 1);
+        // The number of rows or frames so far.
+        let (mut rows, mut drawn) = (0u64, 0u64);
         while let Some(packet) = input.receive()? {
             let arrival = tracker.packet(&packet);
             if arrival == Continuity::NewStream {
                 length = self.length(packet.stream())?;
                 (turn, turns) = sink.turn(packet.stream())?;
+                let frame_rows = packet.stream().frame_rows;
                 if rows == 0 {
                     self.stream = StreamInfo::clone(packet.stream());
-                    if let Some(across) = self.stream.axes.get_mut(1) {
+                    if let Some(across) = self.stream.axes.get_mut(1).filter(|_| frame_rows.is_none()) {
                         across.step *= turns as f64;
                     }
                 }
-                terminal.header(packet.stream())?;
+                turn_rows = frame_rows.map_or(1, u64::from);
+                if frame_rows.is_none() {
+                    terminal.header(packet.stream())?;
+                }
             }
             if arrival != Continuity::Next {
                 let into = usize::try_from(packet.sample_index() % length as u64).unwrap_or(0);
@@ -287,12 +322,23 @@ impl Drawing {
                 (samples, index) = (&samples[count..], index.saturating_add(count as u64));
                 if self.row.len() == length {
                     let number = (index / length as u64).saturating_sub(1);
-                    if number % turns == turn {
-                        self.waterfall.add(number / turns, &self.row);
-                        if rows.is_multiple_of(sink.every) {
+                    if number / turn_rows % turns == turn {
+                        let place = number % turn_rows;
+                        let has_frames = self.stream.frame_rows.is_some();
+                        let is_used = if has_frames {
+                            self.add_to_frame(sink, place)
+                        } else {
+                            self.waterfall.add(number / turns, &self.row);
+                            true
+                        };
+                        if is_used && drawn.is_multiple_of(sink.every) {
+                            if has_frames && place == 0 {
+                                terminal.header(&self.stream)?;
+                            }
                             terminal.row(&self.row)?;
                         }
                         rows += 1;
+                        drawn += u64::from(place + 1 == turn_rows);
                     }
                     self.row.clear();
                 }
@@ -306,11 +352,17 @@ impl Drawing {
         let id = &stream.id;
         // If there is no sample rate, the unit of `fft` is samples.
         let is_time = |axis: &&Axis| matches!(&*axis.unit, "s" | "samples" | "");
-        if let Some(axis) = stream.axes.get(1).filter(|axis| !is_time(axis)) {
+        let across = stream.axes.get(1).filter(|_| stream.frame_rows.is_none());
+        if let Some(axis) = across.filter(|axis| !is_time(axis)) {
             return Err(Error::failed(format!(
                 "the rows of the stream `{id}` are over an axis in `{}` (`axes`), and a waterfall has rows over time: \
-                 store maps with a `file-sink` or `stripline record`",
+                 describe the rows of a map as frames (`frame_rows`) where they are sent",
                 axis.unit
+            )));
+        }
+        if self.stream.row_length.is_some() && stream.frame_rows != self.stream.frame_rows {
+            return Err(Error::failed(format!(
+                "the frames of the stream `{id}` have changed (`frame_rows`): draw one stream"
             )));
         }
         match (stream.row_length, self.stream.row_length) {

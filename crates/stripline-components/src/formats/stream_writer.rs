@@ -392,6 +392,7 @@ pub(crate) fn not_kept(stream: &StreamInfo, time_ns: i64, kept: Kept) -> Vec<&'s
         ("center_frequency_hz", kept != Kept::SigMf && stream.center_frequency_hz.is_some()),
         ("time", time_ns < 0 || (kept != Kept::SigMf && time_ns != 0)),
         ("row_length", stream.row_length.is_some()),
+        ("frame_rows", stream.frame_rows.is_some()),
         ("axes", !stream.axes.is_empty()),
         ("channels", !stream.channels.is_empty() && (is_raw || !numbered)),
         ("keywords", !stream.keywords.is_empty()),

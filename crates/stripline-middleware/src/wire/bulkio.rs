@@ -14,6 +14,8 @@ const OF_CPU: i16 = 1;
 const VALID: i16 = 1;
 /// Keywords with the frequency of 0 Hz: for the channel, and for the collection that contains it.
 const FREQUENCIES: [&str; 2] = ["CHAN_RF", "COL_RF"];
+/// The keyword with the number of rows in a frame, which BulkIO does not have.
+const FRAME_ROWS: &str = "STRIPLINE::FRAME_ROWS";
 /// The most bytes of a stream's name.
 const NAME_MAX: usize = 1024;
 /// The most bytes of all keywords. In JSON, each byte may take six.
@@ -123,7 +125,7 @@ impl BulkioSri {
         let of_axis = |axis: &Axis| (axis.start, axis.step, unit_code(&axis.unit));
         let axes: Vec<_> = info.axes.iter().map(of_axis).collect();
         let (x, y) = match (rows, &axes[..]) {
-            (Some(_), [along, across]) => (*along, *across),
+            (Some(_), [along, across, ..]) => (*along, *across),
             (Some(length), _) => ((0.0, 1.0, 0), of_time(period.map(|period| period * f64::from(length)))),
             (None, [axis, ..]) if period.is_none() => (*axis, (0.0, 0.0, 0)),
             (None, _) => (of_time(period), (0.0, 0.0, 0)),
@@ -135,6 +137,10 @@ impl BulkioSri {
         {
             keywords.retain(|(name, _)| name != FREQUENCIES[0]);
             keywords.push((FREQUENCIES[0].into(), BulkioValue::Number(frequency)));
+        }
+        keywords.retain(|(name, _)| name != FRAME_ROWS);
+        if let Some(count) = info.frame_rows.filter(|_| rows.is_some()) {
+            keywords.push((FRAME_ROWS.into(), BulkioValue::Number(count.into())));
         }
         Self {
             stream: info.id.replace('\0', ""),
@@ -189,14 +195,24 @@ impl BulkioSri {
             }
             None => (None, along.filter(|axis| !axis.unit.is_empty()).map(|axis| vec![axis])),
         };
+        let mut keywords = json(&self.keywords);
+        let frame_rows = keywords
+            .get(FRAME_ROWS)
+            .and_then(serde_json::Value::as_f64)
+            .filter(|rows| row_length.is_some() && *rows >= 1.0 && *rows == f64::from(*rows as u32))
+            .map(|rows| rows as u32);
+        if frame_rows.is_some() {
+            keywords.remove(FRAME_ROWS);
+        }
         let info = StreamInfo {
             id: stream.clone(),
             sample_rate_hz: rate.filter(|rate| rate.is_finite()),
             center_frequency_hz: frequency_in(&self.keywords),
             row_length,
+            frame_rows,
             axes: axes.unwrap_or_default(),
             channels: Vec::new(),
-            keywords: json(&self.keywords),
+            keywords,
         };
         info.check().map(|()| info)
     }

@@ -66,17 +66,16 @@ impl WireSender for FlowgraphSink {
 /// The length does not fit: the error has the key, and a length that fits.
 fn check_items(stream: &StreamInfo, vlen: u64) -> Result<()> {
     let (id, channels) = (&stream.id, stream.channels.len());
-    let frame = channels.max(1) as u64 * u64::from(stream.row_length.unwrap_or(1));
+    let frame = stream.frame_samples();
     if vlen.is_multiple_of(frame) {
         return Ok(());
     }
-    let order = match stream.row_length {
-        Some(length) if channels > 1 => {
-            format!("{channels} channels (`channels`) in rows of {length} samples (`row_length`)")
-        }
-        Some(length) => format!("rows of {length} samples (`row_length`)"),
-        None => format!("{channels} channels (`channels`)"),
-    };
+    let words = [
+        (channels > 1).then(|| format!("{channels} channels (`channels`)")),
+        stream.frame_rows.map(|rows| format!("frames of {rows} rows (`frame_rows`)")),
+        stream.row_length.map(|length| format!("rows of {length} samples (`row_length`)")),
+    ];
+    let order = words.into_iter().flatten().collect::<Vec<_>>().join(" in ");
     Err(InvalidProperties::new(format!(
         "the stream `{id}` has {order}, and the items of the flowgraph have {vlen} samples: set `vlen` to {frame}, here \
          and in the block, and split the items by the block Vector to Streams"
