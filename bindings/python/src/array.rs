@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::Arc;
 
 use numpy::npyffi::{
     NPY_ARRAY_CARRAY_RO, NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, PyArrayObject, get_type_object,
@@ -10,9 +11,11 @@ use numpy::npyffi::{
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use stripline::StreamInfo;
 use stripline::payload::SampleType;
 
 use crate::error;
+use crate::frames;
 
 /// The sample type of a port, as the library and as numpy describe it.
 pub struct ArrayType {
@@ -124,17 +127,42 @@ impl ArrayType {
     }
 
     /// Checks that an array can be sent, and returns the memory.
-    pub fn bytes_of(&self, given: &Bound<'_, PyAny>, topic: &str) -> PyResult<Bytes> {
-        Ok(self.checked(given, topic, 1)?.0)
+    ///
+    /// `stream` returns the description of the stream and the index of the first sample. The check
+    /// of an array of several dimensions calls `stream`: the array has rows or frames.
+    pub fn bytes_of(
+        &self,
+        given: &Bound<'_, PyAny>,
+        topic: &str,
+        stream: impl FnOnce() -> PyResult<(Arc<StreamInfo>, u64)>,
+    ) -> PyResult<Bytes> {
+        let (array, bytes) = self.checked(given, topic)?;
+        if array.ndim() != 1 {
+            let (stream, index) = stream()?;
+            frames::check_sent(array.shape(), &stream, index, topic)?;
+        }
+        Ok(bytes)
     }
 
     /// Checks that an array with one packet in each row can be sent, and returns the memory and the
     /// number of rows.
     pub fn rows_of(&self, given: &Bound<'_, PyAny>, topic: &str) -> PyResult<(Bytes, usize)> {
-        self.checked(given, topic, 2)
+        let (array, bytes) = self.checked(given, topic)?;
+        if array.ndim() != 2 {
+            return Err(error::argument(format!(
+                "port `{topic}` sends arrays of two dimensions, a row for each packet, and this one has {}; use \
+                 `array.reshape(packets, samples)`",
+                array.ndim()
+            )));
+        }
+        Ok((bytes, array.shape()[0]))
     }
 
-    fn checked(&self, given: &Bound<'_, PyAny>, topic: &str, dimensions: usize) -> PyResult<(Bytes, usize)> {
+    fn checked<'a, 'py>(
+        &self,
+        given: &'a Bound<'py, PyAny>,
+        topic: &str,
+    ) -> PyResult<(&'a Bound<'py, PyUntypedArray>, Bytes)> {
         let Ok(array) = given.cast::<PyUntypedArray>() else {
             let kind = given.get_type();
             let kind = kind.name()?;
@@ -160,16 +188,6 @@ impl ArrayType {
                 "port `{topic}` sends {own}, and the array has {other}; {remedy}"
             )));
         }
-        if array.ndim() != dimensions {
-            let (needed, remedy) = match dimensions {
-                1 => ("one dimension", "array.reshape(-1)"),
-                _ => ("two dimensions, a row for each packet", "array.reshape(packets, samples)"),
-            };
-            return Err(error::argument(format!(
-                "port `{topic}` sends arrays of {needed}, and this one has {}; use `{remedy}`",
-                array.ndim()
-            )));
-        }
         if !array.is_c_contiguous() {
             return Err(error::argument(format!(
                 "the array for port `{topic}` is not contiguous; use `numpy.ascontiguousarray(array)`"
@@ -177,7 +195,7 @@ impl ArrayType {
         }
         let samples = array.len();
         let bytes = Bytes { start: data_of(array), length: samples * self.samples.size(), samples };
-        Ok((bytes, array.shape()[0]))
+        Ok((array, bytes))
     }
 }
 

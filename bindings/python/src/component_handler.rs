@@ -88,7 +88,8 @@ fn handle(
                 _ if found.is_none() => Ok(None),
                 None => Err(error::argument("`handle` has returned an array, but there is no output".into())),
                 Some(output) => {
-                    let bytes = output.array.bytes_of(&found, &output.port)?;
+                    let place = || Ok((Arc::clone(view.stream()), view.sample_index()));
+                    let bytes = output.array.bytes_of(&found, &output.port, place)?;
                     Ok(Some(ReturnedArray { _array: found.unbind(), bytes }))
                 }
             }

@@ -40,7 +40,11 @@ impl Form {
     /// Encodes a value of the program. `what` names the value in errors.
     pub fn encode(&self, value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<u8>> {
         let Self::Samples(array) = self else { return value::encode(value, what) };
-        let bytes = array.bytes_of(value, what)?;
+        let refused = || {
+            let problem = "takes arrays of one dimension; use `array.reshape(-1)`";
+            Err(crate::error::argument(format!("{what} {problem}")))
+        };
+        let bytes = array.bytes_of(value, what, refused)?;
         let mut copy = vec![0; bytes.length];
         // SAFETY: `value` keeps the array alive, and the copy does not overlap it.
         unsafe { bytes.copy_to(&mut copy) };

@@ -13,6 +13,7 @@ mod component_ports;
 mod error;
 mod forks;
 mod form;
+mod frames;
 mod harness;
 mod input;
 mod library_log;

@@ -14,6 +14,7 @@ use crate::publisher::{Publisher, Stamps};
 pub struct Loan {
     publisher: Py<Publisher>,
     stamps: Stamps,
+    shape: Vec<usize>,
     state: Mutex<State>,
 }
 
@@ -24,9 +25,11 @@ struct State {
 
 enum Stage {
     New,
-    /// The array of the program, which had `samples` samples when it was lent, and the array that
-    /// owns the memory: the same array, or a longer one.
+    /// The array of the program in the shape of the loan, the same in one dimension, which had
+    /// `samples` samples when it was lent, and the array that owns the memory: the same array, or a
+    /// longer one.
     Open {
+        shaped: Py<PyUntypedArray>,
         array: Py<PyUntypedArray>,
         buffer: Py<PyUntypedArray>,
         samples: usize,
@@ -35,8 +38,9 @@ enum Stage {
 }
 
 impl Loan {
-    pub fn new(publisher: Py<Publisher>, samples: usize, stamps: Stamps) -> Self {
-        Self { publisher, stamps, state: Mutex::new(State { samples, stage: Stage::New }) }
+    pub fn new(publisher: Py<Publisher>, shape: Vec<usize>, stamps: Stamps) -> Self {
+        let samples = shape.iter().copied().fold(1, usize::saturating_mul);
+        Self { publisher, stamps, shape, state: Mutex::new(State { samples, stage: Stage::New }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -65,8 +69,13 @@ impl Loan {
             true => buffer.clone(),
             false => publisher.array().first(&buffer, samples)?,
         };
-        state.stage = Stage::Open { array: array.clone().unbind(), buffer: buffer.unbind(), samples };
-        Ok(array)
+        let shaped = match &self.shape[..] {
+            [_] => array.clone(),
+            shape => array.call_method1("reshape", (shape.to_vec(),))?.cast_into()?,
+        };
+        let (array, buffer) = (array.unbind(), buffer.unbind());
+        state.stage = Stage::Open { shaped: shaped.clone().unbind(), array, buffer, samples };
+        Ok(shaped)
     }
 
     #[pyo3(signature = (kind=None, value=None, traceback=None))]
@@ -82,12 +91,13 @@ impl Loan {
             let mut state = self.state();
             (std::mem::replace(&mut state.stage, Stage::Done), state.samples)
         };
-        let Stage::Open { array, buffer, samples: most } = stage else {
+        let Stage::Open { shaped, array, buffer, samples: most } = stage else {
             return Err(error::argument("the loan is not open".into()));
         };
         let publisher = self.publisher.get();
         let array = array.bind(py);
         array::set_writable(array, false);
+        array::set_writable(shaped.bind(py), false);
         if kind.is_none() {
             if !publisher.array().has_room(array, most) {
                 return Err(error::argument(

@@ -216,7 +216,7 @@ fn message<'py>(py: Python<'py>, packet: &Packet) -> PyResult<Bound<'py, PyAny>>
     let held = packet.held_packet()?;
     match value::decode(py, &held)? {
         Ok(value) => {
-            let gap = stream::gap_object(py, held.gap())?;
+            let gap = stream::gap_object(py, held.gap(), None)?;
             let parts = (value, held.sequence(), gap, held.connection());
             MESSAGE.import(py, "stripline._messages", "Message")?.call1(parts)
         }

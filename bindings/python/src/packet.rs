@@ -10,6 +10,7 @@ use stripline::{Gap, StreamInfo};
 use crate::array::{self, ArrayType};
 use crate::error;
 use crate::forks::Owner;
+use crate::frames::{self, View};
 use crate::stream::{self, StreamCache};
 
 /// Data that the packets of a subscriber share.
@@ -162,6 +163,15 @@ impl Packet {
         Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    fn shaped<'py>(&self, py: Python<'py>, view: View) -> PyResult<Bound<'py, PyAny>> {
+        let samples = self.samples(py)?;
+        let stream = read!(self, from => Arc::clone(from.stream()), Arc::clone(&from.stream))?;
+        let (sequence, topic) = (self.sequence()?, &self.shared.topic);
+        frames::shaped(samples, &stream, self.sample_index()?, view, || {
+            format!("packet {sequence} of `{topic}`")
+        })
+    }
+
     #[cold]
     fn released(&self) -> PyErr {
         error::closed("the packet of", &self.shared.topic)
@@ -186,6 +196,27 @@ impl Packet {
             *samples = Some(array.clone().unbind());
         }
         Ok(array)
+    }
+
+    /// Returns the samples as an array of two dimensions, if the stream has rows
+    /// (`StreamInfo.row_length`) and the packet has whole rows.
+    #[getter]
+    fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shaped(py, View::Rows)
+    }
+
+    /// Returns the samples in the shape of a frame (`StreamInfo.frame_shape`), if the packet is one
+    /// frame.
+    #[getter]
+    fn frame<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shaped(py, View::Frame)
+    }
+
+    /// Returns the samples as an array of frames, if the packet has whole frames: the first
+    /// dimension is the number of frames.
+    #[getter]
+    fn frames<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shaped(py, View::Frames)
     }
 
     /// Returns the number of the packet among all packets of its sender, from 0.
@@ -218,7 +249,8 @@ impl Packet {
     #[getter]
     fn gap<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = read!(self, from => from.gap().cloned(), from.gap)?;
-        stream::gap_object(py, gap.as_ref())
+        let stream = read!(self, from => Arc::clone(from.stream()), Arc::clone(&from.stream))?;
+        stream::gap_object(py, gap.as_ref(), Some((&stream, self.sample_index()?)))
     }
 
     /// Returns the description of the stream that the packet belongs to.

@@ -7,14 +7,16 @@ use numpy::PyUntypedArray;
 use pyo3::exceptions::{PyResourceWarning, PyTimeoutError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use stripline::Error;
+use pyo3::types::PyTuple;
 use stripline::node::{self, HeldPacket, Waker};
 use stripline::payload::Dynamic;
 use stripline::terms::Scope;
+use stripline::{Error, StreamInfo};
 use stripline_bindings as bindings;
 
 use crate::array::{self, ArrayType, Bytes};
 use crate::error;
+use crate::frames;
 use crate::loan::Loan;
 use crate::node::NodeHandle;
 use crate::one_user::OneUser;
@@ -82,6 +84,15 @@ impl Stamps {
         Ok(self)
     }
 
+    /// Returns the stream, and the index of the first sample, of a packet of this publisher.
+    fn place(&self, publisher: &node::Publisher<Dynamic>) -> (Arc<StreamInfo>, u64) {
+        let (stream, next) = publisher.place();
+        match &self.like {
+            None => (Arc::clone(stream), self.own.sample_index.unwrap_or(next)),
+            Some(packet) => (Arc::clone(packet.stream()), packet.sample_index()),
+        }
+    }
+
     fn is_acknowledged(&self) -> bool {
         self.own.scope.is_some_and(|scope| scope > Scope::Transport)
     }
@@ -136,6 +147,11 @@ impl Publisher {
 
     pub fn array(&self) -> &ArrayType {
         &self.array
+    }
+
+    /// Returns the memory of an array that is to be sent.
+    fn bytes_of(&self, samples: &Bound<'_, PyAny>, stamps: &Stamps) -> PyResult<Bytes> {
+        self.array.bytes_of(samples, &self.topic, || self.with(|port| Ok(stamps.place(&port.publisher))))
     }
 
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Port>>> {
@@ -309,8 +325,9 @@ impl Publisher {
         )))
     }
 
-    /// Sends a copy of an array of one dimension and of the port's dtype. Waits while a receiver
-    /// has no room, unless its policy drops packets.
+    /// Sends a copy of an array of the port's dtype. Waits while a receiver has no room, unless its
+    /// policy drops packets. An array of several dimensions has rows or frames of the stream: all
+    /// dimensions but the first are the last ones of a frame (`StreamInfo.frame_shape`).
     ///
     /// `time_ns` is the time when the first sample was taken, in nanoseconds since the Unix epoch.
     /// `sample_index` is the number of that sample, by default the next number. `like` takes both,
@@ -332,7 +349,7 @@ impl Publisher {
     ) -> PyResult<()> {
         let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
         let stamps = stamps.acknowledged(scope, deadline)?;
-        let bytes = self.array.bytes_of(samples, &self.topic)?;
+        let bytes = self.bytes_of(samples, &stamps)?;
         self.transmit(py, bytes, &stamps, true)
     }
 
@@ -350,7 +367,7 @@ impl Publisher {
         like: Option<&Bound<'_, Packet>>,
     ) -> PyResult<()> {
         let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
-        let bytes = self.array.bytes_of(samples, &self.topic)?;
+        let bytes = self.bytes_of(samples, &stamps)?;
         self.transmit(py, bytes, &stamps, false)
     }
 
@@ -377,7 +394,8 @@ impl Publisher {
     }
 
     /// Lends an array of `samples` samples for a `with` block, which writes it. The end of the
-    /// block sends the array and makes it read-only; an exception cancels the loan.
+    /// block sends the array and makes it read-only; an exception cancels the loan. A tuple is a
+    /// shape, as for `send`.
     ///
     /// The memory belongs to the program, and is copied once. The other arguments are the same as
     /// for `send`.
@@ -385,7 +403,7 @@ impl Publisher {
     #[expect(clippy::too_many_arguments, reason = "a function with named arguments in Python")]
     fn loan(
         slf: &Bound<'_, Self>,
-        samples: usize,
+        samples: &Bound<'_, PyAny>,
         time_ns: Option<i64>,
         sample_index: Option<u64>,
         intended_ns: Option<u64>,
@@ -396,7 +414,15 @@ impl Publisher {
         // A publisher that has ended is refused at this point, not after the work in the block.
         slf.get().with(|_| Ok(()))?;
         let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
-        Ok(Loan::new(slf.clone().unbind(), samples, stamps.acknowledged(scope, deadline)?))
+        let shape = match samples.cast::<PyTuple>() {
+            Ok(shape) => shape.extract()?,
+            Err(_) => vec![samples.extract()?],
+        };
+        if shape.len() != 1 {
+            let (stream, index) = slf.get().with(|port| Ok(stamps.place(&port.publisher)))?;
+            frames::check_sent(&shape, &stream, index, &slf.get().topic)?;
+        }
+        Ok(Loan::new(slf.clone().unbind(), shape, stamps.acknowledged(scope, deadline)?))
     }
 
     /// Ends the stream: receivers get the end after the last packet. Waits until they have room for

@@ -52,8 +52,13 @@ pub fn from_object(given: &Bound<'_, PyAny>) -> PyResult<StreamInfo> {
     Ok(stream)
 }
 
-/// Returns a gap as an object of `stripline.Gap`.
-pub fn gap_object<'py>(py: Python<'py>, gap: Option<&Gap>) -> PyResult<Option<Bound<'py, PyAny>>> {
+/// Returns a gap as an object of `stripline.Gap`. `behind` is the stream and the index of the next
+/// sample.
+pub fn gap_object<'py>(
+    py: Python<'py>,
+    gap: Option<&Gap>,
+    behind: Option<(&StreamInfo, u64)>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     static GAP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let Some(gap) = gap else { return Ok(None) };
     let reason = match gap.reason {
@@ -63,7 +68,9 @@ pub fn gap_object<'py>(py: Python<'py>, gap: Option<&Gap>) -> PyResult<Option<Bo
         stripline::GapReason::Late => "late",
     };
     let make = GAP.import(py, "stripline._types", "Gap")?;
-    make.call1((reason, gap.first, gap.packets, gap.samples)).map(Some)
+    let frames = behind.filter(|(stream, _)| gap.samples > 0 && stream.frame_samples() > 1);
+    let frames = frames.map(|(stream, end)| stream.whole_frames(end.saturating_sub(gap.samples)..end));
+    make.call1((reason, gap.first, gap.packets, gap.samples, frames)).map(Some)
 }
 
 /// Returns the senders that cannot be connected as objects of `stripline.Refusal`.

@@ -250,7 +250,7 @@ impl Subscriber {
     /// was missing there.
     pub fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = self.with(|port| Ok(port.input.holding.gap_at_end()))?;
-        stream::gap_object(py, gap.as_ref())
+        stream::gap_object(py, gap.as_ref(), None)
     }
 
     /// Returns a descriptor for `select`, `poll` or a toolkit. Once `arm` has returned True, it

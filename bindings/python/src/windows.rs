@@ -7,7 +7,7 @@ use std::time::Instant;
 use pyo3::exceptions::PyTimeoutError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use stripline::node::{HeldPacket, Holding};
+use stripline::node::{HeldPacket, Holding, WindowUnit};
 use stripline::payload::Dynamic;
 use stripline::terms::LinkOptions;
 use stripline::{Gap, Received};
@@ -15,6 +15,7 @@ use stripline::{Gap, Received};
 use crate::array::{self, ArrayType};
 use crate::component::Requests;
 use crate::error;
+use crate::frames::{self, View};
 use crate::input::Input;
 use crate::node::NodeHandle;
 use crate::one_user::OneUser;
@@ -106,6 +107,30 @@ impl Part {
     }
 }
 
+/// The length of a window, and the distance to the next window, in a unit.
+#[derive(Clone, Copy)]
+struct Length {
+    unit: WindowUnit,
+    count: usize,
+    hop: usize,
+}
+
+impl Length {
+    /// Returns the length and the hop in samples of a window that begins with this part, and
+    /// whether it would be whole.
+    fn at(&self, part: &Part, most: usize, topic: &str) -> PyResult<(usize, usize, bool)> {
+        let (index, stream) = (part.info.sample_index.wrapping_add(part.used as u64), &part.info.stream);
+        let found = self.unit.window_at(index, self.count, stream);
+        let refused = |problem: String| error::argument(format!("port `{topic}`: {problem}"));
+        let (samples, is_whole) = found.map_err(refused)?;
+        if samples > most {
+            return Err(refused(format!("a window of {samples} samples; it has from 1 to {most}")));
+        }
+        let hop = if is_whole { samples / self.count * self.hop } else { samples };
+        Ok((samples, hop, is_whole))
+    }
+}
+
 /// The outcome of a search for a window.
 enum Search {
     Window(Window),
@@ -115,31 +140,45 @@ enum Search {
 
 impl Port {
     /// Returns the next window, if it is complete without a wait.
-    fn take(&mut self, py: Python<'_>, shared: &Arc<Shared>, samples: usize, hop: usize) -> PyResult<Search> {
+    fn take(&mut self, py: Python<'_>, shared: &Arc<Shared>, length: Length) -> PyResult<Search> {
         self.input.serve();
         loop {
-            if self.available >= samples {
-                return self.cut(py, shared, samples, hop, true).map(Search::Window);
+            if let Some(first) = self.parts.front() {
+                let most = samples_max(shared);
+                let (samples, hop, is_whole) = length.at(first, most, &shared.topic)?;
+                if self.available >= samples {
+                    return self.cut(py, shared, samples, hop, is_whole).map(Search::Window);
+                }
             }
             if self.available > 0 && (self.behind.is_some() || self.has_ended) {
                 let rest = self.available;
                 return self.cut(py, shared, rest, rest, false).map(Search::Window);
             }
-            if let Some(part) = self.behind.take() {
-                self.add(part);
-                continue;
-            }
-            if self.has_ended {
-                return Ok(Search::End);
-            }
-            // A window across the boundary needs a copy of these samples, and holds no packet.
-            self.parts.iter_mut().for_each(|before| before.copy(shared.array.samples.size()));
-            match self.input.holding.try_receive().map_err(error::raised)? {
-                Received::Packet(held) => self.add(Part::new(held)),
-                Received::Ended => self.has_ended = true,
+            match self.next_part(shared.array.samples.size())? {
+                Received::Packet(()) => {}
+                Received::Ended => return Ok(Search::End),
                 Received::Empty => return Ok(Search::Nothing),
             }
         }
+    }
+
+    /// Adds the next packet to the samples, if one has arrived.
+    fn next_part(&mut self, size: usize) -> PyResult<Received<()>> {
+        if let Some(part) = self.behind.take() {
+            self.add(part);
+            return Ok(Received::Packet(()));
+        }
+        if self.has_ended {
+            return Ok(Received::Ended);
+        }
+        // A window across the boundary needs a copy of these samples, and holds no packet.
+        self.parts.iter_mut().for_each(|before| before.copy(size));
+        match self.input.holding.try_receive().map_err(error::raised)? {
+            Received::Packet(held) => self.add(Part::new(held)),
+            Received::Ended => self.has_ended = true,
+            Received::Empty => return Ok(Received::Empty),
+        }
+        Ok(Received::Packet(()))
     }
 
     /// Adds a packet to the samples, or keeps it for after the boundary.
@@ -226,6 +265,11 @@ impl Port {
     }
 }
 
+/// Returns the most samples of a window.
+fn samples_max(shared: &Shared) -> usize {
+    LinkOptions::PACKET_MAX / shared.array.samples.size()
+}
+
 /// Combines two reports of a gap at the same place.
 fn joined(first: Option<Gap>, second: Option<Gap>) -> Option<Gap> {
     let (Some(first), Some(second)) = (first, second) else { return first.or(second) };
@@ -291,21 +335,37 @@ impl WindowedSubscriber {
         self.port.with(&self.shared.topic, use_it)
     }
 
-    fn check(&self, samples: usize, hop: Option<usize>) -> PyResult<usize> {
-        let most = LinkOptions::PACKET_MAX / self.shared.array.samples.size();
-        if !(1..=most).contains(&samples) {
+    fn length(
+        &self,
+        samples: Option<usize>,
+        rows: Option<usize>,
+        frames: Option<usize>,
+        hop: Option<usize>,
+    ) -> PyResult<Length> {
+        let (unit, units, count) = match (samples, rows, frames) {
+            (Some(count), None, None) => (WindowUnit::Samples, "samples", count),
+            (None, Some(count), None) => (WindowUnit::Rows, "rows", count),
+            (None, None, Some(count)) => (WindowUnit::Frames, "frames", count),
+            _ => {
+                return Err(error::argument(
+                    "a window has one length; set one of `samples`, `rows` and `frames`".into(),
+                ));
+            }
+        };
+        let most = samples_max(&self.shared);
+        if !(1..=most).contains(&count) {
             return Err(error::argument(format!(
-                "a window of {samples} samples of port `{}`; it has from 1 to {most}",
+                "a window of {count} {units} of port `{}`; it has from 1 to {most}",
                 self.shared.topic
             )));
         }
-        let hop = hop.unwrap_or(samples);
-        if !(1..=samples).contains(&hop) {
+        let hop = hop.unwrap_or(count);
+        if !(1..=count).contains(&hop) {
             return Err(error::argument(format!(
-                "a hop of {hop} samples for windows of {samples}; it is from 1 to their length"
+                "a hop of {hop} {units} for windows of {count}; it is from 1 to their length"
             )));
         }
-        Ok(hop)
+        Ok(Length { unit, count, hop })
     }
 }
 
@@ -329,32 +389,67 @@ impl WindowedSubscriber {
         self.with(|port| Ok(port.input.holding.senders()))
     }
 
+    /// Waits until the next sample has arrived, and returns the description of the stream that the
+    /// sample belongs to, to choose the length of windows by it. Raises `TimeoutError` after
+    /// `timeout` seconds, and `EndOfStream` after the last sample.
+    #[pyo3(signature = (timeout=None))]
+    fn stream<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        let deadline = waits::deadline(timeout)?;
+        let topic = &self.shared.topic;
+        let info = self.with(|port| {
+            port.input.serve();
+            loop {
+                if let Some(first) = port.parts.front() {
+                    return Ok(Arc::clone(&first.info));
+                }
+                match port.next_part(self.shared.array.samples.size())? {
+                    Received::Packet(()) => {}
+                    Received::Ended => return Err(error::end_of_stream(topic)),
+                    Received::Empty if port.wait(py, deadline)? => {}
+                    Received::Empty => {
+                        return Err(PyTimeoutError::new_err(format!(
+                            "port `{topic}`: no samples came within {} s",
+                            timeout.unwrap_or(f64::INFINITY)
+                        )));
+                    }
+                }
+            }
+        })?;
+        self.shared.streams.object(py, &info.stream)
+    }
+
     /// Waits for `samples` samples in a row, or fewer before a boundary, and returns them.
+    ///
+    /// With `rows` or `frames` instead, the window begins and ends with a row or frame of the
+    /// stream, and `hop` counts them, too. Where samples are missing at the beginning, the rest of
+    /// the row or frame is a window that is not whole.
     ///
     /// The next window starts `hop` samples after the start of this one; by default, after the end
     /// of this one. After a window that is not whole, it starts at the boundary. Raises
     /// `TimeoutError` after `timeout` seconds, and `EndOfStream` after the last sample; samples
     /// that have arrived are kept.
-    #[pyo3(signature = (samples, *, hop=None, timeout=None))]
+    #[pyo3(signature = (samples=None, *, rows=None, frames=None, hop=None, timeout=None))]
     fn window(
         &self,
         py: Python<'_>,
-        samples: usize,
+        samples: Option<usize>,
+        rows: Option<usize>,
+        frames: Option<usize>,
         hop: Option<usize>,
         timeout: Option<f64>,
     ) -> PyResult<Window> {
-        let hop = self.check(samples, hop)?;
+        let length = self.length(samples, rows, frames, hop)?;
         let deadline = waits::deadline(timeout)?;
         let topic = &self.shared.topic;
         self.with(|port| {
             loop {
-                match port.take(py, &self.shared, samples, hop)? {
+                match port.take(py, &self.shared, length)? {
                     Search::Window(window) => return Ok(window),
                     Search::End => return Err(error::end_of_stream(topic)),
                     Search::Nothing if port.wait(py, deadline)? => {}
                     Search::Nothing => {
                         return Err(PyTimeoutError::new_err(format!(
-                            "port `{topic}`: {samples} samples did not come within {} s",
+                            "port `{topic}`: a whole window did not come within {} s",
                             timeout.unwrap_or(f64::INFINITY)
                         )));
                     }
@@ -365,10 +460,17 @@ impl WindowedSubscriber {
 
     /// Returns the next window if the samples have arrived, otherwise None. Raises the exceptions
     /// of `window`.
-    #[pyo3(signature = (samples, *, hop=None))]
-    fn try_window(&self, py: Python<'_>, samples: usize, hop: Option<usize>) -> PyResult<Option<Window>> {
-        let hop = self.check(samples, hop)?;
-        match self.with(|port| port.take(py, &self.shared, samples, hop))? {
+    #[pyo3(signature = (samples=None, *, rows=None, frames=None, hop=None))]
+    fn try_window(
+        &self,
+        py: Python<'_>,
+        samples: Option<usize>,
+        rows: Option<usize>,
+        frames: Option<usize>,
+        hop: Option<usize>,
+    ) -> PyResult<Option<Window>> {
+        let length = self.length(samples, rows, frames, hop)?;
+        match self.with(|port| port.take(py, &self.shared, length))? {
             Search::Window(window) => Ok(Some(window)),
             Search::Nothing => Ok(None),
             Search::End => Err(error::end_of_stream(&self.shared.topic)),
@@ -376,16 +478,23 @@ impl WindowedSubscriber {
     }
 
     /// Returns an iterator over windows of this length, for `for` and `async for`. The arguments
-    /// are the same as for `window`.
-    #[pyo3(signature = (samples, *, hop=None))]
+    /// are the same as for `window`; in addition, `samples` may be a function that returns the
+    /// number of samples for the description of a stream, as `lambda stream: 8 *
+    /// stream.row_length`.
+    #[pyo3(signature = (samples=None, *, rows=None, frames=None, hop=None))]
     fn windows<'py>(
         slf: &Bound<'py, Self>,
-        samples: usize,
+        samples: Option<&Bound<'py, PyAny>>,
+        rows: Option<usize>,
+        frames: Option<usize>,
         hop: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
         static WINDOWS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let hop = slf.get().check(samples, hop)?;
-        WINDOWS.import(slf.py(), "stripline._aio", "Windows")?.call1((slf, samples, hop))
+        if !samples.is_some_and(Bound::is_callable) {
+            let samples = samples.map(PyAnyMethods::extract).transpose()?;
+            slf.get().length(samples, rows, frames, hop)?;
+        }
+        WINDOWS.import(slf.py(), "stripline._aio", "Windows")?.call1((slf, samples, rows, frames, hop))
     }
 
     /// Returns a `Refusal` for each sender of the topic that cannot be connected.
@@ -398,7 +507,7 @@ impl WindowedSubscriber {
     /// was missing there.
     fn gap_at_end<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let gap = self.with(|port| Ok(joined(port.gap, port.input.holding.gap_at_end())))?;
-        stream::gap_object(py, gap.as_ref())
+        stream::gap_object(py, gap.as_ref(), None)
     }
 
     /// Returns a descriptor for `select`, `poll` or a toolkit, like `Subscriber.fileno`.
@@ -446,12 +555,42 @@ pub struct Window {
     shared: Arc<Shared>,
 }
 
+impl Window {
+    fn shaped<'py>(&self, py: Python<'py>, view: View) -> PyResult<Bound<'py, PyAny>> {
+        let (samples, index) = (self.samples(py), self.sample_index());
+        frames::shaped(samples, &self.info.stream, index, view, || {
+            format!("a window of `{}`", self.shared.topic)
+        })
+    }
+}
+
 #[pymethods]
 impl Window {
     /// Returns the samples, as a read-only array of one dimension.
     #[getter]
     fn samples<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
         self.samples.bind(py).clone()
+    }
+
+    /// Returns the samples as an array of two dimensions, if the stream has rows
+    /// (`StreamInfo.row_length`) and the window has whole rows.
+    #[getter]
+    fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shaped(py, View::Rows)
+    }
+
+    /// Returns the samples in the shape of a frame (`StreamInfo.frame_shape`), if the window is one
+    /// frame.
+    #[getter]
+    fn frame<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shaped(py, View::Frame)
+    }
+
+    /// Returns the samples as an array of frames, if the window has whole frames: the first
+    /// dimension is the number of frames.
+    #[getter]
+    fn frames<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.shaped(py, View::Frames)
     }
 
     /// Returns whether the window has all requested samples. If not, a boundary follows.
@@ -488,7 +627,7 @@ impl Window {
     /// Returns the gap just before the first sample; None if nothing is missing.
     #[getter]
     fn gap<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        stream::gap_object(py, self.gap.as_ref())
+        stream::gap_object(py, self.gap.as_ref(), Some((&self.info.stream, self.sample_index())))
     }
 
     /// Returns the description of the stream that all samples of the window belong to.

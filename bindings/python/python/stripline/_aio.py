@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypedDict, TypeVar
 from weakref import WeakKeyDictionary
 
 from ._errors import EndOfStream, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ._stripline import Window, WindowedSubscriber
+    from ._types import StreamInfo
 
 _P_co = TypeVar("_P_co", covariant=True)
 _P = TypeVar("_P")
@@ -106,20 +109,45 @@ class AsyncPackets(Generic[_P]):
             self._descriptor.leave()
 
 
+class _Length(TypedDict):
+    """The arguments of `WindowedSubscriber.window`."""
+
+    samples: int | None
+    rows: int | None
+    frames: int | None
+    hop: int | None
+
+
 class Windows:
     """The windows of a subscriber, for `for` and `async for`."""
 
-    def __init__(self, subscriber: WindowedSubscriber, samples: int, hop: int) -> None:
+    def __init__(
+        self,
+        subscriber: WindowedSubscriber,
+        samples: int | Callable[[StreamInfo], int] | None,
+        rows: int | None,
+        frames: int | None,
+        hop: int | None,
+    ) -> None:
         self._subscriber = subscriber
-        self._samples = samples
-        self._hop = hop
+        self._choose = samples if callable(samples) else None
+        self._stream: StreamInfo | None = None
+        self._length = _Length(samples=None if callable(samples) else samples, rows=rows, frames=frames, hop=hop)
+
+    def _choose_by(self, stream: StreamInfo) -> None:
+        """Sets the length for a new stream. A window never crosses the boundary of two streams."""
+        if self._choose is not None and stream is not self._stream:
+            self._length["samples"] = self._choose(stream)
+            self._stream = stream
 
     def __iter__(self) -> Windows:
         return self
 
     def __next__(self) -> Window:
         try:
-            return self._subscriber.window(self._samples, hop=self._hop)
+            if self._choose is not None:
+                self._choose_by(self._subscriber.stream())
+            return self._subscriber.window(**self._length)
         except EndOfStream:
             raise StopIteration from None
 
@@ -127,7 +155,12 @@ class Windows:
         return AsyncPackets(self)
 
     def try_receive(self) -> Window | None:
-        return self._subscriber.try_window(self._samples, hop=self._hop)
+        if self._choose is not None:
+            try:
+                self._choose_by(self._subscriber.stream(0.0))
+            except TimeoutError:
+                return None
+        return self._subscriber.try_window(**self._length)
 
     def arm(self) -> bool:
         return self._subscriber.arm()

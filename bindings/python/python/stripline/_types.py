@@ -194,15 +194,24 @@ class StreamInfo:
     """The frequency that 0 Hz of the samples corresponds to."""
     row_length: int | None = None
     """The number of samples in a row, if the samples are rows of a table."""
+    frame_rows: int | None = None
+    """The number of rows in a frame, if the rows are frames: pulses × range."""
     axes: tuple[Axis, ...] = ()
-    """The axis along a row, and the axis from row to row."""
+    """The axis along a row, the axis from row to row, and the axis from frame to frame."""
     channels: tuple[str, ...] = ()
-    """The names of the channels, which take turns."""
+    """The names of the channels, which take turns: after each frame, row or sample."""
     keywords: Mapping[str, Any] = field(default_factory=dict)
     """Everything else, as values of JSON."""
 
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        """The shape of a frame as an array: channels, rows and samples of a row, as far as the
+        stream has them."""
+        sizes = (len(self.channels) or None, self.frame_rows, self.row_length)
+        return tuple(size for size in sizes if size is not None)
 
-_OPTIONAL = ("sample_rate_hz", "center_frequency_hz", "row_length")
+
+_OPTIONAL = ("sample_rate_hz", "center_frequency_hz", "row_length", "frame_rows")
 
 
 def _stream_to_json(stream: StreamInfo) -> str:
@@ -241,6 +250,9 @@ class Gap:
     """The number of missing packets; 0 after a restart, because the number is unknown then."""
     samples: int
     """The number of missing samples; 0 if it is unknown. A message counts as one sample."""
+    frames: int | None = None
+    """The number of frames, or of rows without frames, that are missing as a whole; None if the
+    stream has neither, or the number is unknown."""
 
 
 @dataclass(frozen=True)

@@ -376,6 +376,11 @@ impl Outgoing {
         self.info = Arc::clone(info);
     }
 
+    /// Returns the stream of the next packets, and the index of the next sample.
+    pub(crate) fn place(&self) -> (&Arc<StreamInfo>, u64) {
+        (&self.info, self.sample_index)
+    }
+
     /// Returns the stream of the next packets.
     pub(crate) fn stream(&self) -> &Arc<StreamInfo> {
         &self.info

@@ -180,6 +180,22 @@ impl<T: Content> Publisher<T> {
         self.outgoing.as_ref().map_or(0, Outgoing::sequence)
     }
 
+    /// Returns the description of the stream, as the next packet carries it, and the index of the
+    /// next packet's first sample, unless the loan sets another one.
+    ///
+    /// ```
+    /// let node = stripline::node::Node::isolated()?;
+    /// let mut publisher = node.publisher::<f32>("levels")?;
+    /// publisher.set_stream(stripline::StreamInfo::new("left"));
+    /// publisher.send(&[1.0, 2.0])?;
+    /// let (stream, next) = publisher.place();
+    /// assert_eq!((&*stream.id, next), ("left", 2));
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn place(&self) -> (&Arc<StreamInfo>, u64) {
+        self.outgoing.as_ref().expect("a publisher has its link until it is dropped").place()
+    }
+
     /// Returns the size of a sample in bytes.
     pub fn sample_bytes(&self) -> usize {
         self.form.size()

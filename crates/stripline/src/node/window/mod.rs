@@ -121,8 +121,7 @@ impl<T: Content> Subscriber<T> {
         self.windowed_in(WindowUnit::Samples)
     }
 
-    /// Returns the same samples in windows whose lengths are counted in rows or frames of the
-    /// stream.
+    /// Returns the same samples in windows with lengths in this unit: samples, rows or frames.
     ///
     /// A window begins with a row or frame. Where samples are missing at the beginning, the rest of
     /// the row or frame is a window that is not whole.
@@ -162,9 +161,9 @@ impl<T: Content> Windowed<T> {
         self.carried.form.size()
     }
 
-    /// Blocks until the next sample has arrived, and returns the description of the stream that the
-    /// sample belongs to; `None` is the end of stream. Nothing is consumed: a program can choose the
-    /// length of windows by the stream.
+    /// Blocks until the next sample has arrived, and returns the description of that sample's
+    /// stream; `None` is the end of stream. Nothing is consumed: a program can choose the length of
+    /// windows by the stream.
     ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
