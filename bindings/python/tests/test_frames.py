@@ -126,8 +126,8 @@ def test_windows_in_rows_and_frames(node: stripline.Node, packet: int) -> None:
     for first in range(0, len(samples), packet):
         out.send(samples[first : first + packet])
     out.finish()
-    first = in_.window(rows=2)
-    assert np.array_equal(first.rows, ramp(2, 4)) and first.is_whole
+    two = in_.window(rows=2)
+    assert np.array_equal(two.rows, ramp(2, 4)) and two.is_whole
     # The rest of the first frame.
     second = in_.window(frames=1)
     assert (second.sample_index, len(second), second.is_whole) == (8, 16, False)
@@ -236,5 +236,5 @@ def test_windows_in_rows_of_a_stream_without_rows_are_refused(node: stripline.No
     out.send(ramp(3))
     for arguments in ({"rows": 1}, {"frames": 1}):
         with pytest.raises(stripline.UsageError, match="the description of `plain` has no `row_length`"):
-            in_.window(**arguments)  # type: ignore[arg-type]
+            in_.window(**arguments)
     assert in_.window(3).samples.tolist() == [0, 1, 2]

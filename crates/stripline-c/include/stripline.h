@@ -506,6 +506,8 @@ enum stripline_stream_set {
     STRIPLINE_STREAM_SET_CENTER_FREQUENCY = 2,
     /* `row_length`. */
     STRIPLINE_STREAM_SET_ROW_LENGTH = 4,
+    /* `frame_rows`. */
+    STRIPLINE_STREAM_SET_FRAME_ROWS = 8,
 };
 
 /* The description of a stream, for a publisher. Receivers get it with every packet. */
@@ -528,6 +530,8 @@ typedef struct stripline_stream_description {
      * NULL: none.
      */
     const char *more;
+    /* The number of rows in a frame, if the rows are frames: pulses of samples, for example. */
+    uint32_t frame_rows;
 } stripline_stream_description;
 
 /* The description of the stream that a packet belongs to. */
@@ -544,6 +548,8 @@ typedef struct stripline_stream_view {
     double center_frequency_hz;
     /* The number of samples in a row, if the samples are rows of a table. */
     uint32_t row_length;
+    /* The number of rows in a frame, if the rows are frames: pulses of samples, for example. */
+    uint32_t frame_rows;
 } stripline_stream_view;
 
 /* Packets, and the data that comes with their samples ---------------------------------------- */
@@ -1060,6 +1066,16 @@ stripline_status stripline_publisher_try_send(
  */
 typedef struct stripline_subscriber stripline_subscriber;
 
+/* The unit of the lengths of windows. */
+enum stripline_window_unit {
+    /* Samples. */
+    STRIPLINE_WINDOW_UNIT_SAMPLES = 1,
+    /* Rows of a stream with `row_length`. */
+    STRIPLINE_WINDOW_UNIT_ROWS = 2,
+    /* Frames of a stream with `row_length` or channels, with all channels. */
+    STRIPLINE_WINDOW_UNIT_FRAMES = 3,
+};
+
 /* Options of a subscriber. */
 typedef struct stripline_subscriber_options {
     /* `sizeof(stripline_subscriber_options)`. */
@@ -1070,7 +1086,8 @@ typedef struct stripline_subscriber_options {
      */
     uint32_t hold;
     /* Not 0: samples are received in windows of any length (`stripline_subscriber_window`) instead
-     * of packets. Not with `hold`.
+     * of packets, and the value is the unit of the lengths: `STRIPLINE_WINDOW_UNIT_…`. Not with
+     * `hold`.
      */
     uint32_t windowed;
     /* Not 0: packets that several threads of an earlier stage have forwarded are put back in
@@ -1142,8 +1159,9 @@ stripline_status stripline_subscriber_receive(
     stripline_packet **packet,
     stripline_error **error);
 
-/* Receives the next `samples` samples of a windowed subscriber as a packet, across packet
- * boundaries. A window has fewer samples before a gap, a new stream and the end of the stream.
+/* Receives the next `length` samples, rows or frames of a windowed subscriber as a packet, across
+ * packet boundaries. A window has fewer samples before a gap, a new stream and the end of the
+ * stream, and where it begins within a row or frame.
  *
  * Returns and fails like `stripline_subscriber_receive`.
  *
@@ -1154,7 +1172,7 @@ stripline_status stripline_subscriber_receive(
  */
 stripline_status stripline_subscriber_window(
     stripline_subscriber *subscriber,
-    size_t samples,
+    size_t length,
     int64_t timeout_ns,
     stripline_packet **window,
     stripline_error **error);
@@ -2485,7 +2503,7 @@ stripline_status stripline_ports_receive(
 stripline_status stripline_ports_window(
     stripline_ports *ports,
     stripline_subscriber *subscriber,
-    size_t samples,
+    size_t length,
     stripline_packet **window,
     stripline_error **error);
 

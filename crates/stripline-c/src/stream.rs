@@ -43,17 +43,17 @@ pub struct StreamDescription {
     pub center_frequency_hz: f64,
     /// The number of samples in a row, if the samples are rows of a table.
     pub row_length: u32,
-    /// The number of rows in a frame, if the rows are frames: pulses of samples, for example.
-    pub frame_rows: u32,
     /// A JSON object with the further members of `docs/wire.md`: `axes`, `channels`, `keywords`.
     /// NULL: none.
     pub more: Str,
+    /// The number of rows in a frame, if the rows are frames: pulses of samples, for example.
+    pub frame_rows: u32,
 }
 
 sized::sized!(
     StreamDescription, "stripline_stream_description",
     size: usize, set: u64, id: Str, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
-    frame_rows: u32, more: Str,
+    more: Str, frame_rows: u32,
 );
 
 /// The description of the stream that a packet belongs to.
