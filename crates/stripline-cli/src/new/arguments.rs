@@ -7,11 +7,11 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline new component gain                        a crate with one component and its tests\n  \
-    stripline new component level --kind windowed       a component that takes windows of its own length\n  \
+    stripline new component level --kind windowed       a component that takes windows of any length\n  \
     stripline new component gain --lang python          the same in Python: a script and its tests\n  \
     stripline new component gain --lang cpp             in C++, with CMake\n  \
     stripline new component gain --lang c               in C, with make\n  \
-    stripline new waveform pulses                       a crate with four components and their waveform\n  \
+    stripline new waveform pulses                       a crate with the components of a waveform\n  \
     stripline new waveform pulses --lang python         a script for each of four components\n\n\
     docs/write-components.md describes the result, step by step.\n\n\
     Exit codes: 0 made, 1 a file cannot be written, 2 wrong usage: a name, or a folder with files in it.")]
@@ -97,13 +97,13 @@ pub(crate) enum ComponentKind {
 /// The languages of new projects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Language {
-    /// A crate for Cargo
+    /// Rust: a crate for Cargo
     Rust,
-    /// Scripts, with tests for `unittest`
+    /// Python: scripts, with tests for `unittest`
     Python,
     /// C++, with CMake
     Cpp,
-    /// With make and pkg-config
+    /// C, with make and pkg-config
     C,
 }
 

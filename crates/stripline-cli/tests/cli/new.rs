@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::common::{c_library, repository, run, stripline};
 
 /// Returns the build folder, which the tests share with the workspace.
@@ -121,7 +123,13 @@ fn new_projects_in_c_and_cpp_are_built_tested_and_run() {
             assert!(tested.contains(test) || kind.contains(&"filter"), "{tested}");
             let waveform = folder.join(format!("{name}.toml"));
             run(&["check", waveform.to_str().unwrap()]).says(0, &[]);
-            run(&["run", waveform.to_str().unwrap(), "--quiet"]).says(0, &[]);
+            let report = folder.join("report.json");
+            let output = ["--quiet", "--output", report.to_str().unwrap()];
+            run(&[&["run", waveform.to_str().unwrap()], &output[..]].concat()).says(0, &[]);
+            if !kind.contains(&"filter") {
+                let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+                assert_eq!(report["components"][0]["pace"]["rate"], 48e3, "{report}");
+            }
             let described = run(&["components", folder.join("build/components").to_str().unwrap()]);
             let expected = if kind == ["waveform"] { "source" } else { &name };
             assert!(described.stdout.contains(expected), "{}", described.stdout);
