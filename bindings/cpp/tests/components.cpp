@@ -81,6 +81,10 @@ public:
         FAILS(invalid_argument, "not declared as a text", packets.set("x", nt));
         FAILS(invalid_argument, "read-only", ports.readout("factor", nt));
         if (mode_ == "stop") {
+            FAILS(invalid_argument, "start_pace", ports.wait_for_pace(1, nt));
+            FAILS(invalid_argument, "the rate of the pace is -1", ports.start_pace(-1, nt));
+            TAKE(ports.start_pace(1e-3, nt));
+            FAILS(stopped, "", ports.wait_for_pace(1, nt));
             auto stopped = ports.sleep(std::chrono::hours(24 * 365 * 1000L), nt);
             CHECK(stopped.code() == status::stopped);
             FAILS(stopped, "", ports.poll(nt));

@@ -63,6 +63,11 @@ public:
         auto words = ports.message_output("words", "message/word");
         ports.poll();
         ports.sleep(std::chrono::nanoseconds(1));
+        ports.start_pace(0);
+        CHECK(!ports.wait_for_pace(1));
+        ports.start_pace(1e9);
+        const auto first = ports.wait_for_pace(1);
+        CHECK(first && ports.wait_for_pace(2) == *first + std::chrono::nanoseconds(1));
         if (windows) {
             while (auto window = ports.receive(*windows, 2)) {
                 out.send(window->samples());

@@ -11,7 +11,7 @@ use stripline::payload::Dynamic;
 use stripline_bindings as bindings;
 
 use crate::array::ArrayType;
-use crate::component::{Requests, value_of};
+use crate::component::{Instance, Requests, value_of};
 use crate::error;
 use crate::forks::Owner;
 use crate::messages::{MessagePublisher, MessageSubscriber, message_type};
@@ -74,6 +74,13 @@ impl Ports {
     /// Gives the ports of a handler to the library.
     pub fn take(&self) -> Option<RustPorts> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner).ports.take()
+    }
+
+    /// Returns the name of the component, and a new pace.
+    pub fn pace(&self, rate: f64) -> PyResult<(String, bindings::Pace<Instance>)> {
+        self.owner.check(|| format!("component `{}`", self.component))?;
+        let pace = bindings::Pace::new(self.stop.clone(), rate, self.requests.clone());
+        Ok((self.component.clone(), pace.map_err(error::raised)?))
     }
 
     fn lock(&self) -> PyResult<MutexGuard<'_, Inside>> {

@@ -21,6 +21,7 @@ mod loan;
 mod messages;
 mod node;
 mod one_user;
+mod pace;
 mod packet;
 mod publisher;
 mod service;
@@ -51,6 +52,7 @@ fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<packet::Packet>()?;
     module.add_class::<component_ports::Ports>()?;
     module.add_class::<component_ports::Readout>()?;
+    module.add_class::<pace::Pace>()?;
     module.add_class::<harness::Harness>()?;
     module.add_class::<windows::WindowedSubscriber>()?;
     module.add_class::<windows::Window>()?;

@@ -561,6 +561,15 @@ class Sleeps(Begun):
 harness = testing.Harness(Sleeps)
 wait_for(harness)
 """,
+    "in a wait for its pace": """
+class Paced(Begun):
+    def run(self):
+        pace = stripline.Pace(self.ports, 1)
+        self.state = "runs"
+        pace.wait_for(3600)
+harness = testing.Harness(Paced)
+wait_for(harness)
+""",
     "in a wait, or before it": """
 class Waits(Begun):
     in_ = stripline.input_port("f4")
@@ -613,6 +622,57 @@ def test_the_example_in_a_harness() -> None:
     result = testing.run(Gain, {"in": np.arange(4, dtype=np.complex64)}, properties={"factor": 2.5})
     assert result.outputs["out"].tolist() == [0, 2.5, 5, 7.5]
     assert result.properties == {"packets": 1}
+
+
+class Paced(stripline.Component):
+    """Waits for its pace."""
+
+    rate = stripline.float_property(0, "pace")
+    level = stripline.float_property(0, "a level", changeable=True)
+    taken = stripline.float_property(0, "the level at the end", read_only=True)
+
+    def run(self) -> None:
+        self.pace = stripline.Pace(self.ports, self.rate)
+        assert repr(self.pace) == f"<stripline.Pace of `component`: {self.rate:g} samples/s>"
+        try:
+            first = self.pace.wait_for(1)
+            assert self.pace.wait_for(1001) - first == (0 if self.rate == 0 else 1000e9 / self.rate)
+            self.pace.wait_for(2**64 - 1)
+        finally:
+            self.taken = self.level
+
+    @level.setter
+    def set_level(self, level: float) -> None:
+        if level == 3:
+            # A wait within a wait.
+            self.pace.wait_for(1)
+
+
+def test_a_pace() -> None:
+    with pytest.raises(stripline.UsageError, match="the rate of the pace is -1; give samples per second"):
+        testing.run(Paced, properties={"rate": -1})
+    assert testing.run(Paced).properties == {"taken": 0}
+    with testing.Harness(Paced, {"rate": 1e5}) as it:
+        it.set("level", 2)
+        # The setter runs during the wait, and cannot wait itself.
+        with pytest.raises(stripline.Error, match="in use by another thread, or by a call further out"):
+            it.set("level", 3)
+        it.stop()
+        assert it.finish() == {"taken": 2}
+
+
+def test_other_threads_run_during_a_wait_for_the_pace() -> None:
+    class Ticks(stripline.Component):
+        def run(self) -> None:
+            pace = stripline.Pace(self.ports, 1)
+            thread = threading.Thread(target=ticked.set)
+            thread.start()
+            waits.set()
+            pace.wait_for(3600)
+
+    ticked, waits = threading.Event(), threading.Event()
+    with testing.Harness(Ticks):
+        assert waits.wait(TIMEOUT_S) and ticked.wait(TIMEOUT_S)
 
 
 class Commanded(stripline.Component):

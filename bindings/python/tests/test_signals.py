@@ -63,8 +63,9 @@ print("done", flush=True)
     assert program.wait() == 0
 
 
-def test_ctrl_c_ends_a_run_of_a_component() -> None:
-    code = """
+@pytest.mark.parametrize("wait", ["self.ports.sleep(3600)", "stripline.Pace(self.ports, 1).wait_for(3600)"])
+def test_ctrl_c_ends_a_run_of_a_component(wait: str) -> None:
+    code = f"""
 import numpy as np
 import stripline
 from stripline import testing
@@ -74,10 +75,10 @@ class Endless(stripline.Component):
     def run(self):
         print("runs", flush=True)
         while True:
-            self.ports.sleep(3600)
+            {wait}
 
 try:
-    testing.run(Endless, {"in": np.ones(5, np.float32)}, timeout=None)
+    testing.run(Endless, {{"in": np.ones(5, np.float32)}}, timeout=None)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """

@@ -256,6 +256,54 @@ def test_one_that_ignores_the_stop_is_killed(
     assert it.end()[0] == 1
 
 
+LATE = """
+import numpy as np
+import stripline
+
+class Source(stripline.Component):
+    out = stripline.output_port(np.float32)
+    rate = stripline.float_property(4.8e6, "pace")
+
+    def run(self):
+        pace, sent = stripline.Pace(self.ports, self.rate), 0
+        samples = np.zeros(4800, np.float32)
+        while True:
+            sent += len(samples)
+            self.out.send(samples, intended_ns=pace.wait_for(sent))
+
+stripline.main(Source)
+"""
+# The throttle takes 100 ms for a packet. No machine makes the source slower than that.
+LATE_WAVEFORM = """
+[component.source]
+exec = ["{python}", "source.py"]
+[component.slow]
+type = "throttle"
+properties = {{ rate = 48e3 }}
+[component.end]
+type = "null-sink"
+[[connection]]
+from = "source.out"
+to = "slow.in"
+depth = 4
+[[connection]]
+from = "slow.out"
+to = "end.in"
+"""
+
+
+def test_the_report_of_a_source_that_is_behind_its_pace(tmp_path: Path) -> None:
+    (tmp_path / "source.py").write_text(LATE)
+    path, report = tmp_path / "late.toml", tmp_path / "report.json"
+    path.write_text(LATE_WAVEFORM.format(python=sys.executable))
+    text = stripline("run", str(path), "--duration", "2", "--output", str(report)).replace("\n  ", " ")
+    assert "source is " in text and " behind its pace: " in text, text
+    assert "held up by source.out -> slow.in (" in text, text
+    (pace,) = [it["pace"] for it in json.loads(report.read_text())["components"] if "pace" in it]
+    assert pace["rate"] == 4.8e6 and pace["achieved_rate"] < 4.5e6 and pace["behind_s"] > 0
+    assert pace["held_up_by"]["connection"] == "source.out -> slow.in"
+
+
 def test_a_failure_starts_it_again(waveform: Callable[..., Waveform], script: Callable[[str], Path]) -> None:
     body = """
     def run(self):
@@ -291,6 +339,15 @@ def test_what_cannot_begin(waveform: Callable[..., Waveform], script: Callable[[
     path = script(run)
     path.write_text(path.read_text().replace("import stripline", "import stripline, no_such_module"))
     assert "No module named 'no_such_module'" in waveform(path).check(code=2)
+
+
+def test_a_script_without_its_main(waveform: Callable[..., Waveform], script: Callable[[str], Path]) -> None:
+    path = script("    def run(self):\n        self.forward()\n")
+    path.write_text(path.read_text().replace("    stripline.main(Gain)", "    pass"))
+    it = waveform(path)
+    for text in it.check(code=2), stripline("run", str(it.path), code=2):
+        assert "the script ends without `stripline.main(...)`" in text
+        assert "end the script with `stripline.main(Gain)`" in text
 
 
 def test_setters_that_fail_and_change_nothing(

@@ -15,6 +15,7 @@ mod component;
 mod failure;
 mod harness;
 mod node;
+mod pace;
 mod port_type;
 mod readout;
 mod stamps;
@@ -24,6 +25,7 @@ pub use component::{Class, Instance, Requests, USAGE, add_class, main, only_port
 pub use failure::{Code, Failure, Parts};
 pub use harness::{Harness, measured};
 pub use node::join;
+pub use pace::Pace;
 pub use port_type::{PortType, message_type};
 pub use readout::Readout;
 pub use stamps::Stamps;

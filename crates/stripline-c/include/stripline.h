@@ -2530,6 +2530,41 @@ stripline_status stripline_ports_sleep(
     int64_t time_ns,
     stripline_error **error);
 
+/* Starts a clock of `rate` samples per second, by which a source waits in
+ * `stripline_ports_wait_for_pace`; 0: no limit. The clock takes the place of an earlier one, and
+ * begins with the first wait. The report of a run shows how far a source was behind the clock.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for a rate that is negative or not a number.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: never.
+ * - Threads: the thread of the ports.
+ */
+stripline_status stripline_ports_start_pace(
+    stripline_ports *ports,
+    double rate,
+    stripline_error **error);
+
+/* Waits until `samples` samples are due since the first wait for the pace. Times are counted from
+ * there, so delays do not add up, and a late source catches up. The component's functions for
+ * changes and self-tests run before the wait, and at most 100 ms after a request during the wait.
+ *
+ * `due_ns`, which may be NULL, gets the time at which the samples are due, in nanoseconds of the
+ * monotonic clock, for `stripline_send_options.intended_ns`; 0 without a limit.
+ *
+ * Fails at once with `STRIPLINE_STOPPED` when the component must stop. Fails with
+ * `STRIPLINE_INVALID_ARGUMENT` before `stripline_ports_start_pace`, and for a wait within a wait.
+ *
+ * - Ownership: nothing is kept.
+ * - Blocking: until the samples are due.
+ * - Threads: the thread of the ports. The functions run on it.
+ */
+stripline_status stripline_ports_wait_for_pace(
+    stripline_ports *ports,
+    uint64_t samples,
+    uint64_t *due_ns,
+    stripline_error **error);
+
 /* Components with a handler: the waveform selects the threads that run it -------------------- */
 
 /* The packet that a handler makes. The packet is empty at first, and valid until the handler

@@ -26,6 +26,7 @@ use crate::web::arguments::WebArguments;
         stripline check waveforms/fm.toml                     find every mistake before anything starts\n  \
         stripline components adsb-source                      its ports and properties\n  \
         stripline new component gain                          a component to begin with, from a template\n  \
+        stripline new component gain --lang python            the same in Python; `cpp`: C++; `c`: C\n  \
         stripline bench ladder --quick                        the speed of links on this machine\n  \
         stripline calibrate                                   the cost of a packet here, for `check --explain`\n  \
         stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \

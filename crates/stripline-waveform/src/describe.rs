@@ -173,6 +173,8 @@ pub enum DescribeError {
     TooMuch(ProgramCommand),
     /// The output is not a description.
     Nonsense(ProgramCommand, String),
+    /// The script in Python has printed nothing, because it does not call `stripline.main`.
+    WithoutMain(ProgramCommand),
     /// The description breaks the rules. There is a sentence for each fault.
     BadSpec(ProgramCommand, Vec<String>),
 }
@@ -188,6 +190,7 @@ impl DescribeError {
         | Self::TooLong(path, _)
         | Self::TooMuch(path)
         | Self::Nonsense(path, _)
+        | Self::WithoutMain(path)
         | Self::BadSpec(path, _)) = self;
         let name = path.quoted();
         match self {
@@ -218,6 +221,9 @@ impl DescribeError {
                 let what = if option == CHECK_OPTION { "check result" } else { "component description" };
                 format!("{name} {option} printed no {what}: {why}")
             }
+            Self::WithoutMain(_) => {
+                format!("{name} {option}: the script ends without `stripline.main(...)`")
+            }
             Self::BadSpec(_, errors) => format!("{name} describes itself wrongly: {}", errors.join("; ")),
         }
     }
@@ -243,6 +249,10 @@ impl DescribeError {
             Self::NotStarted(..) => "it must be an executable file of this machine; build it again".into(),
             Self::Exhausted(_, number) => exhausted_remedy(*number),
             Self::BadSpec(..) => "correct the ComponentSpec in its source".into(),
+            Self::WithoutMain(_) => {
+                "end the script with `stripline.main(Gain)`, where `Gain` is the class of its component"
+                    .into()
+            }
             Self::Failed(_, PANIC_CODE, said) if said.contains(PANIC_WORDS) => {
                 "the component panicked while it was asked: correct its `describe` or its validation".into()
             }
@@ -301,6 +311,9 @@ fn quotable(stderr: &[u8]) -> String {
 
 /// Returns the error for output that cannot be parsed, with the beginning of the output.
 fn nonsense(command: &ProgramCommand, output: &[u8], error: &serde_json::Error) -> DescribeError {
+    if output.is_empty() && command.is_python() {
+        return DescribeError::WithoutMain(command.clone());
+    }
     let (error, text) = (quoted_line(&error.to_string()), String::from_utf8_lossy(output));
     let why = match text.lines().find(|line| !line.trim().is_empty()) {
         Some(line) => format!("it printed {} ({error})", quoted(line.trim())),
@@ -570,6 +583,20 @@ mod tests {
         assert!(error.remedy().contains("install it"));
         let error = describe(&ProgramCommand::find("./not-executable.txt", &[], &folder())).unwrap_err();
         assert!(error.remedy().contains("chmod +x"), "{error}");
+    }
+
+    #[test]
+    fn a_script_in_python_that_prints_nothing_lacks_its_main() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["gain.py", "gain.sh"] {
+            std::fs::write(folder.path().join(name), "exit 0\n").unwrap();
+        }
+        let error = describe(&ProgramCommand::find("sh", &["gain.py".into()], folder.path())).unwrap_err();
+        let expected = "`sh gain.py` --describe: the script ends without `stripline.main(...)`";
+        assert_eq!(error.to_string(), expected);
+        assert!(error.remedy().contains("end the script with `stripline.main(Gain)`"), "{}", error.remedy());
+        let error = describe(&ProgramCommand::find("sh", &["gain.sh".into()], folder.path())).unwrap_err();
+        assert!(matches!(error, DescribeError::Nonsense(..)), "{error}");
     }
 
     #[test]

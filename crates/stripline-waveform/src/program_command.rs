@@ -70,6 +70,13 @@ impl ProgramCommand {
         !self.arguments.is_empty()
     }
 
+    /// Returns whether the program is a script in Python, by the names.
+    pub(super) fn is_python(&self) -> bool {
+        let name = self.program.file_name().unwrap_or_default().to_string_lossy();
+        let is_script = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "py");
+        name.starts_with("python") || is_script(&self.program) || self.arguments.iter().any(is_script)
+    }
+
     /// Returns a command that starts the program, with the first arguments.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -268,6 +269,29 @@ public:
         });
     }
 
+    /// Starts a clock of `rate` samples per second, for a source that waits in `wait_for_pace`; 0:
+    /// no limit. The clock takes the place of an earlier one, and begins with the first wait. The
+    /// report of a run shows how far a source was behind the clock. Fails with
+    /// status::invalid_argument for a rate that is negative or not a number.
+    result<void> start_pace(double rate, const std::nothrow_t &) {
+        return detail::outcome(
+            handle_, [&](auto error) { return stripline_ports_start_pace(handle_, rate, error); });
+    }
+
+    /// Waits until `samples` samples are due since the first wait, and runs `change` and `test` for
+    /// requests. Returns the time at which the samples are due, for send_options::intended; nothing
+    /// without a limit. Fails at once with status::stopped when the component must stop, and with
+    /// status::invalid_argument before `start_pace`.
+    result<std::optional<monotonic_point>> wait_for_pace(std::uint64_t samples, const std::nothrow_t &) {
+        const auto due = detail::number<std::uint64_t>(handle_, [&](std::uint64_t *due_ns, auto error) {
+            return stripline_ports_wait_for_pace(handle_, samples, due_ns, error);
+        });
+        if (!due) {
+            return due.error();
+        }
+        return detail::monotonic(*due);
+    }
+
 #if STRIPLINE_EXCEPTIONS
     std::string_view type(const std::string &port) const { return type(port, std::nothrow).value(); }
     template <class T>
@@ -298,6 +322,10 @@ public:
         return receive(from, length, std::nothrow).value();
     }
     void poll() { poll(std::nothrow).value(); }
+    void start_pace(double rate) { start_pace(rate, std::nothrow).value(); }
+    std::optional<monotonic_point> wait_for_pace(std::uint64_t samples) {
+        return wait_for_pace(samples, std::nothrow).value();
+    }
     template <class Rep, class Period>
     void sleep(std::chrono::duration<Rep, Period> time) const {
         sleep(time, std::nothrow).value();

@@ -17,6 +17,7 @@ __all__ = [
     "MessagePublisher",
     "MessageSubscriber",
     "Node",
+    "Pace",
     "Packet",
     "Pending",
     "Ports",
@@ -218,6 +219,11 @@ class Ports:
     def _message_output(self, port: str, messages: str) -> MessagePublisher: ...
     def _readout(self, property: str) -> _Readout: ...
     def _end(self, failure: str | None) -> None: ...
+
+@final
+class Pace:
+    def __new__(cls, ports: Ports, rate: float) -> Self: ...
+    def wait_for(self, samples: int) -> int: ...
 
 @final
 class _Readout:

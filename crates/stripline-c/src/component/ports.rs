@@ -1,6 +1,6 @@
 //! The ports of a running component.
 
-use std::cell::UnsafeCell;
+use std::cell::{RefCell, UnsafeCell};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use stripline::Received;
 use stripline::component::{Ports as RustPorts, StopSignal};
 use stripline::node::PortName;
 use stripline::payload::{Dynamic, TypeName};
-use stripline_bindings::{self as bindings, PortType, Requests};
+use stripline_bindings::{self as bindings, Pace, PortType, Requests};
 
 use crate::border::{ErrorOut, Handle, Out, Ref, Str};
 use crate::error::Failure;
@@ -34,6 +34,8 @@ pub struct Ports {
     /// `None` for a component without a function for requests.
     requests: Option<Arc<Requests<Instance>>>,
     stop: StopSignal,
+    /// `None` before it is started, and during a wait.
+    pace: RefCell<Option<Pace<Instance>>>,
     taken: Arc<TakenPorts>,
     // Boxed, so that a readout does not move when another is added.
     #[allow(clippy::vec_box, reason = "the program has their addresses")]
@@ -51,6 +53,7 @@ impl Ports {
             ports: UnsafeCell::new(ports),
             instance,
             requests,
+            pace: RefCell::new(None),
             taken: TakenPorts::new(),
             readouts: UnsafeCell::new(Vec::new()),
         }
@@ -373,5 +376,61 @@ pub extern "C" fn stripline_ports_sleep(ports: Ref<Ports>, time_ns: i64, error: 
         let found = ports.get("ports")?;
         found.stop.sleep(crate::time::timeout(time_ns).unwrap_or(Duration::MAX))?;
         Ok(Status::Ok)
+    })
+}
+
+/// Starts a clock of `rate` samples per second, by which a source waits in
+/// `stripline_ports_wait_for_pace`; 0: no limit. The clock takes the place of an earlier one, and
+/// begins with the first wait. The report of a run shows how far a source was behind the clock.
+///
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for a rate that is negative or not a number.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: never.
+/// - Threads: the thread of the ports.
+#[unsafe(no_mangle)]
+pub extern "C" fn stripline_ports_start_pace(ports: Handle<Ports>, rate: f64, error: ErrorOut) -> Status {
+    error.guard(|| {
+        let found = ports.get("ports")?;
+        let pace = Pace::new(found.stop.clone(), rate, found.requests.clone())?;
+        found.pace.replace(Some(pace));
+        Ok(Status::Ok)
+    })
+}
+
+/// Waits until `samples` samples are due since the first wait for the pace. Times are counted from
+/// there, so delays do not add up, and a late source catches up. The component's functions for
+/// changes and self-tests run before the wait, and at most 100 ms after a request during the wait.
+///
+/// `due_ns`, which may be NULL, gets the time at which the samples are due, in nanoseconds of the
+/// monotonic clock, for `stripline_send_options.intended_ns`; 0 without a limit.
+///
+/// Fails at once with `STRIPLINE_STOPPED` when the component must stop. Fails with
+/// `STRIPLINE_INVALID_ARGUMENT` before `stripline_ports_start_pace`, and for a wait within a wait.
+///
+/// - Ownership: nothing is kept.
+/// - Blocking: until the samples are due.
+/// - Threads: the thread of the ports. The functions run on it.
+#[unsafe(no_mangle)]
+pub extern "C" fn stripline_ports_wait_for_pace(
+    ports: Handle<Ports>,
+    samples: u64,
+    due_ns: Out<u64>,
+    error: ErrorOut,
+) -> Status {
+    error.guard(|| {
+        let found = ports.get("ports")?;
+        let none = || {
+            Failure::argument(
+                "the component has no pace to wait for: call `stripline_ports_start_pace` before, and \
+                 no wait within a wait",
+            )
+        };
+        // A function for a change may start another pace during the wait.
+        let mut pace = found.pace.take().ok_or_else(none)?;
+        let waited = pace.wait_for(samples);
+        found.pace.borrow_mut().get_or_insert(pace);
+        let waited = waited?;
+        if due_ns.pointer().is_null() { Ok(Status::Ok) } else { due_ns.put("due_ns", waited) }
     })
 }

@@ -21,6 +21,8 @@ static int32_t run(void *instance, stripline_ports *ports, stripline_reason *rea
     BAD("NULL", stripline_ports_type(NULL, "in", &text, &error));
     BAD("NULL", stripline_ports_poll(NULL, &error));
     BAD("NULL", stripline_ports_sleep(NULL, 0, &error));
+    BAD("NULL", stripline_ports_start_pace(NULL, 1, &error));
+    BAD("NULL", stripline_ports_wait_for_pace(NULL, 1, NULL, &error));
     CHECK(text_is(stripline_ports_component(NULL), "") && stripline_ports_is_quiet(NULL) == 0);
     BAD("not a type of messages", stripline_ports_message_input(ports, "in", "u8", NULL, &subscriber, &error));
     FAILS(STRIPLINE_PORT, "u8", stripline_ports_message_input(ports, "in", NULL, NULL, &subscriber, &error));

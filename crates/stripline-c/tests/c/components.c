@@ -7,6 +7,8 @@
 struct counts {
     int created, destroyed, changed, tested;
     const char *mode;
+    /* The ports of a component that waits for its pace. */
+    stripline_ports *waiting;
 };
 
 static int32_t create(void *context, const stripline_properties *properties, void **instance, stripline_reason *reason) {
@@ -51,6 +53,11 @@ static int32_t change(void *instance, const stripline_properties *properties, st
     IS(STRIPLINE_OK, stripline_properties_is_changed(properties, "factor", &is_changed, &error));
     CHECK(is_changed == 1);
     counts->changed++;
+    if (counts->waiting != NULL) {
+        FAILS(STRIPLINE_INVALID_ARGUMENT, "no wait within a wait",
+              stripline_ports_wait_for_pace(counts->waiting, 1, NULL, &error));
+        IS(STRIPLINE_OK, stripline_ports_start_pace(counts->waiting, 1e9, &error));
+    }
     if (factor == 8) {
         return STRIPLINE_FAILED;
     }
@@ -132,6 +139,24 @@ static int32_t run(void *instance, stripline_ports *ports, stripline_reason *rea
         IS(STRIPLINE_OK, stripline_ports_receive(ports, in, &packet, &error));
         IS(STRIPLINE_OK, stripline_publisher_loan(out, 1, &memory, &loan, &error));
         return STRIPLINE_OK;
+    }
+    if (strcmp(counts->mode, "pace") == 0) {
+        uint64_t first = 0, due_ns = 1;
+        FAILS(STRIPLINE_INVALID_ARGUMENT, "`stripline_ports_start_pace` before",
+              stripline_ports_wait_for_pace(ports, 1, &due_ns, &error));
+        FAILS(STRIPLINE_INVALID_ARGUMENT, "the rate of the pace is -1", stripline_ports_start_pace(ports, -1, &error));
+        FAILS(STRIPLINE_INVALID_ARGUMENT, "NaN", stripline_ports_start_pace(ports, NAN, &error));
+        IS(STRIPLINE_OK, stripline_ports_start_pace(ports, 0, &error));
+        IS(STRIPLINE_OK, stripline_ports_wait_for_pace(ports, UINT64_MAX, &due_ns, &error));
+        CHECK(due_ns == 0);
+        /* The wait has no end, and the test changes the factor. `change` starts a quicker pace. */
+        IS(STRIPLINE_OK, stripline_ports_start_pace(ports, 1e-3, &error));
+        counts->waiting = ports;
+        stripline_status status = stripline_ports_wait_for_pace(ports, 1, NULL, &failed);
+        counts->waiting = NULL;
+        CHECK(status == STRIPLINE_STOPPED && counts->changed == 1);
+        IS(STRIPLINE_STOPPED, stripline_ports_wait_for_pace(ports, 1, &first, &error));
+        return stripline_reason_take(reason, failed);
     }
     if (strcmp(counts->mode, "sleep") == 0) {
         stripline_status status = stripline_ports_sleep(ports, STRIPLINE_FOREVER, &failed);
@@ -313,6 +338,16 @@ static void ends(void) {
     IS(STRIPLINE_ENDED, stripline_subscriber_receive(out, TIMEOUT_NS, &packet, &error));
     stripline_publisher_free(in);
     stripline_subscriber_free(out);
+    stripline_harness_free(harness);
+
+    /* A change is taken during a wait, which ends at a stop. */
+    counts.mode = "pace";
+    counts.changed = 0;
+    harness = harness_of(component);
+    IS(STRIPLINE_OK, stripline_harness_start(harness, &error));
+    IS(STRIPLINE_OK, stripline_harness_set(harness, "factor", "2", &error));
+    IS(STRIPLINE_OK, stripline_harness_stop(harness, &error));
+    IS(STRIPLINE_OK, stripline_harness_finish(harness, 0, &error));
     stripline_harness_free(harness);
 
     counts.mode = "sleep";

@@ -7,8 +7,12 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline new component gain                        a crate with one component and its tests\n  \
-    stripline new component level --kind windowed       a component that takes windows of its own length\n  \
-    stripline new waveform pulses                       a crate with four components and their waveform\n\n\
+    stripline new component level --kind windowed       a component that takes windows of any length\n  \
+    stripline new component gain --lang python          the same in Python: a script and its tests\n  \
+    stripline new component gain --lang cpp             in C++, with CMake\n  \
+    stripline new component gain --lang c               in C, with make\n  \
+    stripline new waveform pulses                       a crate with the components of a waveform\n  \
+    stripline new waveform pulses --lang python         a script for each of four components\n\n\
     docs/write-components.md describes the result, step by step.\n\n\
     Exit codes: 0 made, 1 a file cannot be written, 2 wrong usage: a name, or a folder with files in it.")]
 pub(crate) struct NewArguments {
@@ -18,9 +22,9 @@ pub(crate) struct NewArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NewCommand {
-    /// Make a crate with one component, its tests, and a waveform that runs it
+    /// Make a project with one component, its tests, and a waveform that runs it
     Component(NewComponentArguments),
-    /// Make a crate with a source, a windowed component, a detector and a sink, and their waveform
+    /// Make a project with a source, further components, their tests, and their waveform
     Waveform(NewWaveformArguments),
 }
 
@@ -28,14 +32,17 @@ pub(crate) enum NewCommand {
 #[command(after_help = "Examples:\n  \
     stripline new component gain\n  \
     stripline new component pulses --kind source --path radio/pulses\n  \
+    stripline new component gain --lang python\n  \
+    stripline new component pulses --lang cpp --kind source\n  \
+    stripline new component gain --lang c\n  \
     stripline new component gain --stripline ../stripline       with this source tree of Stripline\n\n\
-    Then: cd gain, cargo test, cargo build, stripline run gain.toml\n\n\
+    The command prints the steps that come next.\n\n\
     Exit codes: 0 made, 1 a file cannot be written, 2 wrong usage: a name, or a folder with files in it.")]
 pub(crate) struct NewComponentArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
 
-    /// The kind of component
+    /// The kind of component; in C and C++ `filter` and `source`
     #[arg(long, value_enum, default_value = "filter")]
     pub kind: ComponentKind,
 }
@@ -43,15 +50,16 @@ pub(crate) struct NewComponentArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline new waveform pulses\n  \
-    stripline new waveform pulses --path radio/pulses\n\n\
-    Then: cd pulses, cargo test, cargo build, stripline run pulses.toml\n\n\
+    stripline new waveform pulses --path radio/pulses\n  \
+    stripline new waveform pulses --lang python         or `cpp`, or `c`\n\n\
+    The command prints the steps that come next.\n\n\
     Exit codes: 0 made, 1 a file cannot be written, 2 wrong usage: a name, or a folder with files in it.")]
 pub(crate) struct NewWaveformArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
 }
 
-/// The name and the places of a new crate.
+/// The name, the language and the places of a new project.
 #[derive(Args, Debug)]
 pub(crate) struct PlaceArguments {
     /// The name: 1 to 64 lower-case letters, digits, `-` and `_`, with a letter first
@@ -61,8 +69,12 @@ pub(crate) struct PlaceArguments {
     #[arg(long, value_name = "DIR")]
     pub path: Option<PathBuf>,
 
-    /// A source tree of Stripline to depend on; default: the tree that built this command, or
-    /// without it this release in the registry
+    /// The language
+    #[arg(long, value_enum, default_value = "rust", value_name = "LANGUAGE")]
+    pub lang: Language,
+
+    /// A source tree of Stripline to depend on, not for Python; default: the tree that built this
+    /// command, or without it this release in the registry (C and C++: the installed library)
     #[arg(long, value_name = "DIR")]
     pub stripline: Option<PathBuf>,
 }
@@ -80,4 +92,22 @@ pub(crate) enum ComponentKind {
     Windowed,
     /// Sends a message for each event in the signal
     Detector,
+}
+
+/// The languages of new projects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    /// Rust: a crate for Cargo
+    Rust,
+    /// Python: scripts, with tests for `unittest`
+    Python,
+    /// C++, with CMake
+    Cpp,
+    /// C, with make and pkg-config
+    C,
+}
+
+/// Returns the word of a value on the command line.
+pub(super) fn word(value: impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
 }

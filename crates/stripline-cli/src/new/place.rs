@@ -1,9 +1,10 @@
-//! The folder that `stripline new` writes to, and the dependency of the new crate.
+//! The folder that `stripline new` writes to, and the library that the new project depends on.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use super::arguments::Language;
 use crate::failure::Failure;
 use crate::format::printable;
 
@@ -18,8 +19,8 @@ const RESERVED: &str = "abstract alloc as async await become box break build con
     std stripline stripline-macros stripline-ring struct super test trait true try type typeof \
     union unsafe unsized use virtual where while yield";
 
-/// Checks the name of a component, which is also the name of the crate.
-pub(super) fn check_name(name: &str) -> Result<(), Failure> {
+/// Checks the name of a component, which in Rust is also the name of the crate.
+pub(super) fn check_name(name: &str, language: Language) -> Result<(), Failure> {
     let shown = printable(name, NAME_BYTES_MAX);
     let is_known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_';
     let is_valid = name.len() <= NAME_BYTES_MAX
@@ -28,9 +29,9 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     if !is_valid {
         let rule =
             format!("1 to {NAME_BYTES_MAX} lower-case letters, digits, `-` and `_`, with a letter first");
-        return Err(Failure::usage(format!("`{shown}` is not a valid crate name: use {rule}")));
+        return Err(Failure::usage(format!("`{shown}` is not a valid name: use {rule}")));
     }
-    if RESERVED.split(' ').any(|word| word == name) {
+    if language == Language::Rust && RESERVED.split(' ').any(|word| word == name) {
         let remedy = format!("choose another one, as in `my-{name}`");
         return Err(Failure::usage(format!(
             "`{name}` is a name of the language, of Cargo or of a dependency: {remedy}"
@@ -39,15 +40,28 @@ pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the value of the key `stripline` in the manifest.
+/// Returns the value of the key `stripline` in the manifest of a crate.
 pub(super) fn dependency(source_tree: Option<&Path>) -> Result<String, Failure> {
+    Ok(match library(source_tree)? {
+        Some(library) => format!("{{ path = {} }}", toml_text(&library)),
+        // The dependency is the release of this command.
+        None => format!("\"{}\"", env!("CARGO_PKG_VERSION")),
+    })
+}
+
+/// Returns the full path of the source tree that a project in C or C++ takes; `None`: an installed
+/// library.
+pub(super) fn source_tree(given: Option<&Path>) -> Result<Option<String>, Failure> {
+    let tree = |library: String| library.strip_suffix("/crates/stripline").map(String::from);
+    Ok(library(given)?.and_then(tree))
+}
+
+/// Returns the full path of the library's crate: in the given source tree, or else in the source
+/// tree that built this command, if it still exists.
+fn library(source_tree: Option<&Path>) -> Result<Option<String>, Failure> {
     let Some(tree) = source_tree else {
         let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("stripline");
-        return match library_in(&built_from).and_then(|library| toml_text(&library)) {
-            Some(path) => Ok(format!("{{ path = {path} }}")),
-            // The dependency is the release of this command.
-            None => Ok(format!("\"{}\"", env!("CARGO_PKG_VERSION"))),
-        };
+        return Ok(library_in(&built_from).and_then(|library| library.into_os_string().into_string().ok()));
     };
     let shown = shown(tree);
     let library =
@@ -55,10 +69,12 @@ pub(super) fn dependency(source_tree: Option<&Path>) -> Result<String, Failure> 
             let remedy = "give the folder with `crates/stripline` in it";
             Failure::usage(format!("{shown} is not a source tree of Stripline: {remedy}"))
         })?;
-    let path = toml_text(&library).ok_or_else(|| {
-        Failure::usage(format!("{shown}: Cargo takes only paths that are text; move the source tree"))
-    })?;
-    Ok(format!("{{ path = {path} }}"))
+    let text = library.into_os_string().into_string();
+    text.map(Some).map_err(|_| {
+        Failure::usage(format!(
+            "{shown}: only paths that are text can be written to files; move the source tree"
+        ))
+    })
 }
 
 /// Returns the full path of the folder if it has the library's crate.
@@ -74,10 +90,9 @@ pub(super) fn shown(path: &Path) -> String {
 }
 
 /// Returns a path as a TOML string.
-fn toml_text(path: &Path) -> Option<String> {
+fn toml_text(path: &str) -> String {
     // Each JSON string is also a TOML string, except that TOML does not allow an unescaped DEL.
-    let text = serde_json::to_string(path.to_str()?).ok()?;
-    Some(text.replace('\u{7f}', "\\u007F"))
+    serde_json::Value::from(path).to_string().replace('\u{7f}', "\\u007F")
 }
 
 /// A folder for new files.
@@ -109,7 +124,7 @@ impl Place {
             .and_then(|()| OpenOptions::new().write(true).create_new(true).open(&path))
             .and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|error| {
-            Failure::new(format!("cannot write {}: {error}; the crate is incomplete", shown(&path)))
+            Failure::new(format!("cannot write {}: {error}; the project is incomplete", shown(&path)))
         })
     }
 
@@ -126,15 +141,16 @@ mod tests {
     #[test]
     fn names_are_those_of_crates() {
         for good in ["a", "gain", "my-gain_2", &"x".repeat(64)] {
-            assert!(check_name(good).is_ok(), "{good}");
+            assert!(check_name(good, Language::Rust).is_ok(), "{good}");
         }
         for bad in ["", "2nd", "Gain", "a.b", "a/b", "..", "-a", "ä", "a b", "a\n", &"x".repeat(65)] {
-            let failure = check_name(bad).expect_err(bad);
+            let failure = check_name(bad, Language::Python).expect_err(bad);
             assert!(failure.text.contains("lower-case letters"), "{}", failure.text);
             assert_eq!(failure.exit, Exit::Usage);
         }
         for reserved in ["fn", "test", "serde", "stripline"] {
-            let failure = check_name(reserved).expect_err(reserved);
+            assert!(check_name(reserved, Language::Python).is_ok(), "{reserved}");
+            let failure = check_name(reserved, Language::Rust).expect_err(reserved);
             assert!(failure.text.contains(&format!("my-{reserved}")), "{}", failure.text);
         }
     }
@@ -142,7 +158,7 @@ mod tests {
     #[test]
     fn paths_are_written_as_strings_of_toml() {
         for path in ["/a b/c", "/with \"quotes\"", "/back\\slash", "/tab\tand\u{7f}"] {
-            let text = format!("path = {}", toml_text(Path::new(path)).unwrap());
+            let text = format!("path = {}", toml_text(path));
             let value: toml::Table = toml::from_str(&text).unwrap();
             assert_eq!(value["path"].as_str(), Some(path));
         }

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{repository, run, stripline};
+use serde_json::Value;
+
+use crate::common::{c_library, repository, run, stripline};
 
 /// Returns the build folder, which the tests share with the workspace.
 fn target() -> PathBuf {
@@ -74,6 +76,101 @@ fn new_components_and_a_new_waveform_are_built_tested_and_run() {
     assert_eq!(done.stdout, expected);
 }
 
+/// Runs a command of a new project. Returns all output.
+fn step(command: &str, folder: &Path, installed: &Path) -> String {
+    let mut words = command.split(' ');
+    let mut process = Command::new(words.next().unwrap());
+    process.args(words).current_dir(folder).env("CMAKE_PREFIX_PATH", installed);
+    let output = process.env("PKG_CONFIG_PATH", installed.join("lib/pkgconfig")).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    assert!(output.status.success(), "{command}:\n{text}");
+    assert!(!text.contains("warning"), "{text}");
+    text
+}
+
+#[test]
+fn new_projects_in_c_and_cpp_are_built_tested_and_run() {
+    for tool in ["cmake", "make", "pkg-config", "cc", "c++"] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            eprintln!("NOT RUN: {tool} is missing (Debian: cmake make pkgconf gcc g++)");
+            return;
+        }
+    }
+    let parent = tempfile::tempdir().unwrap();
+    let (installed, (archive, features)) = (parent.path().join("installed"), c_library());
+    let mut install = Command::new(repository("packaging/cpp-install"));
+    install.arg("--archive").arg(archive).args(["--features", &features]).arg(&installed);
+    let output = install.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for (lang, test) in [("cpp", "100% tests passed"), ("c", "build/source_test")] {
+        for kind in
+            [&["component", "--kind", "filter"][..], &["component", "--kind", "source"], &["waveform"]]
+        {
+            let name = format!("new-{lang}-{}", kind.last().unwrap());
+            let mut new = stripline();
+            let made = new.arg("new").args(kind).args([&name, "--lang", lang]).current_dir(&parent).output();
+            let made = made.unwrap();
+            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+            let printed = String::from_utf8(made.stdout).unwrap();
+            let steps: Vec<&str> = printed.lines().skip(2).map(|line| line.trim()).collect();
+            let [build @ .., check, last] = &steps[..] else { panic!("{printed}") };
+            assert_eq!(*check, format!("stripline check {name}.toml"));
+            assert_eq!(*last, format!("stripline run {name}.toml"));
+            let folder = parent.path().join(&name);
+            let commands = build.iter().map(|line| line.trim_end_matches("its tests").trim_end());
+            let texts: Vec<String> = commands.map(|command| step(command, &folder, &installed)).collect();
+            let tested = texts.last().unwrap();
+            assert!(tested.contains(test) || kind.contains(&"filter"), "{tested}");
+            let waveform = folder.join(format!("{name}.toml"));
+            run(&["check", waveform.to_str().unwrap()]).says(0, &[]);
+            let report = folder.join("report.json");
+            let output = ["--quiet", "--output", report.to_str().unwrap()];
+            run(&[&["run", waveform.to_str().unwrap()], &output[..]].concat()).says(0, &[]);
+            if !kind.contains(&"filter") {
+                let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+                assert_eq!(report["components"][0]["pace"]["rate"], 48e3, "{report}");
+            }
+            let described = run(&["components", folder.join("build/components").to_str().unwrap()]);
+            let expected = if kind == ["waveform"] { "source" } else { &name };
+            assert!(described.stdout.contains(expected), "{}", described.stdout);
+        }
+    }
+    let mut make = Command::new("make");
+    make.current_dir(parent.path().join("new-c-waveform")).env("PKG_CONFIG_LIBDIR", &installed);
+    let text = String::from_utf8(make.env_remove("PKG_CONFIG_PATH").output().unwrap().stderr).unwrap();
+    assert!(text.contains("packaging/c-install ~/.local"), "{text}");
+}
+
+#[test]
+fn each_language_names_what_it_has() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("gain");
+    let new = |arguments: &[&str]| {
+        run(&[&["new", "component", "gain", "--path", path.to_str().unwrap()], arguments].concat())
+    };
+    new(&["--lang", "java"]).says(2, &["'java'", "rust, python, cpp, c"]);
+    for (lang, title) in [("cpp", "C++"), ("c", "C")] {
+        let expected = format!("there is no template `mixer` in {title}: choose `filter` or `source`");
+        new(&["--lang", lang, "--kind", "mixer"]).says(2, &[&expected]);
+    }
+    let tree = repository("");
+    new(&["--lang", "python", "--stripline", tree.to_str().unwrap()])
+        .says(2, &["takes the installed package", "pip install"]);
+    new(&["--lang", "cpp", "--stripline", parent.path().to_str().unwrap()])
+        .says(2, &["is not a source tree of Stripline"]);
+    assert!(!path.exists());
+    // A source tree that is named is where a library that is not installed comes from.
+    new(&["--lang", "cpp", "--stripline", tree.to_str().unwrap()]).says(0, &[]);
+    let lists = std::fs::read_to_string(path.join("CMakeLists.txt")).unwrap();
+    let folder = tree.canonicalize().unwrap().join("bindings/cpp");
+    assert!(lists.contains(&format!("[==[{}]==]", folder.display())), "{lists}");
+    new(&["--lang", "python"]).says(2, &["has files in it"]);
+    let help = run(&["new", "component", "--help"]);
+    for lang in ["python", "cpp", "c"] {
+        assert!(help.stdout.contains(&format!("--lang {lang}")), "{}", help.stdout);
+    }
+}
+
 #[test]
 fn bad_names_and_used_places_are_refused() {
     let parent = tempfile::tempdir().unwrap();
@@ -81,8 +178,8 @@ fn bad_names_and_used_places_are_refused() {
     std::fs::write(&file, "kept").unwrap();
     let new = |name: &str, path: &Path| run(&["new", "component", name, "--path", path.to_str().unwrap()]);
     let free = parent.path().join("free");
-    new("Gain", &free).says(2, &["`Gain` is not a valid crate name", "1 to 64 lower-case letters"]);
-    new("../gain", &free).says(2, &["`../gain` is not a valid crate name"]);
+    new("Gain", &free).says(2, &["`Gain` is not a valid name", "1 to 64 lower-case letters"]);
+    new("../gain", &free).says(2, &["`../gain` is not a valid name"]);
     new("fn", &free).says(2, &["as in `my-fn`"]);
     assert!(!free.exists());
     new("gain", parent.path()).says(2, &["has files in it", "choose another name or `--path`"]);
@@ -110,11 +207,10 @@ fn bad_names_and_used_places_are_refused() {
 #[test]
 fn the_guide_shows_what_is_made() {
     let guide = std::fs::read_to_string(repository("docs/write-components.md")).unwrap();
-    let shown: Vec<&str> = guide
-        .split("```rust\n")
-        .skip(1)
-        .map(|block| block.split_once("```").expect("a block has an end").0)
-        .collect();
+    let shown = |language: &str| -> Vec<&str> {
+        let blocks = guide.split(language).skip(1);
+        blocks.map(|block| block.split_once("```").expect("a block has an end").0).collect()
+    };
     let folder = tempfile::tempdir().unwrap();
     let made = |kind: &str, name: &str, path: &str| {
         let place = folder.path().join(name);
@@ -133,7 +229,26 @@ fn the_guide_shows_what_is_made() {
     // The page shows the files without the tests.
     let made = [&[filter, source][..], &rest].concat();
     let code = |text: &String| text.split_once("\n#[cfg(test)]\n").expect("a file has tests").0.to_string();
-    assert_eq!(shown, made.iter().map(code).collect::<Vec<_>>());
+    assert_eq!(shown("```rust\n"), made.iter().map(code).collect::<Vec<_>>());
+    // `bindings/python/tests/test_new.py` runs these files.
+    let place = |name: &str| folder.path().join(format!("{name}-python"));
+    let new = |arguments: &[&str], name: &str| {
+        let place = place(name);
+        run(&[&["new"], arguments, &[name, "--lang", "python", "--path", place.to_str().unwrap()]].concat())
+    };
+    let steps = new(&["component"], "gain");
+    let (_, next) = steps.stdout.split_once("    python3").unwrap();
+    assert!(guide.contains(next.trim_end()), "{next}");
+    new(&["waveform"], "pulses").says(0, &[]);
+    let read = |project: &str, file: &str| std::fs::read_to_string(place(project).join(file)).unwrap();
+    let made = [
+        read("gain", "filter.py").replacen("\"gain\"", "\"filter\"", 1),
+        read("pulses", "source.py"),
+        read("pulses", "power.py"),
+        read("pulses", "detector.py"),
+        read("gain", "test_filter.py"),
+    ];
+    assert_eq!(shown("```python\n"), made);
     let steps = run(&["new", "component", "gain", "--path", folder.path().join("steps").to_str().unwrap()]);
     let (_, next) = steps.stdout.split_once("    cargo test").unwrap();
     assert!(guide.contains(next.trim_end()), "{next}");

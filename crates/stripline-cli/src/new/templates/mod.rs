@@ -1,4 +1,5 @@
-//! The files that `stripline new` writes. Here they are built and tested as part of the command.
+//! The files that `stripline new` writes. Files in Rust are also built and tested as part of the
+//! command.
 
 #![allow(dead_code, reason = "a program uses what its waveform needs")]
 

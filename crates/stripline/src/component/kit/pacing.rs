@@ -12,6 +12,9 @@ use crate::sys::clock::now_ns;
 /// The longest time that a packet waits until it is due, in seconds: a hundred years.
 const WAIT_S_MAX: f64 = 3.2e9;
 
+/// The longest time that a request waits while a [`Pace`] sleeps.
+const REQUESTS_TIME: Duration = Duration::from_millis(100);
+
 /// A source of packets of samples, each sent when its last sample is due.
 ///
 /// ```no_run
@@ -150,8 +153,49 @@ impl Pace {
     /// # Errors
     /// [`Error::Stopped`] if the component must stop.
     pub fn wait_for(&mut self, samples: u64) -> Result<u64> {
+        let Some((due, due_ns)) = self.due(samples)? else { return Ok(0) };
+        self.stop.sleep_until(due)?;
+        Ok(due_ns)
+    }
+
+    /// Sleeps like [`Pace::wait_for`], for a component that also handles requests: `on_request` is
+    /// called before the sleep, and every 100 ms during the sleep.
+    ///
+    /// ```no_run
+    /// # fn example(ports: stripline::component::Ports) -> stripline::Result<()> {
+    /// use stripline::component::kit::Pace;
+    ///
+    /// let requests = ports.requests();
+    /// let mut level = 1.0;
+    /// // Ten seconds.
+    /// Pace::new(ports.stop_signal(), 48e3).wait_with(480_000, || {
+    ///     requests.apply_changes(|new| Ok(level = new.float("level")));
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Same as [`Pace::wait_for`].
+    pub fn wait_with(&mut self, samples: u64, mut on_request: impl FnMut()) -> Result<u64> {
+        on_request();
+        let Some((due, due_ns)) = self.due(samples)? else { return Ok(0) };
+        loop {
+            let step = Instant::now() + REQUESTS_TIME;
+            if due <= step {
+                self.stop.sleep_until(due)?;
+                return Ok(due_ns);
+            }
+            self.stop.sleep_until(step)?;
+            on_request();
+        }
+    }
+
+    /// Returns the time at which so many samples are due, also in monotonic nanoseconds, and
+    /// records how late the component is; `None` without a rate.
+    fn due(&mut self, samples: u64) -> Result<Option<(Instant, u64)>> {
         if self.rate <= 0.0 {
-            return if self.stop.is_stopped() { Err(Error::Stopped) } else { Ok(0) };
+            return if self.stop.is_stopped() { Err(Error::Stopped) } else { Ok(None) };
         }
         let (start, start_ns) = *self.start.get_or_insert_with(|| (Instant::now(), now_ns()));
         let after = Duration::from_secs_f64((samples as f64 / self.rate).min(WAIT_S_MAX));
@@ -159,8 +203,7 @@ impl Pace {
         self.behind_max = self.behind_max.max(late);
         let (rate, behind_max) = (self.rate, self.behind_max);
         self.stop.pace_log().set(PaceRecord { rate, start, due: after, behind_max, end: None });
-        self.stop.sleep_until(start + after)?;
-        Ok(start_ns + after.as_nanos() as u64)
+        Ok(Some((start + after, start_ns + after.as_nanos() as u64)))
     }
 
     /// Restarts with the next wait.
@@ -174,5 +217,41 @@ impl Drop for Pace {
         if let Some((start, _)) = self.start {
             self.stop.pace_log().end(start);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::component::harness::Harness;
+    use crate::component::{ComponentSpec, Registry, Value};
+
+    #[test]
+    fn a_long_wait_takes_requests_and_ends_at_a_stop() {
+        let spec = ComponentSpec::new("slow", "Waits for an hour.")
+            .property(PropertySpec::float("level", 1.0, "a level").changeable())
+            .property(PropertySpec::float("taken", 0.0, "the level that was taken").read_only());
+        let registry = Registry::new().with_value(spec, |_: &Properties| {
+            Ok(|ports: Ports| {
+                let (requests, taken) = (ports.requests(), ports.status::<f64>("taken")?);
+                let mut take = || {
+                    requests.apply_changes(|new| {
+                        taken.set(new.float("level"));
+                        Ok(())
+                    });
+                };
+                assert_eq!(Pace::new(ports.stop_signal(), 0.0).wait_with(1, &mut take)?, 0);
+                let mut pace = Pace::new(ports.stop_signal(), 1e9);
+                let due_ns = [1, 1000].map(|samples| pace.wait_with(samples, &mut take).unwrap());
+                assert_eq!(due_ns[1] - due_ns[0], 999);
+                let waited = Pace::new(ports.stop_signal(), 1.0).wait_with(3600, take);
+                assert!(matches!(waited, Err(Error::Stopped)), "{waited:?}");
+                Ok(())
+            })
+        });
+        let mut run = Harness::of_type(&registry, "slow").start().unwrap();
+        run.set("level", 2.0).unwrap();
+        run.stop();
+        assert_eq!(run.finish().unwrap()["taken"], Value::Float(2.0));
     }
 }
