@@ -180,7 +180,7 @@ class Harness:
         return found
 
     @staticmethod
-    def _messages(port: _Port) -> str:
+    def _messages(port: _Port) -> Any:
         if not isinstance(port, _MessagePort):
             raise _refused(f"port `{port.name}` has samples; take it by `input` or `output`")
         return port.messages
