@@ -160,7 +160,7 @@ def _form(hint: Any, where: str, outer: tuple[Any, ...]) -> _Form:
         if len(others) != 1 or len(others) == len(arguments):
             raise _at(where, f"{hint} has no form in a schema; a union is of one type and None")
         text, make = _form(others[0], where, outer)
-        return text + "?", None if make is None else (lambda value: None if value is None else make(value))
+        return text + "?", None if make is None else _optional(make)
     if origin is list or (origin is tuple and len(arguments) == 2 and arguments[1] is ...):
         text, make = _form(arguments[0], f"{where}[]", outer)
         of = origin
@@ -183,6 +183,10 @@ def _form(hint: Any, where: str, outer: tuple[Any, ...]) -> _Form:
         f"`{named}` has no form in a schema; use bool, int, float, complex, str, bytes, a number of numpy, {_LISTS}, "
         "`X | None`, Literal or Enum of texts, Any, or another dataclass or TypedDict",
     )
+
+
+def _optional(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else make(value)
 
 
 def _annotated(hint: Any, where: str, outer: tuple[Any, ...]) -> _Form:
