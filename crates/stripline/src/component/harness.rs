@@ -387,8 +387,13 @@ impl HarnessRun {
     /// Sets a property while the component runs. Blocks until the component has taken or refused
     /// the value, for at most ten seconds.
     ///
+    /// The change comes behind the packets that were sent before: the component handles them with
+    /// the old value, on any number of threads, and later ones with the new value. A component
+    /// that waits at one input leaves the packets of other inputs for the new value.
+    ///
     /// # Errors
-    /// The reason for a refusal; a component that has ended or takes no requests.
+    /// The reason for a refusal; a component that has ended, takes no requests, or does not take
+    /// the packets before the change.
     pub fn set(&mut self, property: &str, value: impl Into<Value>) -> Result<()> {
         self.set_while(property, value, ANSWER_TIME, || true)
     }
