@@ -1,4 +1,5 @@
-//! CBOR messages with hostile nesting and announced lengths, as a subscriber decodes them.
+//! CBOR messages with hostile nesting and announced lengths, as a subscriber decodes them, and as a
+//! sender checks them against a schema.
 #![no_main]
 #![allow(missing_docs)] // the macro makes items without docs
 
@@ -13,7 +14,7 @@ use stripline::fuzzing::Switchboard;
 use stripline::fuzzing::{Header, Kind};
 use stripline::node::Received;
 use stripline::terms::Overflow;
-use stripline::payload::{Cbor, NoSchema};
+use stripline::payload::{Cbor, MessageCheck, NoSchema, Schema, decode_message};
 use stripline_fuzz::Choices;
 
 /// A message with every kind of value that serde supports.
@@ -47,10 +48,11 @@ enum Tree {
 
 fuzz_target!(|data: &[u8]| {
     let mut choices = Choices(data);
-    match choices.byte() & 3 {
+    match choices.byte() & 7 {
         0 => drop(decode::<Everything>(choices.rest())),
         1 => drop(decode::<Tree>(choices.rest())),
         2 => drop(decode::<serde_json::Value>(choices.rest())),
+        4 => check(choices.rest()),
         _ => {
             let bytes = choices.rest();
             if let Some(value) = decode::<ciborium::Value>(bytes) {
@@ -61,6 +63,26 @@ fuzz_target!(|data: &[u8]| {
         }
     }
 });
+
+/// Checks a message, behind the length and the text of a schema.
+fn check(data: &[u8]) {
+    let Some((&length, rest)) = data.split_first() else { return };
+    let (text, message) = rest.split_at(rest.len().min(length.into()));
+    let Ok(schema) = String::from_utf8_lossy(text).parse::<Schema>() else { return };
+    let check = MessageCheck::new(&schema);
+    if let Err(problem) = check.check(message) {
+        assert!(problem.starts_with('`') && problem.len() < 4 * (Schema::TEXT_MAX + message.len() + 100));
+    } else {
+        // Nothing is replaced in a message that fits.
+        assert_eq!(check.with_floats(message).as_deref(), Ok(message));
+    }
+    if let Ok(made) = check.with_floats(message) {
+        assert_eq!(check.check(&made), Ok(()));
+    }
+    if decode_message::<ciborium::Value>(message).is_ok() {
+        assert_eq!(MessageCheck::new(&Schema::any()).check(message), Ok(()));
+    }
+}
 
 /// Sends the bytes as one message, and receives it.
 fn decode<M: DeserializeOwned + 'static>(bytes: &[u8]) -> Option<M> {

@@ -34,6 +34,32 @@ static void messages() {
     FAILS(decode, "CBOR", stripline::json_of(*found, nt));
 }
 
+static void checked_and_stamped_messages() {
+    const node of = isolated_node();
+    auto out = TAKE(of.message_publisher("m", "message/detection{a:f64,n:u8?}", nt));
+    auto in = TAKE(of.message_subscriber("m", "message/detection{a:f64,n:u8?}", nt));
+    CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
+    FAILS(invalid_argument, "`detection.a`: a float is missing", stripline::send_json(out, {{"n", nullptr}}, nt));
+    FAILS(
+        invalid_argument, "`detection.n`: a whole number from 0 to 255 must be here, not 256",
+        stripline::send_json(out, {{"a", 0.5}, {"n", 256}}, nt));
+    const json value = {{"a", 0.5}, {"n", 255}};
+    stripline::send_options options;
+    options.time_ns = 5;
+    options.sample_index = 77;
+    TAKE(stripline::send_json(out, value, options, nt));
+    auto found = TAKE(in.receive(nt));
+    CHECK(found->sequence() == 0 && found->time_ns() == 5 && found->sample_index() == 77);
+    FAILS(
+        invalid_argument, "`detection`: the schema has no field `b`",
+        stripline::send_json_like(out, {{"b", 1}}, *found, nt));
+    TAKE(stripline::send_json_like(out, value, *found, nt));
+    found->release();
+    found = TAKE(in.receive(nt));
+    CHECK(TAKE(stripline::json_of(*found, nt)) == value);
+    CHECK(found->sequence() == 1 && found->time_ns() == 5 && found->sample_index() == 77);
+}
+
 static void calls() {
     const node of = isolated_node();
     auto from = TAKE(stripline::service::make("tuner", nt));
@@ -81,6 +107,7 @@ static void calls() {
 
 int main() {
     messages();
+    checked_and_stamped_messages();
     calls();
     std::puts("json: done");
 }

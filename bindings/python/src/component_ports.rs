@@ -14,7 +14,7 @@ use crate::array::ArrayType;
 use crate::component::{Instance, Requests, value_of};
 use crate::error;
 use crate::forks::Owner;
-use crate::messages::{MessagePublisher, MessageSubscriber, message_type};
+use crate::messages::{MessagePublisher, MessageSubscriber, MessageType};
 use crate::packet::Shared;
 use crate::publisher::Publisher;
 use crate::subscriber::Subscriber;
@@ -171,10 +171,15 @@ impl Ports {
     }
 
     #[pyo3(name = "_message_input")]
-    fn message_input(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<Py<MessageSubscriber>> {
-        let messages = message_type(messages)?;
-        let holding = self.with(|ports| ports.input::<Dynamic>((port, &messages))?.holding(1))?;
-        let made = MessageSubscriber::of_component(py, holding, port, self.requests.clone())?;
+    fn message_input(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        messages: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<MessageSubscriber>> {
+        let messages = MessageType::resolve(messages)?;
+        let holding = self.with(|ports| ports.input::<Dynamic>((port, &messages.name))?.holding(1))?;
+        let made = MessageSubscriber::of_component(py, holding, port, messages, self.requests.clone())?;
         let made = Py::new(py, made)?;
         let taken = made.clone_ref(py);
         self.lock()?.inputs.push(Box::new(move || taken.get().give_back()));
@@ -182,9 +187,14 @@ impl Ports {
     }
 
     #[pyo3(name = "_message_output")]
-    fn message_output(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<Py<MessagePublisher>> {
-        let messages = message_type(messages)?;
-        let publisher = self.with(|ports| ports.output::<Dynamic>((port, &messages)))?;
+    fn message_output(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        messages: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<MessagePublisher>> {
+        let messages = MessageType::resolve(messages)?;
+        let publisher = self.with(|ports| ports.output::<Dynamic>((port, &messages.name)))?;
         let made = Py::new(py, MessagePublisher::of_component(py, publisher, port)?)?;
         let taken = made.clone_ref(py);
         self.lock()?.outputs.push(Box::new(move || taken.get().give_back()));

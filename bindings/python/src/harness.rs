@@ -17,7 +17,7 @@ use crate::array::ArrayType;
 use crate::component::{ComponentClass, value_of, values_object};
 use crate::error;
 use crate::forks::Owner;
-use crate::messages::{MessagePublisher, MessageSubscriber, message_type};
+use crate::messages::{MessagePublisher, MessageSubscriber, MessageType};
 use crate::packet::Shared;
 use crate::publisher::Publisher;
 use crate::subscriber::Subscriber;
@@ -148,16 +148,26 @@ impl Harness {
         Ok(Subscriber::of_component(found, shared, None, copy))
     }
 
-    fn message_input(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<MessagePublisher> {
-        let messages = message_type(messages)?;
-        let made = self.run(|run| run.input::<Dynamic>((port, &messages)))?;
+    fn message_input(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        messages: &Bound<'_, PyAny>,
+    ) -> PyResult<MessagePublisher> {
+        let messages = MessageType::resolve(messages)?;
+        let made = self.run(|run| run.input::<Dynamic>((port, &messages.name)))?;
         MessagePublisher::of_harness(py, made, port)
     }
 
-    fn message_output(&self, py: Python<'_>, port: &str, messages: &str) -> PyResult<MessageSubscriber> {
-        let messages = message_type(messages)?;
-        let found = self.run(|run| run.output::<Dynamic>((port, &messages))?.holding(1))?;
-        MessageSubscriber::of_component(py, found, port, None)
+    fn message_output(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        messages: &Bound<'_, PyAny>,
+    ) -> PyResult<MessageSubscriber> {
+        let messages = MessageType::resolve(messages)?;
+        let found = self.run(|run| run.output::<Dynamic>((port, &messages.name))?.holding(1))?;
+        MessageSubscriber::of_component(py, found, port, messages, None)
     }
 
     /// Runs a self-test. Returns whether it passed, the text and the value.

@@ -58,6 +58,7 @@ fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<windows::Window>()?;
     module.add_class::<messages::MessagePublisher>()?;
     module.add_class::<messages::MessageSubscriber>()?;
+    module.add_class::<messages::MessageStamps>()?;
     module.add_class::<calls::ClientCore>()?;
     module.add_class::<calls::Pending>()?;
     module.add_class::<service::ServerCore>()?;

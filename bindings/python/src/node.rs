@@ -14,7 +14,7 @@ use crate::calls::operation_parts;
 use crate::error;
 use crate::forks::Owner;
 use crate::library_log;
-use crate::messages::{MessagePublisher, MessageSubscriber};
+use crate::messages::{MessagePublisher, MessageSubscriber, MessageType};
 use crate::packet::Shared;
 use crate::publisher::Publisher;
 use crate::stream;
@@ -143,25 +143,31 @@ impl Node {
 
     /// Returns a publisher of messages on a topic.
     ///
-    /// `messages` is their type: `"message/cbor"` for any message, or `"message/"` and a schema,
-    /// such as `"message/tune{hz:f64}"` (docs/layouts.md). Both ends compare it.
-    #[pyo3(signature = (topic, messages="message/cbor"))]
-    fn message_publisher(&self, py: Python<'_>, topic: String, messages: &str) -> PyResult<MessagePublisher> {
-        MessagePublisher::make(py, self.handle()?, topic, messages)
+    /// `messages` is their type: a dataclass or a TypedDict; `"message/cbor"` for any message, or
+    /// `"message/"` and a schema, such as `"message/tune{hz:f64}"` (docs/layouts.md). Both ends
+    /// compare the schema, and the publisher checks each message.
+    #[pyo3(signature = (topic, messages=None), text_signature = "($self, topic, messages='message/cbor')")]
+    fn message_publisher(
+        &self,
+        py: Python<'_>,
+        topic: String,
+        messages: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<MessagePublisher> {
+        MessagePublisher::make(py, self.handle()?, topic, &MessageType::given(py, messages)?)
     }
 
     /// Returns a subscriber to messages on a topic. `messages` is the same as for
-    /// `message_publisher`.
-    #[pyo3(signature = (topic, messages="message/cbor"))]
+    /// `message_publisher`. The values are instances of a dataclass, or else dicts.
+    #[pyo3(signature = (topic, messages=None), text_signature = "($self, topic, messages='message/cbor')")]
     fn message_subscriber(
         &self,
         py: Python<'_>,
         topic: String,
-        messages: &str,
+        messages: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<MessageSubscriber> {
         let handle = self.handle()?;
         let is_spinning = handle.topics.of(&topic).link.wait == WaitStrategy::Spin;
-        MessageSubscriber::make(py, handle, topic, messages, is_spinning)
+        MessageSubscriber::make(py, handle, topic, MessageType::given(py, messages)?, is_spinning)
     }
 
     /// Returns a client of a service, which calls the servers of the service in turn: see `Client`.

@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyResourceWarning, PyTimeoutError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use stripline::node::{self, HeldPacket, Waker};
+use stripline::node::{self, HeldPacket, KeptStamps, Waker};
 use stripline::payload::Dynamic;
 use stripline::terms::Scope;
 use stripline::{Error, StreamInfo};
@@ -18,6 +18,7 @@ use crate::array::{self, ArrayType, Bytes};
 use crate::error;
 use crate::frames;
 use crate::loan::Loan;
+use crate::messages::MessageStamps;
 use crate::node::NodeHandle;
 use crate::one_user::OneUser;
 use crate::packet::Packet;
@@ -59,20 +60,46 @@ struct Port {
 #[derive(Clone, Default)]
 pub struct Stamps {
     own: bindings::Stamps,
-    like: Option<Arc<HeldPacket<Dynamic>>>,
+    like: Option<Like>,
+}
+
+/// The packet or message whose stamps are sent.
+#[derive(Clone)]
+enum Like {
+    Packet(Arc<HeldPacket<Dynamic>>),
+    Message(KeptStamps),
+}
+
+impl Like {
+    fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(packet) = given.cast::<Packet>() {
+            return packet.get().held_packet().map(Self::Packet);
+        }
+        let stamps = given.getattr_opt(pyo3::intern!(given.py(), "_stamps"))?;
+        match stamps.as_ref().and_then(|stamps| stamps.cast::<MessageStamps>().ok()) {
+            Some(stamps) => Ok(Self::Message(stamps.get().kept.clone())),
+            None => {
+                let kind = given.get_type();
+                Err(error::argument(format!(
+                    "`like` is a {}; give a packet or a message that was received",
+                    kind.name()?
+                )))
+            }
+        }
+    }
 }
 
 impl Stamps {
-    fn new(
+    pub fn new(
         time_ns: Option<i64>,
         sample_index: Option<u64>,
         intended_ns: Option<u64>,
-        like: Option<&Packet>,
+        like: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         if like.is_some() && (time_ns.is_some() || sample_index.is_some()) {
             return Err(error::argument("`like` sets time and index; leave out either it or them".into()));
         }
-        let like = like.map(Packet::held_packet).transpose()?;
+        let like = like.map(Like::of).transpose()?;
         let own = bindings::Stamps { time_ns, sample_index, intended_ns, ..Default::default() };
         Ok(Self { own, like })
     }
@@ -89,7 +116,8 @@ impl Stamps {
         let (stream, next) = publisher.place();
         match &self.like {
             None => (Arc::clone(stream), self.own.sample_index.unwrap_or(next)),
-            Some(packet) => (Arc::clone(packet.stream()), packet.sample_index()),
+            Some(Like::Packet(packet)) => (Arc::clone(packet.stream()), packet.sample_index()),
+            Some(Like::Message(stamps)) => (Arc::clone(stamps.stream()), stamps.sample_index()),
         }
     }
 
@@ -101,7 +129,8 @@ impl Stamps {
         let loan = self.own.apply(loan);
         match &self.like {
             None => loan.send(),
-            Some(packet) => loan.send_like(&**packet),
+            Some(Like::Packet(packet)) => loan.send_like(&**packet),
+            Some(Like::Message(stamps)) => loan.send_like(stamps),
         }
     }
 }
@@ -331,7 +360,7 @@ impl Publisher {
     ///
     /// `time_ns` is the time when the first sample was taken, in nanoseconds since the Unix epoch.
     /// `sample_index` is the number of that sample, by default the next number. `like` takes both,
-    /// and the stream, from a received packet. `scope` is the event after which this send returns,
+    /// and the stream, from a received packet or message. `scope` is the event after which this send returns,
     /// instead of the topic's scope: `"none"`, `"transport"`, `"server"` or `"target"`. `deadline`
     /// is the time limit in seconds for the last two scopes.
     #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None, scope=None, deadline=None))]
@@ -343,11 +372,11 @@ impl Publisher {
         time_ns: Option<i64>,
         sample_index: Option<u64>,
         intended_ns: Option<u64>,
-        like: Option<&Bound<'_, Packet>>,
+        like: Option<&Bound<'_, PyAny>>,
         scope: Option<&str>,
         deadline: Option<f64>,
     ) -> PyResult<()> {
-        let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
+        let stamps = Stamps::new(time_ns, sample_index, intended_ns, like)?;
         let stamps = stamps.acknowledged(scope, deadline)?;
         let bytes = self.bytes_of(samples, &stamps)?;
         self.transmit(py, bytes, &stamps, true)
@@ -364,9 +393,9 @@ impl Publisher {
         time_ns: Option<i64>,
         sample_index: Option<u64>,
         intended_ns: Option<u64>,
-        like: Option<&Bound<'_, Packet>>,
+        like: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
+        let stamps = Stamps::new(time_ns, sample_index, intended_ns, like)?;
         let bytes = self.bytes_of(samples, &stamps)?;
         self.transmit(py, bytes, &stamps, false)
     }
@@ -407,13 +436,13 @@ impl Publisher {
         time_ns: Option<i64>,
         sample_index: Option<u64>,
         intended_ns: Option<u64>,
-        like: Option<&Bound<'_, Packet>>,
+        like: Option<&Bound<'_, PyAny>>,
         scope: Option<&str>,
         deadline: Option<f64>,
     ) -> PyResult<Loan> {
         // A publisher that has ended is refused at this point, not after the work in the block.
         slf.get().with(|_| Ok(()))?;
-        let stamps = Stamps::new(time_ns, sample_index, intended_ns, like.map(Bound::get))?;
+        let stamps = Stamps::new(time_ns, sample_index, intended_ns, like)?;
         let shape = match samples.cast::<PyTuple>() {
             Ok(shape) => shape.extract()?,
             Err(_) => vec![samples.extract()?],

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -35,6 +36,26 @@ inline result<json> from_cbor(span<const std::uint8_t> bytes, const std::nothrow
 /// Sends a value as a message. Fails like publisher::send.
 inline result<void> send_json(publisher<std::uint8_t> &to, const json &value, const std::nothrow_t &) {
     return to.send(to_cbor(value), std::nothrow);
+}
+
+/// Sends a value as a message, with the time, sample index and scope in `options`.
+inline result<void> send_json(
+    publisher<std::uint8_t> &to, const json &value, const send_options &options, const std::nothrow_t &) {
+    return to.send(to_cbor(value), options, std::nothrow);
+}
+
+/// Sends a value as a message, with the stream, sample index, time and order of a received packet
+/// of samples, or of a message. Fails like publisher::loan and loan::send_like.
+template <class T>
+result<void> send_json_like(
+    publisher<std::uint8_t> &to, const json &value, const packet_base<T> &packet, const std::nothrow_t &) {
+    const auto bytes = to_cbor(value);
+    auto room = to.loan(bytes.size(), std::nothrow);
+    if (!room) {
+        return room.error();
+    }
+    std::copy(bytes.begin(), bytes.end(), room->begin());
+    return room->send_like(packet, std::nothrow);
 }
 
 /// Returns the value of a message. Fails with status::decode for other bytes.
@@ -115,6 +136,13 @@ inline result<void> add_json(
 #if STRIPLINE_EXCEPTIONS
 inline json from_cbor(span<const std::uint8_t> bytes) { return from_cbor(bytes, std::nothrow).value(); }
 inline void send_json(publisher<std::uint8_t> &to, const json &value) { send_json(to, value, std::nothrow).value(); }
+inline void send_json(publisher<std::uint8_t> &to, const json &value, const send_options &options) {
+    send_json(to, value, options, std::nothrow).value();
+}
+template <class T>
+void send_json_like(publisher<std::uint8_t> &to, const json &value, const packet_base<T> &packet) {
+    send_json_like(to, value, packet, std::nothrow).value();
+}
 inline json json_of(const packet_base<std::uint8_t> &message) { return json_of(message, std::nothrow).value(); }
 inline json call_json(const operation &target, const json &request, const call_options &options = call_options()) {
     return call_json(target, request, options, std::nothrow).value();

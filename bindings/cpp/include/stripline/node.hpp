@@ -197,7 +197,8 @@ public:
 
     /// Makes a publisher of messages on a topic. Each packet is one message, as bytes of CBOR. The
     /// type is `message/cbor`, or a type with a schema such as `message/tune{hz:f64}`; both ends
-    /// compare it. In all other respects, it is like `publisher`.
+    /// compare it. A message that does not fit the schema is not sent: the send fails with
+    /// status::invalid_argument and names the place. In all other respects, it is like `publisher`.
     result<stripline::publisher<std::uint8_t>> message_publisher(
         const std::string &topic, const std::string &type, const std::nothrow_t &) const {
         for (const std::string *text : {&topic, &type}) {

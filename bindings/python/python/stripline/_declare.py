@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from ._message_types import _resolve_messages
+from ._messages import T as M
 from ._types import SampleType, _refused, _resolve
 
 if TYPE_CHECKING:
@@ -184,16 +186,17 @@ class WindowedInputPort(_Port):
         return self if instance is None else self._get(instance)
 
 
-class _MessagePort(_Port):
-    def __init__(self, messages: str, summary: str, name: str | None, optional: bool) -> None:
+class _MessagePort(_Port, Generic[M]):
+    def __init__(self, messages: type[M] | str, summary: str, name: str | None, optional: bool) -> None:
         super().__init__(None, summary, name, None, None, optional)
-        if not messages.startswith("message/"):
-            raise _refused(f"`{messages}` is not a type of messages; write it as `message/tune{{hz:f64}}`")
+        text, _ = _resolve_messages(messages)
+        if not text.startswith("message/"):
+            raise _refused(f"`{text}` is not a type of messages; write it as `message/tune{{hz:f64}}`")
         self.messages = messages
-        self.types = {messages: messages}
+        self.types = {text: text}
 
 
-class MessageInputPort(_MessagePort):
+class MessageInputPort(_MessagePort[M]):
     """An input of a component, made by `message_input_port`. In `run`, the attribute is a
     `MessageSubscriber`."""
 
@@ -205,12 +208,12 @@ class MessageInputPort(_MessagePort):
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, instance: Any, owner: type) -> MessageSubscriber: ...
-    def __get__(self, instance: Any, owner: type) -> Self | MessageSubscriber:
+    def __get__(self, instance: Any, owner: type) -> MessageSubscriber[M]: ...
+    def __get__(self, instance: Any, owner: type) -> Self | MessageSubscriber[M]:
         return self if instance is None else self._get(instance)
 
 
-class MessageOutputPort(_MessagePort):
+class MessageOutputPort(_MessagePort[M]):
     """An output of a component, made by `message_output_port`. In `run`, the attribute is a
     `MessagePublisher`."""
 
@@ -222,23 +225,23 @@ class MessageOutputPort(_MessagePort):
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, instance: Any, owner: type) -> MessagePublisher: ...
-    def __get__(self, instance: Any, owner: type) -> Self | MessagePublisher:
+    def __get__(self, instance: Any, owner: type) -> MessagePublisher[M]: ...
+    def __get__(self, instance: Any, owner: type) -> Self | MessagePublisher[M]:
         return self if instance is None else self._get(instance)
 
 
 def message_input_port(
-    messages: str = "message/cbor",
+    messages: type[M] | str = "message/cbor",
     summary: str = "",
     *,
     name: str | None = None,
     optional: bool = False,
     many_writers: bool = False,
-) -> MessageInputPort:
+) -> MessageInputPort[M]:
     """Declares an input of messages, as `input_port` declares an input of samples.
 
-    `messages` is the same as for `Node.message_subscriber`. In `run`, the attribute is a
-    `MessageSubscriber`.
+    `messages` is the same as for `Node.message_subscriber`: a dataclass, a TypedDict, or a text. In
+    `run`, the attribute is a `MessageSubscriber`.
     """
     port = MessageInputPort(messages, summary, name, optional)
     port.many_writers = many_writers
@@ -246,11 +249,15 @@ def message_input_port(
 
 
 def message_output_port(
-    messages: str = "message/cbor", summary: str = "", *, name: str | None = None, optional: bool = False
-) -> MessageOutputPort:
+    messages: type[M] | str = "message/cbor",
+    summary: str = "",
+    *,
+    name: str | None = None,
+    optional: bool = False,
+) -> MessageOutputPort[M]:
     """Declares an output of messages, as `message_input_port` declares an input of messages.
 
-    In `run`, the attribute is a `MessagePublisher`.
+    In `run`, the attribute is a `MessagePublisher`, which checks each message.
     """
     return MessageOutputPort(messages, summary, name, optional)
 

@@ -8,7 +8,17 @@
         result = testing.run(Gain, {"in": np.ones(4, np.complex64)}, properties={"factor": 2.0})
         assert result.outputs["out"].tolist() == [2, 2, 2, 2]
 
-`Harness` is for tests that change properties while the component runs.
+`Harness` is for tests that change properties while the component runs. A change comes behind the
+packets that were sent before::
+
+    def test_change() -> None:
+        with testing.Harness(Gain, {"factor": 2.0}) as gain:
+            in_, out = gain.input("in"), gain.output("out")
+            in_.send(np.ones(1, np.complex64))
+            gain.set("factor", 3.0)
+            in_.send(np.ones(1, np.complex64))
+            assert [out.receive().samples[0] for _ in range(2)] == [2, 3]
+            in_.finish()
 """
 
 from __future__ import annotations
@@ -130,8 +140,11 @@ class Harness:
         return self._harness.message_output(port, self._messages(self._port(port, "output")))
 
     def set(self, property: str, value: Any, timeout: float | None = 10.0) -> None:
-        """Changes a property, as `stripline set` does. Raises `stripline.Error` with the reason if
-        the component refuses the value, or does not take it within `timeout` seconds."""
+        """Changes a property, as `stripline set` does. The change comes behind the packets that were
+        sent before: the component handles them with the old value, and later ones with the new one.
+
+        Raises `stripline.Error` with the reason if the component refuses the value, or does not
+        take it within `timeout` seconds."""
         self._harness.set(property, _plain(value), timeout)
 
     def test(self, name: str, timeout: float | None = 10.0) -> TestResult:
@@ -180,7 +193,7 @@ class Harness:
         return found
 
     @staticmethod
-    def _messages(port: _Port) -> str:
+    def _messages(port: _Port) -> Any:
         if not isinstance(port, _MessagePort):
             raise _refused(f"port `{port.name}` has samples; take it by `input` or `output`")
         return port.messages

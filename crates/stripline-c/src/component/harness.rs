@@ -119,7 +119,8 @@ pub extern "C" fn stripline_harness_new(
 
 /// Sets a property to the value in a text, in the format of `stripline set`. Before the start, this
 /// sets the initial value; properties that are not set have their defaults. Later it changes the
-/// property of the running component.
+/// property of the running component: packets that were sent to its inputs before this call are
+/// handled with the old value, and later ones with the new value.
 ///
 /// Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that does not exist, and for an invalid
 /// value. Fails with `STRIPLINE_INVALID_PROPERTIES` if the component refuses the value: the

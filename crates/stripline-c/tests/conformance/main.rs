@@ -93,6 +93,7 @@ macro_rules! rules_of {
                 messages_of_every_kind_travel,
                 what_is_no_message_is_refused_by_those_that_read_it,
                 schemas_are_compared,
+                a_message_is_checked_by_its_sender,
             ]
             handlers: [
                 a_handler_gets_every_packet_until_the_end,
@@ -183,6 +184,7 @@ rules_of! { inproc,
         messages_of_every_kind_travel,
         what_is_no_message_is_refused_by_those_that_read_it,
         schemas_are_compared,
+        a_message_is_checked_by_its_sender,
     ]
     batches: [
         packets_sent_together_arrive_one_by_one,

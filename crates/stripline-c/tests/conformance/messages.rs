@@ -86,6 +86,22 @@ pub fn what_is_no_message_is_refused_by_those_that_read_it(pair: &mut Pair) {
     assert!(answer.ends_with("/182a done"), "{answer}");
 }
 
+pub fn a_message_is_checked_by_its_sender(pair: &mut Pair) {
+    pair.open("");
+    pair.receiver().ok("subscribe-messages in tuning message/tune{hz:f64,name?:text}");
+    pair.sender().ok("publish-messages out tuning message/tune{hz:f64,name?:text}");
+    pair.sender().ok("receivers out 1");
+    let value = "a162687afb3fb999999999999a";
+    // Nothing, a value of another kind, a field too many, and a text that is not there.
+    for (number, wrong) in
+        ["a0", "a162687a6161", "a262687afb3fb999999999999a617800", "f6"].into_iter().enumerate()
+    {
+        pair.sender().fails(&format!("send-messages out {wrong}"), "invalid-argument");
+        pair.sender().expect(&format!("send-messages out {value}"), &format!("ok {}", number + 1));
+        pair.receiver().expect("take-messages in 1 60000", &format!("{number}/{value} done"));
+    }
+}
+
 pub fn schemas_are_compared(pair: &mut Pair) {
     pair.open("");
     pair.sender().ok("publish-messages out tuning message/tune{hz:f64}");

@@ -13,7 +13,8 @@ use super::requests::PendingRequests;
 use super::{Component, ComponentSpec, Direction, PortTypes, Ports, Properties, Registry, TestResult, Value};
 use crate::error::{Error, InvalidProperties, Result, catch_panic};
 use crate::link::{
-    ConnectionOptions, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents, Sampling, policy,
+    CaughtUp, ConnectionOptions, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents, Progress, Sampling,
+    policy,
 };
 use crate::node::{Dispatch, PortName, Publisher, Subscriber};
 use crate::packet::payload::{Content, TypeName};
@@ -183,16 +184,18 @@ impl Harness {
         let mut own = ports(Some(Local::new(finished)), &pending, &stop);
         let mirrored = PendingRequests::new(mirrored(&spec), Properties::default(), |_, _| ());
         let mut of_test = ports(None, &mirrored, &test_stop);
-        let mut events = Vec::new();
+        let mut inputs = Vec::new();
+        let (moved, moves) = mpsc::sync_channel(1);
         for port in &spec.ports {
             let (payload, name) = (types.get(&port.name), |end: &str| format!("{end}.{}", port.name));
             let names = [name(TEST), name(COMPONENT)];
             match port.direction {
                 Direction::Input => {
-                    let link = self.link(names, payload, [&test_stop, &stop])?;
+                    let mut link = self.link(names, payload, [&test_stop, &stop])?;
+                    let progress = payload.map(|_| link.incoming.track_progress(moved.clone()));
                     of_test.outputs.insert(port.name.clone(), link.outgoing);
                     own.inputs.insert(port.name.clone(), link.incoming);
-                    events.push(link.events);
+                    inputs.push(TestedInput { port: port.name.clone(), events: link.events, progress });
                 }
                 Direction::Output => {
                     let [test, component] = names;
@@ -217,7 +220,7 @@ impl Harness {
             let _ = end.send(outcome.and_then(|()| finish(&mut outputs, false)));
         };
         thread.spawn(work).map_err(|e| Error::not_started("cannot start the component's thread", e))?;
-        Ok(HarnessRun { of_test, pending, answers, events, stop, ended, last: 0 })
+        Ok(HarnessRun { of_test, pending, answers, inputs, moves, stop, ended, last: 0 })
     }
 
     /// Makes one connection. For a port without a payload type, both ends have no type.
@@ -347,12 +350,21 @@ pub struct HarnessRun {
     of_test: Ports,
     pending: Arc<PendingRequests>,
     answers: Receiver<(u64, RequestAnswer)>,
-    /// The events of the inputs, to wake the component for a request.
-    events: Vec<Arc<PortEvents>>,
+    inputs: Vec<TestedInput>,
+    /// Receives a value when an input has made progress.
+    moves: Receiver<()>,
     stop: StopToken,
     ended: Receiver<Result<()>>,
     /// The number of the last request.
     last: u64,
+}
+
+/// An input of the component, to wake the component and to follow its progress.
+struct TestedInput {
+    port: String,
+    events: Arc<PortEvents>,
+    /// `None`: the input is not connected.
+    progress: Option<Arc<Progress>>,
 }
 
 impl HarnessRun {
@@ -375,8 +387,13 @@ impl HarnessRun {
     /// Sets a property while the component runs. Blocks until the component has taken or refused
     /// the value, for at most ten seconds.
     ///
+    /// The change comes behind the packets that were sent before: the component handles them with
+    /// the old value, on any number of threads, and later ones with the new value. A component
+    /// that waits at one input leaves the packets of other inputs for the new value.
+    ///
     /// # Errors
-    /// The reason for a refusal; a component that has ended or takes no requests.
+    /// The reason for a refusal; a component that has ended, takes no requests, or does not take
+    /// the packets before the change.
     pub fn set(&mut self, property: &str, value: impl Into<Value>) -> Result<()> {
         self.set_while(property, value, ANSWER_TIME, || true)
     }
@@ -521,12 +538,14 @@ impl HarnessRun {
         mut goes_on: impl FnMut() -> bool,
     ) -> Result<RequestAnswer> {
         self.last += 1;
-        self.pending.push(self.last, ask);
-        self.events.iter().for_each(|events| events.notify_request());
         // A timeout beyond the clock's range means no limit.
         let until = Instant::now().checked_add(timeout);
+        let time_left = || until.map_or(PAUSE_TIME, |until| until.saturating_duration_since(Instant::now()));
+        self.catch_up(timeout, time_left, &mut goes_on)?;
+        self.pending.push(self.last, ask);
+        self.inputs.iter().for_each(|input| input.events.notify_request());
         loop {
-            let remaining = until.map_or(PAUSE_TIME, |until| until.saturating_duration_since(Instant::now()));
+            let remaining = time_left();
             match self.answers.recv_timeout(remaining.min(PAUSE_TIME)) {
                 Ok((number, answer)) if number == self.last => match answer {
                     RequestAnswer::Waiting { .. } => {}
@@ -545,6 +564,43 @@ impl HarnessRun {
             }
             if !goes_on() {
                 self.pending.withdraw(self.last);
+                return Err(Error::Interrupted { port: COMPONENT.into(), sent: false });
+            }
+        }
+    }
+
+    /// Waits until the component has handled the packets that were sent before this call.
+    fn catch_up(
+        &self,
+        timeout: Duration,
+        time_left: impl Fn() -> Duration,
+        goes_on: &mut impl FnMut() -> bool,
+    ) -> Result<()> {
+        let connected = || self.inputs.iter().filter_map(|input| Some((input, input.progress.as_ref()?)));
+        for (input, progress) in connected() {
+            progress.ask(self.last);
+            input.events.renew_wait();
+        }
+        loop {
+            let answers = || connected().map(|(_, progress)| progress.answer(self.last));
+            // A component that waits at one input takes nothing of the others before a packet.
+            let waits = answers().any(|answer| answer == CaughtUp::Waits);
+            if waits || answers().all(|answer| answer != CaughtUp::No) {
+                return Ok(());
+            }
+            let remaining = time_left();
+            if remaining.is_zero() {
+                let is_behind =
+                    |(_, progress): &(_, &Arc<Progress>)| progress.answer(self.last) == CaughtUp::No;
+                let port = connected().find(is_behind).map_or("", |(input, _)| &input.port);
+                let seconds = timeout.as_secs_f64();
+                return Err(Error::failed(format!(
+                    "the component has not asked for the next packet of `{port}` within {seconds} s; a request \
+                     comes behind all packets that were sent before it"
+                )));
+            }
+            let _ = self.moves.recv_timeout(remaining.min(PAUSE_TIME));
+            if !goes_on() {
                 return Err(Error::Interrupted { port: COMPONENT.into(), sent: false });
             }
         }

@@ -79,6 +79,8 @@ pub(crate) mod control;
 mod file_log;
 mod handler;
 pub mod harness;
+#[cfg(test)]
+mod harness_order_tests;
 pub(crate) mod host;
 pub mod kit;
 pub(crate) mod log_filter;

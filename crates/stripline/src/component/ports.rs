@@ -193,8 +193,12 @@ impl Ports {
     pub fn output<'a, C: Content>(&mut self, port: impl Into<PortName<'a, C>>) -> Result<Output<C>> {
         let port = port.into();
         let name = port.name;
-        let PortType { form, .. } = self.port_type(port)?;
-        Ok(Publisher::of(self.take_output(name)?, self.return_to(), form))
+        let PortType { form, payload, .. } = self.port_type(port)?;
+        let publisher = Publisher::of(self.take_output(name)?, self.return_to(), form);
+        Ok(match payload {
+            Some(payload) => publisher.checked(&payload),
+            None => publisher,
+        })
     }
 
     /// Returns the type of a port, after checking that it fits the waveform's type.

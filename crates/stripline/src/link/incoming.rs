@@ -24,7 +24,8 @@ use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::inspect::ReceivePortView;
 use super::resequencer::Resequencer;
 use super::{
-    ConnectionOptions, ConnectionStats, FrameRef, LentPacket, OwnedPacket, PacketSource, PortEvents, Receipt,
+    ConnectionOptions, ConnectionStats, FrameRef, LentPacket, OwnedPacket, PacketSource, PortEvents,
+    Progress, Receipt,
 };
 use crate::sys::adaptive_spin::AdaptiveSpin;
 use crate::terms::WaitStrategy;
@@ -75,6 +76,8 @@ pub(crate) struct Incoming {
     /// Whether a request ends the current receive, and whether one has arrived.
     wakes_on_request: bool,
     request_handler: bool,
+    /// The component's progress at this port, for a harness.
+    progress: Option<Arc<Progress>>,
 }
 
 /// The condition that ends a receiving port.
@@ -145,6 +148,7 @@ impl Incoming {
             hook: None,
             wakes_on_request: false,
             request_handler: false,
+            progress: None,
         }
     }
 
@@ -387,7 +391,12 @@ impl Incoming {
             let found = if std::mem::take(&mut has_polled) {
                 Polled::Empty
             } else if spins.is_multiple_of(POLLS_PER_FULL_POLL) {
-                self.poll_all()?
+                let asked = self.asked();
+                let found = self.poll_all()?;
+                if matches!(found, Polled::Empty) {
+                    self.report_empty(asked, matches!(wait, Wait::Until(None)));
+                }
+                found
             } else {
                 self.poll_ready()
             };
@@ -709,6 +718,7 @@ impl Incoming {
         if self.resequencer.is_some() {
             return Ok(self.is_next_there());
         }
+        let asked = self.asked();
         if self.events.is_pending() {
             self.handle_events();
             if self.problem.is_some() {
@@ -727,7 +737,11 @@ impl Incoming {
                 }
             }
         }
-        Ok(self.has_ended())
+        let has_ended = self.has_ended();
+        if !has_ended {
+            self.report_empty(asked, false);
+        }
+        Ok(has_ended)
     }
 
     /// Polls everything once, without waiting.
@@ -761,6 +775,9 @@ impl Drop for Incoming {
     fn drop(&mut self) {
         if !self.connections.is_current() {
             return;
+        }
+        if let Some(progress) = &self.progress {
+            progress.close();
         }
         // A program that panics may be restarted, so it sends no goodbye.
         let says_goodbye =

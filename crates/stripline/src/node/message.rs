@@ -1,12 +1,12 @@
-//! Decoding the messages of packets.
+//! Messages: the check of a sent one, and the decoding of a received one.
 
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 use crate::packet::content::sealed::SchemaOf;
-use crate::packet::payload::{Cbor, from_cbor};
+use crate::packet::payload::{Cbor, Content, MessageCheck, TypeName, from_cbor};
 
-use super::{HeldPacket, Packet, PacketView};
+use super::{HeldPacket, Loan, Packet, PacketView, Publisher};
 
 impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> Packet<'_, Cbor<M, S>> {
     /// Decodes the message and finishes the packet. Bytes that do not decode are refused as with
@@ -93,6 +93,46 @@ impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> HeldPacket<Cbor<M, S>> {
     /// ```
     pub fn decode(&self) -> Result<M> {
         decoded(self, self.connection())
+    }
+}
+
+impl<T: Content> Publisher<T> {
+    /// Makes the publisher check messages against the schema of their type, if it has one.
+    #[must_use]
+    pub(crate) fn checked(mut self, payload: &TypeName) -> Self {
+        self.check = T::check(payload);
+        self
+    }
+
+    /// Takes the check of messages away, for a binding that checks each message itself before it
+    /// waits for room.
+    #[doc(hidden)]
+    pub fn take_check(&mut self) -> Option<Box<MessageCheck>> {
+        self.check.take()
+    }
+
+    #[cold]
+    pub(super) fn not_encoded(&self, problem: &str) -> Error {
+        Error::InvalidArgument(format!("{}: {problem}", self.name()))
+    }
+
+    #[inline(always)]
+    pub(super) fn is_checked(&self) -> bool {
+        T::IS_CHECKED && self.check.is_some()
+    }
+}
+
+impl<T: Content> Loan<'_, T> {
+    /// Checks a message with a schema.
+    #[inline(always)]
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.publisher.check {
+            Some(check) if T::IS_CHECKED => {
+                let checked = check.check(bytemuck::cast_slice(self));
+                checked.map_err(|problem| self.publisher.not_encoded(&problem))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

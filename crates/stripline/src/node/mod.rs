@@ -65,7 +65,7 @@ pub(crate) use domain::domain_of_environment;
 pub use holding::{HeldPacket, Holding};
 pub use node::Node;
 pub(crate) use node::{Reconnector, calls_payload};
-pub use packet_view::{PacketView, Stamped};
+pub use packet_view::{KeptStamps, PacketView, Stamped};
 pub use publisher::{Input, Loan, Output, Publisher};
 pub use ready_descriptor::ReadyDescriptor;
 pub use single_thread::SingleThread;

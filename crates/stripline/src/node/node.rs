@@ -249,7 +249,7 @@ impl Node {
     pub fn publisher<'a, C: Content>(&self, topic: impl Into<PortName<'a, C>>) -> Result<Publisher<C>> {
         let PortName { name, given, .. } = topic.into();
         let (payload, PortType { form, .. }) = port_type::<C>(name, given)?;
-        Ok(Publisher::of(self.outgoing(name, payload)?, None, form))
+        Ok(Publisher::of(self.outgoing(name, payload.clone())?, None, form).checked(&payload))
     }
 
     /// Creates a subscriber to a topic, connected to every present and future publisher. A

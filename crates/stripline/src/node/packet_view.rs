@@ -87,6 +87,58 @@ pub(crate) mod sealed {
     }
 }
 
+/// The stream, sample index, time and order of a packet or window, kept beyond it.
+///
+/// ```
+/// # let node = stripline::node::Node::isolated()?;
+/// # let mut source = node.publisher::<f32>("levels")?;
+/// # let mut levels = node.subscriber::<f32>("levels")?;
+/// # let mut peaks = node.publisher::<f32>("peaks")?;
+/// # source.wait_for_receivers(1, std::time::Duration::from_secs(5))?;
+/// # source.send(&[1.0, 3.0])?;
+/// use stripline::node::KeptStamps;
+///
+/// let packet = levels.receive()?.expect("a packet");
+/// let (stamps, peak) = (KeptStamps::of(&packet), packet[1]);
+/// drop(packet);
+/// peaks.loan_copy_of(&[peak])?.send_like(&stamps)?;
+/// # Ok::<(), stripline::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeptStamps {
+    sample_index: u64,
+    time_ns: i64,
+    order: Option<Order>,
+    stream: Arc<StreamInfo>,
+}
+
+impl KeptStamps {
+    /// Copies the stamps.
+    pub fn of<P: Stamped + ?Sized>(packet: &P) -> Self {
+        let sealed::Stamps { sample_index, time_ns, order, stream } = packet.stamps();
+        Self { sample_index, time_ns, order, stream: Arc::clone(stream) }
+    }
+
+    /// Returns the description of the stream.
+    pub fn stream(&self) -> &Arc<StreamInfo> {
+        &self.stream
+    }
+
+    /// Returns the number of the first sample within the stream.
+    pub fn sample_index(&self) -> u64 {
+        self.sample_index
+    }
+}
+
+impl Stamped for KeptStamps {}
+
+impl sealed::Sealed for KeptStamps {
+    fn stamps(&self) -> sealed::Stamps<'_> {
+        let Self { sample_index, time_ns, order, stream } = self;
+        sealed::Stamps { sample_index: *sample_index, time_ns: *time_ns, order: *order, stream }
+    }
+}
+
 /// Implements the getters of packets of a type, and [`Stamped`]. The type has `form`, `header`,
 /// `gap_before` and `source`.
 macro_rules! described {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::error::{Error, Result, catch_panic};
-use crate::link::{ConnectionStats, OwnedPacket, Receipt};
+use crate::link::{ConnectionStats, OwnedPacket, Progress, Receipt};
 use crate::packet::payload::Content;
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::Doorbell;
@@ -34,6 +34,7 @@ where
     H: FnMut(PacketView<'_, T>, R) -> Result<()> + Send,
 {
     let port = subscriber.name().to_string();
+    let progress = subscriber.incoming.progress().cloned();
     let pool = Pool {
         form: subscriber.form,
         source: Mutex::new(PoolSource { subscriber, taken: 0 }),
@@ -46,6 +47,7 @@ where
         error: Mutex::new(None),
         port,
         process: OwnerProcess::current(),
+        progress,
     };
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -74,6 +76,8 @@ struct Pool<'a, T: Content, W, H> {
     error: Mutex<Option<Error>>,
     port: String,
     process: OwnerProcess,
+    /// Counts the packets that handlers have, for a harness.
+    progress: Option<Arc<Progress>>,
 }
 
 /// The state of the receiving thread.
@@ -127,6 +131,9 @@ where
             }
             // Acknowledges the packet, if the sender waits.
             drop(receipt);
+            if let Some(progress) = &self.progress {
+                progress.finish();
+            }
             finished = measured.map(|(stats, taken_ns)| (stats, now_ns().saturating_sub(taken_ns)));
         }
     }
@@ -154,6 +161,9 @@ where
         copy.is_ordered = true;
         let stats = Arc::clone(incoming.stats());
         let receipt = incoming.take_receipt();
+        if let Some(progress) = &self.progress {
+            progress.begin();
+        }
         let taken_ns = incoming.release_copied();
         source.taken += 1;
         Ok(Some((source.taken - 1, taken_ns.map(|taken_ns| (stats, taken_ns)), receipt)))

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::link::{FrameStart, Outgoing};
 use crate::packet::StreamInfo;
 use crate::packet::content::SampleForm;
-use crate::packet::payload::{Content, Sendable};
+use crate::packet::payload::{Content, MessageCheck, Sendable};
 use crate::sys::fork::Local;
 use crate::terms::{LinkOptions, Scope};
 use crate::transport::Wait;
@@ -68,6 +68,8 @@ pub struct Publisher<T: Content> {
     /// it decides how the component ended.
     return_to: Option<Local<Sender<Outgoing>>>,
     form: T::Form,
+    /// The check of messages, for a schema that is given at run time.
+    pub(super) check: Option<Box<MessageCheck>>,
 }
 
 impl<C: Sendable> Publisher<C> {
@@ -157,17 +159,12 @@ impl<C: Sendable> Publisher<C> {
         loan.copy_from_slice(&items);
         Ok(loan)
     }
-
-    #[cold]
-    fn not_encoded(&self, problem: &str) -> Error {
-        Error::InvalidArgument(format!("{}: {problem}", self.name()))
-    }
 }
 
 impl<T: Content> Publisher<T> {
     /// Creates a publisher of samples of the given form, which fits the transports' memory.
     pub(crate) fn of(outgoing: Outgoing, return_to: Option<Sender<Outgoing>>, form: T::Form) -> Self {
-        Self { outgoing: Some(outgoing), return_to: return_to.map(Local::new), form }
+        Self { outgoing: Some(outgoing), return_to: return_to.map(Local::new), form, check: None }
     }
 
     /// Returns the port's or topic's name.
@@ -353,8 +350,10 @@ impl<T: Content> Publisher<T> {
         let gather = Gather(self);
         let mut index = 0;
         while index < packets {
+            let is_checked = gather.0.is_checked();
             let link = gather.0.link();
-            index = link.send_steady_run(index, packets, bytes, samples as u64, |index, place| {
+            let steady_end = if is_checked { index } else { packets };
+            index = link.send_steady_run(index, steady_end, bytes, samples as u64, |index, place| {
                 // SAFETY: `place` was just lent, and the port is not called before `write` returns.
                 write(index, unsafe { place.of(form).get_mut() });
             });
@@ -523,7 +522,7 @@ impl<T: Content> Drop for Publisher<T> {
 pub struct Loan<'a, T: Content> {
     /// The rest of the loan's state is kept in the publisher: a loan is moved often, so each word
     /// counts.
-    publisher: &'a mut Publisher<T>,
+    pub(super) publisher: &'a mut Publisher<T>,
     /// The start of room for at least `samples` samples.
     start: FrameStart,
     samples: usize,
@@ -539,6 +538,9 @@ impl<'a, T: Content> Loan<'a, T> {
     /// Sends with [`Outgoing::send_inlined`].
     #[inline(always)]
     pub(super) fn send_inlined(&mut self) -> bool {
+        if self.publisher.is_checked() {
+            return false;
+        }
         let bytes = self.samples * self.publisher.form.size();
         self.publisher.link().send_inlined(bytes, self.samples as u64)
     }
@@ -640,7 +642,9 @@ impl<T: Content> Loan<'_, T> {
     /// until the deadline.
     ///
     /// # Errors
-    /// Same as the loan: [`Publisher::loan`] or [`Publisher::try_loan`]. [`Error::Unsupported`] for
+    /// Same as the loan: [`Publisher::loan`] or [`Publisher::try_loan`]. [`Error::InvalidArgument`]
+    /// for a message of [`Dynamic`](crate::payload::Dynamic) bytes that does not fit the schema of
+    /// the port; the text names the place, and nothing was sent. [`Error::Unsupported`] for
     /// a scope that a transport of this connection cannot keep; nothing was sent.
     ///
     /// [`Error::Unanswered`], [`Error::ReceiverGone`] or [`Error::PacketRefused`] when the scope
@@ -652,6 +656,12 @@ impl<T: Content> Loan<'_, T> {
     /// ([`GapReason::Transport`](crate::GapReason::Transport)) with the next packet.
     #[inline(always)]
     pub fn send(self) -> Result<()> {
+        self.check()?;
+        self.send_checked()
+    }
+
+    #[inline(always)]
+    fn send_checked(self) -> Result<()> {
         // A sent packet must not be cancelled.
         let mut loan = ManuallyDrop::new(self);
         let samples = loan.samples;
@@ -740,6 +750,7 @@ impl<T: Content> Loan<'_, T> {
     }
 
     fn send_stamped(self, stamps: Stamps<'_>) -> Result<()> {
+        self.check()?;
         let Stamps { sample_index, time_ns, order, stream } = stamps;
         let link = self.publisher.link();
         let stamp = link.stamp();
@@ -764,7 +775,7 @@ impl<T: Content> Loan<'_, T> {
             // SAFETY: `place` was just lent, and the link has not been called since.
             unsafe { place.get_mut::<u8>() }.copy_from_slice(&payload);
         }
-        self.send()
+        self.send_checked()
     }
 }
 

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use bytemuck::Pod;
 use serde::Serialize;
 
-use super::payload::{MessageSchema, Sample, SampleType, TypeName};
+use super::payload::{MessageCheck, MessageSchema, Sample, SampleType, TypeName};
 use super::sample_size::SampleSize;
 use crate::terms::LinkOptions;
 
@@ -83,7 +83,8 @@ impl<T: Sample> Sendable for T {
 /// Samples of a type that is defined at run time. A node's port gets the type together with its
 /// name, as a [`SampleType`] or a [`TypeName`]. A component's port has the type that the waveform
 /// gives it. Slices of such samples are bytes, but counts and indexes refer to whole samples. In
-/// messages, and in a component's samples without a layout, each byte counts as a sample.
+/// messages, and in a component's samples without a layout, each byte counts as a sample. A message
+/// of a type with a schema is checked when it is sent: [`Loan::send`](crate::node::Loan::send).
 ///
 /// The type is for bindings to other languages, and for programs that take the type from a file or
 /// a peer. A port of a Rust type accepts or refuses such a port as if the type were the same Rust
@@ -258,8 +259,8 @@ impl PortType<DynamicForm> {
 
 pub(crate) mod sealed {
     use super::{
-        Cbor, Dynamic, DynamicForm, MessageSchema, NoSchema, PortType, Sample, SampleForm, StaticForm,
-        TypeName, WithSchema,
+        Cbor, Dynamic, DynamicForm, MessageCheck, MessageSchema, NoSchema, PortType, Sample, SampleForm,
+        StaticForm, TypeName, WithSchema,
     };
 
     pub trait Content: 'static {
@@ -269,6 +270,17 @@ pub(crate) mod sealed {
         /// Whether the content is messages without a schema, under any name.
         #[doc(hidden)]
         const IS_WITHOUT_SCHEMA: bool = false;
+
+        /// Whether the content may be messages with a schema that is given at run time, so that
+        /// each message is checked.
+        #[doc(hidden)]
+        const IS_CHECKED: bool = false;
+
+        /// Returns the check of messages of a type.
+        #[doc(hidden)]
+        fn check(_: &TypeName) -> Option<Box<MessageCheck>> {
+            None
+        }
 
         /// Returns the payload type that both ends compare; `None`: it is given for each port.
         #[doc(hidden)]
@@ -301,6 +313,12 @@ pub(crate) mod sealed {
 
     impl Content for Dynamic {
         type Form = DynamicForm;
+
+        const IS_CHECKED: bool = true;
+
+        fn check(payload: &TypeName) -> Option<Box<MessageCheck>> {
+            payload.schema().map(|schema| Box::new(MessageCheck::new(&schema)))
+        }
 
         fn payload() -> Option<TypeName> {
             None

@@ -4,6 +4,9 @@ pub(crate) mod content;
 pub(crate) mod header;
 pub(crate) mod layout;
 pub(crate) mod message;
+pub(crate) mod message_check;
+#[cfg(test)]
+mod message_check_tests;
 pub(crate) mod message_json;
 pub mod payload;
 mod sample_size;

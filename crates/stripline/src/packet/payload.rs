@@ -109,6 +109,7 @@ pub use stripline_macros::Sample;
 pub use super::content::{Cbor, Content, Dynamic, NoSchema, Sendable, WithSchema};
 pub use super::layout::{BadLayout, Field, Layout, ScalarPlace};
 pub use super::message::MessageSchema;
+pub use super::message_check::MessageCheck;
 pub use super::message_json::message_json;
 pub use super::sample_type::{BadSampleType, SampleType};
 pub use super::scalar::{Number, Numeric, Scalar, ScalarValue};
@@ -636,7 +637,7 @@ impl From<BadTypeName> for Error {
 }
 
 /// The nesting limit of a message. Deeper nesting is refused before the stack runs out.
-const NESTING_MAX: usize = 128;
+pub(super) const NESTING_MAX: usize = 128;
 
 /// Decodes a message (CBOR, RFC 8949) as a value of any serde type. For programs with raw messages
 /// and calls.

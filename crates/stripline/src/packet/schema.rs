@@ -9,6 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::layout::BadLayout;
+use super::message_check::{FieldForm, Form, VariantForm};
 use super::payload::TypeName;
 
 /// The structure of a message in serde and CBOR.
@@ -58,6 +59,13 @@ impl Schema {
     /// Returns the text of the schema.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the form of a message, for a check.
+    pub(super) fn form(&self) -> Form {
+        let mut parser = SchemaParser { text: &self.0, at: 0, depth: 0, fields: 0 };
+        // The text was parsed before.
+        parser.value().unwrap_or(Form::Any)
     }
 
     /// Returns the schema of any value, which compares nothing.
@@ -128,7 +136,7 @@ impl FromStr for Schema {
         let mut parser = SchemaParser { text, at: 0, depth: 0, fields: 0 };
         let parsed = match text.len() > Self::TEXT_MAX {
             true => Err(format!("it is longer than {} bytes", Self::TEXT_MAX)),
-            false => parser.value().and_then(|()| parser.end()),
+            false => parser.value().and_then(|_| parser.end()),
         };
         parsed.map(|()| Self(text.into())).map_err(|problem| BadLayout::of_schema(text, parser.at, problem))
     }
@@ -212,8 +220,8 @@ struct SchemaParser<'t> {
 }
 
 impl<'t> SchemaParser<'t> {
-    fn value(&mut self) -> Result<(), String> {
-        self.item()?;
+    fn value(&mut self) -> Result<Form, String> {
+        let mut form = self.item()?;
         let mut is_optional = false;
         loop {
             match self.peek() {
@@ -221,17 +229,18 @@ impl<'t> SchemaParser<'t> {
                 Some(b'?') => {
                     self.at += 1;
                     is_optional = true;
+                    form = Form::Optional(form.into());
                 }
                 Some(b'[') => {
-                    self.length()?;
+                    form = Form::List(form.into(), self.length()?);
                     is_optional = false;
                 }
-                _ => return Ok(()),
+                _ => return Ok(form),
             }
         }
     }
 
-    fn item(&mut self) -> Result<(), String> {
+    fn item(&mut self) -> Result<Form, String> {
         let start = self.at;
         let name = self.word(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'/' | b'.'));
         let is_built_in = Schema::BUILT_IN.contains(&name);
@@ -244,10 +253,11 @@ impl<'t> SchemaParser<'t> {
                 })
             }
             Some(b'{') if name.is_empty() => self.nested(Self::map),
-            Some(b'{') => self.nested(Self::fields),
-            Some(b'(') => self.nested(|parser| parser.values(!name.is_empty())),
-            Some(b'<') if !name.is_empty() => self.nested(Self::variants),
-            _ if is_built_in => Ok(()),
+            Some(b'{') => self.nested(Self::fields).map(Form::Fields),
+            Some(b'(') if name.is_empty() => self.nested(|parser| parser.values(false)).map(Form::Tuple),
+            Some(b'(') => self.nested(|parser| parser.values(true)).map(Form::of_values),
+            Some(b'<') if !name.is_empty() => self.nested(Self::variants).map(Form::Variants),
+            _ if is_built_in => Ok(Form::built_in(name)),
             _ => {
                 self.at = start;
                 Err(match name {
@@ -259,78 +269,83 @@ impl<'t> SchemaParser<'t> {
     }
 
     /// Parses the inside of brackets.
-    fn nested(&mut self, inside: impl FnOnce(&mut Self) -> Result<(), String>) -> Result<(), String> {
+    fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
         if self.depth == Schema::NESTING_MAX {
             return Err(format!("it is nested more than {} deep", Schema::NESTING_MAX));
         }
         self.depth += 1;
         self.at += 1;
-        inside(self)?;
+        let found = inside(self)?;
         self.depth -= 1;
-        Ok(())
+        Ok(found)
     }
 
-    fn map(&mut self) -> Result<(), String> {
+    fn map(&mut self) -> Result<Form, String> {
         self.count()?;
-        self.value()?;
+        let key = self.value()?;
         self.expect(b':')?;
         self.count()?;
-        self.value()?;
-        self.expect(b'}')
+        let value = self.value()?;
+        self.expect(b'}')?;
+        Ok(Form::Map(Box::new((key, value))))
     }
 
-    fn fields(&mut self) -> Result<(), String> {
-        let mut names = Vec::new();
+    fn fields(&mut self) -> Result<Vec<FieldForm>, String> {
+        let mut fields: Vec<FieldForm> = Vec::new();
         if self.peek() == Some(b'}') {
-            return self.expect(b'}');
+            return self.expect(b'}').map(|()| fields);
         }
         loop {
             let what = "a field must be here, as `level_db:f32`";
-            self.member(&mut names, what)?;
-            if self.peek() == Some(b'?') {
+            let name = self.member(|name| fields.iter().any(|field| *field.name == *name), what)?;
+            let may_be_missing = self.peek() == Some(b'?');
+            if may_be_missing {
                 self.at += 1;
             }
             if self.peek() != Some(b':') {
                 return Err(what.into());
             }
             self.at += 1;
-            self.value()?;
+            fields.push(FieldForm { name: name.into(), may_be_missing, form: self.value()? });
             if !self.goes_on(b',', b'}')? {
-                return Ok(());
+                return Ok(fields);
             }
         }
     }
 
-    fn values(&mut self, may_be_empty: bool) -> Result<(), String> {
+    fn values(&mut self, may_be_empty: bool) -> Result<Vec<Form>, String> {
+        let mut values = Vec::new();
         if may_be_empty && self.peek() == Some(b')') {
-            return self.expect(b')');
+            return self.expect(b')').map(|()| values);
         }
         loop {
             self.count()?;
-            self.value()?;
+            values.push(self.value()?);
             if !self.goes_on(b',', b')')? {
-                return Ok(());
+                return Ok(values);
             }
         }
     }
 
-    fn variants(&mut self) -> Result<(), String> {
-        let mut names = Vec::new();
+    fn variants(&mut self) -> Result<Vec<VariantForm>, String> {
+        let mut variants: Vec<VariantForm> = Vec::new();
         loop {
-            self.member(&mut names, "a variant must be here, as `kept(u32)`")?;
-            match self.peek() {
-                Some(b'(') => self.nested(|parser| parser.values(false))?,
-                Some(b'{') => self.nested(Self::fields)?,
-                _ => {}
-            }
+            let what = "a variant must be here, as `kept(u32)`";
+            let name = self.member(|name| variants.iter().any(|variant| *variant.name == *name), what)?;
+            let content = match self.peek() {
+                Some(b'(') => Some(Form::of_values(self.nested(|parser| parser.values(false))?)),
+                Some(b'{') => Some(Form::Fields(self.nested(Self::fields)?)),
+                _ => None,
+            };
+            variants.push(VariantForm { name: name.into(), content });
             if !self.goes_on(b'|', b'>')? {
-                return Ok(());
+                return Ok(variants);
             }
         }
     }
 
     /// Parses the name of a field or a variant.
-    fn member(&mut self, names: &mut Vec<&'t str>, what: &str) -> Result<(), String> {
+    fn member(&mut self, is_taken: impl Fn(&str) -> bool, what: &str) -> Result<&'t str, String> {
         let start = self.at;
         let name = self.word(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
         let first_fits = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
@@ -339,27 +354,27 @@ impl<'t> SchemaParser<'t> {
             () if name.len() > TypeName::LENGTH_MAX => {
                 Some(format!("a name has at most {} characters", TypeName::LENGTH_MAX))
             }
-            () if names.contains(&name) => Some(format!("two have the name `{name}`")),
+            () if is_taken(name) => Some(format!("two have the name `{name}`")),
             () => None,
         };
         if let Some(problem) = problem {
             self.at = start;
             return Err(problem);
         }
-        names.push(name);
-        self.count()
+        self.count().map(|()| name)
     }
 
-    fn length(&mut self) -> Result<(), String> {
+    fn length(&mut self) -> Result<Option<usize>, String> {
         self.at += 1;
         let start = self.at;
         let digits = self.word(|b| b.is_ascii_digit());
-        let fits = digits.is_empty() || (!digits.starts_with('0') && digits.parse::<u32>().is_ok());
+        let length = digits.parse::<u32>().ok();
+        let fits = digits.is_empty() || (!digits.starts_with('0') && length.is_some());
         if !fits || self.peek() != Some(b']') {
             self.at = start;
             return Err("`]` or a length must be here, as `[16]`, without zeros before it".into());
         }
-        self.expect(b']')
+        self.expect(b']').map(|()| length.map(|length| length as usize))
     }
 
     fn count(&mut self) -> Result<(), String> {

@@ -2,11 +2,13 @@
 //! component.
 
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use super::{Incoming, IncomingConnection, Polled};
 use crate::error::Result;
 use crate::link::PortEvent;
 use crate::link::PortEvents;
+use crate::link::Progress;
 use crate::link::connection::Successor;
 use crate::terms::WaitStrategy;
 use crate::transport::{AnyInlet, Attention, InletParts, Interrupt, StopToken, Wait};
@@ -50,6 +52,27 @@ impl Incoming {
     /// Returns whether a request has arrived that ends the current wait.
     pub(in crate::link) fn is_interrupted(&self) -> bool {
         self.wakes_on_request && self.request_handler
+    }
+
+    /// Makes the port report the component's progress, and returns the report.
+    pub(crate) fn track_progress(&mut self, changed: SyncSender<()>) -> Arc<Progress> {
+        Arc::clone(self.progress.insert(Arc::new(Progress::new(changed))))
+    }
+
+    pub(crate) fn progress(&self) -> Option<&Arc<Progress>> {
+        self.progress.as_ref()
+    }
+
+    /// Returns the number that an empty poll answers: see [`Progress`].
+    pub(super) fn asked(&self) -> u64 {
+        self.progress.as_ref().map_or(0, |progress| progress.asked())
+    }
+
+    /// Reports that the port is empty, and whether the thread waits at it without a limit.
+    pub(crate) fn report_empty(&self, asked: u64, waits: bool) {
+        if let Some(progress) = &self.progress {
+            progress.emptied(asked, waits);
+        }
     }
 
     /// Handles the queued events.
