@@ -231,6 +231,12 @@ fn pause() -> io::Result<()> {
     waited.map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error))
 }
 
+/// Returns whether a write has failed because the reader has left. The end of the run has no code of
+/// the system.
+fn is_gone(error: &io::Error) -> bool {
+    Errno::from_io_error(error).is_some_and(|code| GONE.contains(&code))
+}
+
 /// The readers of an output that come and go. Without a reader, bytes are dropped and counted.
 pub(crate) struct Readers {
     /// Returns the output for the next reader; `None`: there is no reader yet.
@@ -277,8 +283,7 @@ impl Readers {
         file: &mut StoppableFile,
         bytes: &[u8],
     ) -> io::Result<u64> {
-        // The end of the run has no code of the system.
-        if !Errno::from_io_error(&error).is_some_and(|code| GONE.contains(&code)) {
+        if !is_gone(&error) {
             return Err(error);
         }
         let unread = file.unread();
@@ -357,7 +362,7 @@ pub(crate) fn ended(error: FormatError) -> Error {
         FormatError::Open { source, .. }
         | FormatError::Read { source, .. }
         | FormatError::Write { source, .. }
-            if source.kind() == ErrorKind::BrokenPipe =>
+            if source.kind() == ErrorKind::BrokenPipe || is_gone(source) =>
         {
             Error::Stopped
         }
