@@ -1,15 +1,17 @@
-//! Reads and writes that end with the run. Pipes, terminals and devices may block for a long time.
+//! Reads and writes that end with the run. Pipes, terminals, devices and connections may block for a
+//! long time.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{FlockOperation, OFlags, flock};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use stripline::Error;
 use stripline::component::StopSignal;
 
@@ -18,10 +20,17 @@ use crate::formats::{FormatError, shown};
 /// The number of bytes that a write to a pipe takes without blocking, once the pipe is writable.
 const PIECE_BYTES: usize = 4096;
 
-/// The interval between attempts to open a FIFO that has no reader.
-const READER_STEP: Duration = Duration::from_millis(20);
+/// The largest number of pieces that are read from a connection before it is closed.
+const UNREAD_PIECES: usize = 256;
 
-/// The time after which the wait for a reader of a FIFO is reported.
+/// The errors of a write whose reader has left.
+const GONE: [Errno; 5] =
+    [Errno::PIPE, Errno::CONNRESET, Errno::CONNABORTED, Errno::TIMEDOUT, Errno::HOSTUNREACH];
+
+/// The interval between attempts to open a file that has no other end.
+const PEER_STEP: Duration = Duration::from_millis(20);
+
+/// The time after which the wait for the other end is reported.
 const REPORT_TIME: Duration = Duration::from_secs(1);
 
 /// The number of attempts to lock a file, one each millisecond.
@@ -37,6 +46,8 @@ pub(crate) struct StoppableFile {
     file: File,
     blocking: Blocking,
     is_locked: bool,
+    /// Whether the file is a connection.
+    is_connection: bool,
 }
 
 /// The time for which a read or write of a file may block.
@@ -65,19 +76,37 @@ impl StoppableFile {
         if path == Path::new("-") {
             return Self::stdout();
         }
-        let report_at = Instant::now() + REPORT_TIME;
-        let mut is_reported = false;
-        loop {
-            match Self::at_once(options.write(true), path) {
-                Err(error) if error.raw_os_error() == Some(NO_READER) && is_fifo(path) => wait_for_reader()?,
-                opened => return opened,
-            }
-            if !is_reported && Instant::now() >= report_at {
-                is_reported = true;
-                // The message is only for the user.
-                let _ = writeln!(io::stderr(), "waiting for a reader of the pipe {}", shown(path));
-            }
+        let open = || match Self::at_once(options.write(true), path) {
+            Err(error) if error.raw_os_error() == Some(NO_READER) && is_fifo(path) => Ok(None),
+            opened => opened.map(Some),
+        };
+        wait_for(&format!("a reader of the pipe {}", shown(path)), open)
+    }
+
+    /// Opens a FIFO for the next reader; `None`: there is no reader yet.
+    fn open_fifo(path: &Path) -> io::Result<Option<Self>> {
+        if !is_fifo(path) {
+            return Err(io::Error::other("another program has removed or replaced the pipe"));
         }
+        match Self::at_once(OpenOptions::new().write(true), path) {
+            Err(error) if error.raw_os_error() == Some(NO_READER) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// Returns a connection. The socket must not block.
+    pub(crate) fn connection(socket: impl Into<OwnedFd>) -> Self {
+        Self {
+            file: File::from(socket.into()),
+            blocking: Blocking::Refused,
+            is_locked: false,
+            is_connection: true,
+        }
+    }
+
+    /// Returns the number of written bytes that the reader of a pipe has not read.
+    fn unread(&self) -> u64 {
+        if self.is_connection { 0 } else { ioctl_fionread(&self.file).unwrap_or(0) }
     }
 
     /// Returns standard output without its buffer.
@@ -89,12 +118,12 @@ impl StoppableFile {
         // Other processes share standard output, so the blocking mode is not changed. Open the file
         // again instead.
         let again = OpenOptions::new().write(true).custom_flags(at_once()).open("/proc/self/fd/1");
-        Ok(again.map_or(own, |file| Self { file, blocking: Blocking::Refused, is_locked: false }))
+        Ok(again.map_or(own, |file| Self::new(file, Blocking::Refused)))
     }
 
     /// Returns an open regular file.
     pub(crate) fn regular(file: File) -> Self {
-        Self { file, blocking: Blocking::Never, is_locked: false }
+        Self::new(file, Blocking::Never)
     }
 
     /// Returns the file.
@@ -134,15 +163,19 @@ impl StoppableFile {
         locked == Err(Errno::WOULDBLOCK)
     }
 
+    fn new(file: File, blocking: Blocking) -> Self {
+        Self { file, blocking, is_locked: false, is_connection: false }
+    }
+
     fn at_once(options: &mut OpenOptions, path: &Path) -> io::Result<Self> {
         let file = options.custom_flags(at_once()).open(path)?;
         let blocking = if file.metadata()?.is_file() { Blocking::Never } else { Blocking::Refused };
-        Ok(Self { file, blocking, is_locked: false })
+        Ok(Self::new(file, blocking))
     }
 
     fn inherited(file: File) -> io::Result<Self> {
         let blocking = if file.metadata()?.is_file() { Blocking::Never } else { Blocking::Unlimited };
-        Ok(Self { file, blocking, is_locked: false })
+        Ok(Self::new(file, blocking))
     }
 
     fn wait(&self, flags: PollFlags) -> io::Result<()> {
@@ -169,21 +202,121 @@ fn is_fifo(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
-fn wait_for_reader() -> io::Result<()> {
+/// Waits until `open` returns a file, and reports a long wait for `peer`.
+pub(crate) fn wait_for(
+    peer: &str,
+    mut open: impl FnMut() -> io::Result<Option<StoppableFile>>,
+) -> io::Result<StoppableFile> {
+    let report_at = Instant::now() + REPORT_TIME;
+    let mut is_reported = false;
+    loop {
+        if let Some(file) = open()? {
+            return Ok(file);
+        }
+        pause()?;
+        if !is_reported && Instant::now() >= report_at {
+            is_reported = true;
+            // The message is only for the user.
+            let _ = writeln!(io::stderr(), "waiting for {peer}");
+        }
+    }
+}
+
+fn pause() -> io::Result<()> {
     let Some(stop) = StopSignal::of_this_thread() else {
-        std::thread::sleep(READER_STEP);
+        std::thread::sleep(PEER_STEP);
         return Ok(());
     };
-    let waited = if stop.is_ending() { Err(Error::Stopped) } else { stop.sleep(READER_STEP) };
+    let waited = if stop.is_ending() { Err(Error::Stopped) } else { stop.sleep(PEER_STEP) };
     waited.map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error))
 }
 
+/// Returns whether a write has failed because the reader has left. The end of the run has no code of
+/// the system.
+fn is_gone(error: &io::Error) -> bool {
+    Errno::from_io_error(error).is_some_and(|code| GONE.contains(&code))
+}
+
+/// The readers of an output that come and go. Without a reader, bytes are dropped and counted.
+pub(crate) struct Readers {
+    /// Returns the output for the next reader; `None`: there is no reader yet.
+    next: Box<dyn FnMut() -> io::Result<Option<StoppableFile>> + Send>,
+    is_away: bool,
+    /// The number of bytes that no reader has taken, as far as the system counts them.
+    pub(crate) untaken: u64,
+    /// The number of readers that have left.
+    pub(crate) left: u64,
+}
+
+impl Readers {
+    pub(crate) fn new(next: impl FnMut() -> io::Result<Option<StoppableFile>> + Send + 'static) -> Self {
+        Self { next: Box::new(next), is_away: false, untaken: 0, left: 0 }
+    }
+
+    /// Returns the readers of the path, if the path is a FIFO.
+    pub(crate) fn of_fifo(path: &Path) -> Option<Self> {
+        let owned = path.to_owned();
+        is_fifo(path).then(|| Self::new(move || StoppableFile::open_fifo(&owned)))
+    }
+
+    /// Returns whether `bytes` can be written to `file`, which may become the output for the next
+    /// reader. Otherwise, they are counted.
+    pub(crate) fn are_there(&mut self, file: &mut StoppableFile, bytes: &[u8]) -> io::Result<bool> {
+        if self.is_away {
+            match (self.next)()? {
+                Some(next) => (*file, self.is_away) = (next, false),
+                None => self.untaken += bytes.len() as u64,
+            }
+        }
+        Ok(!self.is_away)
+    }
+
+    /// Checks whether `error` means that the reader has left. If so, counts the bytes that were not
+    /// written, and closes the output. Returns the number of written bytes that the reader has left
+    /// behind.
+    ///
+    /// # Errors
+    /// The error has another cause.
+    pub(crate) fn has_left(
+        &mut self,
+        error: io::Error,
+        file: &mut StoppableFile,
+        bytes: &[u8],
+    ) -> io::Result<u64> {
+        if !is_gone(&error) {
+            return Err(error);
+        }
+        let unread = file.unread();
+        // An open output would keep the unread bytes for the next reader, who could begin within a
+        // sample.
+        *file = StoppableFile::regular(File::open("/dev/null")?);
+        self.is_away = true;
+        self.untaken += unread + bytes.len() as u64;
+        self.left += 1;
+        Ok(unread)
+    }
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readers").field("untaken", &self.untaken).field("left", &self.left).finish()
+    }
+}
+
 impl Drop for StoppableFile {
-    /// Unlocks the file now. Otherwise, a process that another thread starts would share the lock
-    /// until it executes its program.
+    /// Unlocks the file now, and discards the unread bytes of a connection. Otherwise, a process
+    /// that another thread starts would share the lock until it executes its program.
     fn drop(&mut self) {
         if self.is_locked {
             let _ = flock(&self.file, FlockOperation::Unlock);
+        }
+        // A connection that is closed with unread bytes is reset, and the peer may lose the end of
+        // the stream.
+        let mut unread = [0; PIECE_BYTES];
+        for _ in 0..UNREAD_PIECES {
+            if !self.is_connection || !self.file.read(&mut unread).is_ok_and(|count| count > 0) {
+                break;
+            }
         }
     }
 }
@@ -229,7 +362,7 @@ pub(crate) fn ended(error: FormatError) -> Error {
         FormatError::Open { source, .. }
         | FormatError::Read { source, .. }
         | FormatError::Write { source, .. }
-            if source.kind() == ErrorKind::BrokenPipe =>
+            if source.kind() == ErrorKind::BrokenPipe || is_gone(source) =>
         {
             Error::Stopped
         }

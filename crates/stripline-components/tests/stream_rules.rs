@@ -358,7 +358,8 @@ fn every_rule_is_true() {
         let fault = fault::<f32, f32>(&component, 1, &real, "channels", rules[channels]);
         found.extend(fault.map(|fault| format!("{name}, channels: {fault}")));
     }
-    let flowgraph = stage("gr-zeromq-sink", [("tags", Value::Boolean(true))]);
+    let flowgraph =
+        stage("gr-zeromq-sink", [("tags", Value::Boolean(true)), ("repeat_s", Value::Float(0.0))]);
     if has(&flowgraph) {
         found.extend(faults::<f32, f32>("gr-zeromq-sink", &flowgraph, 1, &real));
     }

@@ -133,7 +133,9 @@ def check(pattern: str, has_tags: bool) -> None:
         sent.write_bytes(values.tobytes())
         ports = free_port(), free_port()
         options = f'pattern = "{pattern}", tags = {str(has_tags).lower()}'
-        back = f'type = "gr-zeromq-sink"\nproperties = {{ address = "tcp://127.0.0.1:{ports[1]}", {options} }}'
+        address = f"tcp://127.0.0.1:{ports[1]}"
+        # The tags that come back are compared with those that were sent.
+        back = f'type = "gr-zeromq-sink"\nproperties = {{ address = "{address}", repeat_s = 0.0, {options} }}'
         waveform = start(folder, ports[0], options, back)
         receiver = Receiver(found, ports[1], pattern, has_tags)
         receiver.start()

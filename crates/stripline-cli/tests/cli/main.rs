@@ -28,6 +28,7 @@ mod limits;
 mod links;
 mod log;
 mod moving;
+mod network;
 mod new;
 mod outputs;
 mod own_component;

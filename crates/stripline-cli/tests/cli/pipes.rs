@@ -133,8 +133,8 @@ fn an_output_that_is_closed_ends_the_run_in_order() {
 
 #[test]
 fn a_reader_that_leaves_is_named_in_the_report() {
-    for sink in ["file-sink", "print-sink"] {
-        let file = waveform(TONE, &format!("type = \"{sink}\"\nproperties = {{ path = \"pipe\" }}"));
+    for (sink, end) in [("file-sink", ", reader_gone = \"end\""), ("print-sink", "")] {
+        let file = waveform(TONE, &format!("type = \"{sink}\"\nproperties = {{ path = \"pipe\"{end} }}"));
         let pipe = make_fifo(&file);
         let child = spawn(&file, Stdio::null(), Stdio::piped(), &["--duration", "20", "--json", "-q"]);
         SystemFile::open(pipe).unwrap().read_exact(&mut [0; 100]).unwrap();

@@ -8,7 +8,7 @@ use stripline::component::{
     PropertyFacts, PropertySpec,
 };
 use stripline::payload::{Dynamic, Scalar, TypeName};
-use stripline::{Error, Packet, Result};
+use stripline::{Error, Input, Packet, Result};
 
 use super::line_file::{Destination, Unit};
 use super::output_file::{self, Target, TimedOutput};
@@ -51,6 +51,7 @@ impl Component for FileSink {
                 AS_RECEIVED,
                 "format in the file; cf32 samples can be converted to any",
             ))
+            .property(output_file::reader_property("a reader of a pipe"))
             .validated(|properties| {
                 let Self { target, format } = Self::new(properties)?;
                 check_ending(&target.path, format)?;
@@ -102,32 +103,8 @@ impl FileSink {
         let mut input = ports.input::<Dynamic>("in")?;
         let files = ports.files();
         let unit = Unit::Sample(sample_bytes.map_or(1, |bytes| bytes as u64));
-        let mut destination = Destination::open(&target, unit, &files)?;
-        let found = |destination: &Destination| {
-            sample_bytes.map_or(0, |bytes| destination.bytes_found() / bytes as u64)
-        };
-        // The number of samples in the file if none is lost.
-        let mut given = found(&destination);
-        let mut report = FileReport::default();
-        let mut steps = StepTracker::default();
-        let received = output_file::receive(&mut input, &mut destination, |destination, packet| {
-            let place = place(packet, sample_bytes.map_or(0, |bytes| (packet.len() / bytes) as u64));
-            if steps.packet(packet.stream(), place, packet.gap()) {
-                let lost = not_kept(packet.stream(), packet.time_ns(), Kept::Samples);
-                let lost = lost.into_iter().filter(|key| !report.not_kept.iter().any(|known| known == key));
-                report.not_kept.extend(lost.map(String::from).collect::<Vec<_>>());
-            }
-            given += place.samples;
-            destination.write(packet)
-        });
-        if received.is_ok() {
-            input.gap_at_end().iter().for_each(|gap| steps.gap_at_end(gap));
-        }
-        report.samples = found(&destination);
-        let lost = given.saturating_sub(report.samples);
-        report.missing = steps.missing().saturating_add(lost);
-        report.places = steps.places() + u64::from(lost > 0);
-        output_file::outcome(received, destination.finish(&files, report))
+        let destination = Destination::open(&target, unit, &files)?;
+        write_samples(&mut input, destination, sample_bytes, &files)
     }
 
     /// Records numbers, real or complex.
@@ -145,6 +122,7 @@ impl FileSink {
         let files = ports.files();
         let writer =
             StreamFileWriter::new(&target.path, received, scalar, target.existing).durable(target.durability);
+        let writer = writer.keep_readers(target.keeps_readers);
         let (problem, completed, reported) = (None, 0, None);
         let mut output = NumbersOutput { writer, target, files, problem, completed, reported };
         let received = output_file::receive(&mut input, &mut output, |output, packet| {
@@ -167,6 +145,40 @@ impl FileSink {
         files.report(FileReport { problem, ..report });
         output_file::outcome(received, finished)
     }
+}
+
+/// Writes the bytes of all packets one after the other, until the end of the stream, and reports the
+/// samples that are missing.
+pub(super) fn write_samples(
+    input: &mut Input<Dynamic>,
+    mut destination: Destination,
+    sample_bytes: Option<usize>,
+    files: &FileLog,
+) -> Result<()> {
+    let found =
+        |destination: &Destination| sample_bytes.map_or(0, |bytes| destination.bytes_found() / bytes as u64);
+    // The number of samples in the file if none is lost.
+    let mut given = found(&destination);
+    let mut report = FileReport::default();
+    let mut steps = StepTracker::default();
+    let received = output_file::receive(input, &mut destination, |destination, packet| {
+        let place = place(packet, sample_bytes.map_or(0, |bytes| (packet.len() / bytes) as u64));
+        if steps.packet(packet.stream(), place, packet.gap()) {
+            let lost = not_kept(packet.stream(), packet.time_ns(), Kept::Samples);
+            let lost = lost.into_iter().filter(|key| !report.not_kept.iter().any(|known| known == key));
+            report.not_kept.extend(lost.map(String::from).collect::<Vec<_>>());
+        }
+        given += place.samples;
+        destination.write(packet)
+    });
+    if received.is_ok() {
+        input.gap_at_end().iter().for_each(|gap| steps.gap_at_end(gap));
+    }
+    report.samples = found(&destination);
+    let lost = given.saturating_sub(report.samples);
+    report.missing = steps.missing().saturating_add(lost);
+    report.places = steps.places() + destination.readers_left().max(u64::from(lost > 0));
+    output_file::outcome(received, destination.finish(files, report))
 }
 
 /// A file of numbers while it is written, or standard output.
@@ -215,7 +227,7 @@ impl TimedOutput for NumbersOutput {
 }
 
 /// Returns the position of a packet in its stream. `samples` is the length of the packet.
-fn place(packet: &Packet<'_, Dynamic>, samples: u64) -> SamplePlace {
+pub(super) fn place(packet: &Packet<'_, Dynamic>, samples: u64) -> SamplePlace {
     SamplePlace { sample_index: packet.sample_index(), time_ns: packet.time_ns(), samples }
 }
 

@@ -61,8 +61,10 @@ impl LineFile {
             let cut = output.cut(output.length);
             cut.map_err(|source| FormatError::open(&output.path, "create", source))?;
         }
-        let (written, timer, is_failed) = (0, PassTimer::new(target.durability), false);
-        let mut opened = Self { output, written, timer, unit, is_failed };
+        if target.keeps_readers {
+            output.keep_readers();
+        }
+        let mut opened = Self::of(output, target, unit);
         let mut last = [b'\n'];
         if unit == Unit::Line && target.existing == Existing::Append && length > 0 {
             let read = opened.output.file.file().read_exact_at(&mut last, length - 1);
@@ -74,6 +76,12 @@ impl LineFile {
             found.push_str(" behind an end for its last line, which had none");
         }
         Ok(opened)
+    }
+
+    /// Returns an open file.
+    pub fn of(output: OutputFile, target: &Target, unit: Unit) -> Self {
+        let (written, timer, is_failed) = (0, PassTimer::new(target.durability), false);
+        Self { output, written, timer, unit, is_failed }
     }
 
     /// Writes the bytes. If a full disk cuts them, a regular file keeps the whole units.
@@ -145,7 +153,17 @@ pub(super) struct Destination {
 impl Destination {
     /// Opens the file or standard output, and reports it.
     pub fn open(target: &Target, unit: Unit, files: &FileLog) -> Result<Self> {
-        let file = match LineFile::open(target, unit) {
+        Self::of(LineFile::open(target, unit), target, unit, files)
+    }
+
+    /// Takes an opened file, and reports it.
+    pub fn of(
+        opened: Result<LineFile, FormatError>,
+        target: &Target,
+        unit: Unit,
+        files: &FileLog,
+    ) -> Result<Self> {
+        let file = match opened {
             Ok(file) => Some(file),
             Err(error) if is_untaken(&error) => None,
             Err(error) => return Err(not_opened(error, target, files)),
@@ -174,6 +192,11 @@ impl Destination {
     pub fn bytes_found(&self) -> u64 {
         let found = |file: &LineFile| file.output.readable(file.output.length + file.written);
         self.file.as_ref().map_or(0, found)
+    }
+
+    /// Returns the number of readers of a pipe or a connection that have left.
+    pub fn readers_left(&self) -> u64 {
+        self.file.as_ref().map_or(0, |file| file.output.untaken().1)
     }
 
     /// Writes the bytes. If the reader of a pipe has closed it, the component is done.
@@ -295,10 +318,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::formats::Durability;
 
     fn target(path: &Path, existing: Existing) -> Target {
-        Target { path: path.into(), existing, durability: Durability::End, ends_alone: false }
+        Target { existing, ..Target::stream(path) }
     }
 
     #[test]

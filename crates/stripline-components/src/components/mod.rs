@@ -20,6 +20,7 @@ mod inputs;
 mod line_file;
 mod magnitude;
 mod multiplexer;
+mod network;
 mod noise;
 mod null;
 mod output_file;
@@ -47,6 +48,7 @@ pub use filter::{Decimator, FirFilterComponent};
 pub use generate::{FmStationComponent, SignalGenerator};
 pub use magnitude::Magnitude;
 pub use multiplexer::Multiplexer;
+pub use network::{TcpSink, TcpSource, UdpSink, UdpSource};
 pub use noise::AwgnComponent;
 pub use null::{NullSink, NullSource};
 pub use packet_lines::PacketLines;
@@ -91,8 +93,12 @@ pub fn registry() -> Registry {
         .with::<Replay>()
         .with::<ResamplerComponent>()
         .with::<SignalGenerator>()
+        .with::<TcpSink>()
+        .with::<TcpSource>()
         .with::<Tee>()
         .with::<Throttle>()
+        .with::<UdpSink>()
+        .with::<UdpSource>()
         .with::<WaterfallSink>()
         .with::<WavSink>()
 }

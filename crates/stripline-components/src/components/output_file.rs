@@ -24,6 +24,8 @@ pub(super) struct Target {
     pub durability: Durability,
     /// Whether a full disk ends only this component.
     pub ends_alone: bool,
+    /// Whether the readers of a pipe may come and go.
+    pub keeps_readers: bool,
 }
 
 impl Target {
@@ -39,7 +41,14 @@ impl Target {
             _ => "",
         };
         let durability = word("sync").parse().unwrap_or_default();
-        Self { path, existing, durability, ends_alone: word("disk_full") == DISK_FULL[1] }
+        let ends_alone = word("disk_full") == DISK_FULL[1];
+        Self { path, existing, durability, ends_alone, keeps_readers: word("reader_gone") == READER_GONE[0] }
+    }
+
+    /// Returns a target that is not a file.
+    pub fn stream(path: impl Into<PathBuf>) -> Self {
+        let (existing, durability) = (Existing::default(), Durability::default());
+        Self { path: path.into(), existing, durability, ends_alone: false, keeps_readers: false }
     }
 
     /// Returns the file as [`Target::optional`] does. Without a path, the file is `default` in the
@@ -123,6 +132,17 @@ pub(super) fn with_file_properties(spec: ComponentSpec) -> ComponentSpec {
             DISK_FULL[0],
             "effect of a full disk: the component fails; or it ends in order, alone, and the report has the reason",
         ))
+}
+
+/// The choices of the property `reader_gone`.
+pub(super) const READER_GONE: [&str; 2] = ["wait", "end"];
+
+/// Describes the property `reader_gone`.
+pub(super) fn reader_property(what: &str) -> PropertySpec {
+    let summary = format!(
+        "effect of {what} that leaves: samples are dropped and counted until the next one comes; or the component ends"
+    );
+    PropertySpec::choice("reader_gone", &READER_GONE, READER_GONE[0], &summary)
 }
 
 /// Returns the facts about a sink that writes the file of the property `path`, or uses standard

@@ -225,6 +225,18 @@ impl IqFileWriter {
         self.output.readable(self.before + self.written) / self.scalar.size() as u64
     }
 
+    /// Lets the readers of a pipe come and go.
+    pub(super) fn keep_readers(&mut self) {
+        self.output.keep_readers();
+    }
+
+    /// Returns the number of samples that no reader of a pipe has taken, and the number of readers
+    /// that have left.
+    pub(super) fn untaken(&self) -> (u64, u64) {
+        let (bytes, left) = self.output.untaken();
+        (bytes.div_ceil(self.scalar.size() as u64), left)
+    }
+
     /// Returns the index after the last sample of a SigMF recording that is continued.
     pub(super) fn index_before(&self) -> Option<u64> {
         self.index_before

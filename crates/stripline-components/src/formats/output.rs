@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::error::FormatError;
 use super::output_check::{check_descriptor, check_name};
 use super::whole_file::replace_file;
-use crate::stoppable::StoppableFile;
+use crate::stoppable::{Readers, StoppableFile};
 use crate::text::counted;
 
 /// The highest number in the name of a file.
@@ -177,6 +177,8 @@ pub(crate) struct OutputFile {
     pub found: Option<String>,
     /// Whether the name of the file is on the disk.
     is_named: bool,
+    /// The readers of a pipe or a connection; `None`: a reader that leaves is an error.
+    readers: Option<Readers>,
 }
 
 impl OutputFile {
@@ -287,8 +289,8 @@ impl OutputFile {
         let is_null = path == Path::new("-")
             && file.file().metadata().ok().is_some_and(|about| Some(about.rdev()) == null_device());
         let found = is_null.then(|| "that standard output is /dev/null, which keeps nothing".into());
-        let (path, has_head, is_named) = (path.into(), false, false);
-        Ok(Self { path, file, length, is_regular, has_head, found, is_named })
+        let (path, has_head, is_named, readers) = (path.into(), false, false, None);
+        Ok(Self { path, file, length, is_regular, has_head, found, is_named, readers })
     }
 
     /// Creates a file with its first bytes, and then gives it a name. Returns `None` if the file
@@ -310,8 +312,25 @@ impl OutputFile {
             Err(Errno::EXIST) => return Some(Err(FormatError::Exists { path: path.into() })),
             Err(_) => return None,
         }
-        let (path, is_regular, has_head, found, is_named) = (path.into(), true, true, None, false);
-        Some(Ok(Self { path, file, length: 0, is_regular, has_head, found, is_named }))
+        let (path, is_regular, has_head, found) = (path.into(), true, true, None);
+        Some(Ok(Self { path, file, length: 0, is_regular, has_head, found, is_named: false, readers: None }))
+    }
+
+    /// Returns the output of a connection. With `readers`, a reader may leave.
+    pub fn connected(path: &Path, file: StoppableFile, readers: Option<Readers>) -> Self {
+        let (path, is_regular, has_head, found) = (path.into(), false, false, None);
+        Self { path, file, length: 0, is_regular, has_head, found, is_named: false, readers }
+    }
+
+    /// Lets the readers of a pipe come and go.
+    pub fn keep_readers(&mut self) {
+        self.readers = Readers::of_fifo(&self.path);
+    }
+
+    /// Returns the number of bytes that no reader has taken, and the number of readers that have
+    /// left.
+    pub fn untaken(&self) -> (u64, u64) {
+        self.readers.as_ref().map_or((0, 0), |readers| (readers.untaken, readers.left))
     }
 
     /// Sets the note that an earlier file is continued after `before` units, and that an incomplete
@@ -330,9 +349,14 @@ impl OutputFile {
     }
 
     /// Writes all bytes, and adds the number of bytes that the system took to `written`, also on
-    /// error.
+    /// error. Bytes that no reader of a pipe takes are not added.
     pub fn write_all(&mut self, mut bytes: &[u8], written: &mut u64) -> io::Result<()> {
         self.check_length()?;
+        if let Some(readers) = &mut self.readers
+            && !readers.are_there(&mut self.file, bytes)?
+        {
+            return Ok(());
+        }
         while !bytes.is_empty() {
             match self.append(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -341,7 +365,12 @@ impl OutputFile {
                     bytes = &bytes[count..];
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let Some(readers) = &mut self.readers else { return Err(error) };
+                    let unread = readers.has_left(error, &mut self.file, bytes)?;
+                    *written = written.saturating_sub(unread);
+                    return Ok(());
+                }
             }
         }
         Ok(())

@@ -68,6 +68,7 @@ pub struct StreamFileWriter {
     kind: (Option<f64>, usize),
     not_kept: Vec<String>,
     timer: PassTimer,
+    keeps_readers: bool,
     /// The reports of the completed files.
     complete: Vec<FileReport>,
 }
@@ -88,6 +89,7 @@ impl StreamFileWriter {
             kind: (None, 1),
             not_kept: Vec::new(),
             timer: PassTimer::new(Durability::End),
+            keeps_readers: false,
             complete: Vec::new(),
         }
     }
@@ -104,6 +106,12 @@ impl StreamFileWriter {
     #[must_use]
     pub fn durable(self, durability: Durability) -> Self {
         Self { timer: PassTimer::new(durability), ..self }
+    }
+
+    /// Lets the readers of a pipe come and go. Samples that no reader takes are missing in the
+    /// report.
+    pub(crate) fn keep_readers(self, keeps_readers: bool) -> Self {
+        Self { keeps_readers, ..self }
     }
 
     /// Writes a packet. `bytes` are the samples as they are in memory. Returns whether a file was
@@ -131,7 +139,10 @@ impl StreamFileWriter {
         }
         let is_new = self.writer.is_none();
         if is_new {
-            let writer = self.create(stream).inspect_err(|_| self.not_created(stream, place, gap))?;
+            let mut writer = self.create(stream).inspect_err(|_| self.not_created(stream, place, gap))?;
+            if self.keeps_readers {
+                writer.keep_readers();
+            }
             self.given = writer.samples();
             let before = writer.index_before().unwrap_or(place.sample_index);
             self.steps.skipped(place.sample_index.saturating_sub(before));
@@ -233,12 +244,13 @@ impl StreamFileWriter {
         let samples = writer.map_or(0, IqFileWriter::samples_found);
         // Count the samples that did not fit on the disk or that the reader of a pipe did not take.
         let is_failed = writer.is_none_or(IqFileWriter::is_failed);
-        let lost = if is_failed { self.given.saturating_sub(samples) } else { 0 };
+        let (untaken, left) = writer.map_or((0, 0), IqFileWriter::untaken);
+        let lost = if is_failed { self.given.saturating_sub(samples) } else { untaken };
         FileReport {
             samples,
             clipped: self.writer.as_ref().map_or(0, IqFileWriter::clipped),
             missing: self.steps.missing().saturating_add(lost),
-            places: self.steps.places() + u64::from(lost > 0),
+            places: self.steps.places() + left + u64::from(lost > untaken),
             not_kept: self.not_kept.clone(),
             // Only the first file of a stream can have an earlier file at its path.
             found: self

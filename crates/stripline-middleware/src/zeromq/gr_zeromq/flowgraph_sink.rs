@@ -1,5 +1,7 @@
 //! `gr-zeromq-sink`: samples to a flowgraph.
 
+use std::time::{Duration, Instant};
+
 use stripline::component::InvalidProperties;
 use stripline::payload::Dynamic;
 use stripline::{Packet, Result, StreamInfo};
@@ -24,7 +26,12 @@ impl WireSender for FlowgraphSink {
         Ok(Self {
             peer: Peer::open(properties, ports, [zmq::PUSH, zmq::PUB])?,
             sample_bytes: samples.size(),
-            before: Before::default(),
+            before: Before {
+                period: Some(properties.float("repeat_s"))
+                    .filter(|period| *period > 0.0)
+                    .map_or(Duration::MAX, Duration::from_secs_f64),
+                ..Before::default()
+            },
             partial: Vec::new(),
             partial_at: 0,
         })
@@ -90,11 +97,14 @@ struct Before {
     stream: Option<StreamInfo>,
     /// The index and the time of a sample.
     time: Option<(u64, i64)>,
+    /// The period at which the tags are repeated.
+    period: Duration,
+    repeated_at: Option<Instant>,
 }
 
 impl Before {
     /// Returns the tags of a packet: the tags that the packet carries, and tags for properties that
-    /// have changed.
+    /// have changed, or that are due again.
     fn tags(
         &mut self,
         packet: &Packet<'_, Dynamic>,
@@ -105,7 +115,11 @@ impl Before {
         let samples = first..first + packet.samples() as u64;
         let within = carried.tags().iter().filter(|tag| samples.contains(&tag.item));
         let mut tags: Vec<_> = within.cloned().collect();
-        let begins = packet.gap().is_some();
+        let repeats = self.repeated_at.is_none_or(|at| at.elapsed() >= self.period);
+        if repeats {
+            self.repeated_at = Some(Instant::now());
+        }
+        let begins = repeats || packet.gap().is_some();
         let before = self.stream.take();
         let before = |of: fn(&StreamInfo) -> Option<f64>| before.as_ref().filter(|_| !begins).and_then(of);
         let rate = stream.sample_rate_hz;

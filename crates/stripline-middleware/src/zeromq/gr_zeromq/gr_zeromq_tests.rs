@@ -150,3 +150,39 @@ fn items_have_a_sample_of_each_channel() {
         }
     }
 }
+
+#[test]
+fn a_subscriber_that_joins_late_gets_rate_and_frequency() {
+    let registry = with_components(Registry::new());
+    let found = |period: f64| {
+        let (socket, address) = socket(zmq::SUB);
+        let sink = Harness::of_type(&registry, "gr-zeromq-sink").payload("in", &TypeName::of::<f32>());
+        let sink = sink.property("address", address.as_str()).property("bind", false);
+        let sink = sink.property("pattern", "pub-sub").property("tags", true).property("repeat_s", period);
+        let mut sink = sink.start().unwrap();
+        let mut input = sink.input::<f32>("in").unwrap();
+        input.set_stream(StreamInfo::new("s").sample_rate_hz(2e6).center_frequency_hz(1e8));
+        // Nothing is published to a program without a subscription, so the first packets are lost.
+        input.loan(1).unwrap().send().unwrap();
+        socket.set_rcvtimeo(20).unwrap();
+        let mut descriptions = Vec::new();
+        let mut is_subscribed = false;
+        while descriptions.len() < 10 {
+            input.loan(1).unwrap().send().unwrap();
+            if let Ok(message) = socket.recv_bytes(0) {
+                let message = TaggedMessage::parse(&message).unwrap();
+                descriptions.push(message.tags.iter().filter_map(Described::of).collect::<Vec<_>>());
+            } else if !is_subscribed {
+                socket.set_subscribe(b"").unwrap();
+                is_subscribed = true;
+            }
+        }
+        drop(input);
+        sink.stop();
+        descriptions
+    };
+    // A period that has always passed, and one that never passes.
+    let described = vec![Described::RateHz(2e6), Described::FrequencyHz(1e8)];
+    assert_eq!(found(1e-9), vec![described; 10]);
+    assert_eq!(found(0.0), vec![vec![]; 10]);
+}

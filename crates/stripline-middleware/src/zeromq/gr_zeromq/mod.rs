@@ -17,6 +17,10 @@ use flowgraph_sink::FlowgraphSink;
 use flowgraph_source::FlowgraphSource;
 use peer::{PUB_SUB, PUSH_PULL};
 
+/// The summary of a property.
+const REPEAT: &str =
+    "period of the tags of rate, frequency and time, for a flowgraph that joins late; 0: only changes";
+
 /// Messages of GNU Radio's blocks for streams.
 pub(crate) struct GrZeromq;
 
@@ -28,7 +32,8 @@ impl Wire for GrZeromq {
     const ONE_CHANNEL: Option<&'static str> = None;
 
     fn source() -> ComponentSpec {
-        let summary = "Receives the samples of a flowgraph from its ZMQ PUSH Sink or ZMQ PUB Sink.";
+        let summary = "Receives samples from any program of ZeroMQ, a packet from each message; also from a flowgraph's \
+                       ZMQ PUSH or PUB Sink.";
         source("gr-zeromq-source", summary, "the flowgraph's samples")
             .sample_order(OrderRule { rows: Some("vlen".into()), ..OrderRule::default() })
             .property(samples(&TYPES, "type of the items"))
@@ -37,9 +42,11 @@ impl Wire for GrZeromq {
     }
 
     fn sink() -> ComponentSpec {
-        let summary = "Sends samples to a flowgraph, for its ZMQ PULL Source or ZMQ SUB Source.";
+        let summary = "Sends samples to any program of ZeroMQ, each packet as a message; also to a flowgraph's ZMQ PULL \
+                       or SUB Source.";
         ComponentSpec::new("gr-zeromq-sink", summary)
             .input("in", PortTypes::Any, "samples for the flowgraph; no messages")
+            .property(PropertySpec::float("repeat_s", 1.0, REPEAT).range(0.0, 1e6).unit("s"))
             .sample_order(OrderRule { items: Some("vlen".into()), ..OrderRule::default() })
     }
 

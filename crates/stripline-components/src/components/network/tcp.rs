@@ -1,0 +1,163 @@
+//! `tcp-sink` and `tcp-source`.
+
+use std::io::{self, ErrorKind, Read};
+
+use stripline::component::kit::PacedSource;
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::payload::Dynamic;
+use stripline::{Error, Result};
+
+use super::connector::{Connector, not_connected};
+use super::{address_property, check, insecure_property, sample_bytes, scalar, source, stream};
+use crate::components::file_sink::write_samples;
+use crate::components::line_file::{Destination, LineFile, Unit};
+use crate::components::output_file::{READER_GONE, Target, reader_property};
+use crate::formats::{FormatError, OutputFile};
+use crate::stoppable::{Readers, StoppableFile};
+use crate::text::counted;
+
+/// The choices of the property `sender_gone`.
+const SENDER_GONE: [&str; 2] = ["end", "wait"];
+
+fn bind_property(default: bool) -> PropertySpec {
+    PropertySpec::boolean("bind", default, "whether this side listens, and the other program connects")
+}
+
+/// The component `tcp-sink`.
+pub struct TcpSink(Properties);
+
+impl Component for TcpSink {
+    fn describe() -> ComponentSpec {
+        let summary = "Sends raw samples over TCP, to one program at a time.";
+        ComponentSpec::new("tcp-sink", summary)
+            .input("in", PortTypes::Any, "samples to send, also structures; no messages")
+            .property(address_property("where this side listens, or the other program does"))
+            .property(bind_property(true))
+            .property(reader_property("a program"))
+            .property(insecure_property())
+            .validated(check)
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        check(properties)?;
+        Ok(Self(properties.clone()))
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let bytes = sample_bytes(&ports)?;
+        let target = Target::stream(format!("tcp://{}", self.0.text("address")));
+        let mut connector = Connector::open(&self.0)?;
+        let mut input = ports.input::<Dynamic>("in")?;
+        let (files, unit) = (ports.files(), Unit::Sample(bytes as u64));
+        let opened = connector.wait();
+        let keeps_readers = self.0.text("reader_gone") == READER_GONE[0];
+        let readers = keeps_readers.then(|| Readers::new(move || connector.next()));
+        let opened = opened
+            .map(|connection| {
+                LineFile::of(OutputFile::connected(&target.path, connection, readers), &target, unit)
+            })
+            .map_err(|source| FormatError::open(&target.path, "connect", source));
+        let destination = Destination::of(opened, &target, unit, &files)?;
+        write_samples(&mut input, destination, Some(bytes), &files)
+    }
+}
+
+/// The component `tcp-source`.
+pub struct TcpSource(Properties);
+
+impl Component for TcpSource {
+    fn describe() -> ComponentSpec {
+        let summary = "Receives raw samples over TCP, from one program at a time.";
+        let choice =
+            "effect of a sender that ends or is killed: the stream ends; or the next one continues it";
+        source("tcp-source", summary, "the samples", "where the other program listens, or this side does")
+            .property(bind_property(false))
+            .property(PropertySpec::choice("sender_gone", &SENDER_GONE, SENDER_GONE[0], choice))
+            .property(PacedSource::packet_property(16 << 10))
+            .property(insecure_property())
+            .property(PropertySpec::integer("connections", 0, 0, i64::MAX, "connections so far").read_only())
+            .property(
+                PropertySpec::integer("partial", 0, 0, i64::MAX, "incomplete samples at ends of connections")
+                    .read_only(),
+            )
+            .validated(check)
+    }
+
+    fn new(properties: &Properties) -> Result<Self> {
+        check(properties)?;
+        Ok(Self(properties.clone()))
+    }
+
+    fn run(self, mut ports: Ports) -> Result<()> {
+        let properties = self.0;
+        let size = scalar(&properties)?.size();
+        let samples = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
+        let ends = properties.text("sender_gone") == SENDER_GONE[0];
+        let connections = ports.status::<u64>("connections")?;
+        let partials = ports.status::<u64>("partial")?;
+        let mut connector = Connector::open(&properties)?;
+        let mut output = ports.output::<Dynamic>("out")?;
+        output.set_stream(stream(&ports, &properties));
+        loop {
+            let mut connection =
+                Samples { connection: connector.wait().map_err(not_connected)?, size, carried: Vec::new() };
+            connections.add(1);
+            let end = loop {
+                let mut loan = output.loan(samples)?;
+                match connection.read(&mut loan) {
+                    Ok(0) => break None,
+                    Ok(bytes) => {
+                        loan.truncate(bytes / size);
+                        loan.send()?;
+                    }
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(Error::Stopped),
+                    Err(error) => break Some(error.to_string()),
+                }
+            };
+            let left_over = connection.carried.len();
+            partials.add(u64::from(left_over > 0));
+            let problem = match (left_over, end) {
+                (0, None) if ends => return Ok(()),
+                (0, None) => "the sender has ended".into(),
+                (0, Some(error)) => error,
+                (bytes, _) => {
+                    format!("the sender has ended within a sample, behind {}", counted(bytes as u64, "byte"))
+                }
+            };
+            let problem = format!("{}: {problem}", properties.text("address"));
+            if ends {
+                return Err(Error::failed(problem));
+            }
+            log::warn!(target: "stripline::tcp-source", "{problem}; waiting for the next one");
+        }
+    }
+}
+
+/// The samples of a connection.
+struct Samples {
+    connection: StoppableFile,
+    size: usize,
+    /// The bytes of an incomplete sample.
+    carried: Vec<u8>,
+}
+
+impl Samples {
+    /// Waits for whole samples, and returns the number of bytes; 0 at the end.
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut filled = self.carried.len();
+        out[..filled].copy_from_slice(&self.carried);
+        loop {
+            let count = match self.connection.read(&mut out[filled..]) {
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            filled += count;
+            let whole = filled - filled % self.size;
+            if whole > 0 || count == 0 {
+                self.carried = out[whole..filled].to_vec();
+                return Ok(whole);
+            }
+        }
+    }
+}
