@@ -238,3 +238,17 @@ def test_windows_in_rows_of_a_stream_without_rows_are_refused(node: stripline.No
         with pytest.raises(stripline.UsageError, match="the description of `plain` has no `row_length`"):
             in_.window(**arguments)
     assert in_.window(3).samples.tolist() == [0, 1, 2]
+
+
+def test_the_page(node: stripline.Node) -> None:
+    out, in_ = windowed(node, MAP)
+    cube = ramp(4, 256, 64)
+    out.set_stream(StreamInfo("pulses", row_length=64, frame_rows=256, channels=("a", "b", "c", "d")))
+    out.send(cube)  # of the shape (4, 256, 64): StreamInfo.frame_shape
+    out.finish()
+    shown: list[Any] = []
+    show = shown.append
+    for window in in_.windows(frames=1):
+        if window.is_whole:
+            show(window.frame)  # of the shape (4, 256, 64)
+    assert len(shown) == 1 and np.array_equal(shown[0], cube)

@@ -194,14 +194,14 @@ class StreamInfo:
     """The frequency that 0 Hz of the samples corresponds to."""
     row_length: int | None = None
     """The number of samples in a row, if the samples are rows of a table."""
-    frame_rows: int | None = None
-    """The number of rows in a frame, if the rows are frames: pulses × range."""
     axes: tuple[Axis, ...] = ()
     """The axis along a row, the axis from row to row, and the axis from frame to frame."""
     channels: tuple[str, ...] = ()
     """The names of the channels, which take turns: after each frame, row or sample."""
     keywords: Mapping[str, Any] = field(default_factory=dict)
     """Everything else, as values of JSON."""
+    frame_rows: int | None = None
+    """The number of rows in a frame, if the rows are frames: pulses × range."""
 
     @property
     def frame_shape(self) -> tuple[int, ...]:

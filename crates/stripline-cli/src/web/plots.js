@@ -210,6 +210,8 @@ export class SpectrumPlot {
   }
 
   drawWaterfall() {
+    // An image needs more room than the lines of a waterfall.
+    this.waterfall.classList.toggle("image", Boolean(this.spectrum?.image.length));
     const { context, width, height } = prepared(this.waterfall);
     const plotWidth = width - LEFT;
     context.fillStyle = `rgb(${colour(0)})`;
