@@ -73,8 +73,8 @@ pub(crate) struct PlaceArguments {
     #[arg(long, value_enum, default_value = "rust", value_name = "LANGUAGE")]
     pub lang: Language,
 
-    /// A source tree of Stripline to depend on, not for Python; default: the tree that built this
-    /// command, or without it this release in the registry (C and C++: the installed library)
+    /// A source tree of Stripline to depend on, for Rust and C++; default: the tree that built this
+    /// command, or without it this release in the registry (C++: the installed library)
     #[arg(long, value_name = "DIR")]
     pub stripline: Option<PathBuf>,
 }

@@ -49,8 +49,8 @@ pub(super) fn dependency(source_tree: Option<&Path>) -> Result<String, Failure> 
     })
 }
 
-/// Returns the full path of the source tree that a project in C or C++ takes; `None`: an installed
-/// library.
+/// Returns the full path of the source tree that has the library for C and C++; `None`: there is
+/// no source tree.
 pub(super) fn source_tree(given: Option<&Path>) -> Result<Option<String>, Failure> {
     let tree = |library: String| library.strip_suffix("/crates/stripline").map(String::from);
     Ok(library(given)?.and_then(tree))

@@ -87,11 +87,9 @@ const PYTHON: Project = {
         folder: "",
         is_one_program: false,
         exec: |_, module| format!("[\"python3\", \"{}\"]", module.files[0].0),
-        build: |arguments, _| match &arguments.stripline {
-            None => Ok(vec![(".gitignore".into(), "__pycache__/\n".into())]),
-            Some(_) => Err(Failure::usage(
-                "a project in Python takes the installed package, not `--stripline`: pip install DIR/bindings/python",
-            )),
+        build: |arguments, _| {
+            refuse_tree(arguments, "package", "pip install DIR/bindings/python")?;
+            Ok(vec![(".gitignore".into(), "__pycache__/\n".into())])
         },
         steps: &["python3 -m unittest"],
     }
@@ -146,6 +144,18 @@ impl Language {
     }
 }
 
+/// Refuses `--stripline` for a language that takes only what is installed.
+fn refuse_tree(arguments: &PlaceArguments, what: &str, install: &str) -> Result<(), Failure> {
+    if arguments.stripline.is_none() {
+        return Ok(());
+    }
+    let title = arguments.lang.title();
+    let remedy = format!("install it from there ({install})");
+    Err(Failure::usage(format!(
+        "a project in {title} takes the installed {what}, not `--stripline DIR`: {remedy}"
+    )))
+}
+
 /// Returns the files of a crate with these modules.
 fn crate_files(arguments: &PlaceArguments, modules: &[&Module]) -> Result<Vec<File>, Failure> {
     let (name, dependency) = (&arguments.name, place::dependency(arguments.stripline.as_deref())?);
@@ -188,12 +198,13 @@ fn crate_files(arguments: &PlaceArguments, modules: &[&Module]) -> Result<Vec<Fi
 /// Returns the files of a CMake project with these modules.
 fn cmake_files(arguments: &PlaceArguments, modules: &[&Module]) -> Result<Vec<File>, Failure> {
     let name = &arguments.name;
-    let found = match place::source_tree(arguments.stripline.as_deref())? {
-        Some(tree) => format!(
+    let tree = place::source_tree(arguments.stripline.as_deref())?;
+    let folder = tree.map(|tree| format!("add_subdirectory([==[{tree}/bindings/cpp]==] stripline)\n"));
+    let found = match folder {
+        Some(folder) if arguments.stripline.is_some() => format!("# Cargo builds the library.\n{folder}"),
+        Some(folder) => format!(
             "# An installed library (packaging/cpp-install), or else a source tree, where Cargo builds it.\n\
-             find_package(stripline QUIET)\nif(NOT stripline_FOUND)\n  \
-             add_subdirectory([==[{}]==] stripline)\nendif()\n",
-            format_args!("{tree}/bindings/cpp")
+             find_package(stripline QUIET)\nif(NOT stripline_FOUND)\n  {folder}endif()\n",
         ),
         None => "find_package(stripline REQUIRED)\n".into(),
     };
@@ -230,8 +241,8 @@ fn cmake_files(arguments: &PlaceArguments, modules: &[&Module]) -> Result<Vec<Fi
 /// Returns the files of a project with a Makefile and these modules.
 fn make_files(arguments: &PlaceArguments, modules: &[&Module]) -> Result<Vec<File>, Failure> {
     let name = &arguments.name;
-    let tree = place::source_tree(arguments.stripline.as_deref())?;
-    let tree = tree.unwrap_or("the source tree".into());
+    refuse_tree(arguments, "library", "DIR/packaging/c-install PREFIX")?;
+    let tree = place::source_tree(None)?.unwrap_or("the source tree".into());
     let names: Vec<&str> = modules.iter().map(|module| module.name).collect();
     let joined = |start: &str, end: &str| {
         names.iter().map(|name| format!("{start}{name}{end}")).collect::<Vec<_>>().join(" ")

@@ -154,16 +154,19 @@ fn each_language_names_what_it_has() {
         new(&["--lang", lang, "--kind", "mixer"]).says(2, &[&expected]);
     }
     let tree = repository("");
-    new(&["--lang", "python", "--stripline", tree.to_str().unwrap()])
-        .says(2, &["takes the installed package", "pip install"]);
+    for (lang, install) in [("python", "pip install"), ("c", "packaging/c-install")] {
+        new(&["--lang", lang, "--stripline", tree.to_str().unwrap()])
+            .says(2, &["takes the installed", "not `--stripline DIR`", install]);
+    }
     new(&["--lang", "cpp", "--stripline", parent.path().to_str().unwrap()])
         .says(2, &["is not a source tree of Stripline"]);
     assert!(!path.exists());
-    // A source tree that is named is where a library that is not installed comes from.
+    // The named source tree has precedence over an installed library.
     new(&["--lang", "cpp", "--stripline", tree.to_str().unwrap()]).says(0, &[]);
     let lists = std::fs::read_to_string(path.join("CMakeLists.txt")).unwrap();
     let folder = tree.canonicalize().unwrap().join("bindings/cpp");
     assert!(lists.contains(&format!("[==[{}]==]", folder.display())), "{lists}");
+    assert!(!lists.contains("find_package"), "{lists}");
     new(&["--lang", "python"]).says(2, &["has files in it"]);
     let help = run(&["new", "component", "--help"]);
     for lang in ["python", "cpp", "c"] {
