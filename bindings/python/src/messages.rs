@@ -164,6 +164,11 @@ impl MessagePublisher {
         self.port.receivers()
     }
 
+    /// Describes the stream of the messages that follow.
+    fn set_stream(&self, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.port.set_stream(stream)
+    }
+
     /// Waits until `count` receivers are connected. Raises `TimeoutError` if they are not connected
     /// within `timeout` seconds; None waits without a limit.
     #[pyo3(signature = (count=1, timeout=None))]

@@ -311,7 +311,7 @@ impl Publisher {
     }
 
     /// Describes the stream of the packets that follow.
-    fn set_stream(&self, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+    pub fn set_stream(&self, stream: &Bound<'_, PyAny>) -> PyResult<()> {
         let stream = stream::from_object(stream)?;
         self.with(|port| {
             port.publisher.set_stream(stream);

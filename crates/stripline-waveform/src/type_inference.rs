@@ -222,11 +222,13 @@ impl Graph<'_> {
         let differing = pair.and_then(|(one, other)| {
             difference(one.full_text(), other.full_text()).map(|texts| (one.as_str(), texts))
         });
-        let message = match differing {
-            Some((name, (one, other))) => {
+        let place = pair.and_then(|(one, other)| one.schema()?.difference(&other.schema()?));
+        let message = match (place, differing) {
+            (Some(place), _) => format!("`{from}` sends other messages than `{to}` takes: {place}"),
+            (None, Some((name, (one, other)))) => {
                 format!("`{from}` sends another `{name}` than `{to}` takes: {one}, not {other}")
             }
-            None => format!("`{from}` sends {}, but `{to}` takes {}", or(&given), or(&taken)),
+            (None, None) => format!("`{from}` sends {}, but `{to}` takes {}", or(&given), or(&taken)),
         };
         let mut remedies = Vec::new();
         let converters = converters(self.catalog, &given, &taken);

@@ -46,7 +46,7 @@ fn a_change_is_behind_the_packets_of_a_loop() {
     let registry = registry(spec(), |mut ports, mut factor| {
         let requests = ports.requests();
         let (mut input, mut output) = (ports.input::<u32>("in")?, ports.output::<u32>("out")?);
-        let mut change = |factor: &mut u32| {
+        let change = |factor: &mut u32| {
             requests.apply_changes(|new| {
                 *factor = new.count("factor") as u32;
                 Ok(())

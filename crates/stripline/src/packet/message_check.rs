@@ -50,8 +50,20 @@ pub(super) enum Form {
 #[derive(Debug)]
 pub(super) struct FieldForm {
     pub name: Box<str>,
-    pub may_be_missing: bool,
-    pub form: Form,
+    may_be_missing: bool,
+    form: Form,
+    /// The name in CBOR, as most messages have it.
+    key: Box<[u8]>,
+}
+
+impl FieldForm {
+    pub(super) fn new(name: &str, may_be_missing: bool, form: Form) -> Self {
+        // A name has at most 64 bytes.
+        let length = name.len() as u8;
+        let head = if length < 24 { vec![0x60 | length] } else { vec![0x78, length] };
+        let key = [&head, name.as_bytes()].concat().into();
+        Self { name: name.into(), may_be_missing, form, key }
+    }
 }
 
 #[derive(Debug)]
@@ -378,17 +390,18 @@ impl<'b> Walk<'b, '_> {
         let (mut next, mut count) = (0, 0);
         self.nested(|walk| {
             while walk.goes_on(head, count)? {
-                let key = walk.head()?;
-                let name = walk.name(key)?;
                 // Most messages have the fields in the order of the schema.
-                let is_next = fields.get(next).is_some_and(|field| *field.name == *name);
-                let find = || fields.iter().position(|field| *field.name == *name);
-                let Some(index) = (if is_next { Some(next) } else { find() }) else {
-                    return Problem::of(format!("the schema has no field `{}`", cut(name)));
+                let rest = &walk.bytes[walk.at..];
+                let index = match fields.get(next).filter(|field| rest.starts_with(&field.key)) {
+                    Some(field) => {
+                        walk.at += field.key.len();
+                        next
+                    }
+                    None => walk.find(fields)?,
                 };
                 let (word, bit) = (&mut seen[index / 64], 1u64 << (index % 64));
                 if *word & bit != 0 {
-                    return Problem::of(format!("the field `{name}` is there twice"));
+                    return Problem::of(format!("the field `{}` is there twice", fields[index].name));
                 }
                 *word |= bit;
                 next = index + 1;
@@ -407,6 +420,15 @@ impl<'b> Walk<'b, '_> {
             Some((_, field)) => missing(field),
             None => Ok(()),
         }
+    }
+
+    /// Reads the name of a field, and returns the number of the field.
+    #[inline(never)]
+    fn find(&mut self, fields: &[FieldForm]) -> Result<usize, Problem> {
+        let head = self.head()?;
+        let name = self.name(head)?;
+        let found = fields.iter().position(|field| *field.name == *name);
+        found.map_or_else(|| Problem::of(format!("the schema has no field `{}`", cut(name))), Ok)
     }
 
     fn variant(&mut self, head: Head, variants: &[VariantForm]) -> Result<(), Problem> {
