@@ -293,8 +293,11 @@ def test_a_message_has_stamps(node: stripline.Node) -> None:
     point = Point(1.0, 2.0)
     out.send(point)
     out.send(point, time_ns=5, sample_index=77)
-    first, second = in_.receive(TIMEOUT_S), in_.receive(TIMEOUT_S)
+    out.send(point)
+    first, second, third = (in_.receive(TIMEOUT_S) for _ in range(3))
     assert (first.time_ns, first.sample_index, second.time_ns, second.sample_index) == (0, 0, 5, 77)
+    # A message counts as one sample.
+    assert (third.time_ns, third.sample_index) == (0, 78)
     assert first.stream.id == "topic"
     iq.send(np.zeros(3, np.float32), time_ns=9, sample_index=40)
     with samples.receive(TIMEOUT_S) as packet:

@@ -223,12 +223,15 @@ impl Graph<'_> {
             difference(one.full_text(), other.full_text()).map(|texts| (one.as_str(), texts))
         });
         let place = pair.and_then(|(one, other)| one.schema()?.difference(&other.schema()?));
-        let message = match (place, differing) {
-            (Some(place), _) => format!("`{from}` sends other messages than `{to}` takes: {place}"),
-            (None, Some((name, (one, other)))) => {
+        let place = place.map_or(String::new(), |place| format!(": {place}"));
+        let message = match differing {
+            Some((name, _)) if !place.is_empty() => {
+                format!("`{from}` sends another `{name}` than `{to}` takes{place}")
+            }
+            Some((name, (one, other))) => {
                 format!("`{from}` sends another `{name}` than `{to}` takes: {one}, not {other}")
             }
-            (None, None) => format!("`{from}` sends {}, but `{to}` takes {}", or(&given), or(&taken)),
+            None => format!("`{from}` sends {}, but `{to}` takes {}{place}", or(&given), or(&taken)),
         };
         let mut remedies = Vec::new();
         let converters = converters(self.catalog, &given, &taken);

@@ -97,10 +97,11 @@ impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> HeldPacket<Cbor<M, S>> {
 }
 
 impl<T: Content> Publisher<T> {
-    /// Makes the publisher check messages against the schema of their type, if it has one.
+    /// Makes the publisher count messages, and check them against the schema of their type, if it
+    /// has one.
     #[must_use]
     pub(crate) fn checked(mut self, payload: &TypeName) -> Self {
-        self.check = T::check(payload);
+        (self.check, self.is_message) = (T::check(payload), payload.is_message());
         self
     }
 
@@ -118,7 +119,13 @@ impl<T: Content> Publisher<T> {
 
     #[inline(always)]
     pub(super) fn is_checked(&self) -> bool {
-        T::IS_CHECKED && self.check.is_some()
+        T::MAY_BE_MESSAGES && self.check.is_some()
+    }
+
+    /// Returns the number by which the sample index of the next packet is higher.
+    #[inline(always)]
+    pub(super) fn counted(&self, samples: usize) -> u64 {
+        if T::MAY_BE_MESSAGES && self.is_message { 1 } else { samples as u64 }
     }
 }
 
@@ -127,7 +134,7 @@ impl<T: Content> Loan<'_, T> {
     #[inline(always)]
     pub(super) fn check(&self) -> Result<()> {
         match &self.publisher.check {
-            Some(check) if T::IS_CHECKED => {
+            Some(check) if T::MAY_BE_MESSAGES => {
                 let checked = check.check(bytemuck::cast_slice(self));
                 checked.map_err(|problem| self.publisher.not_encoded(&problem))
             }
@@ -181,7 +188,7 @@ mod tests {
                 let packet = subscriber.receive().unwrap().unwrap();
                 assert_eq!((&*packet, packet.sequence()), (&right[..], round * 3 + number));
                 // No stamp of a refused message is left over.
-                assert_eq!(packet.sample_index(), (round * 3 + number) * right.len() as u64);
+                assert_eq!(packet.sample_index(), packet.sequence());
             }
         }
         publisher.finish().unwrap();
