@@ -179,8 +179,13 @@ fn a_component_that_leaves_packets_is_named_with_the_input() {
         ports.stop_signal().sleep(Duration::from_secs(60))
     });
     let mut run = Harness::of_type(&registry, "gain").start().unwrap();
+    let unasked = |run: &mut HarnessRun| {
+        run.set_while("factor", 2, Duration::from_millis(1), || true).unwrap_err().to_string()
+    };
+    // Nothing can be before this change.
+    assert!(unasked(&mut run).contains("has taken no request"));
     run.input::<u32>("in").unwrap().send(&[1]).unwrap();
-    let problem = run.set_while("factor", 2, Duration::from_millis(1), || true).unwrap_err().to_string();
+    let problem = unasked(&mut run);
     assert!(problem.contains("next packet of `in` within 0.001 s"), "{problem}");
     run.stop();
     run.finish().unwrap();
