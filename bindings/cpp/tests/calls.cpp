@@ -25,7 +25,9 @@ static void messages() {
     auto out = TAKE(of.message_publisher("m", "message/tune{hz:f64}", nt));
     auto in = TAKE(of.message_subscriber("m", "message/tune{hz:f64}", nt));
     CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));
-    const std::array<std::uint8_t, 2> value{0x18, 0x2a};
+    const std::array<std::uint8_t, 2> wrong{0x18, 0x2a};
+    FAILS(invalid_argument, "`tune`: a structure must be here, not a whole number", out.send(wrong, nt));
+    const std::array<std::uint8_t, 7> value{0xa1, 0x62, 'h', 'z', 0xf9, 0x3c, 0x00};
     TAKE(out.send(value, nt));
     auto found = TAKE(in.receive(nt));
     CHECK(found && copy(found->samples()) == bytes(value.begin(), value.end()));

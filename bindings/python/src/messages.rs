@@ -164,6 +164,11 @@ impl MessagePublisher {
         self.port.receivers()
     }
 
+    /// Describes the stream of the messages that follow.
+    fn set_stream(&self, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.port.set_stream(stream)
+    }
+
     /// Waits until `count` receivers are connected. Raises `TimeoutError` if they are not connected
     /// within `timeout` seconds; None waits without a limit.
     #[pyo3(signature = (count=1, timeout=None))]
@@ -175,7 +180,7 @@ impl MessagePublisher {
     ///
     /// `time_ns`, `sample_index`, `like`, `scope` and `deadline` are the same as for
     /// `Publisher.send`: a message about samples has the stamps of their packet by `like=packet`.
-    /// The default `sample_index` counts the bytes of the messages before.
+    /// By default, a message has the next `sample_index`.
     #[pyo3(signature = (value, *, time_ns=None, sample_index=None, intended_ns=None, like=None, scope=None, deadline=None))]
     #[expect(clippy::too_many_arguments, reason = "a function with named arguments in Python")]
     fn send(
@@ -249,8 +254,8 @@ impl MessagePublisher {
 ///
 /// `for message in subscriber` ends with the stream, and so does `async for`. Each item is a
 /// `Message`. A message that cannot be read, or does not fit the schema of the subscriber, raises a
-/// `DecodeError`, and the next call continues with the next message. A sender that waits for the message (scope `target`) gets the reason.
-/// Only one thread at a time may use a subscriber.
+/// `DecodeError`, and the next call continues with the next message. A sender that waits for the
+/// message (scope `target`) gets the reason. Only one thread at a time may use a subscriber.
 #[pyclass(frozen, module = "stripline")]
 pub struct MessageSubscriber {
     port: Subscriber,

@@ -63,7 +63,7 @@ pub struct Stamps {
     like: Option<Like>,
 }
 
-/// The packet or message whose stamps are sent.
+/// The packet or message that a sent one takes the stamps of.
 #[derive(Clone)]
 enum Like {
     Packet(Arc<HeldPacket<Dynamic>>),
@@ -328,7 +328,7 @@ impl Publisher {
     }
 
     /// Describes the stream of the packets that follow.
-    fn set_stream(&self, stream: &Bound<'_, PyAny>) -> PyResult<()> {
+    pub fn set_stream(&self, stream: &Bound<'_, PyAny>) -> PyResult<()> {
         let stream = stream::from_object(stream)?;
         self.with(|port| {
             port.publisher.set_stream(stream);
@@ -360,9 +360,9 @@ impl Publisher {
     ///
     /// `time_ns` is the time when the first sample was taken, in nanoseconds since the Unix epoch.
     /// `sample_index` is the number of that sample, by default the next number. `like` takes both,
-    /// and the stream, from a received packet or message. `scope` is the event after which this send returns,
-    /// instead of the topic's scope: `"none"`, `"transport"`, `"server"` or `"target"`. `deadline`
-    /// is the time limit in seconds for the last two scopes.
+    /// and the stream, from a received packet or message. `scope` is the event after which this
+    /// send returns, instead of the topic's scope: `"none"`, `"transport"`, `"server"` or
+    /// `"target"`. `deadline` is the time limit in seconds for the last two scopes.
     #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None, scope=None, deadline=None))]
     #[expect(clippy::too_many_arguments, reason = "a function with named arguments in Python")]
     fn send(

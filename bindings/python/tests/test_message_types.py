@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import os
 import random
+import subprocess
+import sys
+import threading
 import typing
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NewType, Optional, TypedDict, Union
 
 import numpy as np
 import pytest
-from conftest import TIMEOUT_S
+from conftest import TIMEOUT_S, start
 
 import stripline
 from stripline import testing
 from stripline._message_types import _resolve_messages
 
+COMMAND = os.environ.get("STRIPLINE_COMMAND", "")
 Hertz = NewType("Hertz", float)
 
 
@@ -244,8 +250,6 @@ def test_a_received_message_without_a_schema_is_checked(node: stripline.Node) ->
 
 def _refuse(in_: stripline.MessageSubscriber[Any], send: typing.Callable[[], None]) -> None:
     """Sends, while another thread receives a message that it refuses."""
-    import threading
-
     def receive() -> None:
         with pytest.raises(stripline.DecodeError):
             in_.receive(TIMEOUT_S)
@@ -289,8 +293,11 @@ def test_a_message_has_stamps(node: stripline.Node) -> None:
     point = Point(1.0, 2.0)
     out.send(point)
     out.send(point, time_ns=5, sample_index=77)
-    first, second = in_.receive(TIMEOUT_S), in_.receive(TIMEOUT_S)
+    out.send(point)
+    first, second, third = (in_.receive(TIMEOUT_S) for _ in range(3))
     assert (first.time_ns, first.sample_index, second.time_ns, second.sample_index) == (0, 0, 5, 77)
+    # A message counts as one sample.
+    assert (third.time_ns, third.sample_index) == (0, 78)
     assert first.stream.id == "topic"
     iq.send(np.zeros(3, np.float32), time_ns=9, sample_index=40)
     with samples.receive(TIMEOUT_S) as packet:
@@ -350,11 +357,15 @@ def test_ports_of_a_component_have_classes() -> None:
     assert found.messages["out"] == [Point(0.5, 0.0), Point(2.0, 0.0)]
     doubled = testing.run(Doubler, {"in": [Point(1.5, 1.0), {"x": 2, "y": 3}]})
     assert doubled.messages["out"] == [Point(3.0, 1.0), Point(4.0, 3.0)]
+    fed = testing.Feed(Point(0.5, 1.0), time_ns=3, stream=stripline.StreamInfo("radar"))
+    assert testing.run(Doubler, {"in": [fed]}).messages["out"] == [Point(1.0, 1.0)]
     with testing.Harness(Doubler) as harness:
         in_, out = harness.message_input("in"), harness.message_output("out")
+        in_.set_stream(stripline.StreamInfo("radar"))
         in_.send(Point(1.0, 2.0), time_ns=3, sample_index=4)
         message = out.receive(TIMEOUT_S)
         assert (message.value, message.time_ns, message.sample_index) == (Point(2.0, 2.0), 3, 4)
+        assert message.stream.id == "radar"
         with pytest.raises(stripline.UsageError, match="the message for port `in`: `point.x`: a float must be here"):
             in_.send({"x": "a", "y": 1.0})
         in_.finish()
@@ -480,3 +491,68 @@ def test_random_classes_and_values_agree_with_a_plain_model(node: stripline.Node
         out.finish()
         in_.close()
     assert min(outcomes.values()) > 200
+
+
+OLD = """
+import dataclasses, stripline
+@dataclasses.dataclass
+class Hit:
+    a: float
+    n: int
+"""
+NEW = OLD.replace("n: int", "n: float")
+WAVEFORM = """
+[component.source]
+type = "replay"
+properties = {{ path = "{path}" }}
+[component.sink]
+exec = ["{python}", "sink.py"]
+[[connection]]
+from = "source.out"
+to = "sink.in"
+"""
+SINK = """
+class Sink(stripline.Component):
+    in_ = stripline.message_input_port(Hit)
+
+    def run(self) -> None:
+        for message in self.in_:
+            print(message.value, message.time_ns)
+
+if __name__ == "__main__":
+    stripline.main(Sink)
+"""
+DIFFERENCE = "`hit.n` is s64, not f64"
+
+
+def _class(source: str) -> Any:
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(source, names)
+    return names["Hit"]
+
+
+def test_a_recording_of_another_class_is_refused_by_the_difference(
+    domain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRIPLINE_DOMAIN", domain)
+    old, new = _class(OLD), _class(NEW)
+    folder = tmp_path / "rec"
+    with stripline.Node() as node, node.message_publisher("hits", old) as out:
+        recorder = start(COMMAND, "record", "--topic", "hits", "--to", str(folder), "--count", "3")
+        while recorder.poll() is None:
+            out.send(old(0.5, 7), time_ns=5)
+    assert recorder.returncode == 0, recorder.communicate()
+    (path,) = folder.iterdir()
+    with stripline.Node() as node:
+        changed, same = node.message_subscriber("hits", new), node.message_subscriber("hits", old)
+        replay = start(COMMAND, "replay", str(path), "--speed", "0")
+        received = [(message.value, message.time_ns) for message in same]
+        assert received == [(old(0.5, 7), 5)] * 3
+        (refusal,) = {it.reason for it in changed.refusals()} or {""}
+        assert DIFFERENCE in refusal or replay.wait() == 0
+    for source, code, words in ((NEW, 1, DIFFERENCE), (OLD, 0, "")):
+        (tmp_path / "sink.py").write_text(source + SINK)
+        waveform = tmp_path / "waveform.toml"
+        waveform.write_text(WAVEFORM.format(path=path, python=sys.executable))
+        checked = subprocess.run([COMMAND, "check", waveform], capture_output=True, text=True, timeout=TIMEOUT_S)
+        assert (checked.returncode == 0, words in checked.stdout + checked.stderr) == (code == 0, True), checked

@@ -780,11 +780,16 @@ stripline_status stripline_publisher_new(
     stripline_error **error);
 
 /* Makes a publisher of messages on a topic. Each packet is one message in CBOR (RFC 8949), and the
- * samples are the bytes of the message. The bytes are not checked.
+ * samples are the bytes of the message.
  *
  * `type` is `message/` and a name, or `message/` and a schema such as `tune{hz:f64}`
  * (`docs/layouts.md`); NULL is `message/cbor`, the type of any message. A subscriber with another
  * schema is refused. An end with `message/cbor` connects to an end with any schema.
+ *
+ * With a schema, each message is checked when it is sent: a send or commit of another message
+ * fails with `STRIPLINE_INVALID_ARGUMENT`, the error names the place, and nothing is sent.
+ * Otherwise the bytes are not checked. Messages have times, sample indexes and scopes as samples
+ * do (`stripline_send_options`, `stripline_loan_commit_like`).
  *
  * Fails like `stripline_publisher_new`.
  *
@@ -2942,7 +2947,8 @@ stripline_status stripline_harness_new(
 
 /* Sets a property to the value in a text, in the format of `stripline set`. Before the start, this
  * sets the initial value; properties that are not set have their defaults. Later it changes the
- * property of the running component.
+ * property of the running component: packets that were sent to its inputs before this call are
+ * handled with the old value, and later ones with the new value.
  *
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for a property that does not exist, and for an invalid
  * value. Fails with `STRIPLINE_INVALID_PROPERTIES` if the component refuses the value: the

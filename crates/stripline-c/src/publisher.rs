@@ -74,10 +74,10 @@ pub extern "C" fn stripline_publisher_new(
 /// (`docs/layouts.md`); NULL is `message/cbor`, the type of any message. A subscriber with another
 /// schema is refused. An end with `message/cbor` connects to an end with any schema.
 ///
-/// With a schema, each message is checked when it is sent: a send or commit of another message fails
-/// with `STRIPLINE_INVALID_ARGUMENT`, the error names the place, and nothing is sent. Otherwise the
-/// bytes are not checked. Messages have times, sample indexes and scopes as samples do
-/// (`stripline_send_options`, `stripline_loan_commit_like`).
+/// With a schema, each message is checked when it is sent: a send or commit of another message
+/// fails with `STRIPLINE_INVALID_ARGUMENT`, the error names the place, and nothing is sent.
+/// Otherwise the bytes are not checked. Messages have times, sample indexes and scopes as samples
+/// do (`stripline_send_options`, `stripline_loan_commit_like`).
 ///
 /// Fails like `stripline_publisher_new`.
 ///

@@ -222,11 +222,16 @@ impl Graph<'_> {
         let differing = pair.and_then(|(one, other)| {
             difference(one.full_text(), other.full_text()).map(|texts| (one.as_str(), texts))
         });
+        let place = pair.and_then(|(one, other)| one.schema()?.difference(&other.schema()?));
+        let place = place.map_or(String::new(), |place| format!(": {place}"));
         let message = match differing {
+            Some((name, _)) if !place.is_empty() => {
+                format!("`{from}` sends another `{name}` than `{to}` takes{place}")
+            }
             Some((name, (one, other))) => {
                 format!("`{from}` sends another `{name}` than `{to}` takes: {one}, not {other}")
             }
-            None => format!("`{from}` sends {}, but `{to}` takes {}", or(&given), or(&taken)),
+            None => format!("`{from}` sends {}, but `{to}` takes {}{place}", or(&given), or(&taken)),
         };
         let mut remedies = Vec::new();
         let converters = converters(self.catalog, &given, &taken);

@@ -38,9 +38,9 @@ public:
     }
 
     /// Sets a property to the value in a text, in the format of `stripline set`. Before the start,
-    /// this is the initial value; later it is a change, behind all packets sent before. Blocks until the component has taken or
-    /// refused the value, ten seconds at most. If the component refuses it, the message contains
-    /// the reason.
+    /// this is the initial value; later it is a change, behind all packets that were sent before.
+    /// Blocks until the component has taken or refused the value, ten seconds at most. If the
+    /// component refuses it, the message contains the reason.
     result<void> set(const std::string &property, const std::string &value, const std::nothrow_t &) {
         return texts(stripline_harness_set, property, value);
     }

@@ -26,7 +26,7 @@ _PLAIN: dict[Any, str] = {
 _NUMBERS = frozenset(_NAMES.values())
 _CLASS_NAME = re.compile(r"[a-z0-9./-]{1,56}")
 _MEMBER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-# Known without an import of typing_extensions, which has them for older versions of Python.
+# By name, because older versions of Python have them in typing_extensions.
 _WRAPPERS = {"Required": True, "NotRequired": False, "ReadOnly": None}
 _LISTS = "list[float], tuple[float, float], dict[str, float]"
 
@@ -55,7 +55,7 @@ def _is_class(given: Any) -> bool:
 
 
 def _class_name(cls: Any) -> str:
-    """Returns the name of a class in schemas, as `#[derive(stripline::Message)]` in Rust makes it."""
+    """Returns the name of a class in schemas, as the derive in Rust makes it."""
     name: str = vars(cls).get("__message_name__", cls.__name__.lower())
     if not _CLASS_NAME.fullmatch(name) or name in _NUMBERS or name in _PLAIN.values():
         raise _refused(

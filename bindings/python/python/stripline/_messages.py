@@ -40,7 +40,7 @@ class Message(Generic[T]):
     time_ns: int = 0
     """The time that the sender has set, in nanoseconds since the Unix epoch; 0: unknown."""
     sample_index: int = 0
-    """The sample index that the sender has set, by default the number of bytes before."""
+    """The sample index that the sender has set, by default the next number."""
     _stamps: Any = field(default=None, repr=False, compare=False)
 
     @property

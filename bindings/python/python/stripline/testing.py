@@ -53,8 +53,8 @@ _CHECK_S = 0.05
 class Feed:
     """A packet for an input, with the arguments of `Publisher.send`."""
 
-    samples: npt.NDArray[Any]
-    """The samples."""
+    samples: Any
+    """The samples as an array, or the value of a message."""
     time_ns: int | None = None
     """The time when the first sample was taken, in nanoseconds since the Unix epoch."""
     sample_index: int | None = None
@@ -140,8 +140,9 @@ class Harness:
         return self._harness.message_output(port, self._messages(self._port(port, "output")))
 
     def set(self, property: str, value: Any, timeout: float | None = 10.0) -> None:
-        """Changes a property, as `stripline set` does. The change comes behind the packets that were
-        sent before: the component handles them with the old value, and later ones with the new one.
+        """Changes a property, as `stripline set` does. The change comes behind the packets that
+        were sent before: the component handles them with the old value, and later ones with the new
+        value.
 
         Raises `stripline.Error` with the reason if the component refuses the value, or does not
         take it within `timeout` seconds."""
@@ -238,9 +239,9 @@ def run(
     """Runs a component from the beginning to the end of its inputs, and returns the output.
 
     `inputs` has an array for each input, or the packets of the input: arrays, or `Feed` with times.
-    For an input of messages, it has the values. An input that is not listed is at its end. A port
-    that takes several types has the type of its array. The other arguments are the same as for
-    `Harness`. Raises the exceptions from the component, and `TimeoutError`.
+    For an input of messages, it has the values, or `Feed` with values. An input that is not listed
+    is at its end. A port that takes several types has the type of its array. The other arguments
+    are the same as for `Harness`. Raises the exceptions from the component, and `TimeoutError`.
     """
     _spec(component)
     ports = [it for it in _declared(component).values() if isinstance(it, _Port)]

@@ -54,7 +54,12 @@ static void one_way(void) {
         receiver(node, "tune", "message/cbor", NULL), receiver(node, "tune", "message/tune", NULL)};
     IS(STRIPLINE_OK, stripline_publisher_wait_for_receivers(publisher, 4, TIMEOUT_NS, &error));
     IS(STRIPLINE_OK, stripline_publisher_send(publisher, tune, sizeof tune, NULL, &error));
-    IS(STRIPLINE_OK, stripline_publisher_send(publisher, tune, sizeof tune, NULL, &error));
+    /* {"hz": 1} */
+    const uint8_t wrong[] = {0xa1, 0x62, 'h', 'z', 0x01};
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "`tune.hz`: a float must be here, as 1.0",
+          stripline_publisher_send(publisher, wrong, sizeof wrong, NULL, &error));
+    stripline_send_options options = {.size = sizeof options, .set = STRIPLINE_SEND_SET_TIME, .time_ns = 5};
+    IS(STRIPLINE_OK, stripline_publisher_send(publisher, tune, sizeof tune, &options, &error));
     for (int index = 0; index < 4; index++) {
         for (uint64_t number = 0; number < 2; number++) {
             stripline_packet *packet = receive(subscribers[index]);
@@ -63,6 +68,7 @@ static void one_way(void) {
             stripline_packet_info info = {.size = sizeof info};
             IS(STRIPLINE_OK, stripline_packet_get_info(packet, &info, &error));
             CHECK(info.sequence == number && info.gap_packets == 0);
+            CHECK(info.sample_index == number && info.time_ns == (number == 0 ? 0 : 5));
             IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
         }
         CHECK(refused(node, "") == 0);

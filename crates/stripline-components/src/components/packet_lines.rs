@@ -157,7 +157,7 @@ fn json_line(packet: &Packet<'_, impl Content<Item = u8>>, content: PacketValues
 
 fn text_line(packet: &Packet<'_, impl Content<Item = u8>>, content: PacketValues) -> String {
     let mut line = format!("packet {}", packet.sequence());
-    // For messages, the sample index counts bytes.
+    // By default, the sample index of a message is its number.
     if matches!(content, PacketValues::Samples { .. }) {
         line += &format!(" sample {}", packet.sample_index());
     }

@@ -389,7 +389,8 @@ impl HarnessRun {
     ///
     /// The change comes behind the packets that were sent before: the component handles them with
     /// the old value, on any number of threads, and later ones with the new value. A component
-    /// that waits at one input leaves the packets of other inputs for the new value.
+    /// that waits at one input leaves the packets of other inputs for the new value. Connections
+    /// that drop packets have no such order.
     ///
     /// # Errors
     /// The reason for a refusal; a component that has ended, takes no requests, or does not take
@@ -581,25 +582,25 @@ impl HarnessRun {
             progress.ask(self.last);
             input.events.renew_wait();
         }
+        // To an input that the test has not taken, nothing was sent.
+        let is_untaken = |input: &TestedInput| self.of_test.outputs.contains_key(&input.port);
         loop {
-            let answers = || connected().map(|(_, progress)| progress.answer(self.last));
+            let answers: Vec<_> = connected()
+                .map(|(input, progress)| (input, progress.answer(self.last)))
+                .filter(|(input, answer)| *answer != CaughtUp::No || !is_untaken(input))
+                .collect();
+            let behind = answers.iter().find(|(_, answer)| *answer == CaughtUp::No);
             // A component that waits at one input takes nothing of the others before a packet.
-            let waits = answers().any(|answer| answer == CaughtUp::Waits);
-            if waits || answers().all(|answer| answer != CaughtUp::No) {
-                return Ok(());
-            }
-            let remaining = time_left();
-            if remaining.is_zero() {
-                let is_behind =
-                    |(_, progress): &(_, &Arc<Progress>)| progress.answer(self.last) == CaughtUp::No;
-                let port = connected().find(is_behind).map_or("", |(input, _)| &input.port);
-                let seconds = timeout.as_secs_f64();
+            let waits = answers.iter().any(|(_, answer)| *answer == CaughtUp::Waits);
+            let Some((input, _)) = behind.filter(|_| !waits) else { return Ok(()) };
+            if time_left().is_zero() {
+                let (port, seconds) = (&input.port, timeout.as_secs_f64());
                 return Err(Error::failed(format!(
                     "the component has not asked for the next packet of `{port}` within {seconds} s; a request \
                      comes behind all packets that were sent before it"
                 )));
             }
-            let _ = self.moves.recv_timeout(remaining.min(PAUSE_TIME));
+            let _ = self.moves.recv_timeout(time_left().min(PAUSE_TIME));
             if !goes_on() {
                 return Err(Error::Interrupted { port: COMPONENT.into(), sent: false });
             }

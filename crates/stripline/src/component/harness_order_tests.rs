@@ -46,7 +46,7 @@ fn a_change_is_behind_the_packets_of_a_loop() {
     let registry = registry(spec(), |mut ports, mut factor| {
         let requests = ports.requests();
         let (mut input, mut output) = (ports.input::<u32>("in")?, ports.output::<u32>("out")?);
-        let mut change = |factor: &mut u32| {
+        let change = |factor: &mut u32| {
             requests.apply_changes(|new| {
                 *factor = new.count("factor") as u32;
                 Ok(())
@@ -179,8 +179,13 @@ fn a_component_that_leaves_packets_is_named_with_the_input() {
         ports.stop_signal().sleep(Duration::from_secs(60))
     });
     let mut run = Harness::of_type(&registry, "gain").start().unwrap();
+    let unasked = |run: &mut HarnessRun| {
+        run.set_while("factor", 2, Duration::from_millis(1), || true).unwrap_err().to_string()
+    };
+    // Nothing can be before this change.
+    assert!(unasked(&mut run).contains("has taken no request"));
     run.input::<u32>("in").unwrap().send(&[1]).unwrap();
-    let problem = run.set_while("factor", 2, Duration::from_millis(1), || true).unwrap_err().to_string();
+    let problem = unasked(&mut run);
     assert!(problem.contains("next packet of `in` within 0.001 s"), "{problem}");
     run.stop();
     run.finish().unwrap();

@@ -97,10 +97,11 @@ impl<M: DeserializeOwned + 'static, S: SchemaOf<M>> HeldPacket<Cbor<M, S>> {
 }
 
 impl<T: Content> Publisher<T> {
-    /// Makes the publisher check messages against the schema of their type, if it has one.
+    /// Makes the publisher count messages, and check them against the schema of their type, if it
+    /// has one.
     #[must_use]
     pub(crate) fn checked(mut self, payload: &TypeName) -> Self {
-        self.check = T::check(payload);
+        (self.check, self.is_message) = (T::check(payload), payload.is_message());
         self
     }
 
@@ -118,7 +119,13 @@ impl<T: Content> Publisher<T> {
 
     #[inline(always)]
     pub(super) fn is_checked(&self) -> bool {
-        T::IS_CHECKED && self.check.is_some()
+        T::MAY_BE_MESSAGES && self.check.is_some()
+    }
+
+    /// Returns the number by which the sample index of the next packet is higher.
+    #[inline(always)]
+    pub(super) fn counted(&self, samples: usize) -> u64 {
+        if T::MAY_BE_MESSAGES && self.is_message { 1 } else { samples as u64 }
     }
 }
 
@@ -127,7 +134,7 @@ impl<T: Content> Loan<'_, T> {
     #[inline(always)]
     pub(super) fn check(&self) -> Result<()> {
         match &self.publisher.check {
-            Some(check) if T::IS_CHECKED => {
+            Some(check) if T::MAY_BE_MESSAGES => {
                 let checked = check.check(bytemuck::cast_slice(self));
                 checked.map_err(|problem| self.publisher.not_encoded(&problem))
             }
@@ -138,4 +145,90 @@ impl<T: Content> Loan<'_, T> {
 
 fn decoded<M: DeserializeOwned>(bytes: &[u8], connection: &str) -> Result<M> {
     from_cbor(&mut &*bytes).map_err(|reason| Error::Decode { what: connection.into(), reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::node::{KeptStamps, Node, Subscriber};
+    use crate::packet::StreamInfo;
+    use crate::packet::payload::Dynamic;
+
+    /// Makes both ends of a topic of messages, and a message that fits.
+    fn ends(node: &Node) -> (Publisher<Dynamic>, Subscriber<Dynamic>, Vec<u8>) {
+        let messages = TypeName::parse("message/blob{data:bytes,n:u8}").unwrap();
+        let mut publisher = node.publisher::<Dynamic>(("blobs", &messages)).unwrap();
+        let subscriber = node.subscriber::<Dynamic>(("blobs", &messages)).unwrap();
+        assert!(publisher.wait_for_receivers(1, Duration::from_secs(60)).unwrap());
+        (publisher, subscriber, b"\xa2\x64data\x41x\x61n\x05".to_vec())
+    }
+
+    fn refused(outcome: Result<()>) {
+        let Err(Error::InvalidArgument(problem)) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(problem, "blobs: `blob.n`: a whole number from 0 to 255 must be here, not null");
+    }
+
+    #[test]
+    fn a_wrong_message_is_refused_by_each_way_to_send_and_the_next_goes_on() {
+        let node = Node::isolated().unwrap();
+        let (mut publisher, mut subscriber, right) = ends(&node);
+        let wrong = b"\xa2\x64data\x41x\x61n\xf6";
+        for round in 0..100 {
+            refused(publisher.send(wrong));
+            refused(publisher.try_send(wrong));
+            let mut loan = publisher.loan(wrong.len()).unwrap();
+            loan.copy_from_slice(wrong);
+            refused(loan.at_sample(7).send());
+            refused(publisher.send_many(3, wrong.len(), |_, place| place.copy_from_slice(wrong)));
+            publisher.send(&right).unwrap();
+            publisher.send_many(2, right.len(), |_, place| place.copy_from_slice(&right)).unwrap();
+            for number in 0..3 {
+                let packet = subscriber.receive().unwrap().unwrap();
+                assert_eq!((&*packet, packet.sequence()), (&right[..], round * 3 + number));
+                // No stamp of a refused message is left over.
+                assert_eq!(packet.sample_index(), packet.sequence());
+            }
+        }
+        publisher.finish().unwrap();
+        assert!(subscriber.receive().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_refused_message_sends_no_description() {
+        let node = Node::isolated().unwrap();
+        let (mut publisher, mut subscriber, right) = ends(&node);
+        let mut source = node.publisher::<f32>("levels").unwrap();
+        let mut levels = node.subscriber::<f32>("levels").unwrap();
+        assert!(source.wait_for_receivers(1, Duration::from_secs(60)).unwrap());
+        source.set_stream(StreamInfo::new("radar"));
+        source.send(&[1.0]).unwrap();
+        let stamps = KeptStamps::of(&levels.receive().unwrap().unwrap());
+        let wrong = b"\xa2\x64data\x41x\x61n\xf6";
+        refused(publisher.loan_copy_of(wrong).unwrap().send_like(&stamps));
+        publisher.send(&right).unwrap();
+        assert_eq!(&*subscriber.receive().unwrap().unwrap().stream().id, "blobs");
+        publisher.loan_copy_of(&right).unwrap().send_like(&stamps).unwrap();
+        assert_eq!(&*subscriber.receive().unwrap().unwrap().stream().id, "radar");
+    }
+
+    #[test]
+    fn a_large_message_is_checked_before_its_first_fragment() {
+        let node = Node::isolated().unwrap();
+        let (mut publisher, mut subscriber, _) = ends(&node);
+        let large = |last: &[u8]| {
+            let length = 3_000_000u32;
+            let head = [&b"\xa2\x64data\x5a"[..], &length.to_be_bytes()].concat();
+            [&head, &vec![7; length as usize][..], b"\x61n", last].concat()
+        };
+        let reader = std::thread::spawn(move || {
+            let packet = subscriber.receive().unwrap().unwrap();
+            (packet.sequence(), packet.gap().is_none(), packet.len())
+        });
+        refused(publisher.send(&large(b"\xf6")));
+        let right = large(b"\x05");
+        publisher.send(&right).unwrap();
+        assert_eq!(reader.join().unwrap(), (0, true, right.len()));
+    }
 }

@@ -70,6 +70,8 @@ pub struct Publisher<T: Content> {
     form: T::Form,
     /// The check of messages, for a schema that is given at run time.
     pub(super) check: Option<Box<MessageCheck>>,
+    /// Whether a packet is a message, which counts as one sample.
+    pub(super) is_message: bool,
 }
 
 impl<C: Sendable> Publisher<C> {
@@ -164,7 +166,13 @@ impl<C: Sendable> Publisher<C> {
 impl<T: Content> Publisher<T> {
     /// Creates a publisher of samples of the given form, which fits the transports' memory.
     pub(crate) fn of(outgoing: Outgoing, return_to: Option<Sender<Outgoing>>, form: T::Form) -> Self {
-        Self { outgoing: Some(outgoing), return_to: return_to.map(Local::new), form, check: None }
+        Self {
+            outgoing: Some(outgoing),
+            return_to: return_to.map(Local::new),
+            form,
+            check: None,
+            is_message: false,
+        }
     }
 
     /// Returns the port's or topic's name.
@@ -350,10 +358,10 @@ impl<T: Content> Publisher<T> {
         let gather = Gather(self);
         let mut index = 0;
         while index < packets {
-            let is_checked = gather.0.is_checked();
+            let (is_checked, counted) = (gather.0.is_checked(), gather.0.counted(samples));
             let link = gather.0.link();
             let steady_end = if is_checked { index } else { packets };
-            index = link.send_steady_run(index, steady_end, bytes, samples as u64, |index, place| {
+            index = link.send_steady_run(index, steady_end, bytes, counted, |index, place| {
                 // SAFETY: `place` was just lent, and the port is not called before `write` returns.
                 write(index, unsafe { place.of(form).get_mut() });
             });
@@ -542,7 +550,8 @@ impl<'a, T: Content> Loan<'a, T> {
             return false;
         }
         let bytes = self.samples * self.publisher.form.size();
-        self.publisher.link().send_inlined(bytes, self.samples as u64)
+        let counted = self.publisher.counted(self.samples);
+        self.publisher.link().send_inlined(bytes, counted)
     }
 }
 
@@ -666,7 +675,8 @@ impl<T: Content> Loan<'_, T> {
         let mut loan = ManuallyDrop::new(self);
         let samples = loan.samples;
         let bytes = samples * loan.publisher.form.size();
-        loan.publisher.link().send(bytes, samples as u64)
+        let counted = loan.publisher.counted(samples);
+        loan.publisher.link().send(bytes, counted)
     }
 
     /// Sends the packet with the stream, sample index and time of a received packet or a

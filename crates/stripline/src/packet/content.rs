@@ -15,8 +15,8 @@ use crate::terms::LinkOptions;
 /// type that is defined at run time ([`Dynamic`]), or messages ([`Cbor`]).
 ///
 /// The content is the type parameter of publishers, subscribers, packets, windows and handlers. A
-/// packet's content is a slice of [`Content::Item`]: the samples themselves, or bytes. Counts and
-/// indexes refer to whole samples, or to bytes of messages.
+/// packet's content is a slice of [`Content::Item`]: the samples themselves, or bytes. Counts
+/// refer to whole samples, or to bytes of messages; a message advances the index by one.
 /// ```
 /// use stripline::node::Subscriber;
 /// use stripline::payload::Content;
@@ -271,12 +271,11 @@ pub(crate) mod sealed {
         #[doc(hidden)]
         const IS_WITHOUT_SCHEMA: bool = false;
 
-        /// Whether the content may be messages with a schema that is given at run time, so that
-        /// each message is checked.
+        /// Whether the content may be messages.
         #[doc(hidden)]
-        const IS_CHECKED: bool = false;
+        const MAY_BE_MESSAGES: bool = false;
 
-        /// Returns the check of messages of a type.
+        /// Returns the check of messages of a type with a schema that is given at run time.
         #[doc(hidden)]
         fn check(_: &TypeName) -> Option<Box<MessageCheck>> {
             None
@@ -314,7 +313,7 @@ pub(crate) mod sealed {
     impl Content for Dynamic {
         type Form = DynamicForm;
 
-        const IS_CHECKED: bool = true;
+        const MAY_BE_MESSAGES: bool = true;
 
         fn check(payload: &TypeName) -> Option<Box<MessageCheck>> {
             payload.schema().map(|schema| Box::new(MessageCheck::new(&schema)))
@@ -333,6 +332,8 @@ pub(crate) mod sealed {
         type Form = StaticForm<u8>;
 
         const IS_WITHOUT_SCHEMA: bool = S::IS_WITHOUT_SCHEMA;
+
+        const MAY_BE_MESSAGES: bool = true;
 
         fn payload() -> Option<TypeName> {
             Some(S::type_name())

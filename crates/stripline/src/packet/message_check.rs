@@ -50,8 +50,20 @@ pub(super) enum Form {
 #[derive(Debug)]
 pub(super) struct FieldForm {
     pub name: Box<str>,
-    pub may_be_missing: bool,
-    pub form: Form,
+    may_be_missing: bool,
+    form: Form,
+    /// The name in CBOR, as most messages have it.
+    key: Box<[u8]>,
+}
+
+impl FieldForm {
+    pub(super) fn new(name: &str, may_be_missing: bool, form: Form) -> Self {
+        // A name has at most 64 bytes.
+        let length = name.len() as u8;
+        let head = if length < 24 { vec![0x60 | length] } else { vec![0x78, length] };
+        let key = [&head, name.as_bytes()].concat().into();
+        Self { name: name.into(), may_be_missing, form, key }
+    }
 }
 
 #[derive(Debug)]
@@ -157,7 +169,7 @@ impl MessageCheck {
         let mut walk = Walk { bytes: message, at: 0, depth: 0, floats };
         let walked = walk.value(&self.form).and_then(|()| match message.len() - walk.at {
             0 => Ok(()),
-            more => Problem::of(format!("{more} bytes follow the message")),
+            more => Wrong::of(format!("{more} bytes follow the message")),
         });
         walked.map_err(|problem| {
             let steps: String = problem.0.steps.iter().rev().map(String::as_str).collect();
@@ -175,7 +187,7 @@ struct Floats {
 
 /// A mistake in a message, boxed because few messages have one.
 #[derive(Debug)]
-struct Problem(Box<Mistake>);
+struct Wrong(Box<Mistake>);
 
 #[derive(Debug)]
 struct Mistake {
@@ -184,7 +196,7 @@ struct Mistake {
     text: String,
 }
 
-impl Problem {
+impl Wrong {
     #[cold]
     fn of<T>(text: impl Into<String>) -> Result<T, Self> {
         Err(Self(Box::new(Mistake { steps: Vec::new(), text: text.into() })))
@@ -241,7 +253,7 @@ struct Walk<'b, 'f> {
 
 impl<'b> Walk<'b, '_> {
     /// Checks the next value.
-    fn value(&mut self, form: &Form) -> Result<(), Problem> {
+    fn value(&mut self, form: &Form) -> Result<(), Wrong> {
         match form {
             Form::Any => return self.skip(),
             Form::Optional(form) => {
@@ -284,19 +296,19 @@ impl<'b> Walk<'b, '_> {
             (Form::Variants(variants), Head { major: 3 | 5, .. }) => return self.variant(head, variants),
             _ => false,
         };
-        if fits { Ok(()) } else { Problem::of(format!("{form} must be here, not {}", head.words())) }
+        if fits { Ok(()) } else { Wrong::of(format!("{form} must be here, not {}", head.words())) }
     }
 
     #[cold]
-    fn beyond(&self, form: &Form, head: Head) -> Result<(), Problem> {
+    fn beyond(&self, form: &Form, head: Head) -> Result<(), Wrong> {
         let number = i128::from(head.argument.unwrap_or(0));
         let number = if head.major == 1 { -1 - number } else { number };
-        Problem::of(format!("{form} must be here, not {number}"))
+        Wrong::of(format!("{form} must be here, not {number}"))
     }
 
     /// Replaces a whole number by a float, if the caller wants it.
     #[cold]
-    fn whole_float(&mut self, start: usize, is_negative: bool, number: u64) -> Result<(), Problem> {
+    fn whole_float(&mut self, start: usize, is_negative: bool, number: u64) -> Result<(), Wrong> {
         let exact = if is_negative { -1 - i128::from(number) } else { i128::from(number) };
         let float = exact as f64;
         match &mut self.floats {
@@ -307,14 +319,14 @@ impl<'b> Walk<'b, '_> {
                 floats.copied = self.at;
                 Ok(())
             }
-            _ => Problem::of(format!("a float must be here, as {exact}.0, not the whole number {exact}")),
+            _ => Wrong::of(format!("a float must be here, as {exact}.0, not the whole number {exact}")),
         }
     }
 
     /// Enters a value with other values in it.
-    fn nested(&mut self, inside: impl FnOnce(&mut Self) -> Result<(), Problem>) -> Result<(), Problem> {
+    fn nested(&mut self, inside: impl FnOnce(&mut Self) -> Result<(), Wrong>) -> Result<(), Wrong> {
         if self.depth == NESTING_MAX {
-            return Problem::of(format!("the message is nested more than {NESTING_MAX} deep"));
+            return Wrong::of(format!("the message is nested more than {NESTING_MAX} deep"));
         }
         self.depth += 1;
         inside(self)?;
@@ -328,8 +340,8 @@ impl<'b> Walk<'b, '_> {
         form: &Form,
         length: Option<usize>,
         item: impl Fn(usize) -> Option<&'a Form>,
-    ) -> Result<(), Problem> {
-        let wrong = |found: &dyn fmt::Display| Problem::of(format!("{form} must be here, not {found}"));
+    ) -> Result<(), Wrong> {
+        let wrong = |found: &dyn fmt::Display| Wrong::of(format!("{form} must be here, not {found}"));
         if let (Some(length), Some(found)) = (length, head.argument)
             && found != length as u64
         {
@@ -349,7 +361,7 @@ impl<'b> Walk<'b, '_> {
         if length.is_some_and(|length| count != length) { wrong(&count) } else { Ok(()) }
     }
 
-    fn map(&mut self, head: Head, (key, value): &(Form, Form)) -> Result<(), Problem> {
+    fn map(&mut self, head: Head, (key, value): &(Form, Form)) -> Result<(), Wrong> {
         let mut count = 0;
         self.nested(|walk| {
             while walk.goes_on(head, count)? {
@@ -372,23 +384,24 @@ impl<'b> Walk<'b, '_> {
         }
     }
 
-    fn fields(&mut self, head: Head, fields: &[FieldForm]) -> Result<(), Problem> {
+    fn fields(&mut self, head: Head, fields: &[FieldForm]) -> Result<(), Wrong> {
         const WORDS: usize = Schema::FIELDS_MAX.div_ceil(64);
         let mut seen = [0u64; WORDS];
         let (mut next, mut count) = (0, 0);
         self.nested(|walk| {
             while walk.goes_on(head, count)? {
-                let key = walk.head()?;
-                let name = walk.name(key)?;
                 // Most messages have the fields in the order of the schema.
-                let is_next = fields.get(next).is_some_and(|field| *field.name == *name);
-                let find = || fields.iter().position(|field| *field.name == *name);
-                let Some(index) = (if is_next { Some(next) } else { find() }) else {
-                    return Problem::of(format!("the schema has no field `{}`", cut(name)));
+                let rest = &walk.bytes[walk.at..];
+                let index = match fields.get(next).filter(|field| rest.starts_with(&field.key)) {
+                    Some(field) => {
+                        walk.at += field.key.len();
+                        next
+                    }
+                    None => walk.find(fields)?,
                 };
                 let (word, bit) = (&mut seen[index / 64], 1u64 << (index % 64));
                 if *word & bit != 0 {
-                    return Problem::of(format!("the field `{name}` is there twice"));
+                    return Wrong::of(format!("the field `{}` is there twice", fields[index].name));
                 }
                 *word |= bit;
                 next = index + 1;
@@ -409,11 +422,20 @@ impl<'b> Walk<'b, '_> {
         }
     }
 
-    fn variant(&mut self, head: Head, variants: &[VariantForm]) -> Result<(), Problem> {
+    /// Reads the name of a field, and returns the number of the field.
+    #[inline(never)]
+    fn find(&mut self, fields: &[FieldForm]) -> Result<usize, Wrong> {
+        let head = self.head()?;
+        let name = self.name(head)?;
+        let found = fields.iter().position(|field| *field.name == *name);
+        found.map_or_else(|| Wrong::of(format!("the schema has no field `{}`", cut(name))), Ok)
+    }
+
+    fn variant(&mut self, head: Head, variants: &[VariantForm]) -> Result<(), Wrong> {
         let has_content = head.major == 5;
         let name = if has_content {
             if !self.goes_on(head, 0)? {
-                return Problem::of("a variant must be here, not an empty map");
+                return Wrong::of("a variant must be here, not an empty map");
             }
             self.head()?
         } else {
@@ -423,16 +445,16 @@ impl<'b> Walk<'b, '_> {
         let Some(variant) = variants.iter().find(|variant| *variant.name == *name) else {
             let known: Vec<String> = variants.iter().map(|variant| format!("`{}`", variant.name)).collect();
             let (name, known) = (cut(name), known.join(", "));
-            return Problem::of(format!("the schema has no variant `{name}`, but {known}"));
+            return Wrong::of(format!("the schema has no variant `{name}`, but {known}"));
         };
         match (&variant.content, has_content) {
             (None, false) => Ok(()),
-            (None, true) => Problem::of(format!("the variant `{name}` has no content")),
-            (Some(content), false) => Problem::of(format!("the variant `{name}` needs content: {content}")),
+            (None, true) => Wrong::of(format!("the variant `{name}` has no content")),
+            (Some(content), false) => Wrong::of(format!("the variant `{name}` needs content: {content}")),
             (Some(content), true) => self.nested(|walk| {
                 walk.value(content).map_err(|problem| problem.within(format!(".{}", variant.name)))?;
                 if walk.goes_on(head, 1)? {
-                    return Problem::of(format!("only the variant `{name}` must be here, not a second one"));
+                    return Wrong::of(format!("only the variant `{name}` must be here, not a second one"));
                 }
                 Ok(())
             }),
@@ -440,7 +462,7 @@ impl<'b> Walk<'b, '_> {
     }
 
     /// Skips a value of any kind.
-    fn skip(&mut self) -> Result<(), Problem> {
+    fn skip(&mut self) -> Result<(), Wrong> {
         let head = self.head()?;
         match head.major {
             2 | 3 => self.string(head),
@@ -457,7 +479,7 @@ impl<'b> Walk<'b, '_> {
     }
 
     /// Returns whether another item follows in a list or a map.
-    fn goes_on(&mut self, head: Head, count: usize) -> Result<bool, Problem> {
+    fn goes_on(&mut self, head: Head, count: usize) -> Result<bool, Wrong> {
         match head.argument {
             Some(length) => Ok((count as u64) < length),
             None if self.bytes.get(self.at) == Some(&Head::BREAK) => {
@@ -470,7 +492,7 @@ impl<'b> Walk<'b, '_> {
 
     /// Reads the beginning of a value. Tags before it are left out.
     #[inline]
-    fn head(&mut self) -> Result<Head, Problem> {
+    fn head(&mut self) -> Result<Head, Wrong> {
         loop {
             let head = self.any_head()?;
             if head.major != 6 {
@@ -480,7 +502,7 @@ impl<'b> Walk<'b, '_> {
     }
 
     #[inline]
-    fn any_head(&mut self) -> Result<Head, Problem> {
+    fn any_head(&mut self) -> Result<Head, Wrong> {
         let Some(&first) = self.bytes.get(self.at) else { return Self::early() };
         self.at += 1;
         let (major, low) = (first >> 5, first & 0x1f);
@@ -491,39 +513,39 @@ impl<'b> Walk<'b, '_> {
             26 => Some(u64::from(u32::from_be_bytes(self.fixed()?))),
             27 => Some(u64::from_be_bytes(self.fixed()?)),
             31 if matches!(major, 2..=5) => None,
-            _ => return Problem::of(format!("the message is not CBOR (RFC 8949) at byte {}", self.at - 1)),
+            _ => return Wrong::of(format!("the message is not CBOR (RFC 8949) at byte {}", self.at - 1)),
         };
         Ok(Head { major, argument, low })
     }
 
-    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Problem> {
+    fn fixed<const N: usize>(&mut self) -> Result<[u8; N], Wrong> {
         let found = self.bytes[self.at..].first_chunk::<N>();
         self.at += N;
         found.map_or_else(Self::early, |bytes| Ok(*bytes))
     }
 
     #[cold]
-    fn early<T>() -> Result<T, Problem> {
-        Problem::of("the message ends early")
+    fn early<T>() -> Result<T, Wrong> {
+        Wrong::of("the message ends early")
     }
 
     /// Reads the rest of a byte string or a text, in one or several parts.
-    fn string(&mut self, head: Head) -> Result<(), Problem> {
+    fn string(&mut self, head: Head) -> Result<(), Wrong> {
         if head.argument.is_some() {
             return self.part(head).map(drop);
         }
         while self.goes_on(head, 0)? {
             let part = self.any_head()?;
             if part.major != head.major || part.argument.is_none() {
-                return Problem::of(format!("{} in parts has a part of another kind", head.words()));
+                return Wrong::of(format!("{} in parts has a part of another kind", head.words()));
             }
             self.part(part)?;
         }
         Ok(())
     }
 
-    /// Reads the rest of a byte string or a text of known length. Returns the text.
-    fn part(&mut self, head: Head) -> Result<&'b str, Problem> {
+    /// Reads the rest of a byte string or a text in one part. Returns the text.
+    fn part(&mut self, head: Head) -> Result<&'b str, Wrong> {
         let length = head.argument.and_then(|length| usize::try_from(length).ok());
         let Some(bytes) = length.and_then(|length| self.bytes[self.at..].get(..length)) else {
             return Self::early();
@@ -532,13 +554,13 @@ impl<'b> Walk<'b, '_> {
         if head.major == 2 {
             return Ok("");
         }
-        std::str::from_utf8(bytes).or_else(|_| Problem::of("the text is not UTF-8"))
+        std::str::from_utf8(bytes).or_else(|_| Wrong::of("the text is not UTF-8"))
     }
 
     /// Reads the rest of the name of a field or a variant.
-    fn name(&mut self, head: Head) -> Result<&'b str, Problem> {
+    fn name(&mut self, head: Head) -> Result<&'b str, Wrong> {
         if head.major != 3 || head.argument.is_none() {
-            return Problem::of(format!("a name must be text in one part, not {}", head.words()));
+            return Wrong::of(format!("a name must be text in one part, not {}", head.words()));
         }
         self.part(head)
     }
@@ -550,7 +572,7 @@ fn cut(name: &str) -> String {
 }
 
 #[cold]
-fn missing(field: &FieldForm) -> Result<(), Problem> {
-    Problem::of(format!("{} is missing", field.form))
+fn missing(field: &FieldForm) -> Result<(), Wrong> {
+    Wrong::of(format!("{} is missing", field.form))
         .map_err(|problem| problem.within(format!(".{}", field.name)))
 }

@@ -56,6 +56,28 @@ impl Schema {
         is_whole.then(|| &self.0[..end])
     }
 
+    /// Returns the first difference from another schema with the same name, by its place: the
+    /// place, this schema there, and the other one. `None` for an equal schema or another name.
+    ///
+    /// ```
+    /// use stripline::payload::Schema;
+    ///
+    /// let schema = |text: &str| text.parse::<Schema>().expect("a schema");
+    /// let recorded = schema("detection{a:f64,path:point{x:f32}[]}");
+    /// let [renamed, narrower] =
+    ///     ["detection{a:f64,path:point{y:f32}[]}", "detection{a:f32,path:point{x:f32}[],n:u8}"].map(schema);
+    /// assert_eq!(
+    ///     recorded.difference(&renamed).as_deref(),
+    ///     Some("`detection.path[]` has the field `x:f32`, not `y:f32`")
+    /// );
+    /// assert_eq!(recorded.difference(&narrower).as_deref(), Some("`detection.a` is f64, not f32"));
+    /// assert_eq!(recorded.difference(&schema("track{a:f64}")), None);
+    /// ```
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let name = self.name().filter(|name| other.name() == Some(name))?;
+        (self != other).then(|| difference(name.to_string(), &self.0, &other.0))
+    }
+
     /// Returns the text of the schema.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -207,6 +229,58 @@ impl Drop for Depth {
     }
 }
 
+/// Returns the first difference between the schemas at a place, which are not equal.
+fn difference(mut place: String, mut one: &str, mut other: &str) -> String {
+    for (suffix, step) in [("[]", "[]"), ("?", ""), ("[]", "[]")] {
+        if let (Some(shorter), Some(also)) = (one.strip_suffix(suffix), other.strip_suffix(suffix)) {
+            (one, other) = (shorter, also);
+            place += step;
+        }
+    }
+    let (Some((name, fields)), Some((other_name, others))) = (fields_of(one), fields_of(other)) else {
+        return format!("`{place}` is {one}, not {other}");
+    };
+    if name != other_name {
+        return format!("`{place}` is `{name}`, not `{other_name}`");
+    }
+    for index in 0..fields.len().max(others.len()) {
+        match (fields.get(index), others.get(index)) {
+            (Some(field), Some(other)) if field == other => {}
+            (Some((field, one)), Some((also, other))) if field == also => {
+                return difference(format!("{place}.{field}"), one, other);
+            }
+            (Some((field, one)), Some((also, other))) => {
+                return format!("`{place}` has the field `{field}:{one}`, not `{also}:{other}`");
+            }
+            (Some((field, one)), None) => return format!("`{place}` has one more field, `{field}:{one}`"),
+            (None, Some((field, one))) => return format!("`{place}` has no field `{field}:{one}`"),
+            (None, None) => {}
+        }
+    }
+    format!("`{place}` is {one}, not {other}")
+}
+
+/// Splits the schema of a structure with fields into the name and the fields.
+fn fields_of(text: &str) -> Option<(&str, Vec<(&str, &str)>)> {
+    let (name, inside) = text.strip_suffix('}')?.split_once('{')?;
+    if name.is_empty() || name.contains(['(', '<']) {
+        return None;
+    }
+    let (mut fields, mut depth, mut start) = (Vec::new(), 0usize, 0);
+    for (at, byte) in inside.bytes().chain([b',']).enumerate() {
+        match byte {
+            b'{' | b'(' | b'<' => depth += 1,
+            b'}' | b')' | b'>' => depth = depth.checked_sub(1)?,
+            b',' if depth == 0 => {
+                fields.extend(inside[start..at].split_once(':'));
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    Some((name, fields))
+}
+
 fn joined(texts: impl Iterator<Item = String>, between: &str) -> String {
     texts.collect::<Vec<_>>().join(between)
 }
@@ -306,7 +380,7 @@ impl<'t> SchemaParser<'t> {
                 return Err(what.into());
             }
             self.at += 1;
-            fields.push(FieldForm { name: name.into(), may_be_missing, form: self.value()? });
+            fields.push(FieldForm::new(name, may_be_missing, self.value()?));
             if !self.goes_on(b',', b'}')? {
                 return Ok(fields);
             }
@@ -592,6 +666,16 @@ mod tests {
                     prop_assert_eq!(name.as_str(), "message/x");
                     prop_assert_eq!(name.full_text(), full);
                 }
+            }
+        }
+
+        #[test]
+        fn different_schemas_of_one_name_have_a_difference(one in schemas(), other in schemas()) {
+            let named = |of: &str| format!("a{{first:u8,x:{of}}}").parse::<Schema>();
+            if let (Ok(one), Ok(other)) = (named(&one), named(&other)) {
+                let found = one.difference(&other);
+                prop_assert_eq!(found.is_some(), one != other);
+                prop_assert!(found.is_none_or(|place| place.starts_with("`a.x")));
             }
         }
 

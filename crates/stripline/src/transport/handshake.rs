@@ -131,7 +131,10 @@ impl Hello {
         }
         if !self.payload.fits(payload) {
             let (sent, taken) = (payload.text_for_refusals(), self.payload.text_for_refusals());
-            return Err(format!("the sending port has type {sent}, not {taken}").into());
+            let schemas = payload.schema().zip(self.payload.schema());
+            let place = schemas.and_then(|(sent, taken)| sent.difference(&taken));
+            let place = place.map_or(String::new(), |place| format!(": {place}"));
+            return Err(format!("the sending port has type {sent}, not {taken}{place}").into());
         }
         ReceiverBuild::check(self.build, payload, any_build)?;
         if self.connection.len() > Self::CONNECTION_MAX {
