@@ -304,9 +304,10 @@ impl fmt::Debug for Readers {
 }
 
 impl Drop for StoppableFile {
-    /// Unlocks the file now, and discards the unread bytes of a connection. Otherwise, a process
-    /// that another thread starts would share the lock until it executes its program.
+    /// Unlocks the file, and discards the unread bytes of a connection.
     fn drop(&mut self) {
+        // Otherwise, a process that another thread starts would share the lock until it executes
+        // its program.
         if self.is_locked {
             let _ = flock(&self.file, FlockOperation::Unlock);
         }
