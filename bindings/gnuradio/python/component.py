@@ -44,7 +44,7 @@ def self_test(summary, *, name=None):
     block runs.
 
     The method returns a `TestResult`, or None if it has passed. An exception is a failure, and its
-    message is the reason. The method has ten seconds, and no property is changed in the meantime.
+    message is the reason. No property is changed while the method runs.
     """
 
     def declare(function):

@@ -1,5 +1,5 @@
-//! Reads and writes that end with the run. Pipes, terminals, devices and connections may block for a
-//! long time.
+//! Reads and writes that end with the run. Pipes, terminals, devices and connections may block for
+//! a long time.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -23,7 +23,7 @@ const PIECE_BYTES: usize = 4096;
 /// The largest number of pieces that are read from a connection before it is closed.
 const UNREAD_PIECES: usize = 256;
 
-/// The errors of a write whose reader has left.
+/// The errors of a write after the reader has left.
 const GONE: [Errno; 5] =
     [Errno::PIPE, Errno::CONNRESET, Errno::CONNABORTED, Errno::TIMEDOUT, Errno::HOSTUNREACH];
 
@@ -231,8 +231,8 @@ fn pause() -> io::Result<()> {
     waited.map_err(|error| io::Error::new(ErrorKind::BrokenPipe, error))
 }
 
-/// Returns whether a write has failed because the reader has left. The end of the run has no code of
-/// the system.
+/// Returns whether a write has failed because the reader has left. The end of the run has no code
+/// of the system.
 fn is_gone(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|code| GONE.contains(&code))
 }
@@ -287,7 +287,7 @@ impl Readers {
             return Err(error);
         }
         let unread = file.unread();
-        // An open output would keep the unread bytes for the next reader, who could begin within a
+        // An open output would keep the unread bytes, and the next reader could begin within a
         // sample.
         *file = StoppableFile::regular(File::open("/dev/null")?);
         self.is_away = true;
@@ -304,9 +304,10 @@ impl fmt::Debug for Readers {
 }
 
 impl Drop for StoppableFile {
-    /// Unlocks the file now, and discards the unread bytes of a connection. Otherwise, a process
-    /// that another thread starts would share the lock until it executes its program.
+    /// Unlocks the file, and discards the unread bytes of a connection.
     fn drop(&mut self) {
+        // Otherwise, a process that another thread starts would share the lock until it executes
+        // its program.
         if self.is_locked {
             let _ = flock(&self.file, FlockOperation::Unlock);
         }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use stripline::component::{Direction, Properties, PropertyKind, Registry};
 use stripline::transport;
@@ -109,6 +110,9 @@ fn the_waveforms_in_the_documents_pass_the_check() {
     let folder = tempfile::tempdir().unwrap();
     // The file `capture.bin` is the recording that the examples play.
     std::fs::write(folder.path().join("capture.bin"), [0; 64]).unwrap();
+    // The pipe from another program in docs/join.md.
+    let pipe = Command::new("mkfifo").arg(folder.path().join("to.fifo")).status();
+    assert!(pipe.unwrap().success());
     let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let mut checked = Vec::new();
     for path in std::fs::read_dir(documents).unwrap().map(|entry| entry.unwrap().path()) {

@@ -46,6 +46,12 @@ impl CheckedComponent<'_> {
         self.transports.as_ref().is_none_or(|transports| transports.iter().any(|known| known == name))
     }
 
+    /// Returns the noun for the part that has the component's transports.
+    pub(super) fn part_with_transports(&self) -> &'static str {
+        let is_python = self.executable.as_ref().is_some_and(ProgramCommand::is_python);
+        if is_python { "Python module" } else { "executable" }
+    }
+
     /// Returns whether both components are threads of one process, either the launcher's or a
     /// process of one executable.
     pub(super) fn shares_process(&self, other: &Self) -> bool {

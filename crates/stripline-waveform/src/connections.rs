@@ -340,11 +340,14 @@ impl<'c> ConnectionChecker<'c> {
         (AUTO.into(), choice)
     }
 
-    /// Reports executables that lack the named transport.
+    /// Reports executables and Python modules that lack the named transport.
     fn lacks(&mut self, named: &At<String>, lacking: impl IntoIterator<Item = usize>) {
         let lacking: Vec<_> = lacking.into_iter().map(|n| &self.components[n]).collect();
         let names = listed(lacking.iter().map(|component| component.name.value.as_str()), "and");
-        let message = format!("the executable of {names} has no transport {}", quoted(&named.value));
+        let mut parts = lacking.iter().map(|component| component.part_with_transports());
+        let first = parts.next().unwrap_or_default();
+        let part = if parts.all(|part| part == first) { first } else { "executable" };
+        let message = format!("the {part} of {names} has no transport {}", quoted(&named.value));
         let transports = self.catalog.transports.iter().copied().filter(|name| *name != SAME_PROCESS);
         let common: Vec<&str> =
             transports.filter(|name| lacking.iter().all(|c| c.has_transport(name))).collect();
@@ -352,8 +355,14 @@ impl<'c> ConnectionChecker<'c> {
             true => String::new(),
             false => format!("choose one that it has: {}; or ", listed(common, "or")),
         };
-        let remedy = format!("{choose}build it with the version of this program");
-        self.found.error(Code::TransportUnfit, &named.place, message, remedy);
+        let brought_in = transport::all().any(|known| known.name == named.value && known.library.is_some());
+        let build = match brought_in {
+            true => {
+                format!("build it with the feature `stripline-middleware/{}` (docs/install.md)", named.value)
+            }
+            false => "build it with the version of this program".into(),
+        };
+        self.found.error(Code::TransportUnfit, &named.place, message, choose + &build);
     }
 
     /// Reports a connection for which `auto` finds no transport.

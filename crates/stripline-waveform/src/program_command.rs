@@ -44,6 +44,15 @@ impl fmt::Display for ProgramCommand {
 }
 
 impl ProgramCommand {
+    /// Returns whether the command runs a script of Python.
+    pub(super) fn is_python(&self) -> bool {
+        let is_script = |path: &Path| path.extension().is_some_and(|ending| ending == "py");
+        let name = self.program.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("python")
+            || is_script(&self.program)
+            || self.arguments.iter().any(|it| is_script(it))
+    }
+
     /// Resolves a list of the form that `exec` has. A first text without `/` is a program in a
     /// folder of `PATH`. An argument that is a file in `folder`, the folder of the waveform file,
     /// is replaced by the absolute path.
@@ -121,6 +130,7 @@ mod tests {
         let script = folder.path().join("gain.py");
         assert_eq!(command.arguments, [Path::new("-u"), &script, Path::new("missing.py")]);
         assert_eq!(command.to_string(), "sh -u gain.py missing.py");
+        assert!(command.is_python() && !ProgramCommand::from("/bin/gain").is_python());
 
         let missing = ProgramCommand::find("no-such-interpreter", &texts, folder.path());
         assert!(missing.is_not_in_path() && !command.is_not_in_path());

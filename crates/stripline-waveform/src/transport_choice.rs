@@ -165,7 +165,11 @@ impl Requirements<'_> {
             return self.split.clone();
         }
         if let Some(end) = self.ends.iter().find(|end| !end.has_transport(name)) {
-            return Some(format!("the executable of {} does not have it", quoted(&end.name.value)));
+            return Some(format!(
+                "the {} of {} does not have it",
+                end.part_with_transports(),
+                quoted(&end.name.value)
+            ));
         }
         cannot_keep(name, self.options)
     }

@@ -132,7 +132,7 @@ fn paths_in_backticks(text: &str) -> Vec<String> {
     paths.filter(is_path).map(String::from).collect()
 }
 
-/// Finds every line of the README's Rust code in an example or a doc comment. Both are compiled.
+/// Finds every line of the README's code in an example, or a doc comment of Rust. Tests run both.
 #[test]
 fn code_in_the_readme_is_that_of_the_examples() {
     let mut compiled = BTreeSet::new();
@@ -147,12 +147,15 @@ fn code_in_the_readme_is_that_of_the_examples() {
             }
         }
     }
+    for path in tree::files(".py").iter().filter(|path| path.starts_with("bindings/python/examples/")) {
+        compiled.extend(tree::read(path).lines().map(bare));
+    }
     let readme = tree::read(README);
-    let mut is_rust = false;
+    let mut is_code = false;
     for (number, line) in (1..).zip(readme.lines()) {
         if line.starts_with("```") {
-            is_rust = line.starts_with("```rust");
-        } else if is_rust && !bare(line).is_empty() {
+            is_code = line.starts_with("```rust") || line.starts_with("```python");
+        } else if is_code && !bare(line).is_empty() {
             assert!(compiled.contains(&bare(line)), "{README}:{number}: not a line of an example: {line}");
         }
     }
@@ -160,8 +163,8 @@ fn code_in_the_readme_is_that_of_the_examples() {
 
 /// Returns a line of code without the indentation and the comment.
 fn bare(line: &str) -> String {
-    let code = line.split_once("//").map_or(line, |(code, _)| code);
-    code.trim().to_string()
+    let comment = line.find("//").or_else(|| line.find("  # "));
+    line[..comment.unwrap_or(line.len())].trim().to_string()
 }
 
 /// Returns the layers of the library, the lowest first.

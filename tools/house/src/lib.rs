@@ -1,6 +1,6 @@
 //! The house rules as tests: the prose of comments and Markdown, the glossary, the documents, the
-//! names, the layers, the circles of files, the threads, the transport seam and the features of
-//! other middleware.
+//! names, the layers, the circles of files, the threads, the times, the transport seam and the
+//! features of other middleware.
 //!
 //! CONTRIBUTING.md has the rules.
 
@@ -17,4 +17,5 @@ mod names;
 mod prose;
 mod seam;
 mod threads;
+mod times;
 mod tree;

@@ -83,6 +83,18 @@ fn a_transport_that_an_executable_lacks_is_an_error_of_the_check() {
 }
 
 #[test]
+fn a_python_module_that_lacks_a_transport_is_named_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let named = waveform(folder.path(), "transport = \"shm\"\n");
+    // The ending of the script decides, not the interpreter.
+    std::fs::rename(folder.path().join("gain-without-shm"), folder.path().join("gain.py")).unwrap();
+    let executable = format!("exec = \"{}\"", folder.path().join("gain-without-shm").display());
+    let text = std::fs::read_to_string(&named).unwrap();
+    std::fs::write(&named, text.replace(&executable, "exec = [\"sh\", \"gain.py\"]")).unwrap();
+    run(&["check", &named]).says(2, &["the Python module of `gain` has no transport `shm`"]);
+}
+
+#[test]
 fn a_component_that_a_feature_brings_in_is_named_with_it() {
     if has_transport("dds") {
         return run(&["components", "dds-sink"]).says(0, &[]);

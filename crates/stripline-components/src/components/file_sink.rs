@@ -147,8 +147,8 @@ impl FileSink {
     }
 }
 
-/// Writes the bytes of all packets one after the other, until the end of the stream, and reports the
-/// samples that are missing.
+/// Writes the bytes of all packets one after the other, until the end of the stream, and reports
+/// the samples that are missing.
 pub(super) fn write_samples(
     input: &mut Input<Dynamic>,
     mut destination: Destination,

@@ -65,7 +65,8 @@ impl Connector {
         wait_for(&peer, || self.next())
     }
 
-    /// Returns the next connection; `None`: there is none yet. Does not block.
+    /// Returns the next connection; `None`: no program has connected
+    /// yet. Does not block.
     ///
     /// # Errors
     /// The system has no socket left.

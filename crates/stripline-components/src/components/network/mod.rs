@@ -140,7 +140,8 @@ mod tests {
             (":5555", "no address with a port"),
             ("127.0.0.1:0", "no port from 1"),
             ("127.0.0.1:70000", "no port from 1"),
-            ("[radio]:5555", "no address of IPv6"),
+            ("[::radio]:5555", "no address of IPv6"),
+            ("[radio]:5555", "no address with a port"),
             ("0.0.0.0:5555", "can leave this host"),
             ("radio.example:5555", "can leave this host"),
         ] {

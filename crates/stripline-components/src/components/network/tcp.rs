@@ -102,13 +102,16 @@ impl Component for TcpSource {
             let mut connection =
                 Samples { connection: connector.wait().map_err(not_connected)?, size, carried: Vec::new() };
             connections.add(1);
+            // The next stream starts anew: an unknown number of samples is missing before it.
+            let mut index = 0;
             let end = loop {
                 let mut loan = output.loan(samples)?;
                 match connection.read(&mut loan) {
                     Ok(0) => break None,
                     Ok(bytes) => {
                         loan.truncate(bytes / size);
-                        loan.send()?;
+                        loan.at_sample(index).send()?;
+                        index += (bytes / size) as u64;
                     }
                     Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(Error::Stopped),
                     Err(error) => break Some(error.to_string()),

@@ -171,7 +171,8 @@ pub struct UdpSource(Properties);
 
 impl Component for UdpSource {
     fn describe() -> ComponentSpec {
-        let summary = "Receives raw samples over UDP: each datagram is a packet.";
+        let summary =
+            "Receives raw samples over UDP, a packet from each datagram; losses on the way cannot be seen.";
         let count = |name, summary| PropertySpec::integer(name, 0, 0, i64::MAX, summary).read_only();
         source("udp-source", summary, "the samples", "where this side receives, from any program")
             .property(insecure_property())
