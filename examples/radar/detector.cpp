@@ -31,7 +31,7 @@ public:
             const auto rows = static_cast<int>(stream.frame_rows.value_or(1));
             const auto cells = static_cast<int>(stream.row_length.value_or(1));
             if (window->size() != static_cast<std::size_t>(rows) * static_cast<std::size_t>(cells)) {
-                continue;  // The rest of a frame whose beginning is missing.
+                continue;  // The rest of a frame: samples are missing before.
             }
             stripline::send_options options;
             options.time = window->info().time;

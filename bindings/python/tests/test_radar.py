@@ -1,4 +1,4 @@
-"""The radar of docs/radar.md: each step of the page is carried out, and ends with examples/radar."""
+"""The radar: each step of docs/radar.md is carried out, and leads to examples/radar."""
 
 from __future__ import annotations
 

@@ -44,15 +44,6 @@ impl fmt::Display for ProgramCommand {
 }
 
 impl ProgramCommand {
-    /// Returns whether the command runs a script of Python.
-    pub(super) fn is_python(&self) -> bool {
-        let is_script = |path: &Path| path.extension().is_some_and(|ending| ending == "py");
-        let name = self.program.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("python")
-            || is_script(&self.program)
-            || self.arguments.iter().any(|it| is_script(it))
-    }
-
     /// Resolves a list of the form that `exec` has. A first text without `/` is a program in a
     /// folder of `PATH`. An argument that is a file in `folder`, the folder of the waveform file,
     /// is replaced by the absolute path.
