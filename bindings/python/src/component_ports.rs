@@ -79,7 +79,7 @@ impl Ports {
     /// Returns the name of the component, and a new pace.
     pub fn pace(&self, rate: f64) -> PyResult<(String, bindings::Pace<Instance>)> {
         self.owner.check(|| format!("component `{}`", self.component))?;
-        let pace = bindings::Pace::new(self.stop.clone(), rate, self.requests.clone());
+        let pace = bindings::Pace::new(self.stop.clone(), rate, self.requests.as_ref());
         Ok((self.component.clone(), pace.map_err(error::raised)?))
     }
 

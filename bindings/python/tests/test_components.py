@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -659,6 +662,23 @@ def test_a_pace() -> None:
             it.set("level", 3)
         it.stop()
         assert it.finish() == {"taken": 2}
+
+
+def test_a_pace_does_not_keep_its_component() -> None:
+    made: list[weakref.ref[stripline.Component]] = []
+
+    class Keeps(Paced):
+        def run(self) -> None:
+            made.append(weakref.ref(self))
+            super().run()
+
+    testing.run(Keeps)
+    until = time.monotonic() + TIMEOUT_S
+    # The thread of the component may not have ended yet.
+    while made[0]() is not None:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+        gc.collect()
 
 
 def test_other_threads_run_during_a_wait_for_the_pace() -> None:

@@ -392,7 +392,7 @@ pub extern "C" fn stripline_ports_sleep(ports: Ref<Ports>, time_ns: i64, error: 
 pub extern "C" fn stripline_ports_start_pace(ports: Handle<Ports>, rate: f64, error: ErrorOut) -> Status {
     error.guard(|| {
         let found = ports.get("ports")?;
-        let pace = Pace::new(found.stop.clone(), rate, found.requests.clone())?;
+        let pace = Pace::new(found.stop.clone(), rate, found.requests.as_ref())?;
         found.pace.replace(Some(pace));
         Ok(Status::Ok)
     })
