@@ -45,11 +45,12 @@ static void checked_and_stamped_messages() {
         stripline::send_json(out, {{"a", 0.5}, {"n", 256}}, nt));
     const json value = {{"a", 0.5}, {"n", 255}};
     stripline::send_options options;
-    options.time_ns = 5;
+    options.time = stripline::time_point(std::chrono::seconds(5));
     options.sample_index = 77;
     TAKE(stripline::send_json(out, value, options, nt));
     auto found = TAKE(in.receive(nt));
-    CHECK(found->sequence() == 0 && found->time_ns() == 5 && found->sample_index() == 77);
+    auto info = TAKE(found->info(nt));
+    CHECK(info.sequence == 0 && info.time == options.time && info.sample_index == 77);
     FAILS(
         invalid_argument, "`detection`: the schema has no field `b`",
         stripline::send_json_like(out, {{"b", 1}}, *found, nt));
@@ -57,7 +58,8 @@ static void checked_and_stamped_messages() {
     found->release();
     found = TAKE(in.receive(nt));
     CHECK(TAKE(stripline::json_of(*found, nt)) == value);
-    CHECK(found->sequence() == 1 && found->time_ns() == 5 && found->sample_index() == 77);
+    info = TAKE(found->info(nt));
+    CHECK(info.sequence == 1 && info.time == options.time && info.sample_index == 77);
 }
 
 static void calls() {
