@@ -214,7 +214,7 @@ fn a_peer_of_tcp_that_is_silent_holds_up_no_stop() {
     runs(&file);
     let client = TcpStream::connect(("127.0.0.1", other)).unwrap();
     let (mut before, mut equal) = (0, 0);
-    while equal < 50 || before == 0 {
+    while equal < 10 || before == 0 {
         let now = packets(&file);
         equal = if now == before { equal + 1 } else { 0 };
         before = now;
