@@ -164,7 +164,8 @@ pub fn another_schema_of_a_message_is_refused_naming_both(transport: &'static st
     let mut publisher = node.publisher::<Cbor<messages::Tune>>("tune").unwrap();
     let mut old = node.subscriber::<Cbor<messages::Old>>("tune").unwrap();
     let [(_, reason)] = &node.refused_connections()[..] else { panic!("one is refused") };
-    let both = "the sending port has type message/tune{hz:f64}, not message/tune{mhz:f64}";
+    let both = "the sending port has type message/tune{hz:f64}, not message/tune{mhz:f64}: `tune` has the \
+                field `hz:f64`, not `mhz:f64`";
     assert!(reason.ends_with(both), "{reason}");
     // A subscriber with the same schema gets the message, and so does a subscriber without a
     // schema.
