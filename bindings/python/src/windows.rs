@@ -111,6 +111,7 @@ impl Part {
 #[derive(Clone, Copy)]
 struct Length {
     unit: WindowUnit,
+    units: &'static str,
     count: usize,
     hop: usize,
 }
@@ -365,7 +366,7 @@ impl WindowedSubscriber {
                 "a hop of {hop} {units} for windows of {count}; it is from 1 to their length"
             )));
         }
-        Ok(Length { unit, count, hop })
+        Ok(Length { unit, units, count, hop })
     }
 }
 
@@ -449,7 +450,9 @@ impl WindowedSubscriber {
                     Search::Nothing if port.wait(py, deadline)? => {}
                     Search::Nothing => {
                         return Err(PyTimeoutError::new_err(format!(
-                            "port `{topic}`: a whole window did not come within {} s",
+                            "port `{topic}`: {} {} did not come within {} s",
+                            length.count,
+                            length.units,
                             timeout.unwrap_or(f64::INFINITY)
                         )));
                     }
