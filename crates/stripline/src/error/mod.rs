@@ -188,9 +188,9 @@ pub enum Error {
     /// The operating system lacks a resource, or the system or a middleware's library reported an
     /// error.
     System {
-        /// The attempted action, with the object of the action. Empty if the text of `source` is
+        /// The attempted action, with the object of the action; `None`: the text of `source` is
         /// complete.
-        action: String,
+        action: Option<String>,
         /// The error of the operating system or library.
         source: io::Error,
     },
@@ -258,7 +258,7 @@ impl Error {
     /// assert!(std::error::Error::source(&error).is_some());
     /// ```
     pub fn system(doing: impl fmt::Display, source: impl Into<io::Error>) -> Self {
-        Self::System { action: doing.to_string(), source: source.into() }
+        Self::System { action: Some(doing.to_string()), source: source.into() }
     }
 
     /// Returns an error of the operating system, or of a library, with a complete text.
@@ -271,7 +271,7 @@ impl Error {
     /// assert_eq!(error.to_string(), "this system has no huge pages");
     /// ```
     pub fn of_system(what: impl fmt::Display) -> Self {
-        Self::system("", io::Error::other(what.to_string()))
+        Self::System { action: None, source: io::Error::other(what.to_string()) }
     }
 
     /// Wraps the error of a thread or a process that did not start, and adds the limit that caused
@@ -476,8 +476,8 @@ impl fmt::Display for Error {
                     "port `{port}`: its waker ended the wait; the packet is sent, so go on with the next one"
                 )
             }
-            Self::System { action: doing, source } => {
-                if !doing.is_empty() {
+            Self::System { action, source } => {
+                if let Some(doing) = action {
                     write!(f, "{doing}: ")?;
                 }
                 write!(f, "{source}")?;
@@ -501,7 +501,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             // The text of the source is the text of this error, so the chain begins behind it.
-            Self::System { action, source } if action.is_empty() => source.source(),
+            Self::System { action: None, source } => source.source(),
             Self::System { source, .. } => Some(source),
             Self::Handler { source, .. } => Some(source),
             _ => None,
@@ -528,6 +528,6 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 
 impl From<io::Error> for Error {
     fn from(source: io::Error) -> Self {
-        Self::system("", source)
+        Self::System { action: None, source }
     }
 }

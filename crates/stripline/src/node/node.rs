@@ -631,7 +631,7 @@ impl ConnectTask {
             }
             // The publisher has just died, which the rendezvous will report, or does not answer
             // yet.
-            Err(Error::System { action, .. }) if !action.is_empty() => false,
+            Err(Error::System { action: Some(_), .. }) => false,
             // Errors of the other kinds are permanent.
             Err(
                 error @ (Error::Refused { .. } | Error::PeerMisbehaved { .. } | Error::Unsupported { .. }),

@@ -57,7 +57,7 @@ impl From<Error> for PeerRefusal {
         let reason = error.to_string();
         match error {
             Error::PeerMisbehaved { .. } => Self::Violation(reason),
-            Error::System { action, .. } if !action.is_empty() => Self::Lack(reason),
+            Error::System { action: Some(_), .. } => Self::Lack(reason),
             _ => Self::Unfit(reason),
         }
     }
