@@ -35,7 +35,8 @@ pub fn check_sent(shape: &[usize], stream: &StreamInfo, sample_index: u64, topic
             text(shape)
         )));
     }
-    let unit = inner.iter().map(|size| *size as u64).product::<u64>().max(1);
+    let of_frame = if shape == frame { shape } else { inner };
+    let unit = of_frame.iter().map(|size| *size as u64).product::<u64>().max(1);
     if !sample_index.is_multiple_of(unit) {
         return Err(error::argument(format!(
             "port `{topic}`: the array has the shape {}, and would begin at the sample {sample_index}, within a row or \

@@ -27,9 +27,9 @@ use crate::waits;
 /// `Node.windowed_subscriber`.
 ///
 /// A window within one packet is a read-only array where the sender wrote it. A window across the
-/// boundary of two packets is copied. A window never crosses a gap, or a change of stream or
-/// sender: in this case it is shorter, and `is_whole` is false. The next window starts after the
-/// boundary.
+/// boundary of two packets is copied. A window never crosses a gap, a jump of the sample index, or
+/// a change of stream or sender: in this case it is shorter, and `is_whole` is false. The next
+/// window starts after the boundary.
 ///
 /// The memory is given back when the windows and all arrays over it are gone. Windows of up to
 /// `hold` packets may be in use at once; more is a `TooManyHeldError`. Only one thread at a time
@@ -82,10 +82,12 @@ impl Part {
         self.length - self.used
     }
 
-    /// Returns whether both have samples of one stream of one connection.
+    /// Returns whether both have samples of one stream of one connection, without a jump of the
+    /// sample index.
     fn joins(&self, next: &Self) -> bool {
         let (own, other) = (&self.info, &next.info);
         next.gap.is_none()
+            && own.sample_index.wrapping_add(self.length as u64) == other.sample_index
             && own.connection == other.connection
             && (Arc::ptr_eq(&own.stream, &other.stream) || own.stream == other.stream)
     }

@@ -252,3 +252,19 @@ def test_the_page(node: stripline.Node) -> None:
         if window.is_whole:
             show(window.frame)  # of the shape (4, 256, 64)
     assert len(shown) == 1 and np.array_equal(shown[0], cube)
+
+
+def test_no_window_is_glued_from_two_frames(node: stripline.Node) -> None:
+    out, in_ = windowed(node, MAP)
+    out.send(ramp(2, 4))
+    # Samples are left out, without a gap.
+    out.send(ramp(8), sample_index=16)
+    # Frames of another length begin behind, at a multiple of that length.
+    out.set_stream(StreamInfo("map", row_length=5, frame_rows=2))
+    for number in (1, 2):
+        out.send(np.full((2, 5), number, np.float32))
+    with pytest.raises(stripline.UsageError, match="within a row or frame"):
+        out.send(np.zeros((2, 5), np.float32), sample_index=45)
+    out.finish()
+    found = [(window.sample_index, len(window), window.is_whole) for window in in_.windows(frames=1)]
+    assert found == [(0, 8, False), (16, 8, False), (30, 10, True), (40, 10, True)]

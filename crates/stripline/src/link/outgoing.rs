@@ -371,6 +371,10 @@ impl Outgoing {
             }
             if self.info.id != info.id {
                 (self.sample_index, self.stream_start) = (0, self.sequence);
+            } else if self.info.frame_samples() != info.frame_samples() {
+                // Rows and frames begin at multiples of their length.
+                let next = self.sample_index.checked_next_multiple_of(info.frame_samples());
+                self.sample_index = next.unwrap_or(0);
             }
         }
         self.info = Arc::clone(info);

@@ -274,6 +274,10 @@ impl<T: Content> Publisher<T> {
     /// fails with [`Error::TooLarge`]. The next send also fails, with the reason, if
     /// [`StreamInfo::check`] does.
     ///
+    /// With another `id`, the sample index begins at 0. With other frames
+    /// ([`StreamInfo::frame_samples`]) of the same `id`, the index goes on at the next multiple of
+    /// their length.
+    ///
     /// ```
     /// # let node = stripline::node::Node::isolated()?;
     /// # let mut publisher = node.publisher::<i16>("audio")?;

@@ -29,8 +29,9 @@ pub use unit::WindowUnit;
 /// memory. The samples of such a window are each copied once (and moved at most once more while
 /// windows overlap). Windows behind the boundary are in place again.
 ///
-/// A window never crosses a gap, or a change of stream or connection. There it is shorter than
-/// requested, [`Window::is_whole`] is false, and the next window starts behind the boundary.
+/// A window never crosses a gap, a jump of the sample index, or a change of stream or connection.
+/// There it is shorter than requested, [`Window::is_whole`] is false, and the next window starts
+/// behind the boundary.
 /// Windows suit ports with one sender at a time: packets of several senders alternate, and every
 /// change ends a window.
 ///
@@ -93,6 +94,13 @@ struct Part {
     /// The number of samples of the packet that precede these samples.
     before: usize,
     samples: usize,
+}
+
+impl Part {
+    /// Returns the index of the sample behind these samples.
+    fn index_behind(&self) -> u64 {
+        self.header.sample_index.wrapping_add((self.before + self.samples) as u64)
+    }
 }
 
 /// The samples that are available for a window.
@@ -561,7 +569,12 @@ impl<T: Content> CopiedSamples<T> {
     /// the same stream is not a change.
     fn is_continued_by(&self, source: &WindowSource<T>) -> bool {
         let same = |stream: &Arc<StreamInfo>| Arc::ptr_eq(stream, &self.stream) || **stream == *self.stream;
-        self.len() == 0 || (source.connection() == self.connection && source.stream().is_some_and(same))
+        let is_next = || {
+            let (last, next) = (self.parts.back(), source.part(0));
+            last.zip(next).is_none_or(|(last, next)| last.index_behind() == next.header.sample_index)
+        };
+        self.len() == 0
+            || (source.connection() == self.connection && source.stream().is_some_and(same) && is_next())
     }
 
     /// Copies samples from the held packet.

@@ -139,6 +139,36 @@ mod tests {
     }
 
     #[test]
+    fn windows_end_at_a_jump_and_rows_begin_anew_after_a_change() {
+        let node = Node::isolated().unwrap();
+        let mut source = node.publisher::<u8>("in").unwrap();
+        let mut input = node.subscriber::<u8>("in").unwrap().windowed_in(WindowUnit::Frames);
+        source.wait_for_receivers(1, DEADLINE).unwrap();
+        let axis = || Axis::new(0.0, 1.0, "");
+        source.set_stream(StreamInfo::new("s").rows(2, axis(), axis()).frames(2, axis()));
+        source.send(&[0, 1, 2, 3, 4, 5]).unwrap();
+        source.loan_copy_of(&[10, 11]).unwrap().at_sample(10).send().unwrap();
+        // Frames of 3 samples begin at the next multiple of 3, which is 12.
+        source.set_stream(StreamInfo::new("s").rows(3, axis(), axis()));
+        source.send(&[12, 13, 14]).unwrap();
+        source.set_stream(StreamInfo::new("s").rows(7, axis(), axis()));
+        source.send(&[21; 7]).unwrap();
+        source.finish().unwrap();
+        let mut found = Vec::new();
+        while let Received::Packet(window) = input.window_timeout(1, DEADLINE).unwrap() {
+            found.push((window.sample_index(), window.to_vec(), window.is_whole()));
+        }
+        let expected = [
+            (0, vec![0, 1, 2, 3], true),
+            (4, vec![4, 5], false),
+            (10, vec![10, 11], false),
+            (12, vec![12, 13, 14], true),
+            (21, vec![21; 7], true),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
     fn a_stream_without_the_unit_is_refused_and_goes_on() {
         let node = Node::isolated().unwrap();
         let mut source = node.publisher::<u8>("in").unwrap();
