@@ -3,6 +3,7 @@
 docs/radar.md builds it step by step; waveforms/radar.toml runs it.
 """
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,10 +38,11 @@ class Source(stripline.Component):
         self.out.set_stream(ECHOES)
         pace = stripline.Pace(self.ports, ECHOES.sample_rate_hz or 1.0)
         random, pulse = np.random.default_rng(1), np.arange(PULSES)
-        range_m, velocity, number = 600.0, -self.speed, 0
+        range_m, velocity, number, began_ns = 600.0, -self.speed, 0, time.time_ns()
         while number < (self.frames or 1 << 40):
             due = pace.wait_for((number + 1) * CHANNELS * PULSES * CELLS)
-            with self.out.loan(ECHOES.frame_shape, intended_ns=due) as echoes:
+            now_ns = began_ns + round(number * PULSES * PULSE_S * 1e9)
+            with self.out.loan(ECHOES.frame_shape, time_ns=now_ns, intended_ns=due) as echoes:
                 noise = random.standard_normal((CHANNELS, PULSES, CELLS, 2), np.float32)
                 echoes[:] = noise.view(np.complex64)[..., 0] / np.sqrt(2)
                 turns = 2 * (range_m + velocity * PULSE_S * pulse) / WAVELENGTH_M
@@ -68,6 +70,7 @@ class Map(stripline.Component):
 
     in_ = stripline.windowed_input_port(np.complex64, "echoes")
     out = stripline.output_port(np.float32, "velocities x range cells, in dB")
+    cut = stripline.integer_property(0, "frames with missing samples", read_only=True)
 
     def run(self) -> None:
         self.out.set_stream(MAP)
@@ -79,6 +82,8 @@ class Map(stripline.Component):
                 spectrum = np.fft.fftshift(PULSES * np.fft.ifft(filtered, axis=1), axes=1)
                 power = np.mean(np.abs(spectrum) ** 2, axis=0)
                 self.out.send((10 * np.log10(power)).astype(np.float32), time_ns=window.time_ns)
+            else:
+                self.cut += 1
 
 
 @dataclass
@@ -99,6 +104,7 @@ class Detector(stripline.Component):
     threshold = stripline.float_property(
         9.0, "level above the neighbours", unit="dB", range=(1, 60), changeable=True
     )
+    cut = stripline.integer_property(0, "maps with missing samples", read_only=True)
 
     def run(self) -> None:
         self.marked.set_stream(MAP)
@@ -112,6 +118,8 @@ class Detector(stripline.Component):
                     box = np.s_[max(velocity - 6, 0) : velocity + 7, max(cell - 2, 0) : cell + 3]
                     marked[box][[0, -1]] = marked[box][:, [0, -1]] = marked.max()
                 self.marked.send(marked, time_ns=window.time_ns)
+            else:
+                self.cut += 1
 
 
 def detections(levels_db: np.ndarray, threshold: float) -> list[tuple[int, int, float]]:

@@ -38,6 +38,7 @@ def test_the_page(node: stripline.Node) -> None:
     message = in_.receive(TIMEOUT_S)
     assert message.value == Detection(40, 12.5, None, [Point(1.0, 2.0)], "lost")
     assert (message.time_ns, message.sample_index) == (7, 30)
+    assert (message.sequence, message.gap, message.stream) == (0, None, packet.stream)
     wrong = Detection(40, 12.5, None, [Point(1.0, 2.0), Point("1", 2.0)], "lost")  # type: ignore[arg-type]
     with pytest.raises(stripline.UsageError) as refused:
         out.send(wrong)

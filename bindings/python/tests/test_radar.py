@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
@@ -10,8 +11,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import TIMEOUT_S
+from stripline import testing
+from stripline.testing import Feed
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/radar.md").read_text()
@@ -117,6 +121,20 @@ def test_every_block_is_found() -> None:
     assert len(list(blocks(PAGE))) == len(re.findall(r"^```\w", PAGE, re.M)) > 15
 
 
+def test_frames_with_missing_samples_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples/radar")
+    radar = importlib.import_module("radar")
+    for component, stream, dtype in (
+        (radar.Map, radar.ECHOES, np.complex64),
+        (radar.Detector, radar.MAP, np.float32),
+    ):
+        frame = np.random.default_rng(1).standard_normal(stream.frame_shape).astype(dtype)
+        part = Feed(frame.reshape(-1)[:-5], sample_index=frame.size + 5)
+        result = testing.run(component, {"in": [Feed(frame, stream=stream), part]})
+        assert result.properties["cut"] == 1
+        assert len(result.packets["out" if component is radar.Map else "marked"]) == 1
+
+
 def test_the_page_leads_to_the_radar(follower: Follower) -> None:
     for section in PAGE.split("\n## ")[1:]:
         if section.startswith("7."):
@@ -132,6 +150,7 @@ def test_the_page_leads_to_the_radar(follower: Follower) -> None:
     assert (follower.folder / "map.png").read_bytes().startswith(b"\x89PNG")
     echo = next(output for command, output in follower.outputs.items() if " echo " in command)
     assert '"velocity_mps":-6' in echo
+    assert all(" time 20" in line for line in echo.splitlines() if line.startswith("packet ")), echo
     assert "detector.threshold" in follower.outputs["stripline set radar detector.threshold=12"]
     # The recording has the echoes: the detector finds the target in each frame.
     replayed = follower.outputs["stripline run radar.toml --duration 10"]

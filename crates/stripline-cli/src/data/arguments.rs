@@ -127,9 +127,10 @@ pub(crate) struct HzArguments {
     Play it again with the component `replay`, or with `stripline replay`. SigMF is played by `file-source`, and by \
     other programs.\n\n\
     The counts are of what a reader finds in the file. With --json: an array of {port, type, path, packets, bytes, \
-    missing, missing_samples, places, earlier_files, found, complete, problem}; `missing` counts packets in gaps, and \
-    received packets that are not in the file after an error; `missing_samples` are their samples, `places` the number \
-    of places, and `found` names an earlier file in its place.\n\n\
+    missing, missing_samples, places, earlier_files, found, not_kept, complete, problem}; `missing` counts packets in \
+    gaps, and received packets that are not in the file after an error; `missing_samples` are their samples, `places` \
+    the number of places, `found` names an earlier file in its place, and `not_kept` has the keys of the streams that \
+    SigMF cannot have.\n\n\
     Exit codes: 0 recorded, also with packets missing, 1 a file cannot be written, or the waveform does not answer, 2 \
     there is no such waveform or port.")]
 pub(crate) struct RecordArguments {

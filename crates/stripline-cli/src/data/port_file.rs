@@ -177,6 +177,14 @@ impl PortFile {
         }
     }
 
+    /// Returns the keys of the streams that the format cannot have.
+    pub(super) fn not_kept(&self) -> Vec<String> {
+        match self {
+            Self::Recording(_) => Vec::new(),
+            Self::SigMf(file) => file.writer.total().not_kept,
+        }
+    }
+
     /// Returns the files before the last one. A change of the sample rate begins a new file.
     pub(super) fn earlier_files(&self) -> Vec<String> {
         match self {

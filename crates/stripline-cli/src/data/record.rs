@@ -156,6 +156,8 @@ struct Summary {
     earlier: Vec<String>,
     /// A text about an earlier file at this path.
     found: Option<String>,
+    /// The keys of the streams that the format cannot have.
+    not_kept: Vec<String>,
     /// The counts that a reader finds in the file.
     counts: RecordingCounts,
     /// Whether the file has only samples, without packets.
@@ -177,6 +179,7 @@ impl Recording {
             path: file.path().into(),
             earlier: Vec::new(),
             found: None,
+            not_kept: Vec::new(),
             counts: RecordingCounts::default(),
             is_sigmf: file.is_sigmf(),
             problem: None,
@@ -212,6 +215,7 @@ impl Recording {
         self.summary.path = path;
         self.summary.earlier = self.file.earlier_files();
         self.summary.found = self.file.found();
+        self.summary.not_kept = self.file.not_kept();
         *lock(&self.last_line) = self.summary.text().trim_end().into();
         self.summary
     }
@@ -277,7 +281,7 @@ fn write(
 
 impl Summary {
     fn text(&self) -> String {
-        let Self { name, payload, path, earlier, found, counts, is_sigmf, problem } = self;
+        let Self { name, payload, path, earlier, found, not_kept, counts, is_sigmf, problem } = self;
         let name = printable(name, super::TEXT_MAX);
         let places = || counted(counts.gaps, "place");
         let loss = match (counts.missing, counts.missing_samples, counts.gaps) {
@@ -296,14 +300,19 @@ impl Summary {
         };
         let path = path.display();
         let found = found.as_ref().map_or(String::new(), |found| format!("; found {found}"));
-        format!("{name}: {} of {payload}, {size}, {loss}, in {path}{more}{found}\n", packets(counts.packets))
+        let lacks = match not_kept.join(", ") {
+            keys if keys.is_empty() => keys,
+            keys => format!("; SigMF cannot have: {keys}"),
+        };
+        let count = packets(counts.packets);
+        format!("{name}: {count} of {payload}, {size}, {loss}, in {path}{more}{found}{lacks}\n")
     }
 
     fn json(&self) -> Value {
-        let Self { name, payload, path, earlier, found, counts, problem, .. } = self;
+        let Self { name, payload, path, earlier, found, not_kept, counts, problem, .. } = self;
         json!({
             "port": name, "type": payload, "path": path.to_string_lossy(), "earlier_files": earlier,
-            "found": found,
+            "found": found, "not_kept": not_kept,
             "packets": counts.packets,
             "bytes": counts.bytes, "missing": counts.missing, "missing_samples": counts.missing_samples,
             "places": counts.gaps, "complete": problem.is_none(), "problem": problem,

@@ -271,3 +271,51 @@ fn samples_and_messages_of_topics_are_shown() {
     assert_eq!(echo.wait_for("packet")["message"], serde_json::json!(["tuned", 3]));
     assert_eq!(echo.end(), Some(0));
 }
+
+#[test]
+fn a_sigmf_recording_states_what_it_lacks_and_refuses_channels_in_rows() {
+    let file = File::new(
+        r#"
+        [component.tone]
+        type = "signal-generator"
+        properties = { output = "f32", sample_rate = 48e3, rate = 48e3, packet = 480 }
+        [component.other]
+        type = "signal-generator"
+        properties = { output = "f32", sample_rate = 48e3, rate = 48e3, packet = 480 }
+        [component.pair]
+        type = "multiplexer"
+        properties = { mode = "interleave", block = 16 }
+        [component.sink]
+        type = "null-sink"
+        [[connection]]
+        from = "tone"
+        to = "pair.in1"
+        [[connection]]
+        from = "other"
+        to = "pair.in2"
+        [[connection]]
+        from = "pair"
+        to = "sink"
+        [component.rows]
+        type = "demultiplexer"
+        [component.end]
+        type = "null-sink"
+        [[connection]]
+        from = "pair"
+        to = "rows"
+        [[connection]]
+        from = "rows.out1"
+        to = "end"
+        "#,
+    );
+    let _running = file.start(&[], 6);
+    let folder = file.path("rec");
+    let record = |port: &str| {
+        run(&["record", &file.name, port, "--sigmf", "--count", "3", "--to", folder.to_str().unwrap()])
+    };
+    let rows = record("rows.out1");
+    rows.says(0, &[]);
+    assert!(rows.stdout.contains("; SigMF cannot have: row_length"), "{}", rows.stdout);
+    record("pair.out").says(1, &["row by row (`row_length`)", "use `stripline record` without `--sigmf`"]);
+    assert!(!folder.join("pair.out.sigmf-meta").exists() && !folder.join("pair.out.sigmf-data").exists());
+}

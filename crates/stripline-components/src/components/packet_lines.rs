@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use stripline::payload::{Content, TypeName};
-use stripline::{Axis, Gap, GapReason, Packet, StreamInfo};
+use stripline::{Gap, GapReason, Packet, StreamInfo};
 
 use crate::formats::packet_values::{PacketValues, content, text};
 use crate::formats::utc_datetime;
@@ -63,7 +63,7 @@ impl PacketLines {
             let missing = end.saturating_sub(gap.samples)..end;
             let frames = (gap.samples > 0 && packet.stream().row_length.is_some())
                 .then(|| packet.stream().whole_frames(missing));
-            lines += &self.gap_line(gap, frames);
+            lines += &self.gap_line(gap, frames, "before this one");
         }
         let stream = packet.stream();
         let is_known =
@@ -96,7 +96,7 @@ impl PacketLines {
         let along = if stream.row_length.is_some() { "row" } else { "stream" };
         let places = [&format!("along a {along}"), "from row to row", "from frame to frame"];
         for (axis, place) in stream.axes.iter().zip(places) {
-            let Axis { start, step, unit } = axis;
+            let ([start, step], unit) = ([axis.start, axis.step].map(rounded), &axis.unit);
             words.push(printable(&format!("axis {place} from {start} in steps of {step} {unit}"), TEXT_MAX));
         }
         words.extend(
@@ -105,16 +105,16 @@ impl PacketLines {
         words.join(", ") + "\n"
     }
 
-    /// Returns the line of a gap without a packet behind it.
+    /// Returns the line of a gap behind the last packet.
     pub fn gap(&self, gap: &Gap) -> String {
-        self.gap_line(gap, None)
+        self.gap_line(gap, None, "at the end")
     }
 
     /// Returns the line of a gap. `frames` is the number of whole frames in the gap, or of whole
-    /// rows, of a stream that has them.
-    fn gap_line(&self, gap: &Gap, frames: Option<u64>) -> String {
+    /// rows, of a stream that has them. `place` is the place of a gap of unknown length.
+    fn gap_line(&self, gap: &Gap, frames: Option<u64>, place: &str) -> String {
         if !self.json {
-            return gap_text(gap, frames) + "\n";
+            return gap_text(gap, frames, place) + "\n";
         }
         let Gap { first, packets, samples, .. } = gap;
         let reason = reason(gap);
@@ -186,6 +186,12 @@ fn line(value: &Value) -> String {
     format!("{value}\n")
 }
 
+/// Returns a number with six significant digits for a line of text.
+fn rounded(number: f64) -> f64 {
+    // The text of a number is a number.
+    format!("{number:.5e}").parse().unwrap_or(number)
+}
+
 /// Returns the cause of a gap as a word.
 fn reason(gap: &Gap) -> &'static str {
     match gap.reason {
@@ -197,9 +203,9 @@ fn reason(gap: &Gap) -> &'static str {
 }
 
 /// Returns a gap as a sentence.
-fn gap_text(gap: &Gap, frames: Option<u64>) -> String {
+fn gap_text(gap: &Gap, frames: Option<u64>, place: &str) -> String {
     if gap.packets == 0 {
-        return format!("gap: an unknown number of packets is missing before this one ({})", reason(gap));
+        return format!("gap: an unknown number of packets is missing {place} ({})", reason(gap));
     }
     let mut samples =
         if gap.samples > 0 { format!(", {}", counted(gap.samples, "sample")) } else { String::new() };
@@ -211,6 +217,8 @@ fn gap_text(gap: &Gap, frames: Option<u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use stripline::Axis;
+
     use super::*;
 
     #[test]
@@ -223,14 +231,14 @@ mod tests {
         );
         let map = StreamInfo {
             row_length: Some(64),
-            axes: vec![Axis::new(0.0, 75.0, "m"), Axis::new(-50.0, 0.5, "m/s")],
+            axes: vec![Axis::new(0.0, 75.0, "m"), Axis::new(-50.0, 0.1 + 0.2, "m/s")],
             channels: vec!["h".into(), "v".into()],
             ..StreamInfo::new("map")
         };
         assert_eq!(
             lines.stream(&map),
             "stream map, 2 channels row by row: h v, rows of 64 samples, axis along a row from 0 in steps of 75 m, \
-             axis from row to row from -50 in steps of 0.5 m/s\n"
+             axis from row to row from -50 in steps of 0.3 m/s\n"
         );
         let frames = map.frames(32, Axis::new(0.0, 0.1, "s"));
         assert!(
@@ -255,11 +263,19 @@ mod tests {
         let frames = packet.stream().whole_frames(0..packet.sample_index());
         let mut lines = PacketLines::new(TypeName::of::<u8>(), false, 8);
         assert_eq!(
-            lines.gap_line(&gap, Some(frames)),
+            lines.gap_line(&gap, Some(frames), "before this one"),
             "gap: 3 packets missing from 0 on, 9 samples with 2 whole frames (overflow)\n"
         );
         lines.json = true;
-        assert!(lines.gap_line(&gap, Some(frames)).contains(r#""frames":2"#));
+        assert!(lines.gap_line(&gap, Some(frames), "").contains(r#""frames":2"#));
+    }
+
+    #[test]
+    fn a_gap_behind_the_last_packet_is_at_the_end() {
+        let lines = PacketLines::new(TypeName::of::<f32>(), false, 8);
+        let gap = Gap { first: 0, packets: 0, samples: 0, reason: GapReason::PeerRestart };
+        let text = lines.gap(&gap);
+        assert_eq!(text, "gap: an unknown number of packets is missing at the end (restart)\n");
     }
 
     #[test]

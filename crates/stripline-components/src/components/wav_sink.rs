@@ -15,7 +15,7 @@ use super::output_file::{self, Target, TimedOutput};
 use super::property_errors::{self, can_be_made};
 use crate::formats::{
     Existing, FormatError, FramePart, FrameSteps, Kept, PassTimer, SamplePlace, WavEncoding, WavFileWriter,
-    WavSettings, header_ending, is_sigmf, is_special, not_kept, of_ending, shown,
+    WavSettings, check_turns, header_ending, is_sigmf, is_special, not_kept, of_ending, shown,
 };
 
 /// The default of the property `path`.
@@ -94,14 +94,15 @@ impl WavSink {
         output_file::receive(&mut input, audio, |audio, packet| {
             let rate = sample_rate(self.sample_rate, packet.stream())?;
             let kind = (rate, packet.stream().channels.len().max(1));
-            if let Some(file) = audio.file.as_mut().filter(|file| file.kind != kind) {
+            let ordered = check_turns(packet.stream(), &audio.target.path, "WAV", "");
+            if let Some(file) = audio.file.as_mut().filter(|file| file.kind != kind || ordered.is_err()) {
                 audio.next = Some(file.steps.next_file(kind.1));
                 file.steps.end(None);
                 audio.finish()?;
                 audio.target.existing = Existing::Number;
             }
             if audio.file.is_none() {
-                let created = self.create(&audio.target, kind);
+                let created = ordered.and_then(|()| self.create(&audio.target, kind));
                 let mut created = created.map_err(|error| audio.not_created(error, packet.len() as u64))?;
                 if let Some(steps) = audio.next.take() {
                     (created.steps, created.is_next) = (steps, true);

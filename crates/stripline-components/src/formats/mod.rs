@@ -75,7 +75,7 @@ pub use sigmf::{SIGMF_META_BYTES_MAX, SigMfCapture, SigMfMeta, SigMfRecording, c
 pub(crate) use steps::{FramePart, FrameSteps};
 pub use steps::{SamplePlace, StepTracker};
 pub use stream_writer::StreamFileWriter;
-pub(crate) use stream_writer::{Kept, not_kept};
+pub(crate) use stream_writer::{Kept, check_turns, not_kept};
 pub use utc::{utc_datetime, utc_ns};
 pub use waterfall::{WATERFALL_SIZE_MAX, Waterfall};
 pub(crate) use waterfall::{chosen_range, columns, part, with_unit};

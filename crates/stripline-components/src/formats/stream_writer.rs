@@ -128,7 +128,7 @@ impl StreamFileWriter {
     ) -> Result<bool, FormatError> {
         let has_meta = is_sigmf(&self.path);
         let kind = (stream.sample_rate_hz, stream.channels.len().max(1));
-        let is_other = has_meta && kind != self.kind;
+        let is_other = has_meta && (kind != self.kind || takes_turns_in_rows(stream));
         if is_other && self.writer.is_some() {
             self.end_file(None)?;
             self.existing = Existing::Number;
@@ -292,6 +292,9 @@ impl StreamFileWriter {
                 found: total.found.or_else(|| report.found.clone()),
                 ..total
             };
+            let keys = report.not_kept.iter().filter(|key| !total.not_kept.contains(key));
+            let keys: Vec<String> = keys.cloned().collect();
+            total.not_kept.extend(keys);
         }
         total
     }
@@ -328,6 +331,7 @@ impl StreamFileWriter {
                 remedy: "record it without SigMF".into(),
             });
         }
+        check_turns(stream, &self.path, "SigMF", " or use `stripline record` without `--sigmf`")?;
         let channels = stream.channels.len().max(1);
         let meta = SigMfMeta {
             sample_rate_hz: stream.sample_rate_hz.map(|rate| rate / channels as f64),
@@ -392,6 +396,39 @@ pub(crate) enum Kept {
     SigMf,
     /// The rate and the number of channels, as in WAV.
     Wav,
+}
+
+/// Returns whether the channels of a stream take turns after each row or frame.
+fn takes_turns_in_rows(stream: &StreamInfo) -> bool {
+    stream.channels.len() > 1 && stream.turn_samples() > 1
+}
+
+/// Checks that the channels of a stream take turns after each sample, as in a file of `format`.
+///
+/// # Errors
+/// The channels take turns after each row or frame.
+pub(crate) fn check_turns(
+    stream: &StreamInfo,
+    path: &Path,
+    format: &str,
+    or: &str,
+) -> Result<(), FormatError> {
+    if !takes_turns_in_rows(stream) {
+        return Ok(());
+    }
+    let unit = if stream.frame_rows.is_some() {
+        "frame by frame (`frame_rows`)"
+    } else {
+        "row by row (`row_length`)"
+    };
+    Err(FormatError::Recording {
+        path: path.into(),
+        problem: format!(
+            "the stream `{}` has its channels {unit}, and {format} has them sample by sample",
+            stream.id
+        ),
+        remedy: format!("put a `demultiplexer` before the sink,{or}"),
+    })
 }
 
 /// Returns the keys of a stream that a file cannot hold.

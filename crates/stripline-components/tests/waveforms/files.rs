@@ -119,6 +119,28 @@ pub fn a_packet_without_a_file_is_counted() {
     }
 }
 
+pub fn channels_that_take_turns_in_rows_are_refused_before_a_file_is_written() {
+    let pair = mono().channels(["1", "2"].map(String::from));
+    let rows = StreamInfo { row_length: Some(4), ..pair.clone() };
+    let frames = StreamInfo { frame_rows: Some(2), ..rows.clone() };
+    for (sink, name) in [("wav-sink", "a.wav"), ("file-sink", "a.sigmf-meta")] {
+        for (stream, order) in [(&rows, "row by row"), (&frames, "frame by frame")] {
+            let bench = Bench::new();
+            let outcome =
+                job(&bench, &[Stream(stream.clone()), Packet(0, 16)], sink, &path(&bench, name)).run();
+            assert_eq!(counts(outcome.report()), [(0, 16, 1)], "{sink}");
+            outcome.failed(&[order, "sample by sample", "put a `demultiplexer` before the sink"]);
+            assert!(!bench.path(name).exists());
+        }
+        // A file up to this stream stays as it is.
+        let bench = Bench::new();
+        let entries = [Stream(pair.clone()), Packet(0, 6), Stream(rows.clone()), Packet(6, 16)];
+        let outcome = job(&bench, &entries, sink, &path(&bench, name)).run();
+        assert_eq!(counts(outcome.report()), [(6, 16, 1)], "{sink}");
+        outcome.failed(&["row by row"]);
+    }
+}
+
 pub fn rows_that_are_not_drawn_are_counted() {
     let bench = Bench::new();
     let rows = mono().rows(16, Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, 1.0, "s"));

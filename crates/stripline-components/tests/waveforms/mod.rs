@@ -53,6 +53,10 @@ pub const TESTS: &[(&str, fn())] = &[
     ("a_rate_with_a_fraction_is_noted", files::a_rate_with_a_fraction_is_noted),
     ("a_packet_without_a_file_is_counted", files::a_packet_without_a_file_is_counted),
     ("samples_from_a_pipe_reach_the_run", files::samples_from_a_pipe_reach_the_run),
+    (
+        "channels_that_take_turns_in_rows_are_refused_before_a_file_is_written",
+        files::channels_that_take_turns_in_rows_are_refused_before_a_file_is_written,
+    ),
     ("rows_that_are_not_drawn_are_counted", files::rows_that_are_not_drawn_are_counted),
     ("a_name_of_another_format_is_refused", files::a_name_of_another_format_is_refused),
     ("a_data_file_that_is_read_is_not_written", files::a_data_file_that_is_read_is_not_written),
