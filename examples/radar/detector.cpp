@@ -30,11 +30,12 @@ public:
             const auto axes = stripline::json::parse(window->stream_json()).at("axes");
             const auto rows = static_cast<int>(stream.frame_rows.value_or(1));
             const auto cells = static_cast<int>(stream.row_length.value_or(1));
-            if (window->size() != static_cast<std::size_t>(rows) * static_cast<std::size_t>(cells)) {
+            const auto info = window->info();
+            if (!info.is_whole) {
                 continue;  // The rest of a frame: samples are missing before.
             }
             stripline::send_options options;
-            options.time = window->info().time;
+            options.time = info.time;
             const auto level = [&](int row, int cell) {
                 return static_cast<double>((*window)[static_cast<std::size_t>(
                     (row + rows) % rows * cells + (cell + cells) % cells)]);

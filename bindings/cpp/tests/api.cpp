@@ -209,6 +209,7 @@ static void windows() {
     TAKE(out.send(std::array<float, 3>{3, 4, 5}, nt));
     auto first = *TAKE(in.receive(4, nt));
     CHECK(first.size() == 4 && first[3] == 3.0F && TAKE(first.info(nt)).sample_index == 0);
+    CHECK(TAKE(first.info(nt)).is_whole);
     TAKE(first.consume(2, nt));
     CHECK(!first);
     auto second = *TAKE(in.receive_for(4, test_timeout, nt));
@@ -227,7 +228,12 @@ static void windows() {
     TAKE(rows.send(std::array<float, 4>{0, 1, 2, 3}, nt));
     TAKE(rows.send(std::array<float, 2>{4, 5}, nt));
     auto pair = *TAKE(by_row.receive(2, nt));
-    CHECK(pair.size() == 6 && pair[5] == 5.0F);
+    CHECK(pair.size() == 6 && pair[5] == 5.0F && TAKE(pair.info(nt)).is_whole);
+    pair.release();
+    TAKE(rows.send(std::array<float, 2>{6, 7}, nt));
+    TAKE(rows.finish(nt));
+    const auto rest = *TAKE(by_row.receive(1, nt));
+    CHECK(rest.size() == 2 && !TAKE(rest.info(nt)).is_whole);
 }
 
 static void handlers() {

@@ -484,8 +484,8 @@ impl WindowedSubscriber {
 
     /// Returns an iterator over windows of this length, for `for` and `async for`. The arguments
     /// are the same as for `window`; in addition, `samples` may be a function that returns the
-    /// number of samples for the description of a stream, as `lambda stream: 8 *
-    /// stream.row_length`.
+    /// number of samples of the next window for the description of the stream, as `lambda stream: 8
+    /// * stream.row_length`.
     #[pyo3(signature = (samples=None, *, rows=None, frames=None, hop=None))]
     fn windows<'py>(
         slf: &Bound<'py, Self>,

@@ -603,6 +603,10 @@ typedef struct stripline_packet_info {
     uint64_t gap_packets;
     /* The number of missing samples; 0 if it is unknown. A message counts as one sample. */
     uint64_t gap_samples;
+    /* 0: a window that has fewer samples than requested, because a boundary follows, or a window
+     * that begins within a row or frame. Otherwise 1.
+     */
+    uint32_t is_whole;
 } stripline_packet_info;
 
 /* Returns the samples of a packet, aligned for their type. The result is NULL for a packet that is
@@ -804,7 +808,9 @@ stripline_status stripline_message_publisher_new(
     stripline_publisher **publisher,
     stripline_error **error);
 
-/* Sets the description of the samples that follow.
+/* Sets the description of the samples that follow. With another `id`, the sample index begins at
+ * 0. With other rows, frames or channels of the same `id`, the index goes on at the next multiple
+ * of the new frame.
  *
  * Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid description. The message names the
  * mistake. If the description is too large, the next send fails.

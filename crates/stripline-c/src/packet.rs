@@ -61,12 +61,15 @@ pub struct PacketInfo {
     pub gap_packets: u64,
     /// The number of missing samples; 0 if it is unknown. A message counts as one sample.
     pub gap_samples: u64,
+    /// 0: a window that has fewer samples than requested, because a boundary follows, or a window
+    /// that begins within a row or frame. Otherwise 1.
+    pub is_whole: u32,
 }
 
 sized::sized!(
     PacketInfo, "stripline_packet_info",
     size: usize, sequence: u64, sample_index: u64, time_ns: i64, intended_ns: u64, sent_ns: u64,
-    gap_reason: u32, gap_first: u64, gap_packets: u64, gap_samples: u64,
+    gap_reason: u32, gap_first: u64, gap_packets: u64, gap_samples: u64, is_whole: u32,
 );
 
 /// Received samples, in place, until the packet is released.
@@ -203,6 +206,7 @@ impl Content {
         let sent_ns = if let Self::Lent(packet) = self { packet.sent_ns() } else { None };
         PacketInfo {
             size: 0,
+            is_whole: u32::from(if let Self::Window(window) = self { window.is_whole() } else { true }),
             sequence: with!(self, packet => packet.sequence(), 0),
             sample_index: with!(self, packet => packet.sample_index(), 0),
             time_ns: with!(self, packet => packet.time_ns(), 0),

@@ -218,7 +218,9 @@ impl Handle<Publisher> {
     }
 }
 
-/// Sets the description of the samples that follow.
+/// Sets the description of the samples that follow. With another `id`, the sample index begins at
+/// 0. With other rows, frames or channels of the same `id`, the index goes on at the next multiple
+/// of the new frame.
 ///
 /// Fails with `STRIPLINE_INVALID_ARGUMENT` for an invalid description. The message names the
 /// mistake. If the description is too large, the next send fails.

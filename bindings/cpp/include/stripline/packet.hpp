@@ -60,6 +60,9 @@ struct packet_info {
     std::optional<monotonic_point> sent;
     /// The gap just before the packet.
     std::optional<stripline::gap> gap;
+    /// False for a window that has fewer samples than requested, because a boundary follows, or
+    /// that begins within a row or frame.
+    bool is_whole;
 };
 
 /// The description of the stream that a packet belongs to.
@@ -113,7 +116,7 @@ public:
             })) {
             return std::move(*failed);
         }
-        packet_info info{found.sequence, found.sample_index, {}, {}, {}, {}};
+        packet_info info{found.sequence, found.sample_index, {}, {}, {}, {}, found.is_whole != 0};
         if (found.time_ns != 0) {
             info.time = time_point(std::chrono::nanoseconds(found.time_ns));
         }

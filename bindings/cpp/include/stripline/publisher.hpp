@@ -281,7 +281,8 @@ public:
     }
 
     /// Sets the description of the samples that follow. The call allocates memory. Fails for an
-    /// invalid description.
+    /// invalid description. With another `id`, the sample index begins at 0. With other rows,
+    /// frames or channels of the same `id`, the index goes on at the next multiple of the frame.
     result<void> set_stream(const stream_description &stream, const std::nothrow_t &) {
         for (const std::string *text : {&stream.id, &stream.more}) {
             if (auto failed = detail::check_text(*text, "the description of the stream")) {

@@ -131,14 +131,7 @@ class Windows:
     ) -> None:
         self._subscriber = subscriber
         self._choose = samples if callable(samples) else None
-        self._stream: StreamInfo | None = None
         self._length = _Length(samples=None if callable(samples) else samples, rows=rows, frames=frames, hop=hop)
-
-    def _choose_by(self, stream: StreamInfo) -> None:
-        """Sets the length for a new stream. A window never crosses the boundary of two streams."""
-        if self._choose is not None and stream is not self._stream:
-            self._length["samples"] = self._choose(stream)
-            self._stream = stream
 
     def __iter__(self) -> Windows:
         return self
@@ -146,7 +139,7 @@ class Windows:
     def __next__(self) -> Window:
         try:
             if self._choose is not None:
-                self._choose_by(self._subscriber.stream())
+                self._length["samples"] = self._choose(self._subscriber.stream())
             return self._subscriber.window(**self._length)
         except EndOfStream:
             raise StopIteration from None
@@ -157,7 +150,7 @@ class Windows:
     def try_receive(self) -> Window | None:
         if self._choose is not None:
             try:
-                self._choose_by(self._subscriber.stream(0.0))
+                self._length["samples"] = self._choose(self._subscriber.stream(0.0))
             except TimeoutError:
                 return None
         return self._subscriber.try_window(**self._length)
