@@ -1,4 +1,4 @@
-// The detector of the radar in C++, with the same ports and properties as in radar.py.
+// The detector of the radar in C++, without `marked` and `cut` of radar.py.
 // docs/radar.md explains it.
 #include <algorithm>
 #include <cmath>

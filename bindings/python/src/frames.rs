@@ -57,12 +57,14 @@ pub enum View {
     Frames,
 }
 
-/// Returns received samples in the shape of the stream. `what` names them for an error.
+/// Returns received samples in the shape of the stream. `is_cut`: they are a window that is not
+/// whole. `what` names them for an error.
 pub fn shaped<'py>(
     samples: Bound<'py, PyAny>,
     stream: &StreamInfo,
     sample_index: u64,
     view: View,
+    is_cut: bool,
     what: impl FnOnce() -> String,
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut shape = match view {
@@ -87,10 +89,13 @@ pub fn shaped<'py>(
         || is_single && length != unit
     {
         let whole = if is_single { "one frame" } else { units };
-        let remedy = if is_single { "frames=1" } else { &format!("{units}=…") };
+        let remedy = match (is_cut, is_single) {
+            (true, _) => "check `is_whole` before".into(),
+            (false, true) => "take windows by `windows(frames=1)`".into(),
+            (false, false) => format!("take windows by `windows({units}=…)`"),
+        };
         return Err(error::argument(format!(
-            "{} has {length} samples from {sample_index} on, not {whole} of the shape {}; take windows by \
-             `windows({remedy})`",
+            "{} has {length} samples from {sample_index} on, not {whole} of the shape {}; {remedy}",
             what(),
             text(&shape)
         )));

@@ -130,7 +130,12 @@ impl MessagePublisher {
         stamps: &Stamps,
         may_wait: bool,
     ) -> PyResult<()> {
-        let mut message = value::encode(value, &self.what)?;
+        let mut message = value::encode(value, &self.what).map_err(|raised| {
+            // The check names the place and the kind of the field.
+            let message = self.check.as_ref().zip(value::encode_to_check(value, &self.what).ok());
+            let problem = message.and_then(|(check, message)| check.with_floats(&message).err());
+            problem.map_or(raised, |problem| error::argument(format!("{}: {problem}", self.what)))
+        })?;
         if let Some(check) = &self.check
             && check.check(&message).is_err()
         {

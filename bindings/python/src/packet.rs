@@ -167,7 +167,7 @@ impl Packet {
         let samples = self.samples(py)?;
         let stream = read!(self, from => Arc::clone(from.stream()), Arc::clone(&from.stream))?;
         let (sequence, topic) = (self.sequence()?, &self.shared.topic);
-        frames::shaped(samples, &stream, self.sample_index()?, view, || {
+        frames::shaped(samples, &stream, self.sample_index()?, view, false, || {
             format!("packet {sequence} of `{topic}`")
         })
     }

@@ -18,10 +18,22 @@ const NESTING_MAX: usize = 128;
 /// The maximum number of steps to a value that an error shows.
 const STEPS_MAX: usize = 6;
 
+/// The tag of a whole number beyond 64 bits.
+const BIG_NUMBER: u64 = 2;
+
 /// Encodes a value as CBOR. `what` names the value in errors.
 pub fn encode(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<u8>> {
-    let mut bytes = Vec::new();
-    put(&mut bytes, value, 0).map_err(|problem| match problem {
+    encode_to(Out::default(), value, what)
+}
+
+/// Encodes a value like `encode`, but only for a check. Whole numbers beyond 64 bits become tagged
+/// values, which no field of a schema but `any` takes.
+pub fn encode_to_check(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<u8>> {
+    encode_to(Out { is_to_check: true, ..Out::default() }, value, what)
+}
+
+fn encode_to(mut out: Out, value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<u8>> {
+    put(&mut out, value, 0).map_err(|problem| match problem {
         Problem::Python(raised) => raised,
         Problem::Value { steps, text } => {
             let more = if steps.len() > STEPS_MAX { "…" } else { "" };
@@ -29,7 +41,7 @@ pub fn encode(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Vec<u8>> {
             error::argument(format!("{what}{steps}{more}: {text}"))
         }
     })?;
-    Ok(bytes)
+    Ok(out.bytes)
 }
 
 /// Decodes CBOR. Returns the value, or the mistake in the bytes.
@@ -38,6 +50,14 @@ pub fn decode<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Result<Bound<'py, 
         Ok(value) => to_python(py, value),
         Err(problem) => Ok(Err(problem)),
     }
+}
+
+/// A message that is being encoded.
+#[derive(Default)]
+struct Out {
+    bytes: Vec<u8>,
+    /// Whether the message is only checked, and not sent.
+    is_to_check: bool,
 }
 
 /// The reason why a value cannot be sent.
@@ -69,19 +89,19 @@ impl From<PyErr> for Problem {
     }
 }
 
-fn push(out: &mut Vec<u8>, header: Header) -> Result<(), Problem> {
-    let Ok(()) = Encoder::from(&mut *out).push(header) else { return Problem::of("there is no memory") };
+fn push(out: &mut Out, header: Header) -> Result<(), Problem> {
+    let Ok(()) = Encoder::from(&mut out.bytes).push(header) else { return Problem::of("there is no memory") };
     check_size(out)
 }
 
-fn check_size(out: &[u8]) -> Result<(), Problem> {
-    if out.len() <= LinkOptions::PACKET_MAX {
+fn check_size(out: &Out) -> Result<(), Problem> {
+    if out.bytes.len() <= LinkOptions::PACKET_MAX {
         return Ok(());
     }
     Problem::of(format!("a message has at most {} bytes; send less at once", LinkOptions::PACKET_MAX))
 }
 
-fn put(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
+fn put(out: &mut Out, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
     if let Ok(text) = value.cast::<PyString>() {
         return put_text(out, text);
     }
@@ -133,12 +153,12 @@ fn put(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), 
 }
 
 /// Writes a value in place of another one, at the same depth.
-fn put_as(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
+fn put_as(out: &mut Out, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
     put(out, value, depth - 1)
 }
 
 #[cold]
-fn put_other(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
+fn put_other(out: &mut Out, value: &Bound<'_, PyAny>, depth: usize) -> Result<(), Problem> {
     static PLAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let plain = PLAIN.import(value.py(), "stripline._messages", "_plain")?.call1((value,))?;
     if !plain.is_none() {
@@ -152,22 +172,24 @@ fn put_other(out: &mut Vec<u8>, value: &Bound<'_, PyAny>, depth: usize) -> Resul
     ))
 }
 
-fn put_text(out: &mut Vec<u8>, text: &Bound<'_, PyString>) -> Result<(), Problem> {
+fn put_text(out: &mut Out, text: &Bound<'_, PyString>) -> Result<(), Problem> {
     let Ok(text) = text.to_cow() else {
         return Problem::of("the text has a lone surrogate, which is not a character");
     };
-    let Ok(()) = Encoder::from(&mut *out).text(&text, None) else { return Problem::of("there is no memory") };
-    check_size(out)
-}
-
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Problem> {
-    let Ok(()) = Encoder::from(&mut *out).bytes(bytes, None) else {
+    let Ok(()) = Encoder::from(&mut out.bytes).text(&text, None) else {
         return Problem::of("there is no memory");
     };
     check_size(out)
 }
 
-fn put_int(out: &mut Vec<u8>, number: &Bound<'_, PyInt>) -> Result<(), Problem> {
+fn put_bytes(out: &mut Out, bytes: &[u8]) -> Result<(), Problem> {
+    let Ok(()) = Encoder::from(&mut out.bytes).bytes(bytes, None) else {
+        return Problem::of("there is no memory");
+    };
+    check_size(out)
+}
+
+fn put_int(out: &mut Out, number: &Bound<'_, PyInt>) -> Result<(), Problem> {
     if let Ok(number) = number.extract::<i64>() {
         return push(
             out,
@@ -179,11 +201,15 @@ fn put_int(out: &mut Vec<u8>, number: &Bound<'_, PyInt>) -> Result<(), Problem> 
     }
     match number.extract::<u64>() {
         Ok(number) => push(out, Header::Positive(number)),
+        Err(_) if out.is_to_check => {
+            push(out, Header::Tag(BIG_NUMBER))?;
+            put_bytes(out, &[])
+        }
         Err(_) => Problem::of("the whole number is beyond 64 bits; send it as text, or as bytes"),
     }
 }
 
-fn put_items(out: &mut Vec<u8>, items: &Bound<'_, PyTuple>, depth: usize) -> Result<(), Problem> {
+fn put_items(out: &mut Out, items: &Bound<'_, PyTuple>, depth: usize) -> Result<(), Problem> {
     push(out, Header::Array(Some(items.len())))?;
     for (index, item) in items.iter().enumerate() {
         put(out, &item, depth).map_err(|problem| problem.within(|| format!("[{index}]")))?;
@@ -191,7 +217,7 @@ fn put_items(out: &mut Vec<u8>, items: &Bound<'_, PyTuple>, depth: usize) -> Res
     Ok(())
 }
 
-fn put_map(out: &mut Vec<u8>, map: &Bound<'_, PyDict>, depth: usize) -> Result<(), Problem> {
+fn put_map(out: &mut Out, map: &Bound<'_, PyDict>, depth: usize) -> Result<(), Problem> {
     // Copy the items, because other code may change the map in the meantime.
     let items = map.items();
     push(out, Header::Map(Some(items.len())))?;

@@ -563,7 +563,7 @@ pub struct Window {
 impl Window {
     fn shaped<'py>(&self, py: Python<'py>, view: View) -> PyResult<Bound<'py, PyAny>> {
         let (samples, index) = (self.samples(py), self.sample_index());
-        frames::shaped(samples, &self.info.stream, index, view, || {
+        frames::shaped(samples, &self.info.stream, index, view, !self.is_whole, || {
             format!("a window of `{}`", self.shared.topic)
         })
     }

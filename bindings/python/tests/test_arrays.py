@@ -172,14 +172,29 @@ def test_names_and_numbers_that_are_refused(node: stripline.Node) -> None:
         with pytest.raises(stripline.UsageError, match="from 1 to 4096"):
             node.subscriber("topic", "f4", hold=hold)
     out = node.publisher("topic", "f4")
+    info: Any = stripline.StreamInfo
+    axis: Any = stripline.Axis
     for stream, problem in (
         ("tone", "described by a `StreamInfo`"),
-        (stripline.StreamInfo("a", float("inf")), "not one of JSON"),
-        (stripline.StreamInfo("a", row_length=0), "rows have no samples"),
-        (stripline.StreamInfo("a", channels=("x", "x")), "two channels"),
-        (stripline.StreamInfo("a", keywords={"k": object()}), "not one of JSON"),
-        (stripline.StreamInfo("a", row_length=-1), "description of the stream"),
+        (info("a", float("inf")), "`sample_rate_hz` of the stream is inf; it must be a finite number"),
+        (info("a", -1), "`sample_rate_hz` of the stream is -1; it must be above 0, or None"),
+        (info("a", "100"), "`sample_rate_hz` of the stream is '100'; it must be a finite number"),
+        (info("a", 10**400), "`sample_rate_hz` of the stream is 1000"),
+        (info("a", row_length=0), "`row_length` of the stream is 0; it must be a whole number from 1"),
+        (info("a", row_length="100"), "`row_length` of the stream is '100'; it must be a whole"),
+        (info("a", row_length=True), "`row_length` of the stream is True"),
+        (info("a", frame_rows=2**32), "`frame_rows` .* from 1 to 4294967295, or None"),
+        (info("a", axes=(1,)), r"`axes` of the stream is \(1,\); it must be a tuple of `Axis`"),
+        (info("a", axes=(axis("0", 1),)), r"`axes\[0\].start` of the stream is '0'"),
+        (info("a", channels="ab"), "`channels` of the stream is 'ab'; it must be a tuple of texts"),
+        (info(7), "`id` of the stream is 7; it must be text"),
+        (info("a", keywords=[1]), "`keywords` of the stream"),
+        (info("a", channels=("x", "x")), "two channels"),
+        (info("a", keywords={"k": object()}), "not one of JSON"),
+        (info("a", row_length=-1), "`row_length` of the stream is -1; it must be a whole number"),
     ):
         with pytest.raises(stripline.UsageError, match=problem):
             out.set_stream(stream)  # type: ignore[arg-type]
+    # Numbers of numpy are numbers.
+    out.set_stream(info("a", np.float32(8), row_length=np.int64(4)))
     out.finish()

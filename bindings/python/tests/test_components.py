@@ -470,7 +470,8 @@ def test_mistakes_in_a_class_are_refused_by_name() -> None:
     refused("`p q` is not a valid port name", run=run, p=stripline.input_port(f32, name="p q"))
     refused("two of the name `a`", run=run, a=stripline.input_port(f32), b=stripline.output_port(f32, name="a"))
     refused("0 inputs and 1 outputs", handle=run, out=stripline.output_port(f32))
-    refused("`Bad.ports` is of every component", run=run, ports=stripline.input_port(f32))
+    refused("`ports` is an attribute that every component may have; give", run=run, ports=stripline.input_port(f32))
+    refused("`change` is a method that every component may have; give", run=run, change=stripline.input_port(f32))
     refused("the default of `a` is 5", run=run, a=stripline.float_property(5, "", range=(0, 1)))
     text: Any = "x"
     refused("the default of `a` takes a whole number", run=run, a=stripline.integer_property(text, ""))

@@ -193,6 +193,8 @@ def test_a_loss_within_frames_is_counted_in_frames(node: stripline.Node) -> None
     assert in_.window(frames=1).is_whole
     cut = in_.window(frames=1)
     assert (cut.sample_index, len(cut), cut.is_whole) == (28, 8, False)
+    with pytest.raises(stripline.UsageError, match=r"not one frame of the shape \(3, 4\); check `is_whole` before"):
+        _ = cut.frame
 
 
 def test_a_gap_has_the_whole_frames(domain: str) -> None:

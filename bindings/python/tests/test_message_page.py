@@ -43,5 +43,14 @@ def test_the_page(node: stripline.Node) -> None:
     with pytest.raises(stripline.UsageError) as refused:
         out.send(wrong)
     assert "`detection.path[1].x`: a float must be here, not text" in str(refused.value)
+    out.send(Detection(40, 14.5, None, [], "kept"), time_ns=9)
     out.finish()
+    shown = []
+
+    def show(*values: float) -> None:
+        shown.append(values)
+
+    for message in in_:
+        show(message.value.level_db, message.time_ns)
+    assert shown == [(14.5, 9)]
     samples.finish()

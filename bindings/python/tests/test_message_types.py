@@ -189,6 +189,8 @@ MISTAKES: list[tuple[Any, str]] = [
     (detection(a="x"), "`detection.a`: a float must be here, not text"),
     (detection(a=None), "`detection.a`: a float must be here, not null"),
     (detection(a=2**53 + 1), "`detection.a`: a float must be here, as 9007199254740993.0, not the whole number"),
+    (detection(a=10**400), "`detection.a`: a float must be here, not a whole number beyond 64 bits"),
+    (detection(n=-(2**70)), "`detection.n`: a whole number from 0 to 255 must be here, not a whole number beyond 64"),
     (detection(n=256), "`detection.n`: a whole number from 0 to 255 must be here, not 256"),
     (detection(n=1.0), "`detection.n`: a whole number from 0 to 255 must be here, not a float"),
     (detection(note=b"a"), "`detection.note`: text must be here, not a byte string"),
@@ -231,6 +233,15 @@ def test_a_typed_dict_is_a_dict_with_keys_that_may_be_missing(node: stripline.No
         out.send({"hz": 1.0})  # type: ignore[typeddict-item]
     with pytest.raises(stripline.UsageError, match="`move.gain`: a float must be here, not null"):
         out.send({**move, "gain": None})  # type: ignore[typeddict-item]
+    out.finish()
+
+
+def test_a_class_of_another_name_is_refused_by_the_names(node: stripline.Node) -> None:
+    fields = [("x", float)]
+    one, other = (dataclasses.make_dataclass(name, fields) for name in ("One", "Other"))
+    in_, out = node.message_subscriber("topic", other), node.message_publisher("topic", one)
+    (refusal,) = in_.refusals()
+    assert refusal.reason.endswith("the name is `one`, not `other`"), refusal
     out.finish()
 
 

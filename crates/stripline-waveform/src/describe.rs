@@ -264,6 +264,9 @@ impl DescribeError {
             Self::TooLong(command, _) if command.is_list() => {
                 "it must describe itself before it does anything slow: do slow work in `run`".into()
             }
+            Self::Failed(_, _, said) if said.ends_with(WITHOUT_PACKAGE) => {
+                "activate the environment that has the package `stripline`, or install the package".into()
+            }
             Self::Failed(command, ..) if command.is_list() => {
                 "start it by hand to see all that it prints; a script is found beside the waveform file"
                     .into()
@@ -294,6 +297,9 @@ impl fmt::Display for DescribeError {
 }
 
 impl std::error::Error for DescribeError {}
+
+/// The words by which Python reports that it does not find the package.
+const WITHOUT_PACKAGE: &str = "No module named 'stripline'";
 
 /// The words by which a Rust program reports a panic.
 const PANIC_WORDS: &str = "panicked at";
@@ -670,6 +676,13 @@ mod tests {
         let exec = not_started(&program("fails.sh"), &io::Error::from_raw_os_error(8)).remedy();
         assert!(exec.contains("of this machine"), "{exec}");
         assert!(describe(&program("not-executable.txt")).unwrap_err().remedy().contains("chmod +x"));
+        let said = |module: &str| {
+            let script = ProgramCommand::find("python3", &["gain.py".into()], &folder());
+            let said = format!("ModuleNotFoundError: No module named '{module}'");
+            DescribeError::Failed(script, 1, said).remedy()
+        };
+        assert!(said("stripline").contains("activate the environment"), "{}", said("stripline"));
+        assert!(said("scipy").contains("start it by hand"), "{}", said("scipy"));
     }
 
     #[test]

@@ -68,9 +68,10 @@ class Component:
         cls._stripline_name = name
         for attribute in vars(cls):
             if attribute in _OWN and isinstance(vars(cls)[attribute], _Declaration):
+                kind = "an attribute" if attribute == "ports" else "a method"
                 raise _refused(
-                    f"`{cls.__name__}.{attribute}` is of every component; give the attribute another name, "
-                    "and its own as `name`"
+                    f"`{cls.__name__}.{attribute}`: `{attribute}` is {kind} that every component may have; give the "
+                    "attribute another name, and set `name`"
                 )
 
     @property

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import numbers
 import os
 import re
 from collections.abc import Mapping
@@ -211,20 +213,66 @@ class StreamInfo:
         return tuple(size for size in sizes if size is not None)
 
 
-_OPTIONAL = ("sample_rate_hz", "center_frequency_hz", "row_length", "frame_rows")
+_REALS = ("sample_rate_hz", "center_frequency_hz")
+_COUNTS = ("row_length", "frame_rows")
+_OPTIONAL = _REALS + _COUNTS
+_COUNT_MAX = 2**32 - 1
 
 
 def _stream_to_json(stream: StreamInfo) -> str:
     if not isinstance(stream, StreamInfo):
         raise _refused(f"a stream is described by a `StreamInfo`, not by {type(stream).__name__}")
+    _check_fields(stream)
     members: dict[str, Any] = {"id": stream.id, "keywords": dict(stream.keywords)}
-    members |= {name: getattr(stream, name) for name in _OPTIONAL if getattr(stream, name) is not None}
-    members["axes"] = [{"start": it.start, "step": it.step, "unit": it.unit} for it in stream.axes]
+    members |= {name: float(value) for name in _REALS if (value := getattr(stream, name)) is not None}
+    members |= {name: int(value) for name in _COUNTS if (value := getattr(stream, name)) is not None}
+    members["axes"] = [{"start": float(it.start), "step": float(it.step), "unit": it.unit} for it in stream.axes]
     members["channels"] = list(stream.channels)
     try:
         return json.dumps(members, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise _refused(f"the description of the stream has a value that is not one of JSON: {error}") from None
+
+
+def _check_fields(stream: StreamInfo) -> None:
+    """Checks the types and ranges of the fields. The library checks how the fields fit together."""
+
+    def check(name: str, value: Any, is_right: bool, needed: str) -> None:
+        if not is_right:
+            raise _refused(f"`{name}` of the stream is {value!r}; it must be {needed}")
+
+    check("id", stream.id, isinstance(stream.id, str), "text")
+    for name in _REALS:
+        value = getattr(stream, name)
+        check(name, value, value is None or _is_finite(value), "a finite number, or None")
+    rate = stream.sample_rate_hz
+    check("sample_rate_hz", rate, rate is None or rate > 0, "above 0, or None")
+    for name in _COUNTS:
+        value = getattr(stream, name)
+        is_count = _is_number(value, numbers.Integral) and 1 <= value <= _COUNT_MAX
+        check(name, value, value is None or is_count, f"a whole number from 1 to {_COUNT_MAX}, or None")
+    for name, kind in (("axes", Axis), ("channels", str)):
+        values = getattr(stream, name)
+        is_list = isinstance(values, (tuple, list)) and all(isinstance(it, kind) for it in values)
+        what = "`Axis`" if kind is Axis else "texts"
+        check(name, values, is_list, f"a tuple of {what}")
+    for index, axis in enumerate(stream.axes):
+        for name in ("start", "step"):
+            value = getattr(axis, name)
+            check(f"axes[{index}].{name}", value, _is_finite(value), "a finite number")
+        check(f"axes[{index}].unit", axis.unit, isinstance(axis.unit, str), "text")
+    check("keywords", stream.keywords, isinstance(stream.keywords, Mapping), "a mapping")
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return _is_number(value, numbers.Real) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _stream_from_json(text: str) -> StreamInfo:

@@ -296,7 +296,13 @@ impl<'b> Walk<'b, '_> {
             (Form::Variants(variants), Head { major: 3 | 5, .. }) => return self.variant(head, variants),
             _ => false,
         };
-        if fits { Ok(()) } else { Wrong::of(format!("{form} must be here, not {}", head.words())) }
+        if fits {
+            return Ok(());
+        }
+        // The tags of CBOR for whole numbers in byte strings.
+        let is_big = matches!(self.bytes[start], 0xc2 | 0xc3);
+        let words = if is_big { "a whole number beyond 64 bits" } else { head.words() };
+        Wrong::of(format!("{form} must be here, not {words}"))
     }
 
     #[cold]

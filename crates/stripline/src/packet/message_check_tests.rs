@@ -107,6 +107,8 @@ fn bytes_that_are_no_message_are_refused() {
     assert!(pair.check(b"\x9f\x01\xff").unwrap_err().contains("a list of 2 must be here, not 1"));
     let twice = check("a{x:u8}").check(b"\xa2\x61x\x01\x61x\x01").unwrap_err();
     assert_eq!(twice, "`a`: the field `x` is there twice");
+    let big = check("a{x:f64}").check(b"\xa1\x61x\xc2\x41\x01").unwrap_err();
+    assert_eq!(big, "`a.x`: a float must be here, not a whole number beyond 64 bits");
 }
 
 #[test]

@@ -56,8 +56,8 @@ impl Schema {
         is_whole.then(|| &self.0[..end])
     }
 
-    /// Returns the first difference from another schema with the same name, by its place: the
-    /// place, this schema there, and the other one. `None` for an equal schema or another name.
+    /// Returns the first difference from another schema: the names if they differ, otherwise the
+    /// place, this schema there, and the other one. `None` for an equal schema, or without names.
     ///
     /// ```
     /// use stripline::payload::Schema;
@@ -71,10 +71,16 @@ impl Schema {
     ///     Some("`detection.path[]` has the field `x:f32`, not `y:f32`")
     /// );
     /// assert_eq!(recorded.difference(&narrower).as_deref(), Some("`detection.a` is f64, not f32"));
-    /// assert_eq!(recorded.difference(&schema("track{a:f64}")), None);
+    /// assert_eq!(
+    ///     recorded.difference(&schema("track{a:f64}")).as_deref(),
+    ///     Some("the name is `detection`, not `track`")
+    /// );
     /// ```
     pub fn difference(&self, other: &Self) -> Option<String> {
-        let name = self.name().filter(|name| other.name() == Some(name))?;
+        let (name, also) = self.name().zip(other.name())?;
+        if name != also {
+            return Some(format!("the name is `{name}`, not `{also}`"));
+        }
         (self != other).then(|| difference(name.to_string(), &self.0, &other.0))
     }
 
