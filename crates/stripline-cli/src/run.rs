@@ -440,7 +440,7 @@ fn files_note(component: &ComponentResult) -> String {
     for file in &component.files {
         let (lacks, path) = (file.to_string(), printable(file.name(), REASON_MAX));
         if !lacks.is_empty() {
-            note += &format!("\n{name} wrote {}.", printable(&lacks, 2 * REASON_MAX));
+            note += &format!("\n{name}: {}.", printable(&lacks, 2 * REASON_MAX));
         }
         if let Some(found) = &file.found {
             note += &format!("\n{name} found {}.", printable(found, 2 * REASON_MAX));
@@ -494,7 +494,7 @@ fn pace_note(component: &ComponentResult, duration_s: f64) -> Option<String> {
             "`{}` spins on its processor at a real-time priority, and leaves it no time",
             pace.starved_by.as_deref().unwrap_or_default()
         ),
-        None => "no receiver behind it was the reason".into(),
+        None => "at four readings a second, no receiver was found that held it up".into(),
         Some(held) => {
             let of_time = |share: f64| format!("for {:.0} % of the time", share * 100.0);
             // A connection that waits for the acknowledgement of each packet fills no queue.
@@ -608,7 +608,7 @@ mod tests {
                     acknowledge, a packet takes 1.23 ms).";
         assert!(text.contains(line), "{text}");
         let text = with(&format!("{{{late}}}"));
-        assert!(text.contains("no receiver behind it was the reason"), "{text}");
+        assert!(text.contains("no receiver was found that held it up"), "{text}");
         let text = with(&format!("{{{late},\"starved_by\":\"sink\"}}"));
         assert!(text.contains("`sink` spins on its processor at a real-time priority"), "{text}");
         let text = with(&format!(

@@ -106,7 +106,12 @@ impl StoppableFile {
 
     /// Returns the number of written bytes that the reader of a pipe has not read.
     fn unread(&self) -> u64 {
-        if self.is_connection { 0 } else { ioctl_fionread(&self.file).unwrap_or(0) }
+        if self.is_connection { 0 } else { self.waiting() }
+    }
+
+    /// Returns the number of bytes that can be read at once.
+    pub(crate) fn waiting(&self) -> u64 {
+        ioctl_fionread(&self.file).unwrap_or(0)
     }
 
     /// Returns standard output without its buffer.

@@ -75,7 +75,8 @@ impl CheckedProperties {
     /// Returns the properties with one value replaced; `None` if the component does not accept the
     /// value.
     pub(super) fn with(&self, spec: &ComponentSpec, name: &str, value: Value) -> Option<Properties> {
-        let kept = spec.properties.iter().filter_map(|property| {
+        let settable = spec.properties.iter().filter(|property| property.access != Access::ReadOnly);
+        let kept = settable.filter_map(|property| {
             let value = self.values.value(&property.name)?.clone();
             Some((property.name.clone(), value))
         });

@@ -1,7 +1,7 @@
 //! Programs without the library: the blocks of docs/join.md, and peers of TCP, UDP and pipes that
 //! leave, send nothing or send something else.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -59,8 +59,12 @@ fn report(child: Child) -> Value {
 
 /// Returns the report of the only file of the sink.
 fn written(report: &Value) -> &Value {
+    &reported(report, "sink")["files"][0]
+}
+
+fn reported<'a>(report: &'a Value, name: &str) -> &'a Value {
     let mut components = report["components"].as_array().unwrap().iter();
-    &components.find(|component| component["name"] == "sink").unwrap()["files"][0]
+    components.find(|component| component["name"] == name).unwrap()
 }
 
 /// Asserts that each packet that the sink received was written or is counted.
@@ -90,6 +94,8 @@ fn compile(folder: &Path, text: &str) {
 #[test]
 fn the_programs_of_the_page_join() {
     let page = std::fs::read_to_string(repository("docs/join.md")).unwrap();
+    let spectrum = File::new(&block(&page, "16-bit I/Q to a spectrum", "toml"));
+    crate::common::run(&["check", spectrum.path("file.toml").to_str().unwrap()]).says(0, &[]);
     for section in ["FIFO", "TCP", "UDP"] {
         let [first, second] = free_ports();
         let placed = |language: &str| {
@@ -230,7 +236,7 @@ fn samples_of_a_sender_arrive_whole_up_to_the_partial_one() {
     for (bytes, fails) in [(40_000, false), (40_003, true)] {
         let [port, _] = free_ports();
         let source = format!(
-            "type = \"tcp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", samples = \"f32\", packet = 64 }}"
+            "type = \"tcp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", samples = \"f32\", output = \"f32\", packet = 64 }}"
         );
         let file = waveform(&source, "type = \"file-sink\"\nproperties = { path = \"out.f32\" }");
         // The source connects as soon as this side listens.
@@ -253,7 +259,7 @@ fn samples_of_a_sender_arrive_whole_up_to_the_partial_one() {
 fn a_source_waits_for_the_next_sender_if_asked_to() {
     let [port, _] = free_ports();
     let source = format!(
-        "type = \"tcp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", bind = true, samples = \"f32\", \
+        "type = \"tcp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", bind = true, samples = \"f32\", output = \"f32\", \
          sender_gone = \"wait\" }}"
     );
     let file = waveform(&source, "type = \"file-sink\"\nproperties = { path = \"out.f32\" }");
@@ -295,7 +301,8 @@ fn an_address_that_is_taken_is_an_error() {
     ] {
         let file = waveform(&source, &sink);
         let output = spawn(&file).wait_with_output().unwrap();
-        Run::of(output).says(1, &["Address already in use", &address.to_string()]);
+        let remedy = format!("`ss -ltunp 'sport = {}'`", address.port());
+        Run::of(output).says(1, &["Address already in use", &address.to_string(), &remedy]);
     }
     drop(receiver);
 }
@@ -304,7 +311,7 @@ fn an_address_that_is_taken_is_an_error() {
 fn datagrams_of_other_sizes_are_left_out_and_drops_are_counted() {
     let [port, _] = free_ports();
     let source = format!(
-        "type = \"udp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", samples = \"f32\" }}"
+        "type = \"udp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", samples = \"f32\", output = \"f32\" }}"
     );
     let file = waveform(&source, "type = \"file-sink\"\nproperties = { path = \"out.f32\" }");
     let child = spawn(&file);
@@ -333,9 +340,145 @@ fn datagrams_of_other_sizes_are_left_out_and_drops_are_counted() {
     let dropped = file.property("source.dropped")["value"].as_u64().unwrap();
     interrupt(&child);
     let report = report(child);
-    // All datagrams behind the first ones have 100 samples.
-    assert_eq!(written(&report)["missing"], 100 * dropped, "{report}");
-    assert_eq!(written(&report)["places"], 1, "{report}");
+    // Refused samples count, also incomplete ones. All datagrams behind the first ones have 100
+    // samples.
+    let refused = 1 + 2 + 16_377;
+    assert_eq!(written(&report)["missing"], refused + 100 * dropped, "{report}");
+    assert_eq!(written(&report)["places"], 2, "{report}");
+    let received = &reported(&report, "source")["files"][0];
+    assert_eq!(received["missing"], written(&report)["missing"], "{report}");
+    assert_eq!(received["datagrams_missing"], 4 + dropped, "{report}");
+}
+
+#[test]
+fn samples_that_wait_at_a_stop_are_sent_or_missing() {
+    for protocol in ["tcp", "udp"] {
+        let [port, _] = free_ports();
+        let bind = if protocol == "tcp" { "bind = true, " } else { "" };
+        let source = format!(
+            "type = \"{protocol}-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", {bind}samples = \"f32\", \
+             output = \"f32\" }}"
+        );
+        let file = waveform(&source, "type = \"null-sink\"");
+        let child = spawn(&file);
+        runs(&file);
+        let pid = process(&file, "source");
+        let send = |bytes: &[u8]| match protocol {
+            "tcp" => {
+                let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                wait_until("it is connected", || file.property("source.connections")["value"] == 1);
+                kill_process(pid, Signal::STOP).unwrap();
+                stream.write_all(bytes).unwrap();
+                Some(stream)
+            }
+            _ => {
+                kill_process(pid, Signal::STOP).unwrap();
+                let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+                for part in bytes.chunks(400) {
+                    socket.send_to(part, ("127.0.0.1", port)).unwrap();
+                }
+                None
+            }
+        };
+        let stream = send(&[0; 40_000]);
+        interrupt(&child);
+        wait_until("it is stopping", || file.json("waveforms", &[])["waveforms"][0]["phase"] != "running");
+        kill_process(pid, Signal::CONT).unwrap();
+        let report = report(child);
+        let received = &reported(&report, "source")["files"][0];
+        let count = |key: &str| received[key].as_u64().unwrap();
+        assert_eq!(count("samples") + count("missing"), 10_000, "{report}");
+        drop(stream);
+    }
+}
+
+#[test]
+fn samples_of_integers_are_converted_to_floats() {
+    for protocol in ["tcp", "udp"] {
+        let [port, _] = free_ports();
+        let bind = if protocol == "tcp" { "bind = true, " } else { "" };
+        let source = format!(
+            "type = \"{protocol}-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", {bind}samples = \"cs16\" }}"
+        );
+        let file = waveform(&source, "type = \"file-sink\"\nproperties = { path = \"out.cf32\" }");
+        let child = spawn(&file);
+        runs(&file);
+        let sent: Vec<u8> = [16_384_i16, -32_768, 0, 8192].iter().flat_map(|n| n.to_le_bytes()).collect();
+        if protocol == "tcp" {
+            TcpStream::connect(("127.0.0.1", port)).unwrap().write_all(&sent).unwrap();
+        } else {
+            UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&sent, ("127.0.0.1", port)).unwrap();
+            wait_until("it receives", || packets(&file) > 0);
+            interrupt(&child);
+        }
+        assert_eq!(written(&report(child))["samples"], 2);
+        let floats: Vec<u8> = [0.5_f32, -1.0, 0.0, 0.25].iter().flat_map(|n| n.to_le_bytes()).collect();
+        assert_eq!(std::fs::read(file.path("out.cf32")).unwrap(), floats, "{protocol}");
+    }
+}
+
+#[test]
+fn a_type_of_data_is_never_the_remedy() {
+    let fifo = |output: &str| {
+        let source = "type = \"file-source\"\nproperties = { path = \"to.fifo\", format = \"s16\"";
+        let file = waveform(&format!("{source}, output = \"{output}\" }}"), "type = \"fft\"");
+        assert!(Command::new("mkfifo").arg(file.path("to.fifo")).status().unwrap().success());
+        crate::common::run(&["check", file.path("file.toml").to_str().unwrap()])
+    };
+    fifo("s16").says(2, &["set the property `output` of `source` to \"f32\""]);
+    fifo("cf32").says(2, &["a pipe of s16 samples cannot be sent as cf32"]);
+    let source = |more: &str| {
+        format!(
+            "type = \"udp-source\"\nproperties = {{ address = \"127.0.0.1:5555\", samples = \"s16\"{more} }}"
+        )
+    };
+    let file = waveform(&source(""), "type = \"null-sink\"");
+    let remedy = "set the property `output` to \"s16\", or to \"f32\" to convert them";
+    crate::common::run(&["check", file.path("file.toml").to_str().unwrap()])
+        .says(2, &["samples of the type s16 cannot be sent as cf32", remedy]);
+    let file = waveform(&source(", output = \"s16\""), "type = \"fft\"");
+    crate::common::run(&["check", file.path("file.toml").to_str().unwrap()])
+        .says(2, &["set the property `output` of `source` to \"f32\""]);
+}
+
+#[test]
+fn a_second_sender_is_reported_once() {
+    let [port, _] = free_ports();
+    let file = waveform(
+        &format!("type = \"udp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\" }}"),
+        "type = \"null-sink\"",
+    );
+    let child = spawn(&file);
+    runs(&file);
+    let senders = [0; 3].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+    for sender in senders.iter().chain(&senders) {
+        sender.send_to(&[0; 8], ("127.0.0.1", port)).unwrap();
+    }
+    wait_until("they are counted", || file.property("source.senders")["value"] == 3);
+    interrupt(&child);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text.matches("a second program sends, from 127.0.0.1:").count(), 1, "{text}");
+    assert!(text.contains(&format!("listening at udp://127.0.0.1:{port}")), "{text}");
+}
+
+#[test]
+fn a_name_without_an_address_is_reported_once() {
+    let file = waveform(
+        "type = \"tcp-source\"\nproperties = { address = \"radio.invalid:5555\", insecure = true }",
+        "type = \"null-sink\"",
+    );
+    let mut child = spawn(&file);
+    let mut text = String::new();
+    let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
+    // The wait is reported a second later.
+    while !text.contains("waiting for a program that listens at radio.invalid") {
+        assert!(errors.read_line(&mut text).unwrap() > 0, "{text}");
+    }
+    interrupt(&child);
+    errors.read_to_string(&mut text).unwrap();
+    assert_eq!(text.matches("the name is looked up again and again").count(), 1, "{text}");
+    child.wait().unwrap();
 }
 
 fn packets(file: &File) -> u64 {

@@ -7,10 +7,11 @@ use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
     RateRule,
 };
-use stripline::payload::{Dynamic, Number, Scalar};
+use stripline::payload::{Dynamic, Scalar};
 use stripline::{Error, Result, StreamInfo};
 
 use super::property_errors::{self, can_play};
+use super::sent_type;
 use crate::formats::encoding::{TYPES, beyond_f32};
 use crate::formats::{FileReader, FileReaderOptions, FormatError, shown};
 use crate::stoppable::ended;
@@ -45,12 +46,7 @@ impl Component for FileSource {
             AUTO,
             "type in the file; auto: from its header, SigMF metadata, or a name such as x.cu8",
         ))
-        .property(PropertySpec::choice(
-            "output",
-            &TYPES,
-            TYPES[0],
-            "type sent: cf32 converts complex samples, f32 real ones; any other is the type of the file",
-        ))
+        .property(sent_type::property("the file"))
         .property(PropertySpec::integer(
             "channels",
             1,
@@ -73,7 +69,7 @@ impl Component for FileSource {
         .property(PacedSource::rate_property())
         .property(PacedSource::packet_property(16 << 10))
         .facts(facts)
-        .validated(can_play::<Self>)
+        .validated(check)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
@@ -82,16 +78,11 @@ impl Component for FileSource {
                 .property("path")
                 .remedy("set it to the recording to play")
         })?;
-        let scalar = |name| Scalar::parse(properties.text(name));
-        let Some(output) = scalar("output") else {
-            return Err(InvalidProperties::new("`output` is not a type of samples")
-                .property("output")
-                .into());
-        };
+        let output = sent_type::scalar(properties, "output")?;
         let converts = output.to_string() == TYPES[0];
         let channels = u16::try_from(properties.count("channels")).ok().and_then(NonZeroU16::new);
         let options = FileReaderOptions {
-            format: scalar("format"),
+            format: Scalar::parse(properties.text("format")),
             // If a raw file has no type in its name, assume the type that is sent.
             fallback: (!converts).then_some(output),
             // 1 is the default of the property, so it does not contradict any file.
@@ -104,16 +95,9 @@ impl Component for FileSource {
             reader.join_channels();
         }
         let found = reader.scalar();
-        if output != found && (!is_f32(output) || output.is_complex() != found.is_complex()) {
-            let message = format!("{}: it holds {} samples, not {output}", path.display(), reader.describe());
-            let float = if found.is_complex() { "cf32" } else { "f32" };
-            let or_convert = match is_f32(found) {
-                true => String::new(),
-                false => format!(", or to \"{float}\" to convert them"),
-            };
-            let remedy = format!("set the property `output` to \"{found}\"{or_convert}");
-            return Err(InvalidProperties::new(message).property("output").remedy(remedy).into());
-        }
+        sent_type::check(found, output, || {
+            format!("{}: it holds {} samples, not {output}", path.display(), reader.describe())
+        })?;
         Ok(Self { reader, output, properties: properties.clone() })
     }
 
@@ -209,9 +193,15 @@ fn read(
     Ok(count)
 }
 
-/// Returns whether other types can be converted to this type.
-fn is_f32(scalar: Scalar) -> bool {
-    matches!(scalar.number(), Number::Float(4))
+/// Checks the properties. The samples of a pipe have the type of the property `format`.
+fn check(properties: &Properties) -> Result<()> {
+    can_play::<FileSource>(properties)?;
+    let format = Scalar::parse(properties.text("format"));
+    let Some(format) = format.filter(|_| !property_errors::is_regular_file(properties)) else {
+        return Ok(());
+    };
+    let output = sent_type::scalar(properties, "output")?;
+    sent_type::check(format, output, || format!("a pipe of {format} samples cannot be sent as {output}"))
 }
 
 /// Returns the sample rate and the channels of the file.

@@ -29,6 +29,7 @@ mod print_sink;
 mod property_errors;
 mod replay;
 mod resample;
+mod sent_type;
 mod stream_order;
 mod stream_rules;
 mod throttle_tee;

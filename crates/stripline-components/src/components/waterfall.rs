@@ -188,8 +188,10 @@ impl WaterfallSink {
         let mut problem = None;
         match written {
             Ok(path) => {
-                let found = (path != target.path)
-                    .then(|| format!("{}, which stays as it is", report(&target.path).name()));
+                let found = (path != target.path).then(|| {
+                    let (taken, written) = (report(&target.path), report(&path));
+                    format!("{}, which stays as it is, and wrote {}", taken.name(), written.name())
+                });
                 let report = FileReport { finished: true, found, ..report(&path) };
                 // The message is only for the user. If printing fails, the file still exists.
                 let _ =

@@ -244,7 +244,8 @@ impl OutputFile {
                             // Of a pair, the other one may be there alone.
                             let alone = other(path).filter(|_| path.symlink_metadata().is_err());
                             let taken = alone.unwrap_or_else(|| path.into());
-                            let found = format!("{}, which stays as it is", taken.display());
+                            let (taken, written) = (taken.display(), opened.path.display());
+                            let found = format!("{taken}, which stays as it is, and wrote {written}");
                             return Ok(Self { found: Some(found), ..opened });
                         }
                         opened => return opened,
@@ -632,7 +633,8 @@ mod tests {
         let mut numbered = open(Existing::Number).unwrap();
         numbered.note_found(0, "sample", 0);
         assert!(numbered.has_head && numbered.path.ends_with("a.2.wav"));
-        assert!(numbered.found.unwrap().ends_with("a.wav, which stays as it is"));
+        let found = numbered.found.unwrap();
+        assert!(found.contains("a.wav, which stays as it is, and wrote ") && found.ends_with("a.2.wav"));
         drop(continued);
         assert!(!open(Existing::Replace).unwrap().has_head);
         assert_eq!(std::fs::read(&path).unwrap(), b"");
@@ -753,7 +755,7 @@ mod tests {
         assert!(refused.contains("x.meta") && !data.exists(), "{refused}");
         let numbered = OutputFile::open_beside(&data, Existing::Number, meta).unwrap();
         assert!(numbered.path.ends_with("x.2.data"));
-        assert!(numbered.found.unwrap().ends_with("x.meta, which stays as it is"));
+        assert!(numbered.found.unwrap().contains("x.meta, which stays as it is, and wrote "));
     }
 
     #[test]

@@ -5,24 +5,28 @@ use super::report::HeldUp;
 
 /// With fewer readings of the queues than this, the processing time of the receivers decides.
 const READINGS_MIN: u32 = 4;
-/// The smallest share of the readings, or of the run, at which a receiver counts as the reason.
+/// The smallest share of the readings, or of the run, at which a receiver counts as the reason for a
+/// long delay.
 const SHARE_MIN: f64 = 0.1;
 /// The share of the next connection in a chain must be at least this part of the share before it.
 const FOLLOWS_MIN: f64 = 0.5;
 
 /// Returns the connection with the receiver that holds this component up: the last one in a chain
-/// of full queues. `None` means that the component itself takes the time.
+/// of full queues. `None` means that the component itself takes the time. `behind_s` is its delay: a
+/// receiver that is the reason for a short delay needs a small share of the run.
 pub(super) fn held_up_by(
     component: usize,
     connections: &[ConnectionState<'_>],
+    behind_s: f64,
     duration_s: f64,
 ) -> Option<HeldUp> {
+    let least_share = if duration_s > 0.0 { SHARE_MIN.min(behind_s / duration_s / 2.0) } else { SHARE_MIN };
     let mut at = component;
     let mut found: Option<(&ConnectionState<'_>, f64)> = None;
     // Each component is passed at most once, because a circle has no last connection.
     let mut passed = vec![at];
     loop {
-        let least = found.map_or(SHARE_MIN, |(_, share)| SHARE_MIN.max(share * FOLLOWS_MIN));
+        let least = found.map_or(least_share, |(_, share)| least_share.max(share * FOLLOWS_MIN));
         let next = connections
             .iter()
             .filter(|link| link.from == at && link.may_hold_up())
@@ -92,7 +96,7 @@ mod tests {
             for (link, full) in links.iter_mut().zip(full) {
                 (link.readings, link.full) = (20, full);
             }
-            held_up_by(0, &links, 5.0).map(|held| held.connection)
+            held_up_by(0, &links, 5.0, 5.0).map(|held| held.connection)
         };
         assert_eq!(of([0, 0, 0, 0]), None);
         assert_eq!(of([1, 0, 0, 0]), None, "once is chance");
@@ -105,6 +109,15 @@ mod tests {
     }
 
     #[test]
+    fn a_receiver_that_is_late_once_is_the_reason_for_a_short_delay() {
+        let plan = plan("source", "sink", Overflow::Block);
+        let mut link = ConnectionState::new(&plan, 0, 1);
+        (link.readings, link.full) = (40, 1);
+        let held = |behind_s| held_up_by(0, std::slice::from_ref(&link), behind_s, 10.0).is_some();
+        assert!(held(0.36) && !held(5.0));
+    }
+
+    #[test]
     fn a_wait_for_acknowledgements_holds_a_source_up_under_any_policy() {
         for overflow in [Overflow::Block, Overflow::DropOldest] {
             let plan = plan("source", "sink", overflow);
@@ -112,7 +125,7 @@ mod tests {
             for reason in [Some(WaitReason::Answer), Some(WaitReason::Answer), None, Some(WaitReason::Full)] {
                 link.count_reading(reason);
             }
-            let held = held_up_by(0, &[link], 1.0).unwrap();
+            let held = held_up_by(0, &[link], 1.0, 1.0).unwrap();
             assert_eq!((held.full, held.unacknowledged), (Some(0.75), Some(0.5)), "{overflow}");
         }
     }
@@ -131,7 +144,7 @@ mod tests {
                 ..Default::default()
             };
             link.last = Some(last);
-            held_up_by(0, std::slice::from_ref(&link), 1.0)
+            held_up_by(0, std::slice::from_ref(&link), 1.0, 1.0)
         };
         assert_eq!(with(1_000_000), None);
         let held = with(90_000_000).unwrap();

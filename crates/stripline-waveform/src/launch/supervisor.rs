@@ -462,7 +462,7 @@ impl<'a> Supervisor<'a> {
         };
         if result.is_behind(duration_s) {
             result.starved_by = self.starved_by(index);
-            result.held_up_by = held_up_by(index, &self.connections, duration_s);
+            result.held_up_by = held_up_by(index, &self.connections, result.behind_max_s, duration_s);
         }
         Some(result)
     }

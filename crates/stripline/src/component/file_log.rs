@@ -1,4 +1,5 @@
-//! The record of the files that a component writes, which the report of a run shows.
+//! The record of the files that a component writes, and of its connections to other programs, which
+//! the report of a run shows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,6 +37,9 @@ pub struct FileReport {
     /// Lines that the reader at the other end of a pipe did not take.
     #[serde(default)]
     pub lines_missing: u64,
+    /// Datagrams that did not become packets: dropped, refused, or unsent at the end.
+    #[serde(default)]
+    pub datagrams_missing: u64,
     /// A note about an earlier file at this path; `None`: there was none.
     #[serde(default)]
     pub found: Option<String>,
@@ -83,6 +87,9 @@ impl fmt::Display for FileReport {
         }
         if self.lines_missing > 0 {
             lacks.push(format!("{} missing", counted(self.lines_missing, "line")));
+        }
+        if self.datagrams_missing > 0 {
+            lacks.push(format!("{} missing", counted(self.datagrams_missing, "datagram")));
         }
         lacks.extend(self.problem.clone());
         if lacks.is_empty() { Ok(()) } else { write!(f, "{}: {}", printable(self.name()), lacks.join(", ")) }
@@ -147,6 +154,8 @@ mod tests {
         assert_eq!(full.to_string(), "a: the disk is full");
         let unread = FileReport { lines_missing: 2, ..FileReport::new("a") };
         assert_eq!(unread.to_string(), "a: 2 lines missing");
+        let datagrams = FileReport { datagrams_missing: 1, ..FileReport::new("udp://a") };
+        assert_eq!(datagrams.to_string(), "udp://a: 1 datagram missing");
         let unknown = FileReport { missing: 0, places: 2, ..FileReport::new("a") };
         assert_eq!(unknown.to_string(), "a: an unknown number of samples missing in 2 places");
     }

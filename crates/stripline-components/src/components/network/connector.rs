@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, 
 use stripline::component::Properties;
 use stripline::{Error, Result};
 
-use super::{not_opened, resolve};
+use super::{not_opened, resolve, says_listens};
 use crate::stoppable::{StoppableFile, wait_for};
 
 /// The interval between attempts to connect.
@@ -24,6 +24,8 @@ const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(30), Duration:
 /// One side of TCP: it listens, or connects.
 pub(super) struct Connector {
     address: String,
+    /// Whether an address without a host was reported.
+    is_reported: bool,
     side: Side,
 }
 
@@ -39,18 +41,20 @@ impl Connector {
     /// The address cannot be bound.
     pub fn open(properties: &Properties) -> Result<Self> {
         let address = properties.text("address").to_owned();
-        let listen = || {
+        let listen = || -> io::Result<TcpListener> {
             let listener = TcpListener::bind(resolve(&address)?)?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
         let side = match properties.boolean("bind") {
             true => {
-                Side::Listens(listen().map_err(|error: io::Error| not_opened("listen at", &address, error))?)
+                let listener = listen().map_err(|error| not_opened("listen at", &address, error))?;
+                says_listens("tcp", &address);
+                Side::Listens(listener)
             }
             false => Side::Connects { pending: None, retry_at: Instant::now() },
         };
-        Ok(Self { address, side })
+        Ok(Self { address, is_reported: false, side })
     }
 
     /// Waits for the first, or the next, connection.
@@ -83,7 +87,14 @@ impl Connector {
             Side::Connects { pending, retry_at } => {
                 if pending.is_none() && Instant::now() >= *retry_at {
                     *retry_at = Instant::now() + RETRY;
-                    *pending = resolve(&self.address).ok().map(begin).transpose()?.flatten();
+                    let resolved = resolve(&self.address);
+                    if let Err(error) = &resolved
+                        && !std::mem::replace(&mut self.is_reported, true)
+                    {
+                        let address = &self.address;
+                        log::warn!(target: "stripline::tcp", "{address}: {error}; the name is looked up again and again");
+                    }
+                    *pending = resolved.ok().map(begin).transpose()?.flatten();
                 }
                 let Some(socket) = pending.take_if(|socket| has_ended(socket)) else { return Ok(None) };
                 if !matches!(sockopt::socket_error(&socket), Ok(Ok(()))) || is_own(&socket) {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// The size of the largest datagram in bytes: a length has 16 bits.
@@ -11,8 +11,16 @@ pub(super) const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Words for a control message with a number: a header of 16 bytes, and 8 bytes for the number.
 const CONTROL_WORDS: usize = 3;
 
-/// The numbers of `SO_MEMINFO`, and the place of the dropped datagrams (`SK_MEMINFO_DROPS`).
+/// The size of a `sockaddr_in6` in bytes, the longest address of a sender.
+const NAME_BYTES: usize = size_of::<libc::sockaddr_in6>();
+
+/// No datagram takes fewer bytes in a queue: the kernel's own description of one is as long.
+const QUEUED_BYTES_MIN: u32 = 128;
+
+/// The numbers of `SO_MEMINFO`, and the places of the bytes in the queue (`SK_MEMINFO_RMEM_ALLOC`)
+/// and of the dropped datagrams (`SK_MEMINFO_DROPS`).
 const MEMINFO_NUMBERS: usize = 9;
+const QUEUED: usize = 0;
 const DROPS: usize = 8;
 
 /// Makes the kernel count the datagrams that it drops because the queue of the socket is full.
@@ -32,49 +40,80 @@ pub(super) fn count_drops(socket: &UdpSocket) -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the number of datagrams that the kernel has dropped so far.
-pub(super) fn drops(socket: &UdpSocket) -> io::Result<u32> {
-    let mut numbers = [0_u32; MEMINFO_NUMBERS];
-    let mut size = size_of_val(&numbers) as libc::socklen_t;
-    // SAFETY: the descriptor is open. The numbers and their size live for the call.
-    let got = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            numbers.as_mut_ptr().cast(),
-            &raw mut size,
-        )
-    };
-    if got == 0 { Ok(numbers[DROPS]) } else { Err(io::Error::last_os_error()) }
+/// The memory of a socket's queue.
+pub(super) struct Memory {
+    /// No more datagrams than this are in the queue.
+    pub datagrams_max: u32,
+    /// The number of datagrams that the kernel has dropped so far, which wraps.
+    pub dropped: u32,
 }
 
-/// Receives a datagram, without a wait. Returns the size in bytes, and the number of datagrams that
-/// the kernel has dropped so far; `None`: none yet.
+impl Memory {
+    pub fn of(socket: &UdpSocket) -> io::Result<Self> {
+        let mut numbers = [0_u32; MEMINFO_NUMBERS];
+        let mut size = size_of_val(&numbers) as libc::socklen_t;
+        // SAFETY: the descriptor is open. The numbers and their size live for the call.
+        let got = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                numbers.as_mut_ptr().cast(),
+                &raw mut size,
+            )
+        };
+        let own =
+            || Self { datagrams_max: numbers[QUEUED].div_ceil(QUEUED_BYTES_MIN), dropped: numbers[DROPS] };
+        if got == 0 { Ok(own()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// A datagram that was received.
+pub(super) struct Datagram {
+    pub bytes: usize,
+    /// The number of datagrams that the kernel has dropped so far; `None`: none yet.
+    pub dropped: Option<u32>,
+    pub sender: Option<SocketAddr>,
+}
+
+/// Receives a datagram, without a wait.
 ///
 /// # Errors
 /// `WouldBlock` if nothing has arrived.
-pub(super) fn receive(socket: &UdpSocket, out: &mut [u8]) -> io::Result<(usize, Option<u32>)> {
+pub(super) fn receive(socket: &UdpSocket, out: &mut [u8]) -> io::Result<Datagram> {
     let mut part = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
     let mut control = [0_u64; CONTROL_WORDS];
+    let mut name = [0_u8; NAME_BYTES];
     // SAFETY: a message of zeros is a message without parts.
     let mut message: libc::msghdr = unsafe { zeroed() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+    (message.msg_name, message.msg_namelen) = (name.as_mut_ptr().cast(), size_of_val(&name) as _);
     (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control) as _);
     // SAFETY: the descriptor is open. The message and all that it points to live for the call.
     let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
-    let Ok(received) = usize::try_from(received) else { return Err(io::Error::last_os_error()) };
+    let Ok(bytes) = usize::try_from(received) else { return Err(io::Error::last_os_error()) };
+    let datagram = Datagram { bytes, dropped: None, sender: address(&name) };
     // SAFETY: the kernel has filled the message in.
     let first = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
     if first.is_null() {
-        return Ok((received, None));
+        return Ok(datagram);
     }
     // SAFETY: the header is whole, because `CMSG_FIRSTHDR` checks the length.
     let (level, kind) = unsafe { ((*first).cmsg_level, (*first).cmsg_type) };
     if (level, kind) != (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) {
-        return Ok((received, None));
+        return Ok(datagram);
     }
     // SAFETY: a message of this kind has a number of 32 bits.
     let dropped = unsafe { libc::CMSG_DATA(first).cast::<u32>().read_unaligned() };
-    Ok((received, Some(dropped)))
+    Ok(Datagram { dropped: Some(dropped), ..datagram })
+}
+
+/// Returns the address in a `sockaddr`.
+fn address(name: &[u8; NAME_BYTES]) -> Option<SocketAddr> {
+    let port = u16::from_be_bytes([name[2], name[3]]);
+    match i32::from(u16::from_ne_bytes([name[0], name[1]])) {
+        libc::AF_INET => Some((<[u8; 4]>::try_from(&name[4..8]).ok()?, port).into()),
+        libc::AF_INET6 => Some((<[u8; 16]>::try_from(&name[8..24]).ok()?, port).into()),
+        _ => None,
+    }
 }

@@ -6,6 +6,7 @@ mod datagrams;
 mod tcp;
 mod udp;
 
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use stripline::component::{
@@ -14,19 +15,21 @@ use stripline::component::{
 use stripline::payload::{Scalar, TypeName};
 use stripline::{Error, Result, StreamInfo};
 
-use crate::formats::encoding::TYPES;
+use super::sent_type;
+use crate::formats::encoding::{Encoding, TYPES, beyond_f32};
 
 pub use tcp::{TcpSink, TcpSource};
 pub use udp::{UdpSink, UdpSource};
 
 /// Returns the description of a source, with the properties that both sources have.
-fn source(name: &str, summary: &str, output: &str, address: &str) -> ComponentSpec {
+fn source(name: &str, summary: &str, address: &str) -> ComponentSpec {
     let hertz = |name, summary| PropertySpec::float(name, 0.0, summary).range(0.0, 1e12).unit("Hz");
     ComponentSpec::new(name, summary)
         .sample_rate(RateRule::property("sample_rate").or_none())
-        .output("out", PortTypes::Property("samples".into()), output)
+        .output("out", PortTypes::Property("output".into()), "the samples")
         .property(address_property(address))
-        .property(PropertySpec::choice("samples", &TYPES, TYPES[0], "type of the samples"))
+        .property(PropertySpec::choice("samples", &TYPES, TYPES[0], "type of the samples that arrive"))
+        .property(sent_type::property("`samples`"))
         .property(hertz("sample_rate", "sample rate; 0: unknown"))
         .property(hertz("frequency", "centre frequency; 0: unknown"))
 }
@@ -73,21 +76,87 @@ fn check(properties: &Properties) -> Result<()> {
 }
 
 /// Returns the first address that a text stands for.
-fn resolve(address: &str) -> std::io::Result<SocketAddr> {
-    let none = || std::io::Error::other("the name has no address");
+fn resolve(address: &str) -> io::Result<SocketAddr> {
+    let none = || io::Error::other("the name has no address");
     address.to_socket_addrs()?.next().ok_or_else(none)
 }
 
 /// Returns the error for an address at which a socket cannot be opened.
-fn not_opened(doing: &str, address: &str, error: std::io::Error) -> Error {
-    Error::failed(format!("cannot {doing} {address}: {error}"))
+fn not_opened(doing: &str, address: &str, error: io::Error) -> Error {
+    let port = address.rsplit(':').next().unwrap_or_default();
+    let remedy = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("; take another port, or end the program that `ss -ltunp 'sport = {port}'` shows")
+        }
+        _ => String::new(),
+    };
+    Error::failed(format!("cannot {doing} {address}: {error}{remedy}"))
 }
 
-/// Returns the type of samples of a source.
-fn scalar(properties: &Properties) -> Result<Scalar> {
-    Scalar::parse(properties.text("samples")).ok_or_else(|| {
-        InvalidProperties::new("`samples` is not a type of samples").property("samples").into()
-    })
+/// Prints that a source can receive.
+fn says_listens(protocol: &str, address: &str) {
+    // The message is only for the user.
+    let _ = writeln!(io::stderr(), "listening at {protocol}://{address}");
+}
+
+/// Checks the properties of a source.
+fn check_source(properties: &Properties) -> Result<()> {
+    check(properties)?;
+    Conversion::new(properties).map(drop)
+}
+
+/// The samples of a source, as they arrive and as they are sent.
+struct Conversion {
+    arriving: Scalar,
+    sent: Scalar,
+    /// Samples as they arrive.
+    scratch: Vec<u8>,
+    /// The number of samples beyond the range of the sent type.
+    clipped: u64,
+}
+
+impl Conversion {
+    fn new(properties: &Properties) -> Result<Self> {
+        let arriving = sent_type::scalar(properties, "samples")?;
+        let sent = sent_type::scalar(properties, "output")?;
+        let message = || format!("samples of the type {arriving} cannot be sent as {sent}");
+        sent_type::check(arriving, sent, message)?;
+        Ok(Self { arriving, sent, scratch: Vec::new(), clipped: 0 })
+    }
+
+    /// Returns the size of a sample that arrives, in bytes.
+    fn size(&self) -> usize {
+        self.arriving.size()
+    }
+
+    /// Calls `read` with space for as many samples as `out` has, converts the bytes that it
+    /// returns, and returns the number of samples.
+    fn read(
+        &mut self,
+        out: &mut [u8],
+        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        if self.arriving == self.sent {
+            return Ok(read(out)? / self.size());
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(out.len() / self.sent.size() * self.size(), 0);
+        let count = read(&mut scratch);
+        if let Ok(bytes) = count {
+            self.convert(&scratch[..bytes], &mut out[..bytes / self.arriving.size() * self.sent.size()]);
+        }
+        self.scratch = scratch;
+        Ok(count? / self.size())
+    }
+
+    /// Converts samples that have arrived.
+    fn convert(&mut self, bytes: &[u8], out: &mut [u8]) {
+        if self.arriving == self.sent {
+            return out.copy_from_slice(bytes);
+        }
+        self.clipped += beyond_f32(self.arriving, bytes);
+        Encoding::raw(self.arriving).to_f32(bytes, out.as_chunks_mut().0);
+    }
 }
 
 /// Returns the description of the stream of a source.

@@ -3,12 +3,16 @@
 use std::io::{self, ErrorKind, Read};
 
 use stripline::component::kit::PacedSource;
-use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec};
+use stripline::component::{
+    Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertySpec,
+};
 use stripline::payload::Dynamic;
 use stripline::{Error, Result};
 
 use super::connector::{Connector, not_connected};
-use super::{address_property, check, insecure_property, sample_bytes, scalar, source, stream};
+use super::{
+    Conversion, address_property, check, check_source, insecure_property, sample_bytes, source, stream,
+};
 use crate::components::file_sink::write_samples;
 use crate::components::line_file::{Destination, LineFile, Unit};
 use crate::components::output_file::{READER_GONE, Target, reader_property};
@@ -70,7 +74,7 @@ impl Component for TcpSource {
         let summary = "Receives raw samples over TCP, from one program at a time.";
         let choice =
             "effect of a sender that ends or is killed: the stream ends; or the next one continues it";
-        source("tcp-source", summary, "the samples", "where the other program listens, or this side does")
+        source("tcp-source", summary, "where the other program listens, or this side does")
             .property(bind_property(false))
             .property(PropertySpec::choice("sender_gone", &SENDER_GONE, SENDER_GONE[0], choice))
             .property(PacedSource::packet_property(16 << 10))
@@ -80,59 +84,93 @@ impl Component for TcpSource {
                 PropertySpec::integer("partial", 0, 0, i64::MAX, "incomplete samples at ends of connections")
                     .read_only(),
             )
-            .validated(check)
+            .validated(check_source)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        check(properties)?;
+        check_source(properties)?;
         Ok(Self(properties.clone()))
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let properties = self.0;
-        let size = scalar(&properties)?.size();
-        let samples = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
-        let ends = properties.text("sender_gone") == SENDER_GONE[0];
-        let connections = ports.status::<u64>("connections")?;
-        let partials = ports.status::<u64>("partial")?;
-        let mut connector = Connector::open(&properties)?;
-        let mut output = ports.output::<Dynamic>("out")?;
-        output.set_stream(stream(&ports, &properties));
-        loop {
-            let mut connection =
-                Samples { connection: connector.wait().map_err(not_connected)?, size, carried: Vec::new() };
-            connections.add(1);
-            // The next stream starts anew: an unknown number of samples is missing before it.
-            let mut index = 0;
-            let end = loop {
-                let mut loan = output.loan(samples)?;
-                match connection.read(&mut loan) {
-                    Ok(0) => break None,
-                    Ok(bytes) => {
-                        loan.truncate(bytes / size);
-                        loan.at_sample(index).send()?;
-                        index += (bytes / size) as u64;
-                    }
-                    Err(error) if error.kind() == ErrorKind::BrokenPipe => return Err(Error::Stopped),
-                    Err(error) => break Some(error.to_string()),
+        let mut conversion = Conversion::new(&properties)?;
+        let (mut sent, mut waiting) = (0, 0);
+        let received = receive(&mut ports, &properties, &mut conversion, &mut sent, &mut waiting);
+        ports.files().report(FileReport {
+            samples: sent,
+            clipped: conversion.clipped,
+            missing: waiting,
+            places: u64::from(waiting > 0),
+            finished: true,
+            ..FileReport::new(format!("tcp://{}", properties.text("address")))
+        });
+        received
+    }
+}
+
+/// Receives until the end, and counts the samples that were sent, and the samples that had arrived
+/// and were not sent at a stop.
+fn receive(
+    ports: &mut Ports,
+    properties: &Properties,
+    conversion: &mut Conversion,
+    sent: &mut u64,
+    waiting: &mut u64,
+) -> Result<()> {
+    let size = conversion.size();
+    let samples = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
+    let ends = properties.text("sender_gone") == SENDER_GONE[0];
+    let connections = ports.status::<u64>("connections")?;
+    let partials = ports.status::<u64>("partial")?;
+    let mut connector = Connector::open(properties)?;
+    let mut output = ports.output::<Dynamic>("out")?;
+    output.set_stream(stream(ports, properties));
+    loop {
+        let mut connection =
+            Samples { connection: connector.wait().map_err(not_connected)?, size, carried: Vec::new() };
+        connections.add(1);
+        // The next stream starts anew: an unknown number of samples is missing before it.
+        let mut index = 0;
+        let end = loop {
+            let mut unsent = 0;
+            let passed = output.loan(samples).and_then(|mut loan| {
+                let read = conversion.read(&mut loan, |out| connection.read(out));
+                if let Ok(count @ 1..) = read {
+                    unsent = count as u64;
+                    loan.truncate(count);
+                    loan.at_sample(index).send()?;
                 }
-            };
-            let left_over = connection.carried.len();
-            partials.add(u64::from(left_over > 0));
-            let problem = match (left_over, end) {
-                (0, None) if ends => return Ok(()),
-                (0, None) => "the sender has ended".into(),
-                (0, Some(error)) => error,
-                (bytes, _) => {
-                    format!("the sender has ended within a sample, behind {}", counted(bytes as u64, "byte"))
+                match read {
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Error::Stopped),
+                    read => Ok(read),
                 }
-            };
-            let problem = format!("{}: {problem}", properties.text("address"));
-            if ends {
-                return Err(Error::failed(problem));
+            });
+            match passed {
+                Ok(Ok(0)) => break None,
+                Ok(Ok(count)) => (index, *sent) = (index + count as u64, *sent + count as u64),
+                Ok(Err(error)) => break Some(error.to_string()),
+                Err(error) => {
+                    *waiting = unsent + connection.waiting();
+                    return Err(error);
+                }
             }
-            log::warn!(target: "stripline::tcp-source", "{problem}; waiting for the next one");
+        };
+        let left_over = connection.carried.len();
+        partials.add(u64::from(left_over > 0));
+        let problem = match (left_over, end) {
+            (0, None) if ends => return Ok(()),
+            (0, None) => "the sender has ended".into(),
+            (0, Some(error)) => error,
+            (bytes, _) => {
+                format!("the sender has ended within a sample, behind {}", counted(bytes as u64, "byte"))
+            }
+        };
+        let problem = format!("{}: {problem}", properties.text("address"));
+        if ends {
+            return Err(Error::failed(problem));
         }
+        log::warn!(target: "stripline::tcp-source", "{problem}; waiting for the next one");
     }
 }
 
@@ -145,6 +183,11 @@ struct Samples {
 }
 
 impl Samples {
+    /// Returns the number of samples that have arrived and were not read, also an incomplete one.
+    fn waiting(&self) -> u64 {
+        (self.carried.len() as u64 + self.connection.waiting()).div_ceil(self.size as u64)
+    }
+
     /// Waits for whole samples, and returns the number of bytes; 0 at the end.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut filled = self.carried.len();

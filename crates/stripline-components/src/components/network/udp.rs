@@ -1,5 +1,6 @@
 //! `udp-sink` and `udp-source`.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -12,13 +13,13 @@ use stripline::component::{
 use stripline::payload::Dynamic;
 use stripline::{Error, Output, Result};
 
-use super::datagrams::{DATAGRAM_BYTES_MAX, count_drops, drops, receive};
+use super::datagrams::{DATAGRAM_BYTES_MAX, Memory, count_drops, receive};
 use super::{
-    address_property, check, insecure_property, not_opened, resolve, sample_bytes, scalar, source, stream,
+    Conversion, address_property, check, check_source, insecure_property, not_opened, resolve, sample_bytes,
+    says_listens, source, stream,
 };
 use crate::components::file_sink::place;
 use crate::formats::StepTracker;
-use crate::text::counted;
 
 /// The most bytes of a datagram that a network of Ethernet carries whole.
 const WHOLE_BYTES: usize = 1472;
@@ -26,6 +27,8 @@ const WHOLE_BYTES: usize = 1472;
 const PAYLOAD_BYTES_MAX: usize = 65_507;
 /// The wanted size of the kernel's queue in bytes. The system may allow less.
 const QUEUE_BYTES: usize = 8 << 20;
+/// The most senders that are counted.
+const SENDERS_MAX: usize = 1000;
 /// The interval at which the counts of a sink are reported.
 const REPORT_TIME: Duration = Duration::from_secs(1);
 
@@ -174,108 +177,188 @@ impl Component for UdpSource {
         let summary =
             "Receives raw samples over UDP, a packet from each datagram; losses on the way cannot be seen.";
         let count = |name, summary| PropertySpec::integer(name, 0, 0, i64::MAX, summary).read_only();
-        source("udp-source", summary, "the samples", "where this side receives, from any program")
+        source("udp-source", summary, "where this side receives, from any program")
             .property(insecure_property())
             .property(count("refused", "datagrams left out: empty, or not whole samples"))
             .property(count("dropped", "datagrams that this system dropped, because the component was late"))
-            .validated(check)
+            .property(count("senders", "programs that have sent so far; 1000: or more"))
+            .validated(check_source)
     }
 
     fn new(properties: &Properties) -> Result<Self> {
-        check(properties)?;
+        check_source(properties)?;
         Ok(Self(properties.clone()))
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
         let properties = self.0;
-        let size = scalar(&properties)?.size();
+        let conversion = Conversion::new(&properties)?;
         let address = properties.text("address");
         let (refused, dropped) = (ports.status::<u64>("refused")?, ports.status::<u64>("dropped")?);
-        let stop = ports.stop_signal();
+        let (senders, stop) = (ports.status::<u64>("senders")?, ports.stop_signal());
         let socket = bound(address).map_err(|error| not_opened("receive at", address, error))?;
+        says_listens("udp", address);
         let mut output = ports.output::<Dynamic>("out")?;
         output.set_stream(stream(&ports, &properties));
-        let mut arrivals = Arrivals { size, address, ..Arrivals::default() };
+        let mut arrivals = Arrivals::new(address, conversion);
         let received = loop {
-            if let Err(error) = arrivals.pass_on(&socket, &stop, &mut output) {
-                break error;
+            if stop.is_stopped() {
+                break Error::Stopped;
+            }
+            match arrivals.take(&socket, &mut output) {
+                Ok(true) => {}
+                Ok(false) => {
+                    if let Err(error) = stop.wait_readable(&socket) {
+                        break error;
+                    }
+                }
+                Err(error) => break error,
             }
             refused.set(arrivals.refused);
             dropped.set(arrivals.dropped);
+            senders.set(arrivals.senders.len() as u64);
         };
+        if matches!(received, Error::Stopped) {
+            arrivals.take_rest(&socket, &mut output);
+        }
         // No datagram came behind the last dropped ones.
-        if let Ok(all) = drops(&socket) {
-            arrivals.count_drops(all);
-            dropped.set(arrivals.dropped);
+        if let Ok(memory) = Memory::of(&socket) {
+            arrivals.count_drops(memory.dropped, 0);
         }
-        if arrivals.refused + arrivals.dropped > 0 {
-            log::warn!(
-                target: "stripline::udp-source",
-                "{address}: {} left out, {} dropped by this system",
-                counted(arrivals.refused, "datagram"),
-                arrivals.dropped
-            );
-        }
+        refused.set(arrivals.refused);
+        dropped.set(arrivals.dropped);
+        ports.files().report(arrivals.report());
         Err(received)
     }
 }
 
 /// The counts of a source.
-#[derive(Default)]
 struct Arrivals<'a> {
     address: &'a str,
-    /// The number of bytes of a sample.
-    size: usize,
+    conversion: Conversion,
     bytes: Vec<u8>,
     /// The index of the next sample.
     index: u64,
+    /// The number of samples that were sent.
+    sent: u64,
+    /// The number of gaps, and whether the next packet has one before it.
+    places: u64,
+    is_behind_gap: bool,
     /// The number of samples in the previous datagram.
     before: u64,
     /// The kernel's count of dropped datagrams, which wraps.
     seen: u32,
     dropped: u64,
-    /// The number of datagrams that were dropped since the previous packet.
-    missing: u64,
     refused: u64,
+    /// Datagrams that were received, but could not be sent, because the run ended.
+    unsent: u64,
+    senders: BTreeSet<SocketAddr>,
+    sender: Option<SocketAddr>,
 }
 
-impl Arrivals<'_> {
-    /// Waits for a datagram, and sends it as a packet.
-    fn pass_on(&mut self, socket: &UdpSocket, stop: &StopSignal, output: &mut Output<Dynamic>) -> Result<()> {
-        self.bytes.resize(DATAGRAM_BYTES_MAX, 0);
-        let (count, drops) = match receive(socket, &mut self.bytes) {
-            Ok(received) => received,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return stop.wait_readable(socket),
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
-            Err(error) => return Err(not_opened("receive at", self.address, error)),
-        };
-        self.count_drops(drops.unwrap_or(self.seen));
-        if count == 0 || count % self.size != 0 {
-            self.refused += 1;
-            if self.refused == 1 {
-                log::warn!(
-                    target: "stripline::udp-source",
-                    "{}: a datagram of {count} bytes is left out: it is not a whole number of samples of {} bytes; \
-                     further ones are counted",
-                    self.address,
-                    self.size
-                );
-            }
-            return Ok(());
+impl<'a> Arrivals<'a> {
+    fn new(address: &'a str, conversion: Conversion) -> Self {
+        let (index, sent, places, is_behind_gap, before) = (0, 0, 0, false, 0);
+        let (seen, dropped, refused, unsent) = (0, 0, 0, 0);
+        let (bytes, senders, sender) = (vec![0; DATAGRAM_BYTES_MAX], BTreeSet::new(), None);
+        Self {
+            address,
+            conversion,
+            bytes,
+            index,
+            sent,
+            places,
+            is_behind_gap,
+            before,
+            seen,
+            dropped,
+            refused,
+            unsent,
+            senders,
+            sender,
         }
-        let samples = (count / self.size) as u64;
-        // The length of a dropped datagram is unknown, but most senders keep the length.
-        let length = if self.before > 0 { self.before } else { samples };
-        self.index += std::mem::take(&mut self.missing) * length;
-        let mut loan = output.loan(count / self.size)?;
-        loan.copy_from_slice(&self.bytes[..count]);
-        loan.at_sample(self.index).send()?;
-        (self.index, self.before) = (self.index + samples, samples);
-        Ok(())
     }
 
-    /// Counts the datagrams that the kernel has dropped since the previous call.
-    fn count_drops(&mut self, all: u32) {
+    /// Sends the next datagram as a packet, without a wait for it. Returns false if none has
+    /// arrived.
+    ///
+    /// # Errors
+    /// The socket fails; [`Error::Stopped`]: the datagram is counted as missing.
+    fn take(&mut self, socket: &UdpSocket, output: &mut Output<Dynamic>) -> Result<bool> {
+        let datagram = match receive(socket, &mut self.bytes) {
+            Ok(datagram) => datagram,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(not_opened("receive at", self.address, error)),
+        };
+        self.note_sender(datagram.sender);
+        let (count, size) = (datagram.bytes, self.conversion.size());
+        self.count_drops(datagram.dropped.unwrap_or(self.seen), (count / size) as u64);
+        if count == 0 || count % size != 0 {
+            self.refuse(count);
+            return Ok(true);
+        }
+        let samples = (count / size) as u64;
+        self.before = samples;
+        let sent = output.loan(count / size).and_then(|mut loan| {
+            self.conversion.convert(&self.bytes[..count], &mut loan);
+            loan.at_sample(self.index).send()
+        });
+        if let Err(error) = sent {
+            self.unsent += 1;
+            self.step_over(samples);
+            return Err(error);
+        }
+        self.places += u64::from(std::mem::take(&mut self.is_behind_gap));
+        (self.index, self.sent) = (self.index + samples, self.sent + samples);
+        Ok(true)
+    }
+
+    /// Sends, or counts as missing, at least all datagrams that have arrived so far.
+    fn take_rest(&mut self, socket: &UdpSocket, output: &mut Output<Dynamic>) {
+        let Ok(Memory { datagrams_max, .. }) = Memory::of(socket) else { return };
+        for _ in 0..datagrams_max {
+            if !matches!(self.take(socket, output), Ok(true) | Err(Error::Stopped)) {
+                break;
+            }
+        }
+    }
+
+    /// Counts missing samples before the next packet.
+    fn step_over(&mut self, samples: u64) {
+        self.index += samples;
+        self.is_behind_gap |= samples > 0;
+    }
+
+    fn refuse(&mut self, count: usize) {
+        let size = self.conversion.size();
+        self.refused += 1;
+        self.step_over(count.div_ceil(size) as u64);
+        if self.refused == 1 {
+            log::warn!(
+                target: "stripline::udp-source",
+                "{}: a datagram of {count} bytes is left out: it is not a whole number of samples of {size} bytes; \
+                 further ones are counted",
+                self.address
+            );
+        }
+    }
+
+    fn note_sender(&mut self, sender: Option<SocketAddr>) {
+        let Some(new) = sender.filter(|_| sender != self.sender) else { return };
+        self.sender = sender;
+        if self.senders.len() < SENDERS_MAX && self.senders.insert(new) && self.senders.len() == 2 {
+            log::warn!(
+                target: "stripline::udp-source",
+                "{}: a second program sends, from {new}; samples of all senders are one stream",
+                self.address
+            );
+        }
+    }
+
+    /// Counts the datagrams that the kernel has dropped since the previous call. Without a datagram
+    /// before them, each had as many samples as `next`.
+    fn count_drops(&mut self, all: u32, next: u64) {
         let lost = u64::from(all.wrapping_sub(self.seen));
         if lost > 0 && self.dropped == 0 {
             log::warn!(
@@ -284,7 +367,21 @@ impl Arrivals<'_> {
                 self.address
             );
         }
-        (self.seen, self.dropped, self.missing) = (all, self.dropped + lost, self.missing + lost);
+        (self.seen, self.dropped) = (all, self.dropped + lost);
+        // The length of a dropped datagram is unknown, but most senders keep the length.
+        self.step_over(lost * if self.before > 0 { self.before } else { next });
+    }
+
+    fn report(&self) -> FileReport {
+        FileReport {
+            samples: self.sent,
+            clipped: self.conversion.clipped,
+            missing: self.index - self.sent,
+            places: self.places + u64::from(self.is_behind_gap),
+            datagrams_missing: self.dropped + self.refused + self.unsent,
+            finished: true,
+            ..FileReport::new(format!("udp://{}", self.address))
+        }
     }
 }
 
