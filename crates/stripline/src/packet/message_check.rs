@@ -7,7 +7,7 @@ use super::payload::{NESTING_MAX, Schema};
 
 /// The check of messages against a [`Schema`].
 ///
-/// A publisher of [`Dynamic`](super::Dynamic) messages with a schema makes it for each message. A
+/// A publisher of [`Dynamic`](crate::payload::Dynamic) messages with a schema makes it for each message. A
 /// program can make it before that, or for messages that it has received.
 ///
 /// ```
