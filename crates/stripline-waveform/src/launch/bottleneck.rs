@@ -5,15 +5,15 @@ use super::report::HeldUp;
 
 /// With fewer readings of the queues than this, the processing time of the receivers decides.
 const READINGS_MIN: u32 = 4;
-/// The smallest share of the readings, or of the run, at which a receiver counts as the reason for a
-/// long delay.
+/// The smallest share of the readings, or of the run, at which a receiver counts as the reason for
+/// a long delay.
 const SHARE_MIN: f64 = 0.1;
 /// The share of the next connection in a chain must be at least this part of the share before it.
 const FOLLOWS_MIN: f64 = 0.5;
 
 /// Returns the connection with the receiver that holds this component up: the last one in a chain
-/// of full queues. `None` means that the component itself takes the time. `behind_s` is its delay: a
-/// receiver that is the reason for a short delay needs a small share of the run.
+/// of full queues. `None` means that the component itself takes the time. `behind_s` is the delay:
+/// a receiver that is the reason for a short delay needs a small share of the run.
 pub(super) fn held_up_by(
     component: usize,
     connections: &[ConnectionState<'_>],
