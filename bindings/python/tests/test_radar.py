@@ -20,6 +20,8 @@ from stripline.testing import Feed
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/radar.md").read_text()
 COMMAND = os.environ.get("STRIPLINE_COMMAND", "")
+# The folder with programs that bindings/python/check has compiled.
+PROGRAMS = Path(os.environ.get("STRIPLINE_PROGRAMS", ""))
 MAIN = 'if __name__ == "__main__":'
 
 
@@ -138,7 +140,8 @@ def test_frames_with_missing_samples_are_counted(monkeypatch: pytest.MonkeyPatch
 def test_the_page_leads_to_the_radar(follower: Follower) -> None:
     for section in PAGE.split("\n## ")[1:]:
         if section.startswith("7."):
-            break
+            python = follower.outputs["stripline run radar.toml --duration 10"]
+            (follower.folder / "detector").symlink_to(PROGRAMS / "radar-detector")
         for name, language, content in blocks(section):
             if language == "sh":
                 for command in content.splitlines():
@@ -153,6 +156,7 @@ def test_the_page_leads_to_the_radar(follower: Follower) -> None:
     assert all(" time 20" in line for line in echo.splitlines() if line.startswith("packet ")), echo
     assert "detector.threshold" in follower.outputs["stripline set radar detector.threshold=12"]
     # The recording has the echoes: the detector finds the target in each frame.
-    replayed = follower.outputs["stripline run radar.toml --duration 10"]
-    assert replayed.count('"velocity_mps":-6') > 20
+    assert python.count('"velocity_mps":-6') > 20
+    cpp = follower.outputs["stripline run radar.toml --duration 10"]
+    assert cpp.count('"velocity_mps":-6') == python.count('"velocity_mps":-6')
     assert (follower.folder / "rec/source.out.slrec").stat().st_size > 1_000_000
