@@ -52,6 +52,10 @@ fn misfits(schema: &Value, value: &Value, place: &str) -> Vec<String> {
                 require(value.as_str().is_none_or(is_long), "minLength");
             }
             "minItems" => require(value.as_array().is_none_or(|list| !list.is_empty()), "minItems"),
+            "maxItems" => {
+                let is_short = |list: &Vec<Value>| list.len() as u64 <= wanted.as_u64().unwrap();
+                require(value.as_array().is_none_or(is_short), "maxItems");
+            }
             "minProperties" => {
                 require(value.as_object().is_none_or(|table| !table.is_empty()), "minProperties")
             }
