@@ -116,7 +116,8 @@ fn the_waveforms_in_the_documents_pass_the_check() {
     let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let mut checked = Vec::new();
     for path in std::fs::read_dir(documents).unwrap().map(|entry| entry.unwrap().path()) {
-        if path.extension().is_none_or(|ending| ending != "md") {
+        // A test in Python carries out docs/radar.md.
+        if path.extension().is_none_or(|ending| ending != "md") || path.ends_with("radar.md") {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();

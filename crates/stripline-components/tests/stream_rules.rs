@@ -288,6 +288,9 @@ fn faults<T: Sample, R: Sample>(name: &str, component: &Stage, inputs: usize, fe
             "frame_rows" => 8,
             _ => 1,
         };
+        if name == "gr-zeromq-sink" && *key == "frame_rows" {
+            component.properties.push(("vlen", Value::Integer(4)));
+        }
         if name == "multiplexer, interleave" && block > 1 {
             component.properties.push(("block", Value::Integer(block)));
         }

@@ -38,7 +38,7 @@ static void words(void) {
 static void packets_and_metadata(void) {
     stripline_node *node = isolated_node();
     stripline_publisher *publisher = publisher_of(node, "iq", "cf32");
-    stripline_stream_description tone = {sizeof tone, 0, "tone", 2e6, 433.92e6, 0, NULL};
+    stripline_stream_description tone = {sizeof tone, 0, "tone", 2e6, 433.92e6, 0, NULL, 0};
     tone.set = STRIPLINE_STREAM_SET_SAMPLE_RATE | STRIPLINE_STREAM_SET_CENTER_FREQUENCY;
     IS(STRIPLINE_OK, stripline_publisher_set_stream(publisher, &tone, &error));
     stripline_subscriber *subscriber = subscriber_of(node, "iq", "cf32", NULL);

