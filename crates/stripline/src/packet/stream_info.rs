@@ -187,14 +187,15 @@ impl StreamInfo {
         rows * u64::from(self.row_length.unwrap_or(1).max(1))
     }
 
-    /// Returns the number of samples in a frame, with all channels: after as many samples, the
-    /// order of rows and channels begins again. Without rows and channels it is 1.
+    /// Returns the number of samples in a frame, with all channels: after that number, the order of
+    /// rows and channels begins again. Without rows and channels, the number is 1.
     pub fn frame_samples(&self) -> u64 {
         // The product of the largest values that `check` allows fits in 64 bits.
         self.turn_samples().saturating_mul(self.channels.len().max(1) as u64)
     }
 
-    /// Returns the number of frames that lie completely within these samples, as those of a gap.
+    /// Returns the number of frames that lie completely within these samples, such as the missing
+    /// samples of a gap.
     ///
     /// ```
     /// let spectra = stripline::StreamInfo { row_length: Some(4), ..Default::default() };

@@ -191,7 +191,7 @@ impl Pace {
         }
     }
 
-    /// Returns the time at which so many samples are due, also in monotonic nanoseconds, and
+    /// Returns the time at which this number of samples is due, also in monotonic nanoseconds, and
     /// records how late the component is; `None` without a rate.
     fn due(&mut self, samples: u64) -> Result<Option<(Instant, u64)>> {
         if self.rate <= 0.0 {
