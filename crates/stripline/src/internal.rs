@@ -11,7 +11,9 @@ pub use crate::component::host::{CHECK_OPTION, DESCRIBE_OPTION, host_if_launched
 pub use crate::component::log_filter::{LOG_VARIABLE, LogFilter};
 pub use crate::component::log_to_stderr::{LogSink, log_to, log_to_stderr, parse_launched, rfc3339};
 pub use crate::component::pace_log::PaceReport;
+pub use crate::component::properties::unknown_property;
 pub use crate::component::units::number;
+pub use crate::error::names::{did_you_mean, listed, quoted, quoted_up_to, suggestion};
 pub use crate::error::printable;
 pub use crate::link::stats::FullReport;
 pub use crate::sys::doorbell::{Doorbell, PollSet};
@@ -115,7 +117,7 @@ pub mod control {
     pub use crate::component::control::{
         Ask, Assignment, CONTROL_VARIABLE, ConnectionAssignment, ControlChannel, InputAssignment,
         LAUNCHER_VARIABLE, LauncherCommand, OpenOutput, OutputAssignment, Report, RequestAnswer, VERSION,
-        send,
+        WaitTimes, send,
     };
     pub use crate::sys::messages::framed;
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pace_log::PaceReport;
 use super::{FileReport, Properties, TestResult, Value};
-use crate::inspect::WaitReason;
+use crate::inspect::Process;
 use crate::link::{ConnectionReport, FullReport, Sampling};
 use crate::node::Dispatch;
 use crate::packet::payload::TypeName;
@@ -28,7 +28,7 @@ use crate::terms::{LinkOptions, SenderOptions};
 use crate::transport::Endpoint;
 
 /// The version of these messages.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Environment variable with the descriptor of a component process's control socket.
 pub const CONTROL_VARIABLE: &str = "STRIPLINE_CONTROL_FD";
 /// Environment variable with the launcher's process number.
@@ -158,6 +158,26 @@ pub struct ConnectionAssignment {
     pub moves: bool,
 }
 
+/// The time that the ports of a process have waited so far, in nanoseconds.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct WaitTimes {
+    /// The time of the measurement.
+    pub at_ns: u64,
+    /// By connection: the waits of the sender for room, and for acknowledgements.
+    pub senders: Vec<(String, u64, u64)>,
+    /// By port: the waits of the receiver for packets.
+    pub receivers: Vec<(String, u64)>,
+}
+
+impl WaitTimes {
+    pub(super) fn of(process: Process, at_ns: u64) -> Self {
+        let readers = process.sending.into_iter().flat_map(|port| port.readers);
+        let senders = readers.map(|o| (o.connection, o.room_waited_ns, o.answer_waited_ns)).collect();
+        let receivers = process.receiving.into_iter().map(|port| (port.name, port.slept_ns)).collect();
+        Self { at_ns, senders, receivers }
+    }
+}
+
 /// A message to the launcher.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Report {
@@ -171,11 +191,11 @@ pub enum Report {
     ConnectFailed { component: String, connection: String, problem: String },
     /// A problem that should be reported but does not stop the component.
     Warning { component: String, text: String },
-    /// The counters of all inputs, the connections for which a sender is waiting, and the paces of
-    /// components so far.
+    /// The counters of all inputs, the waits of the process's ports, and the paces of components so
+    /// far.
     Counters {
         inputs: Vec<ConnectionReport>,
-        awaited: Vec<(String, WaitReason)>,
+        waits: WaitTimes,
         paces: Vec<(String, PaceReport)>,
         /// The files written by components so far.
         #[serde(default)]
@@ -187,6 +207,9 @@ pub enum Report {
     Ended {
         component: String,
         outcome: Result<(), String>,
+        /// Whether the same configuration would fail again: a restart is of no use.
+        #[serde(default)]
+        lasting: bool,
         reports: Vec<FullReport>,
         /// The number of packets that each output has sent, by `component.port`.
         sent: Vec<(String, u64)>,

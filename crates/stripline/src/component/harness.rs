@@ -9,8 +9,10 @@ use super::control::{Ask, RequestAnswer};
 use super::file_log::FileLog;
 use super::host::finish;
 use super::pace_log::PaceLog;
+use super::ports::unknown_port;
 use super::requests::PendingRequests;
 use super::{Component, ComponentSpec, Direction, PortTypes, Ports, Properties, Registry, TestResult, Value};
+use crate::error::names::{did_you_mean, quoted};
 use crate::error::{Error, InvalidProperties, Result, catch_panic};
 use crate::link::{
     CaughtUp, ConnectionOptions, Incoming, Outgoing, PortBuilder, PortEvent, PortEvents, Progress, Sampling,
@@ -164,7 +166,8 @@ impl Harness {
         let pending = PendingRequests::new(spec.clone(), properties, move |number, reply| {
             let _ = answer.send((number, reply));
         });
-        let (stop, test_stop) = (StopToken::new()?, StopToken::new()?);
+        // A failure stops the sends of the test, and not the receives.
+        let (stop, test_stop, sends) = (StopToken::new()?, StopToken::new()?, StopToken::new()?);
         let (finished, of_component) = mpsc::channel();
         let ports = |finished, pending: &Arc<PendingRequests>, stop: &StopToken| Ports {
             component: COMPONENT.into(),
@@ -184,14 +187,14 @@ impl Harness {
         let mut own = ports(Some(Local::new(finished)), &pending, &stop);
         let mirrored = PendingRequests::new(mirrored(&spec), Properties::default(), |_, _| ());
         let mut of_test = ports(None, &mirrored, &test_stop);
-        let mut inputs = Vec::new();
+        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         let (moved, moves) = mpsc::sync_channel(1);
         for port in &spec.ports {
             let (payload, name) = (types.get(&port.name), |end: &str| format!("{end}.{}", port.name));
             let names = [name(TEST), name(COMPONENT)];
             match port.direction {
                 Direction::Input => {
-                    let mut link = self.link(names, payload, [&test_stop, &stop])?;
+                    let mut link = self.link(names, payload, [&sends, &stop])?;
                     let progress = payload.map(|_| link.incoming.track_progress(moved.clone()));
                     of_test.outputs.insert(port.name.clone(), link.outgoing);
                     own.inputs.insert(port.name.clone(), link.incoming);
@@ -202,25 +205,34 @@ impl Harness {
                     let link = self.link([component, test], payload, [&stop, &test_stop])?;
                     own.outputs.insert(port.name.clone(), link.outgoing);
                     of_test.inputs.insert(port.name.clone(), link.incoming);
+                    outputs.push(link.events);
                 }
             }
         }
         let (end, ended) = mpsc::channel();
-        let of_run = Arc::clone(&pending);
+        let (of_run, failed) = (Arc::clone(&pending), sends.clone());
         let thread = std::thread::Builder::new().name(self.type_name.chars().take(15).collect());
         let work = move || {
+            // The test must not wait for a component that has failed: sends fail at once, and
+            // receives behind the last packet.
+            let report = |error: &Error| {
+                let failure = format!("the component ended with an error: {error}");
+                failed.fail(failure.clone());
+                outputs.iter().for_each(|port| port.push(PortEvent::Failed(failure.clone())));
+            };
             own.stop_signal().enter();
             let outcome = match catch_panic(|| run(own)) {
                 Err(Error::Stopped) => Ok(()),
-                outcome => outcome,
+                outcome => outcome.inspect_err(report),
             };
+            // Requests fail with the failure, so the end comes behind the report.
             of_run.end();
             let mut outputs: Vec<Outgoing> = of_component.try_iter().collect();
             // After an error the streams get no end of stream, as in a waveform.
-            let _ = end.send(outcome.and_then(|()| finish(&mut outputs, false)));
+            let _ = end.send(outcome.and_then(|()| finish(&mut outputs, false).inspect_err(report)));
         };
         thread.spawn(work).map_err(|e| Error::not_started("cannot start the component's thread", e))?;
-        Ok(HarnessRun { of_test, pending, answers, inputs, moves, stop, ended, last: 0 })
+        Ok(HarnessRun { of_test, pending, answers, inputs, moves, stop, sends, ended, last: 0 })
     }
 
     /// Makes one connection. For a port without a payload type, both ends have no type.
@@ -246,7 +258,7 @@ impl Harness {
         }
         // Neither end is started again, so the other end must not wait for it. The port takes the
         // connection now, because dropping the port ends only connections that it has taken.
-        incoming.say_goodbye_on_drop();
+        incoming.always_say_goodbye();
         incoming.senders();
         Ok(Link { outgoing, incoming, events })
     }
@@ -259,7 +271,7 @@ impl Harness {
     ) -> Result<BTreeMap<String, TypeName>> {
         for port in self.types.keys().chain(&self.unconnected) {
             if spec.find_port(port).is_none() {
-                return Err(Error::port(port, format!("component type `{}` has no such port", spec.name)));
+                return Err(unknown_port(spec, port, None));
             }
         }
         let mut types = BTreeMap::new();
@@ -310,7 +322,12 @@ fn mirrored(spec: &ComponentSpec) -> ComponentSpec {
 /// A component that runs in a [`Harness`], and the other ends of the component's ports. Each end
 /// can be taken once. An end that is not taken ends with [`HarnessRun::finish`]. Until then, the
 /// packets of an output that is not taken wait, and may block the component. Dropping the run stops
-/// the component.
+/// the component, and drops its error: end a test with [`HarnessRun::finish`].
+///
+/// After a failure or panic of the component, the test gets the packets that the component has
+/// sent. Behind them, each receive returns an [`Error::Failed`] with the component's error, and so
+/// does each later send or request. A component that returns without an error ends the streams of
+/// its outputs, and packets that are sent to it are dropped.
 ///
 /// ```
 /// use stripline::component::harness::Harness;
@@ -354,6 +371,8 @@ pub struct HarnessRun {
     /// Receives a value when an input has made progress.
     moves: Receiver<()>,
     stop: StopToken,
+    /// Stops the sends of the test, with the failure of the component.
+    sends: StopToken,
     ended: Receiver<Result<()>>,
     /// The number of the last request.
     last: u64,
@@ -393,8 +412,8 @@ impl HarnessRun {
     /// that drop packets have no such order.
     ///
     /// # Errors
-    /// The reason for a refusal; a component that has ended, takes no requests, or does not take
-    /// the packets before the change.
+    /// The reason for a refusal; the error of a component that has failed; a component that has
+    /// ended, takes no requests, or does not take the packets before the change.
     pub fn set(&mut self, property: &str, value: impl Into<Value>) -> Result<()> {
         self.set_while(property, value, ANSWER_TIME, || true)
     }
@@ -433,7 +452,7 @@ impl HarnessRun {
             RequestAnswer::Configured(outcome) => {
                 outcome.map_err(|reason| InvalidProperties::new(reason).into())
             }
-            other => Err(refused(&other)),
+            other => Err(self.refused(&other)),
         }
     }
 
@@ -458,15 +477,41 @@ impl HarnessRun {
     ) -> Result<TestResult> {
         let spec = &self.pending.spec;
         if spec.find_test(name).is_none() {
+            let mut remedy = did_you_mean(name, spec.tests.iter().map(|test| test.name.as_str()), "it has");
+            if remedy.is_empty() {
+                remedy = "it has none at all".into();
+            }
+            let (component, test) = (&spec.name, quoted(name));
             return Err(Error::InvalidArgument(format!(
-                "component type `{}` has no self-test `{name}`",
-                spec.name
+                "component type `{component}` has no self-test {test}; {remedy}"
             )));
         }
         match self.ask(Ask::Test(name.into()), timeout, goes_on)? {
             RequestAnswer::Tested(result) => Ok(result),
-            other => Err(refused(&other)),
+            other => Err(self.refused(&other)),
         }
+    }
+
+    /// Waits until the component has handled the packets that were sent before, as
+    /// [`HarnessRun::set_while`] does, without a request. A component that has ended has.
+    ///
+    /// # Errors
+    /// A component that does not ask for the next packet in time. [`Error::Interrupted`] for a wait
+    /// that was given up.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use stripline::component::harness::Harness;
+    /// # use stripline::component::{ComponentSpec, Ports, Properties, Registry};
+    /// # let idle = ComponentSpec::new("idle", "Does nothing.");
+    /// # let registry = Registry::new().with_value(idle, |_: &Properties| Ok(|_: Ports| Ok(())));
+    /// let mut run = Harness::of_type(&registry, "idle").start()?;
+    /// run.catch_up_while(Duration::from_secs(60), || true)?;
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn catch_up_while(&mut self, timeout: Duration, mut goes_on: impl FnMut() -> bool) -> Result<()> {
+        self.last += 1;
+        self.catch_up(timeout, time_until(timeout), &mut goes_on)
     }
 
     /// Returns the values of the read-only properties that the component has set.
@@ -499,8 +544,9 @@ impl HarnessRun {
         values.ok_or_else(|| {
             let seconds = timeout.as_secs_f64();
             Error::failed(format!(
-                "the component has not ended within {seconds} s: end its inputs, and take the packets of its \
-                 outputs"
+                "`{}` has not ended within {seconds} s: end its inputs, and take the packets of its outputs; \
+                 otherwise, it hangs",
+                self.pending.spec.name
             ))
         })
     }
@@ -539,10 +585,8 @@ impl HarnessRun {
         mut goes_on: impl FnMut() -> bool,
     ) -> Result<RequestAnswer> {
         self.last += 1;
-        // A timeout beyond the clock's range means no limit.
-        let until = Instant::now().checked_add(timeout);
-        let time_left = || until.map_or(PAUSE_TIME, |until| until.saturating_duration_since(Instant::now()));
-        self.catch_up(timeout, time_left, &mut goes_on)?;
+        let time_left = time_until(timeout);
+        self.catch_up(timeout, &time_left, &mut goes_on)?;
         self.pending.push(self.last, ask);
         self.inputs.iter().for_each(|input| input.events.notify_request());
         loop {
@@ -567,6 +611,15 @@ impl HarnessRun {
                 self.pending.withdraw(self.last);
                 return Err(Error::Interrupted { port: COMPONENT.into(), sent: false });
             }
+        }
+    }
+
+    /// Returns the error for a request that was not served.
+    fn refused(&self, answer: &RequestAnswer) -> Error {
+        match (answer, self.sends.failure()) {
+            (RequestAnswer::NotTaken(reason), _) => Error::failed(reason),
+            (_, Some(failure)) => failure,
+            _ => Error::failed("the component has ended"),
         }
     }
 
@@ -596,8 +649,8 @@ impl HarnessRun {
             if time_left().is_zero() {
                 let (port, seconds) = (&input.port, timeout.as_secs_f64());
                 return Err(Error::failed(format!(
-                    "the component has not asked for the next packet of `{port}` within {seconds} s; a request \
-                     comes behind all packets that were sent before it"
+                    "the component has not asked for the next packet of `{port}` within {seconds} s: it has not \
+                     handled all packets that were sent before"
                 )));
             }
             let _ = self.moves.recv_timeout(time_left().min(PAUSE_TIME));
@@ -608,185 +661,15 @@ impl HarnessRun {
     }
 }
 
+/// Returns a function of the time that is left of a timeout. A timeout beyond the clock's range
+/// means no limit.
+fn time_until(timeout: Duration) -> impl Fn() -> Duration {
+    let until = Instant::now().checked_add(timeout);
+    move || until.map_or(PAUSE_TIME, |until| until.saturating_duration_since(Instant::now()))
+}
+
 impl Drop for HarnessRun {
     fn drop(&mut self) {
         self.stop.stop();
-    }
-}
-
-/// Returns the error for a request that was not served.
-fn refused(answer: &RequestAnswer) -> Error {
-    match answer {
-        RequestAnswer::NotTaken(reason) => Error::failed(reason),
-        _ => Error::failed("the component has ended"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::{PortSpec, PropertySpec, Request};
-    use super::*;
-    use crate::node::Received;
-    use crate::packet::payload::{Cbor, Dynamic, NoSchema};
-
-    /// A time that only ends a hang.
-    const DEADLINE: Duration = Duration::from_secs(60);
-
-    /// Returns the registry of a component by value with all kinds of ports and requests.
-    fn registry() -> Registry {
-        let spec = ComponentSpec::new("mixed", "Has everything.")
-            .input("in", PortTypes::Any, "samples")
-            .output("out", PortTypes::SameAs("in".into()), "the same")
-            .port(PortSpec::new("words", Direction::Output, PortTypes::message("word"), "words").optional())
-            .property(PropertySpec::float("factor", 1.0, "gain").range(0.0, 10.0).changeable())
-            .property(PropertySpec::text("mode", "forward", "the behaviour"))
-            .property(PropertySpec::integer("packets", 0, 0, i64::MAX, "packets so far").read_only())
-            .test("self", "whether it answers")
-            .validated(|properties| match properties.text("mode") {
-                "invalid" => Err(Error::failed("`mode` is invalid")),
-                _ => Ok(()),
-            });
-        Registry::new().with_value(spec, |properties: &Properties| {
-            let mode = properties.text("mode").to_string();
-            if mode == "unable" {
-                return Err(Error::failed("it is unable to begin"));
-            }
-            Ok(move |ports: Ports| run(&mode, ports))
-        })
-    }
-
-    fn run(mode: &str, mut ports: Ports) -> Result<()> {
-        let (requests, packets) = (ports.requests(), ports.status::<u64>("packets")?);
-        let mut words = ports.output::<Cbor<String, NoSchema>>("words")?;
-        let (mut input, mut output) = (ports.input::<Dynamic>("in")?, ports.output::<Dynamic>("out")?);
-        let on_request = || {
-            while let Some(request) = requests.request() {
-                match request {
-                    Request::Change(change) if change.properties().float("factor") == 7.0 => {
-                        change.refuse("not seven");
-                    }
-                    Request::Change(change) => change.accept(),
-                    Request::Test(test) => test.pass("it does"),
-                }
-            }
-        };
-        while let Some(packet) = input.receive_with(on_request)? {
-            packets.add(1);
-            let mut out = output.loan(packet.samples())?;
-            out.copy_from_slice(&packet);
-            out.send_like(&packet)?;
-            words.send(&format!("{} samples", packet.samples()))?;
-            match mode {
-                "fail" => return Err(Error::failed("it is broken")),
-                "panic" => panic!("it panicked"),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn harness() -> Harness {
-        Harness::of_type(&registry(), "mixed").payload("in", &TypeName::of::<u32>())
-    }
-
-    #[test]
-    fn a_component_by_value_runs_with_fed_inputs() {
-        let mut run = harness().property("factor", 2).start().unwrap();
-        let (mut input, mut output) = (run.input::<u32>("in").unwrap(), run.output::<u32>("out").unwrap());
-        let mut words = run.output::<Cbor<String, NoSchema>>("words").unwrap();
-        assert_eq!((input.name(), output.name()), ("test.in", "test.out"));
-        let mut loan = input.loan(3).unwrap();
-        loan.copy_from_slice(&[1, 2, 3]);
-        loan.at_sample(50).send().unwrap();
-        let packet = output.receive_timeout(DEADLINE).unwrap().packet().expect("a packet");
-        assert_eq!((&*packet, packet.sample_index()), (&[1, 2, 3][..], 50));
-        assert_eq!(packet.connection(), "component.out -> test.out");
-        drop(packet);
-        assert_eq!(words.receive().unwrap().unwrap().decode().unwrap(), "3 samples");
-        run.set("factor", 3.5).unwrap();
-        assert!(run.set("factor", 7.0).unwrap_err().to_string().contains("not seven"));
-        assert!(run.set("factor", 11.0).unwrap_err().to_string().contains("from 0 to 10"));
-        assert!(run.set("mode", "other").unwrap_err().to_string().contains("cannot be changed"));
-        assert!(run.test("self").unwrap().passed);
-        assert!(run.test("other").unwrap_err().to_string().contains("no self-test `other`"));
-        assert!(run.input::<u32>("in").map(drop).unwrap_err().to_string().contains("taken before"));
-        assert!(run.output::<u32>("in").map(drop).unwrap_err().to_string().contains("other direction"));
-        input.finish().unwrap();
-        assert!(output.receive().unwrap().is_none() && words.receive().unwrap().is_none());
-        assert_eq!(run.finish().unwrap()["packets"], 1.into());
-    }
-
-    #[test]
-    fn inputs_that_were_not_taken_end_with_the_run() {
-        let run = harness().unconnected("words").start().unwrap();
-        assert_eq!(run.finish().unwrap()["packets"], 0.into());
-    }
-
-    #[test]
-    fn outputs_that_were_not_taken_hold_nothing_up_at_the_end() {
-        let options = LinkOptions { depth: 2, ..LinkOptions::default() };
-        let mut run = harness().options(options).start().unwrap();
-        let mut input = run.input::<u32>("in").unwrap();
-        // The component has no room for the result of the third packet. Behind that, there is room
-        // for the end of stream.
-        (0..3).for_each(|number| input.send(&[number]).unwrap());
-        input.finish().unwrap();
-        assert_eq!(run.finish().unwrap()["packets"], 3.into());
-    }
-
-    #[test]
-    fn the_error_of_a_component_is_that_of_the_run_and_its_streams_have_no_end() {
-        for (mode, why) in [("fail", "it is broken"), ("panic", "it panicked")] {
-            let mut run = harness().property("mode", mode).start().unwrap();
-            let (mut input, mut output) =
-                (run.input::<u32>("in").unwrap(), run.output::<u32>("out").unwrap());
-            input.send(&[1]).unwrap();
-            assert!(output.receive_timeout(DEADLINE).unwrap().packet().is_some());
-            // The component has ended, so everything that it sent has arrived.
-            let outcome = run.ended.recv_timeout(DEADLINE).unwrap();
-            assert!(outcome.unwrap_err().to_string().contains(why));
-            assert!(matches!(output.try_receive().unwrap(), Received::Empty));
-            assert!(run.set("factor", 1.0).unwrap_err().to_string().contains("has ended"));
-            assert!(run.test("self").unwrap_err().to_string().contains("has ended"));
-        }
-    }
-
-    #[test]
-    fn a_component_that_does_not_end_is_named_and_stopped() {
-        let mut run = harness().start().unwrap();
-        let mut input = run.input::<u32>("in").unwrap();
-        let mut output = run.output::<u32>("out").unwrap();
-        let error = run.finish_within(Duration::from_millis(1)).unwrap_err().to_string();
-        assert!(error.contains("not ended within 0.001 s: end its inputs"), "{error}");
-        // The component's ports have gone, without an end of stream that would mark a stream as
-        // complete.
-        let until = Instant::now() + DEADLINE;
-        while input.receivers() > 0 {
-            assert!(Instant::now() < until, "the component still runs");
-            std::thread::yield_now();
-        }
-        assert!(!matches!(output.receive_timeout(DEADLINE).unwrap(), Received::Packet(_)));
-        let run = harness().start().unwrap();
-        run.stop();
-        run.finish().unwrap();
-    }
-
-    #[test]
-    fn what_cannot_run_is_refused_by_name() {
-        let refused = |harness: Harness, why: &str| {
-            let error = harness.start().map(drop).unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
-        };
-        refused(Harness::of_type(&registry(), "other"), "no component type `other`");
-        refused(Harness::of_type(&registry(), "mixed"), "takes any: name one by `payload`");
-        refused(harness().payload("inn", &TypeName::of::<u32>()), "has no such port");
-        refused(harness().unconnected("in"), "must be connected");
-        refused(harness().payload("words", &TypeName::of::<u32>()), "takes message/word, not u32");
-        refused(harness().property("factor", 11.0), "from 0 to 10");
-        refused(harness().property("gain", 1.0), "has no property `gain`");
-        refused(harness().property("mode", "invalid"), "`mode` is invalid");
-        refused(harness().property("mode", "unable"), "it is unable to begin");
-        let mut run = harness().start().unwrap();
-        assert!(run.input::<i16>("in").map(drop).unwrap_err().to_string().contains("u32"));
     }
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::control::{
     self, Ask, Assignment, CONTROL_VARIABLE, ConnectionAssignment, ControlChannel, LAUNCHER_VARIABLE,
-    LauncherCommand, OpenOutput, Report, RequestAnswer,
+    LauncherCommand, OpenOutput, Report, RequestAnswer, WaitTimes,
 };
 use super::file_log::FileLog;
 use super::log_to_stderr::{log_to_stderr, print_error};
@@ -36,6 +36,7 @@ use crate::link::{
     PortEvent, PortEvents, TapSlot,
 };
 use crate::packet::payload::TypeName;
+use crate::sys::clock::now_ns;
 use crate::sys::credentials::Peer;
 use crate::sys::fork::{Descriptor, Local, OwnerProcess};
 use crate::sys::mutex::lock;
@@ -421,11 +422,11 @@ impl ComponentHost {
                 let pace =
                     |(name, member): (&String, &HostedComponent)| Some((name.clone(), member.pace.report()?));
                 let paces = self.components.iter().filter_map(pace).collect();
-                let awaited = inspect::awaited_connections();
+                let waits = WaitTimes::of(inspect::snapshot(), now_ns());
                 let files =
                     self.components.iter().map(|(name, member)| (name.clone(), member.files.reports()));
                 let files = files.filter(|(_, files)| !files.is_empty()).collect();
-                self.reporter.send(&Report::Counters { inputs, awaited, paces, files });
+                self.reporter.send(&Report::Counters { inputs, waits, paces, files });
             }
             LauncherCommand::Ask { component, number, ask } => match member(&component) {
                 Some(member) if ask.port().is_some() => self.ask_port(member, &component, number, ask),
@@ -459,7 +460,9 @@ impl ComponentHost {
         match member.output_slots.get(port) {
             Some(slots) => slots.answer(&ask, reply),
             None => {
-                let why = format!("output `{port}` is not connected, so that it has no payload type");
+                let why = format!(
+                    "output `{port}` is not connected, so that it has no payload type; connect it, for example to a `null-sink`"
+                );
                 reply(RequestAnswer::NotTaken(why));
             }
         }
@@ -474,9 +477,9 @@ impl ComponentHost {
                     Report::Initialized { component, endpoints }
                 }
                 Err(error) => {
-                    let outcome = Err(error.to_string());
+                    let (outcome, lasting) = (Err(error.to_string()), error.code().is_lasting());
                     let (reports, sent, files) = (Vec::new(), Vec::new(), Vec::new());
-                    Report::Ended { component, outcome, reports, sent, pace: None, files }
+                    Report::Ended { component, outcome, lasting, reports, sent, pace: None, files }
                 }
             };
             self.reporter.send(&report);
@@ -705,14 +708,18 @@ fn run(ready: Ready, reporter: &Reporter, stats: &Statistics, pending: &PendingR
     // Before the end is reported: no request may wait for a component that has ended.
     pending.end();
     let mut outputs: Vec<Outgoing> = finished_tx.try_iter().collect();
-    let sent = outputs.iter().map(|output| (output.port().to_string(), output.sequence())).collect();
+    let sent: Vec<_> = outputs.iter().map(|output| (output.port().to_string(), output.sequence())).collect();
     // Relaxed: see `end_streams`.
     let keeps_streams = keeps_streams.load(Ordering::Relaxed);
     let outcome = outcome.and_then(|()| finish(&mut outputs, keeps_streams));
     drop((finished_tx, outputs));
-    let outcome = outcome.map_err(|error| error.to_string());
     let (reports, files) = (stats.reports(), files.reports());
-    reporter.send(&Report::Ended { component, outcome, reports, sent, pace, files });
+    // After the first packet, an error may be due to what was received.
+    let is_untouched = sent.iter().all(|(_, packets)| *packets == 0)
+        && reports.iter().all(|report| report.counters.packets == 0);
+    let lasting = is_untouched && outcome.as_ref().is_err_and(|error| error.code().is_lasting());
+    let outcome = outcome.map_err(|error| error.to_string());
+    reporter.send(&Report::Ended { component, outcome, lasting, reports, sent, pace, files });
 }
 
 /// Ends the streams of a component's outputs, or only sends the rest if the streams go on.

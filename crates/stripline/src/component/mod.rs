@@ -80,7 +80,11 @@ mod file_log;
 mod handler;
 pub mod harness;
 #[cfg(test)]
+mod harness_failure_tests;
+#[cfg(test)]
 mod harness_order_tests;
+#[cfg(test)]
+mod harness_tests;
 pub(crate) mod host;
 pub mod kit;
 pub(crate) mod log_filter;
@@ -88,16 +92,19 @@ pub(crate) mod log_to_stderr;
 mod order_rule;
 pub(crate) mod pace_log;
 mod ports;
-mod properties;
+pub(crate) mod properties;
 mod rate_rule;
 mod registry;
 mod requests;
+#[cfg(test)]
+mod shape_tests;
 pub(crate) mod spec;
 mod status;
 pub(crate) mod units;
 mod validate;
 
 pub use crate::error::InvalidProperties;
+pub use crate::packet::StreamShape;
 pub use file_log::{FileLog, FileReport};
 pub use handler::{Handler, HandlerComponent};
 pub use host::{main, main_of, main_with_args};

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use super::file_log::FileLog;
 use super::pace_log::PaceLog;
 use super::requests::PendingRequests;
-use super::{ControlRequests, Direction, PortTypes, Status, StatusValue};
+use super::{ComponentSpec, ControlRequests, Direction, PortSpec, PortTypes, Status, StatusValue};
+use crate::error::names::did_you_mean;
 use crate::error::{Error, Result};
 use crate::link::{Incoming, Outgoing};
 use crate::node::{Dispatch, Input, Output, Publisher, Subscriber};
@@ -214,19 +215,27 @@ impl Ports {
         };
         match (in_waveform, &found.payload) {
             (Some(given), Some(taken)) if !fits(given, taken) => {
-                let (given, taken) = (given.full_text(), taken.full_text());
-                Err(Error::port(port.name, format!("carries {given} in this waveform, not {taken}")))
+                let described = self.described(port.name);
+                let is_described = described.is_empty() || described.iter().any(|named| fits(named, taken));
+                Err(Error::port(port.name, self.unfit(described, is_described, given, taken)))
             }
             _ => Ok(found),
+        }
+    }
+
+    /// Returns the types that the specification states for a port; none if the waveform or a
+    /// property decides.
+    fn described(&self, port: &str) -> &[TypeName] {
+        match self.pending.spec.find_port(port).map(|spec| &spec.types) {
+            Some(PortTypes::OneOf(types)) => types,
+            _ => &[],
         }
     }
 
     /// Checks that the specification states no schema, because a port without a schema would not
     /// compare schemas.
     fn check_no_schema(&self, port: &str) -> Result<()> {
-        let types = self.pending.spec.find_port(port).map(|spec| &spec.types);
-        let Some(PortTypes::OneOf(types)) = types else { return Ok(()) };
-        match types.iter().find(|name| name.schema().is_some()) {
+        match self.described(port).iter().find(|name| name.schema().is_some()) {
             Some(name) => {
                 let name = name.full_text();
                 Err(Error::port(port, format!("is specified as {name}: take it as `Cbor<M>`, with a schema")))
@@ -243,10 +252,39 @@ impl Ports {
         self.check_own()?;
         match self.inputs.remove(port) {
             Some(mut incoming) => {
-                incoming.set_sample_bytes(sample_bytes);
+                let shape = self.pending.spec.find_port(port).and_then(|port| port.shape);
+                incoming.set_samples(sample_bytes, shape);
                 Ok(incoming)
             }
             None => Err(self.missing(port, Direction::Input)),
+        }
+    }
+
+    /// Returns the problem of a port that the component opens as `taken`, while the waveform gives
+    /// it the type `given`. `is_described`: the specification states both types.
+    fn unfit(
+        &self,
+        described: &[TypeName],
+        is_described: bool,
+        given: &TypeName,
+        taken: &TypeName,
+    ) -> String {
+        let schemas = given.schema().zip(taken.schema());
+        let difference = schemas.and_then(|(given, taken)| given.difference(&taken));
+        let difference =
+            difference.map_or_else(String::new, |words| format!("; the first difference: {words}"));
+        let (given, taken) = (given.full_text(), taken.full_text());
+        if is_described {
+            return format!("carries {given} in this waveform, not {taken}{difference}");
+        }
+        let stated: Vec<&str> = described.iter().map(TypeName::full_text).collect();
+        let stated = stated.join(" | ");
+        match self.finished {
+            Some(_) => format!(
+                "is described as {stated}, but the component opens it as {taken}{difference}; correct the \
+                 description (`describe`), or the type with which the component opens the port"
+            ),
+            None => format!("is described as {stated}, but the test opens it as {taken}{difference}"),
         }
     }
 
@@ -272,11 +310,23 @@ impl Ports {
     fn missing(&self, port: &str, wanted: Direction) -> Error {
         let spec = &self.pending.spec;
         match spec.find_port(port) {
-            None => Error::port(port, format!("component type `{}` has no such port", spec.name)),
+            None => unknown_port(spec, port, Some(wanted)),
             Some(spec) if spec.direction != wanted => Error::port(port, "has the other direction"),
             Some(_) => Error::port(port, "was taken before"),
         }
     }
+}
+
+/// Returns the error for a port that the specification does not have, with the remedy. A harness
+/// has the opposite direction of each port: its specification is mirrored.
+pub(super) fn unknown_port(spec: &ComponentSpec, port: &str, wanted: Option<Direction>) -> Error {
+    let fits = |it: &&PortSpec| wanted.is_none_or(|wanted| it.direction == wanted);
+    let names = spec.ports.iter().filter(fits).map(|it| it.name.as_str());
+    let mut remedy = did_you_mean(port, names, "there are");
+    if !remedy.is_empty() {
+        remedy.insert_str(0, "; ");
+    }
+    Error::port(port, format!("component type `{}` has no such port{remedy}", spec.name))
 }
 
 impl Drop for Ports {
@@ -493,7 +543,10 @@ mod tests {
             assert!(error.contains(why), "{error}");
         };
         let other = ports.output::<Cbor<OldTune>>("typed").err().unwrap();
-        refused(other, "carries message/cbor((text,f64)) in this waveform, not message/cbor((text,f32))");
+        refused(
+            other,
+            "is described as message/cbor((text,f64)), but the component opens it as message/cbor((text,f32))",
+        );
         let untyped = ports.output::<Cbor<Tune, NoSchema>>("typed").err().unwrap();
         refused(untyped, "is specified as message/cbor((text,f64)): take it as `Cbor<M>`, with a schema");
         // These types are accepted, but the ports have no connection to take.
@@ -507,6 +560,9 @@ mod tests {
             refused(taken.unwrap(), "was taken before");
         }
         let by_value = ports.output::<Dynamic>(("typed", &TypeName::of::<f32>())).err().unwrap();
-        refused(by_value, "carries message/cbor((text,f64)) in this waveform, not f32");
+        refused(
+            by_value,
+            "is described as message/cbor((text,f64)), but the component opens it as f32; correct",
+        );
     }
 }

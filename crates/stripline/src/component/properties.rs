@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::ComponentSpec;
+use crate::error::names::{did_you_mean, quoted};
 
 /// The access to a property: the side that sets the value, and when.
 ///
@@ -124,7 +125,7 @@ impl Properties {
     /// let properties = Properties::new(&spec, [("channels".into(), Value::Integer(2))].into()).unwrap();
     /// assert_eq!((properties.count("channels"), properties.path("file")), (2, None));
     /// let errors = Properties::new(&spec, [("volume".into(), Value::Integer(2))].into()).unwrap_err();
-    /// assert_eq!(errors, ["`tone` has no property `volume`"]);
+    /// assert_eq!(errors, ["`tone` has no property `volume`; its properties are `channels` and `file`"]);
     /// ```
     pub fn new(spec: &ComponentSpec, mut values: BTreeMap<String, Value>) -> Result<Self, Vec<String>> {
         let mut checked = BTreeMap::new();
@@ -143,7 +144,7 @@ impl Properties {
                 },
             }
         }
-        errors.extend(values.keys().map(|name| format!("`{}` has no property `{name}`", spec.name)));
+        errors.extend(values.keys().map(|name| unknown_property(spec, name)));
         if errors.is_empty() { Ok(Self(checked)) } else { Err(errors) }
     }
 
@@ -181,7 +182,7 @@ impl Properties {
         let mut errors = Vec::new();
         for (name, value) in changes {
             match spec.find_property(name) {
-                None => errors.push(format!("`{}` has no property `{name}`", spec.name)),
+                None => errors.push(unknown_property(spec, name)),
                 Some(property) if property.access != Access::Changeable => {
                     errors.push(format!("`{name}` cannot be changed while the component runs"));
                 }
@@ -256,6 +257,16 @@ impl Properties {
             text => Some(PathBuf::from(text)),
         }
     }
+}
+
+/// Returns the error for a property that the specification does not have, with the remedy.
+pub fn unknown_property(spec: &ComponentSpec, name: &str) -> String {
+    let names = spec.properties.iter().map(|property| property.name.as_str());
+    let mut remedy = did_you_mean(name, names, "its properties are");
+    if remedy.is_empty() {
+        remedy = "it has no properties at all".into();
+    }
+    format!("`{}` has no property {}; {remedy}", spec.name, quoted(name))
 }
 
 #[track_caller]

@@ -55,7 +55,7 @@ const REPLY_BYTES_MAX: usize = 4096;
 ///         while let Some(packet) = input.receive_with(|| {
 ///             while let Some(request) = requests.request() {
 ///                 match request {
-///                     // Range and type have been checked; the component checks the rest.
+///                     // The values have been checked: one by one, and by `ComponentSpec::validated`.
 ///                     Request::Change(change) => {
 ///                         self.factor = change.properties().float("factor") as f32;
 ///                         change.accept();
@@ -140,7 +140,7 @@ pub enum Request {
 }
 
 /// A change of some properties, to be taken as a whole or refused. The values fit their
-/// specifications, and all these properties are [`Access::Changeable`](super::Access::Changeable).
+/// specifications and [`ComponentSpec::validated`], and all these properties are [`Access::Changeable`](super::Access::Changeable).
 /// A change that is dropped without an answer is refused.
 ///
 /// ```no_run
@@ -376,19 +376,26 @@ impl PendingRequests {
                     let unsaid = RequestAnswer::Tested(TestResult::fail("the component reported no result"));
                     return Some(Request::Test(Test { name, reply: reply(unsaid) }));
                 }
-                Ask::Configure(values) => match state.properties.changed(&pending.spec, &values) {
-                    Ok(properties) => {
-                        let unsaid = RequestAnswer::Configured(Err("the component did not take them".into()));
-                        let (names, reply) = (values.into_keys().collect(), reply(unsaid));
-                        return Some(Request::Change(Change { properties, names, reply }));
+                Ask::Configure(values) => {
+                    let changed = state.properties.changed(&pending.spec, &values);
+                    // The component's own check may take time.
+                    drop(state);
+                    // The launcher has checked the values, but has another specification if the
+                    // executable was rebuilt in the meantime.
+                    let checked = changed.map_err(|errors| errors.join("; ")).and_then(|properties| {
+                        let outcome = pending.spec.validate(&properties);
+                        outcome.map(|()| properties).map_err(|invalid| invalid.to_string())
+                    });
+                    match checked {
+                        Ok(properties) => {
+                            let unsaid =
+                                RequestAnswer::Configured(Err("the component did not take them".into()));
+                            let (names, reply) = (values.into_keys().collect(), reply(unsaid));
+                            return Some(Request::Change(Change { properties, names, reply }));
+                        }
+                        Err(reason) => (pending.reply)(number, RequestAnswer::Configured(Err(cut(reason)))),
                     }
-                    // The launcher has another specification, because the executable was rebuilt
-                    // in the meantime.
-                    Err(errors) => {
-                        drop(state);
-                        (pending.reply)(number, RequestAnswer::Configured(Err(cut(errors.join("; ")))));
-                    }
-                },
+                }
             }
         }
     }
@@ -473,6 +480,35 @@ mod tests {
         let accepted = || RequestAnswer::Configured(Ok(()));
         assert_eq!(said(&answers), [(1, refused), (2, accepted()), (3, accepted())]);
         assert!(requests.request().is_none());
+    }
+
+    #[test]
+    fn new_values_are_checked_together_before_the_component_gets_them() {
+        let spec = ComponentSpec::new("band", "")
+            .property(PropertySpec::float("low", 1.0, "").changeable())
+            .property(PropertySpec::float("high", 2.0, "").changeable())
+            .validated(|new| match new.float("low") < new.float("high") {
+                true => Ok(()),
+                false => Err(Error::failed("upside down")),
+            });
+        let (sender, answers) = channel();
+        let properties = Properties::defaults(&spec).unwrap();
+        let pending = PendingRequests::new(spec, properties, move |number, answer| {
+            let _ = sender.send((number, answer));
+        });
+        let requests = PendingRequests::requests(&pending);
+        pending.push(1, values(&[("low", 3.0)]));
+        pending.push(2, values(&[("low", 3.0), ("high", 4.0)]));
+        pending.push(3, values(&[("high", 2.5)]));
+        let mut seen = Vec::new();
+        requests.apply_changes(|new| {
+            seen.push((new.float("low"), new.float("high")));
+            Ok(())
+        });
+        assert_eq!(seen, [(3.0, 4.0)]);
+        let refused = || RequestAnswer::Configured(Err("upside down".into()));
+        let accepted = RequestAnswer::Configured(Ok(()));
+        assert_eq!(said(&answers), [(1, refused()), (2, accepted), (3, refused())]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::units::number;
 use super::validate::{FactFinder, PropertyFacts, Validation};
-use super::{Access, OrderRule, Properties, RateRule, Value, units};
+use super::{Access, OrderRule, Properties, RateRule, StreamShape, Value, units};
 use crate::error::InvalidProperties;
 use crate::error::Result;
 use crate::packet::payload::{Content, SampleType, TypeName};
@@ -46,7 +46,7 @@ pub struct ComponentSpec {
     /// The rule for the component's sample rate; `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateRule>,
-    /// The rule for channels and rows.
+    /// The rule for channels, and for rows that the component makes.
     #[serde(default, skip_serializing_if = "OrderRule::is_default")]
     pub order: OrderRule,
     /// Whether the component checks the properties as a set ([`ComponentSpec::validated`]). An
@@ -134,13 +134,14 @@ impl ComponentSpec {
         self
     }
 
-    /// Declares which streams of channels and rows the component takes and sends.
+    /// Declares which streams of channels the component takes, and which streams it sends.
     ///
     /// ```
     /// use stripline::component::{ComponentSpec, OrderRule};
     ///
-    /// let delay = ComponentSpec::new("delay", "Delays a signal.").sample_order(OrderRule::in_time());
-    /// assert!(!delay.order.takes_rows);
+    /// let rule = OrderRule { takes_channels: false, ..OrderRule::default() };
+    /// let delay = ComponentSpec::new("delay", "Delays a signal.").sample_order(rule);
+    /// assert!(!delay.order.takes_channels);
     /// ```
     #[must_use]
     pub fn sample_order(mut self, rule: OrderRule) -> Self {
@@ -149,9 +150,11 @@ impl ComponentSpec {
     }
 
     /// Adds a check for properties that are valid one by one but may not fit together. The check
-    /// runs before any part of a waveform starts and returns [`InvalidProperties`] with a remedy.
-    /// The check may read files but must change nothing. If [`Component::new`] has no side effects,
-    /// it can serve as the check: `.validated(|properties| Self::new(properties).map(drop))`.
+    /// returns [`InvalidProperties`] with a remedy. A waveform runs the check before any part
+    /// starts. A running component runs the check before it gets a change, on the thread that polls
+    /// for requests. The check may read files but must change nothing. If [`Component::new`] has no
+    /// side effects, it can serve as the check:
+    /// `.validated(|properties| Self::new(properties).map(drop))`.
     ///
     /// [`Component::new`]: super::Component::new
     #[must_use]
@@ -255,6 +258,9 @@ pub struct PortSpec {
     pub mandatory: bool,
     /// Whether an input takes packets from more than one writer.
     pub many_writers: bool,
+    /// The shape of the streams that an input takes; `None`: any shape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<StreamShape>,
     /// A line for users.
     pub summary: String,
 }
@@ -268,6 +274,7 @@ impl PortSpec {
             types,
             mandatory: true,
             many_writers: false,
+            shape: None,
             summary: summary.into(),
         }
     }
@@ -276,6 +283,13 @@ impl PortSpec {
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.mandatory = false;
+        self
+    }
+
+    /// Lets the input take only streams of this shape.
+    #[must_use]
+    pub fn shape(mut self, shape: StreamShape) -> Self {
+        self.shape = Some(shape);
         self
     }
 

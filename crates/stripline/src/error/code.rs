@@ -149,6 +149,27 @@ impl ErrorCode {
         self as u16
     }
 
+    /// Returns whether an error of this kind at the start of a component comes again at each start,
+    /// until the program or the configuration changes. The launcher does not restart such a
+    /// component.
+    ///
+    /// ```
+    /// use stripline::ErrorCode;
+    ///
+    /// assert!(ErrorCode::InvalidProperties.is_lasting());
+    /// assert!(!ErrorCode::System.is_lasting() && !ErrorCode::Failed.is_lasting());
+    /// ```
+    pub const fn is_lasting(self) -> bool {
+        matches!(
+            self,
+            Self::Unsupported
+                | Self::Port
+                | Self::InvalidProperties
+                | Self::Configuration
+                | Self::InvalidArgument
+        )
+    }
+
     /// Returns the code with that number; `None` for a number of a later version.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.number() == number)

@@ -2,6 +2,7 @@
 
 mod code;
 mod invalid_properties;
+pub(crate) mod names;
 mod printable;
 mod system_limit;
 
@@ -225,7 +226,8 @@ pub enum Error {
     /// A setting from outside the program does not fit: a variable of the environment, a topics
     /// file, an option of a transport or waveform.
     Configuration(String),
-    /// A call has no reply. `?` makes this error from a [`CallError`](crate::call::CallError).
+    /// A call has no reply. `?` makes this error from a [`CallError`](crate::call::CallError). Also
+    /// the failure of a component in another language, if it has a code of this library.
     Call {
         /// The code of the outcome.
         code: ErrorCode,

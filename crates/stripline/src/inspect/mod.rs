@@ -21,7 +21,7 @@ mod waits;
 pub(crate) use client::parse;
 pub use client::processes;
 pub(crate) use registry::{
-    InspectPort, PortSnapshot, RegistryGuard, awaited_connections, register, register_rules, set_waveform,
+    InspectPort, PortSnapshot, RegistryGuard, register, register_rules, set_waveform, snapshot,
 };
 pub(crate) use topic_rules::TopicRules;
 pub use types::{

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::service::InspectService;
 use super::topic_rules::TopicRules;
-use super::types::{Process, Reader, ReceivingPort, SendingPort};
-use super::waits::WaitReason;
+use super::types::{Process, ReceivingPort, SendingPort};
 use crate::sys::fork::PerProcess;
 use crate::sys::mutex::lock;
 
@@ -89,7 +88,7 @@ pub(crate) fn register_rules(rules: &Arc<TopicRules>) {
 }
 
 /// Takes a snapshot of all ports.
-pub(super) fn snapshot() -> Process {
+pub(crate) fn snapshot() -> Process {
     // All three are cloned and used without the lock, because ports open and close in the meantime.
     let (ports, waveform, rules) = {
         let state = state();
@@ -105,20 +104,6 @@ pub(super) fn snapshot() -> Process {
     let topics_files = rules.iter().filter_map(|rules| rules.upgrade()?.view()).collect();
     let version = super::client::VERSION;
     Process { version, waveform, sending, receiving, topics_files, ..Process::default() }
-}
-
-/// Returns the connections that a sender of this process waits for now, or would wait for with the
-/// next packet, each with the reason.
-pub(crate) fn awaited_connections() -> Vec<(String, WaitReason)> {
-    let readers = snapshot().sending.into_iter().flat_map(|port| port.readers);
-    let reason = |reader: &Reader| match reader {
-        // Under scope `server` or `target`, a sender also waits for a receiver with a policy that
-        // drops packets.
-        reader if reader.answer_awaited => Some(WaitReason::Answer),
-        reader if reader.blocks() && reader.is_full() => Some(WaitReason::Full),
-        _ => None,
-    };
-    readers.filter_map(|reader| reason(&reader).map(|reason| (reader.connection, reason))).collect()
 }
 
 fn state() -> MutexGuard<'static, RegistryState> {

@@ -172,9 +172,13 @@ pub struct Reader {
     pub sleeps: Option<bool>,
     /// Whether the sender waits until this reader makes space.
     pub waited_for: bool,
+    /// The time that the sender has waited for this reader to make space, so far.
+    pub room_waited_ns: u64,
     /// Whether the sender waits until this reader acknowledges a packet (scopes `server` and
     /// `target`).
     pub answer_awaited: bool,
+    /// The time that the sender has waited for acknowledgements of this reader, so far.
+    pub answer_waited_ns: u64,
 }
 
 impl Reader {
@@ -227,6 +231,8 @@ pub struct ReceivingPort {
     pub name: String,
     /// Whether the port sleeps until a sender has a packet.
     pub sleeps: bool,
+    /// The time that the port has slept for this reason, so far. A port that spins does not sleep.
+    pub slept_ns: u64,
     /// Whether the port receives the calls of a service.
     pub serves: bool,
     /// The connections of the port.

@@ -14,10 +14,12 @@ mod sample_type;
 pub(crate) mod scalar;
 pub(crate) mod schema;
 pub(crate) mod stream_info;
+mod stream_shape;
 
 pub(crate) use header::{HEADER_BYTES, Header, Kind, Outline};
 pub(crate) use sample_size::SampleSize;
 pub use stream_info::{Axis, StreamInfo};
+pub use stream_shape::StreamShape;
 
 /// A packet's place in the order: the packet's number at the point where packets were passed to
 /// several threads, and the origin of that number.

@@ -207,8 +207,8 @@ impl StreamInfo {
         (samples.end / frame).saturating_sub(samples.start.div_ceil(frame))
     }
 
-    /// Checks the order of samples against the limits. Senders check it before they send the
-    /// description, and receivers when they get it.
+    /// Checks the numbers and the order of samples. Senders check the description before they send
+    /// it, and receivers when they get it.
     ///
     /// # Errors
     /// The problem and the remedy.
@@ -218,8 +218,18 @@ impl StreamInfo {
     ///
     /// let error = StreamInfo::new("echo").axis(Axis::new(0.0, 0.0, "m")).check().unwrap_err();
     /// assert_eq!(error, "the axis in `m` has the step 0; it must be finite and not 0");
+    /// let error = StreamInfo::new("echo").sample_rate_hz(0.0).check().unwrap_err();
+    /// assert!(error.starts_with("`sample_rate_hz` is 0; it must be finite and above 0"));
     /// ```
     pub fn check(&self) -> Result<(), String> {
+        if let Some(rate) = self.sample_rate_hz.filter(|rate| !rate.is_finite() || *rate <= 0.0) {
+            let rule = "it must be finite and above 0; leave it out if the rate is unknown";
+            return Err(format!("`sample_rate_hz` is {rate}; {rule}"));
+        }
+        if let Some(frequency) = self.center_frequency_hz.filter(|frequency| !frequency.is_finite()) {
+            let rule = "it must be finite; leave it out if the frequency is unknown";
+            return Err(format!("`center_frequency_hz` is {frequency}; {rule}"));
+        }
         if self.row_length == Some(0) {
             return Err("its rows have no samples; leave `row_length` out for a stream without rows".into());
         }
@@ -309,6 +319,8 @@ impl Axis {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn refused(stream: &StreamInfo) -> String {
@@ -345,6 +357,29 @@ mod tests {
             assert!(refused(&stream().channels([bad])).contains("1 to 64 printable bytes"), "{bad}");
         }
         assert!(refused(&stream().channels(["a", "a"])).contains("two channels have the name `a`"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_description_that_is_checked_has_usable_numbers(
+            numbers in prop::array::uniform4(prop_oneof![prop::num::f64::ANY, Just(0.0), -1e9..1e9]),
+            has_axis: bool,
+        ) {
+            let [rate, frequency, start, step] = numbers;
+            let mut stream = StreamInfo::new("s").sample_rate_hz(rate).center_frequency_hz(frequency);
+            if has_axis {
+                stream = stream.axis(Axis::new(start, step, "s"));
+            }
+            let is_usable = rate.is_finite() && rate > 0.0 && frequency.is_finite();
+            let fits = !has_axis || start.is_finite() && step.is_finite() && step != 0.0;
+            let found = stream.check();
+            prop_assert_eq!(found.is_ok(), is_usable && fits, "{:?}", found);
+            if found.is_ok() {
+                // No number becomes `null` on the way.
+                let text = serde_json::to_string(&stream).unwrap();
+                prop_assert_eq!(serde_json::from_str::<StreamInfo>(&text).unwrap(), stream);
+            }
+        }
     }
 
     #[test]

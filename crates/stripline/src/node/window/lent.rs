@@ -103,7 +103,7 @@ impl<T: Content> Window<'_, T> {
     /// packet's first sample.
     pub fn time_ns(&self) -> i64 {
         let Some(part) = self.of.part().filter(|part| part.header.time_ns != 0) else { return 0 };
-        let rate = self.stream().sample_rate_hz.filter(|rate| *rate > 0.0);
+        let rate = self.stream().sample_rate_hz;
         // Casts saturate: a sender may claim any time and any rate.
         let later = rate.map_or(0, |rate| (part.before as f64 * 1e9 / rate).round() as i64);
         part.header.time_ns.saturating_add(later)
