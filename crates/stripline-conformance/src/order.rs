@@ -197,7 +197,7 @@ pub fn stamps_travel(transport: &'static str) {
 pub fn stream_metadata_comes_with_its_packet(transport: &'static str) {
     let node = node(transport, "");
     let (mut publisher, mut subscriber) = pair::<u8>(&node, "streams");
-    let info = |i: u64| StreamInfo::new(&format!("scan-{}", i / 3)).sample_rate_hz((i / 3) as f64);
+    let info = |i: u64| StreamInfo::new(&format!("scan-{}", i / 3)).sample_rate_hz((1 + i / 3) as f64);
     for i in 0..12 {
         if i % 3 == 0 {
             publisher.set_stream(info(i).keyword("antenna", "north"));

@@ -403,7 +403,7 @@ impl Company {
 /// receiver.
 fn forge_ring(ring: &[AtomicU64], cursor: &[AtomicU64]) {
     ring.iter().chain(cursor).for_each(|word| word.store(0, Ordering::Relaxed));
-    for (index, word) in [u64::from_le_bytes(*b"STRPRING"), RING as u64, 4].into_iter().enumerate() {
+    for (index, word) in [u64::from_le_bytes(*b"STRPRING"), RING as u64, 5].into_iter().enumerate() {
         ring[index].store(word, Ordering::Relaxed);
     }
     // The receiver is attached with the policy `block`.

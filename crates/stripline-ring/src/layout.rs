@@ -54,7 +54,7 @@ pub(crate) const POSITION_MAX: u64 = 1 << 62;
 
 /// `"STRPRING"` as stored on a little-endian machine.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"STRPRING");
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// `Cursor::state`: the writer has set `start` and respects the cursor. While it is zero, the
 /// cursor is not attached.

@@ -222,7 +222,7 @@ fn memory_that_holds_no_such_ring_is_refused() {
     assert!(open(CAPACITY).is_ok());
     for (offset, lie, error) in [
         (8, 8192, AttachError::Capacity { found: 8192, expected: CAPACITY }),
-        (16, 3, AttachError::Version { found: 3, known: 4 }),
+        (16, 3, AttachError::Version { found: 3, known: 5 }),
         (0, 0, AttachError::NotARing { magic: 0 }),
     ] {
         word(ring.writable.control(), offset).store(lie, Ordering::Relaxed);

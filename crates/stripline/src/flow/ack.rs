@@ -85,15 +85,15 @@ impl AckWait {
     pub(crate) fn result<'a>(
         &self,
         open: impl Iterator<Item = &'a str>,
-        is_stopped: bool,
+        stopped: Option<Error>,
         has_passed: bool,
     ) -> Option<Result<()>> {
         let open: Vec<&str> = open.collect();
         if open.is_empty() {
             return Some(Ok(()));
         }
-        if is_stopped {
-            return Some(Err(Error::Stopped));
+        if let Some(error) = stopped {
+            return Some(Err(error));
         }
         let (scope, deadline) = (self.scope, self.deadline);
         has_passed.then(|| Err(Error::Unanswered { connection: open.join(", "), scope, deadline }))

@@ -1,12 +1,12 @@
 //! A connection of a receiving port: the expected sequence, the gaps, and the successors.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
-use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, Order, SampleSize, StreamInfo};
+use crate::packet::{Gap, GapReason, HEADER_BYTES, Header, Kind, Order, SampleSize, StreamInfo, StreamShape};
 use crate::sys::clock::now_ns;
 use crate::transport::{AnyInlet, Endpoint, InletParts, Next};
 
@@ -73,6 +73,8 @@ pub(super) struct ConnectionCounts {
     described: AtomicU64,
     /// Whether the port receives messages. A message counts as one sample.
     has_messages: AtomicBool,
+    /// The port's name, and the shape of the streams that it takes; empty: any shape.
+    pub(super) shape: OnceLock<(String, StreamShape)>,
 }
 
 impl ConnectionCounts {
@@ -437,9 +439,14 @@ impl IncomingConnection {
                     self.peer_died();
                     continue;
                 }
-                Next::Frame(frame) => match header.split(frame, self.next_sample) {
+                Next::Frame(frame) => match header.split(frame, self.parts.short_headers, self.next_sample) {
                     Some(payload) => FrameRef::new(payload),
-                    None => return Err(Error::misbehaved(&self.name, describe_bad_frame(frame))),
+                    None => {
+                        return Err(Error::misbehaved(
+                            &self.name,
+                            describe_bad_frame(frame, self.parts.short_headers),
+                        ));
+                    }
                 },
             };
             let is_packet = header.kind == Kind::Data as u8;
@@ -564,7 +571,7 @@ impl IncomingConnection {
     ) -> Option<bool> {
         let Next::Frame(frame) = self.inlet.as_mut()?.try_next_fast(reads)? else { return Some(false) };
         // The header is written directly to its final place: see `Header::write_words`.
-        let payload = taken.header.split(frame, self.next_sample)?;
+        let payload = taken.header.split(frame, self.parts.short_headers, self.next_sample)?;
         let header = &taken.header;
         let is_due = self.is_steady
             && self.expected.is_next(header.sequence)
@@ -597,10 +604,11 @@ impl IncomingConnection {
                 }
             };
             // The header is written directly to its final place: see `Header::write_words`.
-            match taken.header.split(frame, self.next_sample) {
+            match taken.header.split(frame, self.parts.short_headers, self.next_sample) {
                 Some(payload) => taken.payload = FrameRef::new(payload),
                 None => {
-                    let error = Error::misbehaved(&self.name, describe_bad_frame(frame));
+                    let error =
+                        Error::misbehaved(&self.name, describe_bad_frame(frame, self.parts.short_headers));
                     self.close_without_end();
                     return Err(error);
                 }
@@ -616,6 +624,7 @@ impl IncomingConnection {
                     self.close_without_end();
                     return Err(violation);
                 }
+                self.check_shape(taken.header.stream).inspect_err(|_| self.close_without_end())?;
                 taken.gap = self.gap.take();
                 self.complete(sample_size, taken);
                 self.expected.set(self.expected.sequence, Some(self.next_sample));
@@ -626,6 +635,14 @@ impl IncomingConnection {
                 return Ok(true);
             }
         }
+    }
+
+    /// Compares the stream of a packet with the shape that the port takes. A stream without packets
+    /// may have any shape.
+    fn check_shape(&self, stream: u16) -> Result<()> {
+        let Some((port, shape)) = self.counts.shape.get() else { return Ok(()) };
+        let Some(info) = self.streams.get(&stream) else { return Ok(()) };
+        shape.check(info).map_err(|problem| Error::port(port, problem))
     }
 
     /// Handles a frame that is not a whole packet; true: the frame completes a packet.
@@ -742,6 +759,8 @@ impl IncomingConnection {
         info.check().map_err(|problem| {
             Error::misbehaved(&self.name, format!("sent an invalid stream description: {problem}"))
         })?;
+        // The first packet of the stream is compared with the shape.
+        self.is_steady &= self.counts.shape.get().is_none();
         if self.streams.get(&stream).is_some_and(|known| **known == info) {
             return Ok(false);
         }
@@ -759,17 +778,18 @@ impl IncomingConnection {
 
 /// Returns the fault of a frame that cannot be parsed.
 #[cold]
-fn describe_bad_frame(frame: &[u8]) -> String {
+fn describe_bad_frame(frame: &[u8], short_headers: bool) -> String {
     let core: Option<&[u8; Header::SHORT_BYTES]> = frame.first_chunk();
     let Some([.., kind, flags]) = core.copied() else { return "sent a frame without a header".into() };
     if Kind::parse(kind).is_none() {
         return format!("sent a frame of unknown kind {kind}");
     }
     let is_short = flags == Header::SHORT;
-    if is_short && kind != Kind::Data as u8 {
+    if is_short && (kind != Kind::Data as u8 || !short_headers) {
         return format!("sent a frame of kind {kind} with a short header");
     }
-    let header_bytes = if is_short { Header::SHORT_BYTES } else { HEADER_BYTES };
+    let is_beside = is_short && frame.len() <= Header::SHORT_BYTES + Header::BESIDE_MAX;
+    let header_bytes = if is_beside { Header::SHORT_BYTES } else { HEADER_BYTES };
     match (Header::read(&[frame, &[0; HEADER_BYTES]].concat()), frame.len().checked_sub(header_bytes)) {
         (Some(header), Some(bytes)) => format!("announced {} bytes and sent {bytes}", header.length),
         _ => "sent a frame without a header".into(),

@@ -6,6 +6,7 @@ mod call_slots;
 mod drain;
 mod events;
 mod hold;
+mod port_end;
 mod server;
 mod wait;
 
@@ -13,12 +14,14 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::inspect::RefusedSender;
-use crate::packet::{Gap, Header, Order, SampleSize, StreamInfo};
+use crate::packet::{Gap, Header, Order, SampleSize, StreamInfo, StreamShape};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::clock::now_ns;
 use crate::sys::fork::Local;
 use crate::sys::ready_set::ReadySet;
 use crate::transport::{AnyInlet, StopToken, Wait};
+
+pub(crate) use self::port_end::EndsWhen;
 
 use super::connection::{ConnectionCounts, IncomingConnection, OptionsFor};
 use super::inspect::ReceivePortView;
@@ -63,8 +66,10 @@ pub(crate) struct Incoming {
     counts: Arc<ConnectionCounts>,
     /// The view of this port for inspection.
     view: Arc<ReceivePortView>,
-    /// Whether no other receiver replaces this port after its drop.
+    /// Whether no other receiver replaces this port after its drop, and whether this also applies
+    /// to a drop in a panic.
     says_goodbye_on_drop: bool,
+    says_goodbye_in_panic: bool,
     /// The resequencer, if the port puts packets back in sequence.
     pub(super) resequencer: Option<Box<Resequencer>>,
     /// The callbacks of connections over a middleware that calls back.
@@ -78,17 +83,6 @@ pub(crate) struct Incoming {
     request_handler: bool,
     /// The component's progress at this port, for a harness.
     progress: Option<Arc<Progress>>,
-}
-
-/// The condition that ends a receiving port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndsWhen {
-    /// The port ends when all its senders have sent their end of stream.
-    WithStreams,
-    /// The port ends when its only sender is gone, with or without an end of stream.
-    WithSender,
-    /// The port never ends, because other senders may connect.
-    Never,
 }
 
 /// The arrival of a packet, relative to the `receive` that found it.
@@ -142,6 +136,7 @@ impl Incoming {
             scratch: AlignedBuffer::default(),
             sample_size,
             says_goodbye_on_drop: false,
+            says_goodbye_in_panic: false,
             resequencer: None,
             callbacks: call_slots::Callbacks::default(),
             ready_set: None,
@@ -169,24 +164,14 @@ impl Incoming {
         self.connections.check(|| format!("receiving port `{}`", self.port))
     }
 
-    /// Sets the bytes per sample, which determine the number of samples in a gap.
-    pub(crate) fn set_sample_bytes(&mut self, bytes: Option<usize>) {
+    /// Sets the bytes per sample, which determine the number of samples in a gap, and the shape of
+    /// the streams that the port takes.
+    pub(crate) fn set_samples(&mut self, bytes: Option<usize>, shape: Option<StreamShape>) {
         self.sample_size = SampleSize::new(bytes);
         self.counts.set_messages(self.sample_size.is_message());
-    }
-
-    /// Makes the drop send a goodbye: no receiver will replace this one. Used for ports that any
-    /// process may receive on. A component that fails is restarted instead.
-    pub(crate) fn say_goodbye_on_drop(&mut self) {
-        self.says_goodbye_on_drop = true;
-    }
-
-    /// Sets the condition that ends the port.
-    pub(crate) fn set_ends(&mut self, ends: EndsWhen) {
-        self.ends = ends;
-        if ends == EndsWhen::Never {
-            // Only a server of calls outlives all its senders.
-            self.view.set_serving();
+        if let Some(shape) = shape {
+            // An input is taken once.
+            let _ = self.counts.shape.set((self.port.clone(), shape));
         }
     }
 
@@ -219,7 +204,15 @@ impl Incoming {
     /// the only ring, and the lent packet comes before that.
     #[inline(always)]
     pub(crate) fn receive(&mut self, wait: impl FnOnce() -> Wait) -> Result<Polled> {
-        if self.receive_fast() { Ok(Polled::Packet) } else { self.receive_slow(wait(), u32::MAX) }
+        if self.receive_fast() {
+            return Ok(Polled::Packet);
+        }
+        let wait = wait();
+        // A packet that a port spins for is taken here, without the checks of a slow receive.
+        if !matches!(wait, Wait::Never) && self.spins_at_ring() && self.take_spinning().is_some() {
+            return Ok(Polled::Packet);
+        }
+        self.receive_slow(wait, u32::MAX)
     }
 
     /// Takes the next packet if it has arrived, and only packets have to be checked. The function
@@ -242,7 +235,15 @@ impl Incoming {
         {
             return Some(samples);
         }
-        if spins && self.spinner.spins_always() { self.take_spinning() } else { None }
+        if spins && self.spins_at_ring() { self.take_spinning() } else { None }
+    }
+
+    /// Returns whether the port spins, and has a ring as the only connection.
+    #[inline(always)]
+    fn spins_at_ring(&self) -> bool {
+        let has_ring =
+            matches!(&**self.connections, [IncomingConnection { inlet: Some(AnyInlet::Ring(_)), .. }]);
+        self.spinner.spins_always() && has_ring
     }
 
     /// Takes a packet like [`Incoming::try_take_steady`] from the only ring of a spinning port.
@@ -338,7 +339,7 @@ impl Incoming {
         if self.problem.is_some() {
             return self.report_problem();
         }
-        match self.resequencer {
+        let found = match self.resequencer {
             Some(_) => self.receive_in_sequence(wait),
             None => {
                 self.stop.check(wait)?;
@@ -349,6 +350,10 @@ impl Incoming {
                 }
                 self.receive_as_it_comes(wait, looks_max, found.is_some())
             }
+        };
+        match (&found, &self.ends) {
+            (Ok(Polled::Ended), EndsWhen::Failed(failure)) => Err(Error::failed(failure)),
+            _ => found,
         }
     }
 
@@ -378,8 +383,7 @@ impl Incoming {
         mut has_polled: bool,
     ) -> Result<Polled> {
         // Most packets that a port spins for are taken here.
-        let spins_always = self.spinner.spins_always() && !matches!(wait, Wait::Never);
-        if spins_always && self.take_spinning().is_some() {
+        if !matches!(wait, Wait::Never) && self.spins_at_ring() && self.take_spinning().is_some() {
             return Ok(Polled::Packet);
         }
         let mut spins = 0u32;
@@ -691,22 +695,6 @@ impl Incoming {
         &self.stop
     }
 
-    /// Returns whether every sender so far has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        match self.ends {
-            EndsWhen::WithStreams => {
-                !self.events.is_pending()
-                    && self.connections.iter().all(|connection| connection.ended)
-                    && !(self.open && self.connections.is_empty())
-            }
-            EndsWhen::WithSender => {
-                !self.events.is_pending()
-                    && self.connections.iter().all(|connection| connection.inlet.is_none())
-            }
-            EndsWhen::Never => false,
-        }
-    }
-
     /// Returns whether `receive` would return at once. Packets that it takes are kept for
     /// `receive`.
     pub(crate) fn is_ready(&mut self) -> Result<bool> {
@@ -768,27 +756,5 @@ impl Incoming {
             }
         }
         Ok(if self.has_ended() { Polled::Ended } else { Polled::Empty })
-    }
-}
-
-impl Drop for Incoming {
-    fn drop(&mut self) {
-        if !self.connections.is_current() {
-            return;
-        }
-        if let Some(progress) = &self.progress {
-            progress.close();
-        }
-        // A program that panics may be restarted, so it sends no goodbye.
-        let says_goodbye =
-            self.says_goodbye_on_drop && !std::thread::panicking() && !crate::fail_point::is_silent();
-        // Senders that no receive has taken up yet get the goodbye as well.
-        let mut fresh = self.events.end(says_goodbye);
-        if says_goodbye {
-            crate::fail_point::fail_point!("goodbye");
-            let taken_up = self.connections.iter_mut().filter_map(|o| o.inlet.as_mut());
-            taken_up.chain(&mut fresh).for_each(|inlet| inlet.say_goodbye());
-            crate::fail_point::fail_point!("goodbye-sent");
-        }
     }
 }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, Weak};
 use super::{ConnectionOptions, PortEvents};
 use crate::inspect::{self, Connection, InspectPort, PortSnapshot, ReceivingPort, RegistryGuard};
 use crate::sys::mutex::lock;
+use crate::sys::wait_clock::WaitClock;
 use crate::transport::QueueProbe;
 
 /// The view of a port for inspection.
 pub(super) struct ReceivePortView {
     port: String,
-    sleeping: AtomicBool,
+    sleep: WaitClock,
     serves: AtomicBool,
     connections: Mutex<Vec<ConnectionView>>,
     events: Weak<PortEvents>,
@@ -30,7 +31,7 @@ impl ReceivePortView {
     pub(super) fn register(port: &str, events: &Arc<PortEvents>) -> Arc<Self> {
         let view = Arc::new(Self {
             port: port.into(),
-            sleeping: AtomicBool::new(false),
+            sleep: WaitClock::default(),
             serves: AtomicBool::new(false),
             connections: Mutex::default(),
             events: Arc::downgrade(events),
@@ -52,8 +53,7 @@ impl ReceivePortView {
 
     /// Records whether the port sleeps. Called before and after each sleep.
     pub(super) fn set_sleeping(&self, sleeping: bool) {
-        // Relaxed: the value serves only for inspection, and is written next to a system call.
-        self.sleeping.store(sleeping, Ordering::Relaxed);
+        self.sleep.set(sleeping);
     }
 }
 
@@ -61,11 +61,11 @@ impl InspectPort for ReceivePortView {
     fn snapshot(&self) -> PortSnapshot {
         let lines = lock(&self.connections);
         let connections = lines.iter().map(ConnectionView::snapshot).collect();
-        let sleeps = self.sleeping.load(Ordering::Relaxed);
+        let (sleeps, slept_ns) = (self.sleep.is_running(), self.sleep.total_ns());
         let serves = self.serves.load(Ordering::Relaxed);
         let refused = self.events.upgrade().map_or(Vec::new(), |events| events.refused());
         let name = self.port.clone();
-        PortSnapshot::Receiving(ReceivingPort { name, sleeps, serves, connections, refused })
+        PortSnapshot::Receiving(ReceivingPort { name, sleeps, slept_ns, serves, connections, refused })
     }
 }
 

@@ -15,7 +15,8 @@ use crate::packet::payload::TypeName;
 use crate::sys::mutex::lock;
 use crate::terms::SenderOptions;
 use crate::transport::{
-    AnyOutlet, Attention, BindRequest, Endpoint, FormerPath, FormerPaths, NextPacket, Outlet, StopToken, Wait,
+    AnyOutlet, Attention, BindRequest, Endpoint, Flush, FormerPath, FormerPaths, NextPacket, Outlet,
+    StopToken, Wait,
 };
 
 /// The place where another thread leaves a transport for the port's own thread.
@@ -191,7 +192,7 @@ impl PortMoves {
 
     /// Waits until all left outlets have sent everything.
     pub(super) fn flush(&mut self, wait: Wait) -> error::Result<()> {
-        self.former.iter_mut().try_for_each(|path| path.with(|outlet| outlet.flush(wait)))
+        self.former.iter_mut().try_for_each(|path| path.with(|outlet| outlet.flush(Flush::All, wait)))
     }
 
     /// Drops the outlets without receivers. Cheap if the port has left no outlet.
@@ -217,7 +218,7 @@ impl PortMoves {
 
 /// Returns whether an outlet has sent everything that the receivers take.
 fn is_flushed(outlet: &mut dyn Outlet) -> bool {
-    match outlet.flush(Wait::Never) {
+    match outlet.flush(Flush::All, Wait::Never) {
         Ok(()) => true,
         Err(error) => {
             if !matches!(error, Error::Full { .. } | Error::Stopped | Error::Interrupted { .. }) {

@@ -4,7 +4,9 @@ use crate::error::Result;
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::PollSet;
 use crate::terms::LinkOptions;
-use crate::transport::{Admitted, Awaited, Endpoint, NextPacket, Outlet, OutletTraits, Prepared, Wait};
+use crate::transport::{
+    Admitted, Awaited, Endpoint, Flush, NextPacket, Outlet, OutletTraits, Prepared, Wait,
+};
 
 /// An outlet without receivers.
 #[derive(Default)]
@@ -52,7 +54,7 @@ impl Outlet for NullOutlet {
         })
     }
 
-    fn flush(&mut self, _: Wait) -> Result<()> {
+    fn flush(&mut self, _: Flush, _: Wait) -> Result<()> {
         Ok(())
     }
 }

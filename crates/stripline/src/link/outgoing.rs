@@ -88,8 +88,9 @@ pub(crate) struct Outgoing {
     /// Whether headers may be short now.
     compact: bool,
     path: SendPath,
-    /// Whether the packet being written lies behind a short header.
-    is_short: bool,
+    /// The offset of the packet being written, if it lies behind a short header; 0: behind a whole
+    /// header.
+    short_offset: usize,
     /// Whether the packet being written may wait for room, and the options of that packet. Both are
     /// kept here because the loan is copied at every step:
     /// docs/decisions/0007-fast-paths-decide-little.md.
@@ -151,7 +152,7 @@ impl Outgoing {
             is_lossy: false,
             compact: false,
             path: SendPath::Full,
-            is_short: false,
+            short_offset: 0,
             waits: true,
             until: None,
             overrides: PacketOverrides::default(),
@@ -417,7 +418,7 @@ impl Outgoing {
     /// Reserves room behind a full header, if no other work is due and there is room.
     #[inline(never)]
     fn reserve_fast(&mut self, payload: usize) -> Option<FrameMut> {
-        self.is_short = false;
+        self.short_offset = 0;
         let is_easy = self.path != SendPath::Special
             && self.overrides.stamp.is_none()
             && self.described
@@ -540,7 +541,7 @@ impl Outgoing {
     /// Sends the first `payload` bytes of the reserved room, as `samples` samples.
     #[inline(always)]
     pub(crate) fn send(&mut self, payload: usize, samples: u64) -> Result<()> {
-        if self.is_short && self.path == SendPath::Steady && self.send_steady(payload, samples) {
+        if self.short_offset > 0 && self.path == SendPath::Steady && self.send_steady(payload, samples) {
             return Ok(());
         }
         self.send_full(payload, samples)
@@ -561,7 +562,7 @@ impl Outgoing {
         let wait = self.wait();
         let [only] = &mut **self.outlets else { return self.send_to_all(payload, samples, marks) };
         let place = only.reserved();
-        if self.is_short {
+        if self.short_offset == Header::SHORT_BYTES {
             // The packet now needs the full header.
             place.copy_within(Header::SHORT_BYTES..Header::SHORT_BYTES + payload, HEADER_BYTES);
         }

@@ -29,6 +29,9 @@ pub(crate) enum PortEvent {
     MoveCancelled(String, Endpoint),
     /// A connection was refused. The next receive reports the error.
     Refused(Error),
+    /// The only sender has failed, and nothing follows the packets that it has sent. Receives
+    /// behind these packets report the failure.
+    Failed(String),
 }
 
 pub(crate) struct PortEvents {

@@ -130,7 +130,8 @@ impl<C: Sendable> Publisher<C> {
 
     /// Sends like [`Publisher::send`], without waiting for room: either all receivers get the
     /// packet, or none does. Under the scopes `server` and `target` it still waits for the
-    /// receivers after it has sent.
+    /// receivers after it has sent. A packet that a socket or a message queue does not take at once
+    /// is passed on by a thread of this process.
     ///
     /// # Errors
     /// Same as [`Publisher::try_loan`] and [`Loan::send`]; [`Error::InvalidArgument`] for a
@@ -446,6 +447,17 @@ impl<T: Content> Publisher<T> {
     /// ```
     pub fn abandon(mut self) {
         drop(self.outgoing.take());
+    }
+
+    /// Waits until the transport has taken all packets that [`Publisher::try_send`] left to a
+    /// thread of this process. For languages that try to send before they wait without their lock.
+    ///
+    /// # Errors
+    /// Unless it `waits`: [`Error::Full`] if the transport has not taken all of them. Events that
+    /// end a wait; the packets stay sent.
+    #[doc(hidden)]
+    pub fn settle(&mut self, waits: bool) -> Result<()> {
+        self.link().settle(if waits { Wait::FOREVER } else { Wait::Never })
     }
 
     #[inline(always)]

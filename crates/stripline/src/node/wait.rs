@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::link::Incoming;
 use crate::packet::payload::Content;
 use crate::sys::doorbell::{Doorbell, PollSet};
@@ -31,8 +31,8 @@ pub trait Waitable: sealed::Sealed {
     /// again.
     ///
     /// # Errors
-    /// [`Error::System`] when the process has too few descriptors left: it takes four.
-    /// [`Error::Forked`].
+    /// [`Error::System`](crate::Error::System) when the process has too few descriptors left: it
+    /// takes four. [`Error::Forked`](crate::Error::Forked).
     ///
     /// ```
     /// # use std::time::Duration;
@@ -76,9 +76,10 @@ pub trait Waitable: sealed::Sealed {
     /// function. Any other call of the receiver may undo the preparation.
     ///
     /// # Errors
-    /// The errors that end a wait: [`Error::Stopped`] when the component is stopped, and
-    /// [`Error::Interrupted`] by a [`Waker`](super::Waker). A wake and a stop make the descriptor
-    /// readable. Otherwise the same as [`Waitable::ready_descriptor`].
+    /// The errors that end a wait: [`Error::Stopped`](crate::Error::Stopped) when the component is
+    /// stopped, and [`Error::Interrupted`](crate::Error::Interrupted) by a [`Waker`](super::Waker).
+    /// A wake and a stop make the descriptor readable. Otherwise the same as
+    /// [`Waitable::ready_descriptor`].
     fn arm(&mut self) -> Result<bool> {
         let IncomingAccess(incoming) = self.incoming();
         let set = incoming.ready_set()?;
@@ -134,8 +135,9 @@ impl<T: Content> sealed::Sealed for Holding<T> {
 /// ```
 ///
 /// # Errors
-/// [`Error::Stopped`] when the component is stopped; [`Error::Interrupted`] when a subscriber's
-/// waker ends the wait; errors of a transport.
+/// [`Error::Stopped`](crate::Error::Stopped) when the component is stopped;
+/// [`Error::Interrupted`](crate::Error::Interrupted) when a subscriber's waker ends the wait; errors
+/// of a transport.
 pub fn wait_any(subscribers: &mut [&mut dyn Waitable], timeout: Option<Duration>) -> Result<Vec<usize>> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut links: Vec<&mut Incoming> = subscribers.iter_mut().map(|s| s.incoming().0).collect();
@@ -166,9 +168,7 @@ pub(super) fn wait_until(
             return Ok(ready);
         }
         has_slept = true;
-        if links.iter().any(|link| link.stop().is_stopped()) {
-            return Err(Error::Stopped);
-        }
+        links.iter().try_for_each(|link| link.stop().check(Wait::Never))?;
         // A resequencing port gives up missing packets when their time is over, even if nothing
         // arrives.
         let again = links.iter_mut().filter_map(|link| link.recheck_at()).min();

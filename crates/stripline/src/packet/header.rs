@@ -34,9 +34,13 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// the sender waits for an acknowledgement.
 ///
 /// In a ring where no reader may miss a frame, a plain packet has only the first
-/// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. With up to 32 bytes, the
-/// frame is one cache line. A plain packet has at most [`Header::SHORT_PAYLOAD_MAX`] bytes and
-/// continues the previous packet: the `sample_index` is the next one due, and the times are 0.
+/// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. A plain packet has at most
+/// [`Header::SHORT_PAYLOAD_MAX`] bytes and continues the previous packet: the `sample_index` is the
+/// next one due, and the times are 0.
+///
+/// With up to [`Header::BESIDE_MAX`] bytes, the frame is one cache line. More bytes begin on a line
+/// of their own, in the place behind a whole header: a reader polls the line of the header, and
+/// each poll would take the line from a writer that fills it.
 ///
 /// An end with [`Header::MOVED`] ends a path of the connection, but not the stream. All other flags
 /// are refused, and so are a packet's flags on a frame that is not a packet.
@@ -71,7 +75,7 @@ impl Header {
     pub const MORE: u8 = 1;
     /// Flag: this is not the first fragment of the packet.
     pub const CONTINUED: u8 = 2;
-    /// Flag: the payload follows after [`Header::SHORT_BYTES`].
+    /// Flag: the header has only [`Header::SHORT_BYTES`].
     pub const SHORT: u8 = 4;
     /// Flag: `intended_ns` is the packet's [`Order`].
     pub const ORDERED: u8 = 8;
@@ -85,6 +89,8 @@ impl Header {
     pub const SHORT_BYTES: usize = 16;
     /// The largest payload after a short header.
     pub const SHORT_PAYLOAD_MAX: usize = 1024;
+    /// The largest payload right after a short header, on the same cache line.
+    pub const BESIDE_MAX: usize = 32;
 
     /// Reads the header at the start of a frame; `None` if the frame is too short.
     #[inline]
@@ -163,28 +169,39 @@ impl Header {
         u64::from(length) | u64::from(stream) << 32 | u64::from(kind) << 48 | u64::from(flags) << 56
     }
 
+    /// Returns the offset of a payload behind a short header.
+    #[inline]
+    pub fn short_offset(payload: usize) -> usize {
+        if payload <= Self::BESIDE_MAX { Self::SHORT_BYTES } else { HEADER_BYTES }
+    }
+
     /// Parses a frame with a short header: fills in the header and returns the payload. `follows`
     /// is the sample index due. `None`: the frame has no short header, or is malformed.
     #[inline(always)]
     pub fn split_short<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
-        /// All bits but the stream, which may have any value.
-        const CHECKED: u64 = !(0xffff << 32);
-        let (head, payload) = frame.split_first_chunk::<{ Self::SHORT_BYTES }>()?;
+        let head = frame.first_chunk::<{ Self::SHORT_BYTES }>()?;
         let [sequence, second]: [u64; 2] = bytemuck::pod_read_unaligned(head);
-        if second & CHECKED != Self::second_word(payload.len() as u32, 0, Kind::Data as u8, Self::SHORT) {
+        let marks = Self::second_word(0, 0, Kind::Data as u8, Self::SHORT);
+        if second >> 48 != marks >> 48 {
             return None;
         }
+        // A sender may shorten a packet after it has chosen the offset.
+        let payload = match frame.len().wrapping_sub(second as u32 as usize) {
+            Self::SHORT_BYTES => &frame[Self::SHORT_BYTES..],
+            HEADER_BYTES => frame.get(HEADER_BYTES..)?,
+            _ => return None,
+        };
         // Stores the second word, without the mark, in one store.
         *self =
             bytemuck::cast([sequence, second ^ Self::second_word(0, 0, 0, Self::SHORT), follows, 0, 0, 0]);
         Some(payload)
     }
 
-    /// Parses a frame: fills in the header and returns the payload. `follows` is the sample index
-    /// due. `None`: the frame is malformed.
+    /// Parses a frame: fills in the header and returns the payload. `is_short`: the header may be
+    /// short. `follows` is the sample index due. `None`: the frame is malformed.
     #[inline]
-    pub fn split<'a>(&mut self, frame: &'a [u8], follows: u64) -> Option<&'a [u8]> {
-        if let Some(payload) = self.split_short(frame, follows) {
+    pub fn split<'a>(&mut self, frame: &'a [u8], is_short: bool, follows: u64) -> Option<&'a [u8]> {
+        if is_short && let Some(payload) = self.split_short(frame, follows) {
             return Some(payload);
         }
         let (header, payload) = frame.split_at_checked(HEADER_BYTES)?;
@@ -285,8 +302,7 @@ mod tests {
         let sizes: Vec<usize> = rows.iter().map(|row| row[0]).collect();
         assert_eq!(sizes, [8, 32, 64, 256, 1024, 8192, 65_536]);
         for row in rows {
-            let is_short = row[0] <= Header::SHORT_PAYLOAD_MAX;
-            let header = if is_short { Header::SHORT_BYTES } else { HEADER_BYTES };
+            let header = Header::short_offset(row[0]);
             let lines = |bytes: usize| stripline_ring::frame_stride(bytes) / stripline_ring::LINE;
             // The minimal ring has only the ring's own header.
             assert_eq!(row[1..], [lines(header + row[0]), lines(row[0])], "{} B", row[0]);
@@ -300,6 +316,30 @@ mod tests {
         }
         assert_eq!(Kind::parse(0), None);
         assert_eq!(Kind::parse(4), None);
+    }
+
+    #[test]
+    fn a_short_header_stands_beside_the_payload_or_on_a_line_of_its_own() {
+        let mut header = Header::zeroed();
+        let mut split = |len: usize, length: u32, flags: u8| {
+            let mut frame: Vec<u8> = (0..len).map(|byte| byte as u8).collect();
+            let words = [9, Header::second_word(length, 3, Kind::Data as u8, flags)];
+            frame[..16].copy_from_slice(bytemuck::cast_slice(&words));
+            let payload = header.split_short(&frame, 70).map(|payload| payload.first().copied().unwrap_or(0));
+            let fields = (header.sequence, header.length, header.stream, header.flags, header.sample_index);
+            payload.map(|first| (first, fields))
+        };
+        assert_eq!([0, 32, 33].map(Header::short_offset), [16, 16, 48]);
+        assert_eq!(split(16, 0, Header::SHORT), Some((0, (9, 0, 3, 0, 70))));
+        assert_eq!(split(48, 32, Header::SHORT), Some((16, (9, 32, 3, 0, 70))));
+        assert_eq!(split(81, 33, Header::SHORT), Some((48, (9, 33, 3, 0, 70))));
+        // A packet that was shortened after its place was chosen.
+        assert_eq!(split(49, 1, Header::SHORT), Some((48, (9, 1, 3, 0, 70))));
+        for (len, length) in [(16, 1), (47, 32), (80, 33), (100, 33), (16, u32::MAX)] {
+            assert_eq!(split(len, length, Header::SHORT), None, "{length} of {len}");
+        }
+        assert_eq!(split(48, 32, Header::SHORT | Header::MORE), None);
+        assert!(header.split_short(&[0; 15], 0).is_none());
     }
 
     #[test]

@@ -34,3 +34,4 @@ pub(crate) mod timer;
 pub(crate) mod udp;
 pub(crate) mod udp_batch;
 pub(crate) mod udp_charge;
+pub(crate) mod wait_clock;

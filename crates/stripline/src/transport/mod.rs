@@ -48,8 +48,8 @@ pub use registry::{AUTO, AbsentTransport, absent, all, check};
 pub(crate) use registry::{find, of_topic};
 pub(crate) use ring::{RingInlet, RingMemory};
 pub(crate) use seam::{
-    Admitted, Attention, Awaited, BindRequest, ConnectRequest, Inlet, InletParts, Next, NextPacket, Outlet,
-    OutletTraits, Parked, PortPosition, Prepared, QueueProbe, StartPosition,
+    Admitted, Attention, Awaited, BindRequest, ConnectRequest, Flush, Inlet, InletParts, Next, NextPacket,
+    Outlet, OutletTraits, Parked, PortPosition, Prepared, QueueProbe, StartPosition,
 };
 pub(crate) use stop::{StopToken, Wait};
 

@@ -131,8 +131,8 @@ pub(crate) trait Outlet: Send {
     /// The errors of [`Outlet::reserve`], except [`Error::Full`](crate::Error::Full).
     fn prepare_wait<'a>(&'a mut self, awaited: Awaited, poll_set: &mut PollSet<'a>) -> Result<Prepared>;
 
-    /// Waits until everything published has left this process.
-    fn flush(&mut self, wait: Wait) -> Result<()>;
+    /// Waits until what was published has left this process.
+    fn flush(&mut self, what: Flush, wait: Wait) -> Result<()>;
 }
 
 /// The constant properties of an outlet.
@@ -157,6 +157,16 @@ pub(crate) enum Awaited {
     Room(usize),
     /// New receivers.
     Receivers,
+}
+
+/// The frames that a flush waits for. A publication that does not wait may leave the rest of a
+/// frame to a thread of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flush {
+    /// The frames for receivers that block, unless the scope is `none`.
+    Blocking,
+    /// All frames, and the acknowledgements that are still to come.
+    All,
 }
 
 /// The result of preparing a wait elsewhere.
@@ -298,6 +308,8 @@ pub(crate) struct InletParts {
     pub needs_receive_queue: bool,
     /// Whether a poll takes no system call, so that a short spin pays.
     pub polls_without_syscall: bool,
+    /// Whether a frame may have a short header.
+    pub short_headers: bool,
     /// Whether the sender's stamps came from another clock, so that no latency is measured.
     pub is_other_clock: bool,
     /// The last packet that a dead sender had sent, if the transport can lose that packet. Valid

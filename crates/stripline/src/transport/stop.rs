@@ -1,8 +1,8 @@
 //! The limit of a wait, and the stop of all waits of a component.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -70,19 +70,26 @@ impl Wait {
 /// The stop request, shared by all ports of a component, and the interrupt of one port.
 #[derive(Clone, Debug)]
 pub struct StopToken {
-    flag: Arc<AtomicBool>,
-    /// Whether the run ends, although the component is not stopped yet.
-    ending: Arc<AtomicBool>,
+    state: Arc<StopState>,
     doorbell: Doorbell,
     wakers: Arc<ParkWakers>,
     interrupt: Arc<Interrupt>,
 }
 
+#[derive(Debug, Default)]
+struct StopState {
+    is_stopped: AtomicBool,
+    /// Whether the run ends, although the component is not stopped yet.
+    is_ending: AtomicBool,
+    /// The failure that is the reason for the stop, if there is one.
+    failure: OnceLock<String>,
+}
+
 impl StopToken {
     pub(crate) fn new() -> Result<Self> {
         let doorbell = Doorbell::new()?;
-        let (flag, ending) = Default::default();
-        Ok(Self { flag, ending, doorbell, wakers: Arc::default(), interrupt: Arc::default() })
+        let (state, wakers, interrupt) = Default::default();
+        Ok(Self { state, doorbell, wakers, interrupt })
     }
 
     /// Returns the same stop request, with an interrupt for one port.
@@ -99,12 +106,12 @@ impl StopToken {
     /// Checks before each sleep that nothing ends the wait.
     ///
     /// # Errors
-    /// [`Error::Stopped`] if the wait is stoppable. [`Error::Interrupted`] if the waker may end the
-    /// wait; this takes the interrupt.
+    /// [`StopToken::error`] if the wait is stoppable. [`Error::Interrupted`] if the waker may end
+    /// the wait; this takes the interrupt.
     #[inline]
     pub(crate) fn check(&self, wait: Wait) -> Result<()> {
         if wait.is_stoppable() && self.is_stopped() {
-            return Err(Error::Stopped);
+            return Err(self.error());
         }
         if wait.is_interruptible() { self.interrupt.take(false) } else { Ok(()) }
     }
@@ -131,27 +138,48 @@ impl StopToken {
     pub(crate) fn stop(&self) {
         // Release: a thread that sees the flag sees the events before the stop. The flag alone
         // would suffice.
-        self.flag.store(true, Ordering::Release);
+        self.state.is_stopped.store(true, Ordering::Release);
         self.doorbell.notify();
         self.wakers.wake();
+    }
+
+    /// Stops the ports because of a failure, which is their error from now on.
+    pub(crate) fn fail(&self, failure: String) {
+        // The first failure is the reason.
+        let _ = self.state.failure.set(failure);
+        self.stop();
+    }
+
+    /// Returns the failure that is the reason for the stop.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.state.failure.get().map(Error::failed)
+    }
+
+    /// Returns the error of a stopped port.
+    #[cold]
+    pub(crate) fn error(&self) -> Error {
+        // Acquire: pairs with the store of the flag, which the caller has read, so that the failure
+        // before it is found.
+        fence(Ordering::Acquire);
+        self.failure().unwrap_or(Error::Stopped)
     }
 
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         // Relaxed: a late read costs one more packet and orders no other data.
-        self.flag.load(Ordering::Relaxed)
+        self.state.is_stopped.load(Ordering::Relaxed)
     }
 
     /// Records that the run ends: the component takes the rest, and waits for no one else.
     pub(crate) fn set_ending(&self) {
         // Relaxed: the flag orders no other data.
-        self.ending.store(true, Ordering::Relaxed);
+        self.state.is_ending.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether the run ends, or the component is stopped.
     pub(crate) fn is_ending(&self) -> bool {
         // Relaxed: the flag orders no other data.
-        self.ending.load(Ordering::Relaxed) || self.is_stopped()
+        self.state.is_ending.load(Ordering::Relaxed) || self.is_stopped()
     }
 
     /// Sleeps until a descriptor of the set is ready. Returns false if the wait allows no more

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use super::{Incoming, IncomingConnection, Polled};
+use super::{EndsWhen, Incoming, IncomingConnection, Polled};
 use crate::error::Result;
 use crate::link::PortEvent;
 use crate::link::PortEvents;
@@ -88,6 +88,7 @@ impl Incoming {
                     connection.ended |= connection.inlet.is_none() && connection.successors.is_empty();
                 }
                 PortEvent::Refused(error) => self.defer(error),
+                PortEvent::Failed(failure) => self.ends = EndsWhen::Failed(failure),
                 PortEvent::Moving(name, mut inlet, endpoint) => {
                     self.wake_by(&mut inlet);
                     let connection = self.connection_mut(name.clone());

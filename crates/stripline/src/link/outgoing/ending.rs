@@ -7,7 +7,7 @@ use super::Outgoing;
 use crate::error::{Error, Result};
 use crate::fail_point::fail_point;
 use crate::packet::{HEADER_BYTES, Kind};
-use crate::transport::{Attention, Interrupt, Wait};
+use crate::transport::{Attention, Flush, Interrupt, Wait};
 
 /// The progress of a port in ending its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +62,19 @@ impl Outgoing {
         Ok(())
     }
 
+    /// Waits until the paths of the receivers that block have taken all packets that were sent.
+    ///
+    /// # Errors
+    /// [`Error::Full`] at the end of the wait; errors that end a wait.
+    pub(crate) fn settle(&mut self, wait: Wait) -> Result<()> {
+        self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(Flush::Blocking, wait))
+    }
+
     /// Waits until all data has left this process.
     pub(crate) fn flush(&mut self, wait: Wait) -> Result<()> {
         self.check_own()?;
         self.moves.flush(wait)?;
-        self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(wait))
+        self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(Flush::All, wait))
     }
 
     /// Returns the interrupt of this port's waits, and the handle that ends the fast path.

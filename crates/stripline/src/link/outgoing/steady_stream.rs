@@ -35,15 +35,15 @@ impl Outgoing {
         let [AnyOutlet::Ring(ring)] = &mut **self.outlets else { return None };
         // The room is enough for the full header, which may still be needed.
         let frame = ring.try_reserve_fast(HEADER_BYTES + payload)?;
-        self.is_short = true;
-        Some(FrameMut::new(&mut frame[Header::SHORT_BYTES..][..payload]))
+        self.short_offset = Header::short_offset(payload);
+        Some(FrameMut::new(&mut frame[self.short_offset..][..payload]))
     }
 
     /// Sends like [`Outgoing::send`], for the next packet of a steady stream. False: nothing is
     /// sent.
     #[inline(always)]
     pub(crate) fn send_inlined(&mut self, payload: usize, samples: u64) -> bool {
-        self.is_short && self.path == SendPath::Steady && self.publish_steady(payload, samples, false)
+        self.short_offset > 0 && self.path == SendPath::Steady && self.publish_steady(payload, samples, false)
     }
 
     /// Sends a packet of a steady stream, behind a short header; false: it needs another path.
@@ -68,9 +68,9 @@ impl Outgoing {
         self.sequence += 1;
         self.sample_index += samples;
         if later {
-            ring.publish_later_with(Header::SHORT_BYTES + payload, words);
+            ring.publish_later_with(self.short_offset + payload, words);
         } else {
-            ring.publish_with(Header::SHORT_BYTES + payload, words);
+            ring.publish_with(self.short_offset + payload, words);
         }
         true
     }

@@ -69,6 +69,8 @@ pub(super) struct ReceiveShared {
     acks: Option<Arc<dyn AckSender>>,
     /// Whether the sender's stamps come from another clock.
     is_other_clock: bool,
+    /// Whether the frames of the sender may have short headers.
+    short_headers: bool,
     /// The slot for the function that a middleware's thread calls, if such a thread fills the
     /// queue.
     call_slot: Option<Arc<CallSlot>>,
@@ -120,6 +122,7 @@ impl ReceiveQueue {
             space: if blocks { Some(Doorbell::new()?) } else { None },
             acks: parts.acks,
             is_other_clock: parts.is_other_clock,
+            short_headers: parts.short_headers,
             call_slot: parts.call_slot.is_some().then(Arc::default),
             caller: Mutex::new(None),
             over: AtomicBool::new(false),
@@ -145,6 +148,7 @@ impl Inlet for ReceiveQueue {
             arrival_ns: Some(Arc::clone(&self.arrival_ns)),
             call_slot: self.shared.call_slot.clone(),
             is_other_clock: self.shared.is_other_clock,
+            short_headers: self.shared.short_headers,
             last_sent: self.shared.last_sent.get().copied(),
             start: self.shared.start_position.get().copied().unwrap_or_default(),
             ..InletParts::default()

@@ -16,7 +16,7 @@ use crate::sys::mutex::lock;
 use crate::sys::thread::JoinedThread;
 use crate::terms::{Scope, Watermarks};
 use crate::transport::{
-    Admitted, AnyOutlet, Awaited, BindRequest, Departures, Endpoint, NextPacket, Outlet, OutletTraits,
+    Admitted, AnyOutlet, Awaited, BindRequest, Departures, Endpoint, Flush, NextPacket, Outlet, OutletTraits,
     Prepared, StopToken, Transport, Wait,
 };
 
@@ -269,7 +269,10 @@ impl Outlet for SendQueue {
         Ok(Prepared::Until(None))
     }
 
-    fn flush(&mut self, wait: Wait) -> Result<()> {
+    fn flush(&mut self, what: Flush, wait: Wait) -> Result<()> {
+        if what == Flush::Blocking {
+            return Ok(());
+        }
         self.wait_for(wait, |queue| queue.batches.is_empty() && !queue.is_sending).map(drop)
     }
 }
@@ -361,7 +364,7 @@ fn send_batch(
         if Header::read(frame).is_some_and(|header| header.kind == Kind::End as u8) {
             // The last messages of receivers must be read: closing a socket with unread bytes
             // discards the bytes that the receiver has not read. `give_up` ends this wait.
-            outcome = outcome.and_then(|()| outlet.flush(Wait::FOREVER));
+            outcome = outcome.and_then(|()| outlet.flush(Flush::All, Wait::FOREVER));
         }
     }
     if gathers { outlet.gather(false, Wait::FOREVER).and(outcome) } else { outcome }
@@ -474,7 +477,7 @@ mod tests {
             Ok(Prepared::Now)
         }
 
-        fn flush(&mut self, _: Wait) -> Result<()> {
+        fn flush(&mut self, _: Flush, _: Wait) -> Result<()> {
             Ok(())
         }
     }
@@ -501,7 +504,7 @@ mod tests {
         (1..100).for_each(|sequence| send(&mut queue, sequence, 8));
         send(&mut queue, 100, BATCH_BYTES);
         (0..=100).for_each(|_| permit.send(()).unwrap());
-        queue.flush(Wait::FOREVER).unwrap();
+        queue.flush(Flush::All, Wait::FOREVER).unwrap();
         drop(queue);
 
         let small = (1..100).map(|sequence| Event::Frame(sequence, HEADER_BYTES + 8));

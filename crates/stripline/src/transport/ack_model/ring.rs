@@ -143,7 +143,7 @@ impl Ring {
         }
         let open =
             (0..after.readers.len()).filter(|index| after.readers[*index].awaited).map(|index| NAMES[index]);
-        match expected.result(open, false, self.has_passed) {
+        match expected.result(open, None, self.has_passed) {
             None => after.at = if self.sleeps { At::Sleep } else { At::Announce },
             Some(result) => {
                 let problem = after.problem.take();

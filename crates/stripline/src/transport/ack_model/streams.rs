@@ -108,7 +108,7 @@ impl Streams {
         let open = (0..after.receivers.len())
             .filter(|index| after.receivers[*index].awaited)
             .map(|index| NAMES[index]);
-        match expected.result(open, false, self.has_passed) {
+        match expected.result(open, None, self.has_passed) {
             None => after.asleep = true,
             Some(result) => {
                 let problem = after.problem.take();

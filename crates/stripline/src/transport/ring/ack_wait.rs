@@ -31,7 +31,8 @@ impl RingOutlet {
             }
             let open = self.readers.iter().filter(|reader| reader.ack_wait.is_some());
             let names = open.map(|reader| &*reader.connection);
-            if let Some(result) = ack_wait.result(names, self.stop.is_stopped(), ack_wait.is_expired()) {
+            let stopped = self.stop.is_stopped().then(|| self.stop.error());
+            if let Some(result) = ack_wait.result(names, stopped, ack_wait.is_expired()) {
                 break result;
             }
             if let Err(error) = self.stop.interrupt().take(true) {

@@ -63,14 +63,7 @@ impl CursorPage {
     /// Records whether the sender waits for an acknowledgement, awake or asleep. On a busy machine
     /// a sender that is awake waits long: every yield takes a time slice.
     pub(super) fn set_ack_awaited(&self, waits: bool) {
-        // Relaxed: information for inspection only.
-        self.ack_awaited.store(waits, Ordering::Relaxed);
-    }
-
-    /// Returns whether the sender waits for an acknowledgement, for inspection.
-    pub(super) fn is_ack_awaited(&self) -> bool {
-        // Relaxed: a momentary value.
-        self.ack_awaited.load(Ordering::Relaxed)
+        self.waits.ack.set(waits);
     }
 
     /// Returns the state of the receiver's acknowledgement.

@@ -335,6 +335,7 @@ impl Inlet for RingInlet {
             acks: Some(acks),
             waker: Some(page),
             polls_without_syscall: true,
+            short_headers: true,
             start: StartPosition {
                 resume_from: self.cursor.resume_from(),
                 first_sent: self.cursor.first_sent(),

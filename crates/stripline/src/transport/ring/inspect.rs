@@ -135,7 +135,9 @@ impl RingPortView {
             lag_packets,
             lag_bytes: lag.map(|lag| lag.bytes),
             sleeps: Some(cursor.sleeping),
-            answer_awaited: page.is_ack_awaited(),
+            room_waited_ns: page.waits.room.total_ns(),
+            answer_awaited: page.waits.ack.is_running(),
+            answer_waited_ns: page.waits.ack.total_ns(),
             ..entry.reader.clone()
         };
         Some((reader, lag))

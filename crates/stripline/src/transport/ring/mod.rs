@@ -40,6 +40,7 @@ use crate::sys::doorbell::{Doorbell, DoorbellFactory};
 use crate::sys::futex;
 use crate::sys::memory::{Mapping, PAGE, SharedMemory};
 use crate::sys::socket::Socket;
+use crate::sys::wait_clock::SenderWaits;
 use crate::terms::Overflow;
 
 use super::former_paths::{DEPARTED_MAX, FormerPaths, Stopped};
@@ -101,8 +102,8 @@ impl RingMemory {
 /// A receiver's mapped cursor page.
 pub(super) struct CursorPage {
     mapping: Mapping,
-    /// Whether the sender waits for an acknowledgement, for inspection of the sender's process.
-    ack_awaited: AtomicBool,
+    /// The waits of the sender for this receiver, for inspection of the sender's process.
+    waits: SenderWaits,
 }
 
 impl CursorPage {
@@ -112,7 +113,7 @@ impl CursorPage {
         if locked {
             mapping.lock()?;
         }
-        Ok(Self { mapping, ack_awaited: AtomicBool::new(false) })
+        Ok(Self { mapping, waits: SenderWaits::default() })
     }
 
     fn cursor(&self) -> NonNull<Cursor> {

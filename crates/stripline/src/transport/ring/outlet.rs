@@ -25,7 +25,7 @@ use crate::sys::socket::Socket;
 use crate::terms::{Flow, LinkOptions, Overflow, Scope};
 use crate::transport::former_paths::Stopped;
 use crate::transport::{
-    Admitted, Awaited, BindRequest, Capabilities, Departed, Departures, Endpoint, NextPacket, Outlet,
+    Admitted, Awaited, BindRequest, Capabilities, Departed, Departures, Endpoint, Flush, NextPacket, Outlet,
     OutletTraits, PortPosition, Prepared, Reach, StopToken, Wait,
 };
 
@@ -61,6 +61,8 @@ pub(crate) struct RingOutlet {
     pub(super) doorbell_broken: bool,
     /// Whether the readers were asked to ring for space, for a wait elsewhere.
     is_armed: bool,
+    /// The reader that must give room to the waiting writer.
+    room_of: Option<ReaderId>,
     /// The first error of the wait for acknowledgements.
     pub(super) problem: Option<Error>,
     /// Held for inspection.
@@ -168,6 +170,7 @@ impl RingOutlet {
             port: request.port,
             doorbell_broken: false,
             is_armed: false,
+            room_of: None,
             problem: None,
             _view: view,
         })
@@ -507,7 +510,8 @@ impl RingOutlet {
         loop {
             match self.writer.try_reserve(bytes).map(|_| ()) {
                 Ok(()) => break,
-                Err(ReserveError::Full { .. }) => {
+                Err(ReserveError::Full { slowest }) => {
+                    self.await_room_of(Some(slowest));
                     self.shared.request_attention();
                     return Ok(true);
                 }
@@ -531,6 +535,17 @@ impl RingOutlet {
     fn disarm(&mut self) {
         if std::mem::take(&mut self.is_armed) {
             self.writer.wait_for_space_end();
+            self.await_room_of(None);
+        }
+    }
+
+    /// Records the reader that must give room, if the writer waits.
+    fn await_room_of(&mut self, slowest: Option<ReaderId>) {
+        let before = std::mem::replace(&mut self.room_of, slowest);
+        if before != slowest {
+            for reader in &self.readers {
+                reader.cursor.waits.room.set(Some(reader.id) == slowest);
+            }
         }
     }
 
@@ -564,6 +579,7 @@ impl RingOutlet {
                     }
                     // Relaxed: information for inspection only.
                     self.shared.room_awaited.store(true, Ordering::Relaxed);
+                    self.await_room_of(Some(slowest));
                     if !waiting && self.spin_for_space(slowest, wait, has_changed) {
                         if wait.is_expired() {
                             break Err(Error::Full { connection: self.connection_of(slowest) });
@@ -586,6 +602,7 @@ impl RingOutlet {
             }
         };
         self.shared.room_awaited.store(false, Ordering::Relaxed);
+        self.await_room_of(None);
         if waiting {
             self.writer.wait_for_space_end();
         } else {
@@ -665,7 +682,7 @@ impl Outlet for RingOutlet {
         Ok(Prepared::Until(polls.then(|| Instant::now() + RECHECK_INTERVAL)))
     }
 
-    fn flush(&mut self, _: Wait) -> Result<()> {
+    fn flush(&mut self, _: Flush, _: Wait) -> Result<()> {
         // A published frame is in the readers' memory already.
         Ok(())
     }

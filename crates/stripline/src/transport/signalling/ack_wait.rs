@@ -1,7 +1,6 @@
 //! The sender's wait for acknowledgements.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
 
 use super::remote_receiver::{RemoteReceiver, remove_dead};
 use crate::error::{Error, Result};
@@ -42,7 +41,8 @@ where
         }
         let open = || receivers.iter().map(R::as_ref).filter(|receiver| receiver.ack_awaited);
         let names = open().map(|receiver| &*receiver.connection);
-        if let Some(result) = ack_wait.result(names, stop.is_stopped(), ack_wait.is_expired()) {
+        let stopped = stop.is_stopped().then(|| stop.error());
+        if let Some(result) = ack_wait.result(names, stopped, ack_wait.is_expired()) {
             break result;
         }
         if let Err(error) = stop.interrupt().take(true) {
@@ -51,12 +51,11 @@ where
         let mut poll_set = PollSet::default();
         open().for_each(|receiver| poll_set.readable(receiver.socket.as_fd()));
         stop.add_to(&mut poll_set, Wait::FOREVER);
-        // Relaxed: information for inspection only.
-        open().for_each(|receiver| receiver.waits.ack.store(true, Ordering::Relaxed));
+        open().for_each(|receiver| receiver.waits.ack.begin());
         fail_point!("await-sleep");
         let slept = poll_set.wait(Some(ack_wait.until));
         fail_point!("await-woken");
-        open().for_each(|receiver| receiver.waits.ack.store(false, Ordering::Relaxed));
+        open().for_each(|receiver| receiver.waits.ack.end());
         if let Err(error) = slept {
             break Err(error);
         }

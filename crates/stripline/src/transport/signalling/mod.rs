@@ -16,4 +16,4 @@ pub(crate) use acks::AckReader;
 pub(crate) use acks::record;
 pub(super) use acks::{SocketAckSender, say_goodbye};
 pub(super) use flow_wait::wait_for_permission;
-pub(super) use remote_receiver::{NOTHING_YET, ReceiverProgress, RemoteReceiver, WaitFlags, remove_dead};
+pub(super) use remote_receiver::{NOTHING_YET, ReceiverProgress, RemoteReceiver, remove_dead};

@@ -7,14 +7,8 @@ use super::acks::{AckReader, peek_goodbye};
 use crate::error::Error;
 use crate::inspect::Reader;
 use crate::sys::socket::Socket;
+use crate::sys::wait_clock::SenderWaits;
 use crate::transport::{Departed, PortPosition};
-
-/// The reasons of a sender to sleep for a reader, for inspection.
-#[derive(Default)]
-pub(in crate::transport) struct WaitFlags {
-    pub space: AtomicBool,
-    pub ack: AtomicBool,
-}
 
 /// The part of a receiver that does not depend on how frames travel to it.
 pub(in crate::transport) struct RemoteReceiver {
@@ -26,8 +20,8 @@ pub(in crate::transport) struct RemoteReceiver {
     pub acks: AckReader,
     /// Whether the sender waits for the receiver's acknowledgement.
     pub ack_awaited: bool,
-    /// The flags that are set while the sender sleeps because of the receiver.
-    pub waits: Arc<WaitFlags>,
+    /// The sleeps of the sender because of the receiver.
+    pub waits: Arc<SenderWaits>,
 }
 
 pub(in crate::transport) const NOTHING_YET: u64 = u64::MAX;
@@ -121,10 +115,9 @@ impl RemoteReceiver {
 
     /// Runs a sleep that this receiver causes, and shows the sleep to inspection.
     pub fn while_waiting<T>(&self, sleep: impl FnOnce() -> T) -> T {
-        // Relaxed: information for inspection only, next to a system call.
-        self.waits.space.store(true, Ordering::Relaxed);
+        self.waits.room.begin();
         let slept = sleep();
-        self.waits.space.store(false, Ordering::Relaxed);
+        self.waits.room.end();
         slept
     }
 

@@ -8,8 +8,9 @@ use super::receiver::StreamReceiver;
 use crate::inspect::{self, InspectPort, PortSnapshot, Reader, RegistryGuard, SendingPort};
 use crate::sys::mutex::lock;
 use crate::sys::socket::{self, Socket};
+use crate::sys::wait_clock::SenderWaits;
 use crate::transport::carrier::{SessionEnd, Sink};
-use crate::transport::signalling::{NOTHING_YET, ReceiverProgress, RemoteReceiver, WaitFlags};
+use crate::transport::signalling::{NOTHING_YET, ReceiverProgress, RemoteReceiver};
 use crate::transport::{BindRequest, Endpoint};
 
 /// The port as inspection shows it.
@@ -29,7 +30,7 @@ struct ReceiverEntry {
     has_carrier: bool,
     session: Option<Weak<dyn SessionEnd>>,
     progress: Arc<ReceiverProgress>,
-    waits: Arc<WaitFlags>,
+    waits: Arc<SenderWaits>,
 }
 
 impl StreamPortView {
@@ -84,14 +85,16 @@ impl InspectPort for StreamPortView {
             port.packets = port.packets.max(next);
             let session = || entry.session.as_ref()?.upgrade()?.unread_bytes();
             let kernel_bytes = if entry.has_carrier { session() } else { socket::unsent_bytes(&socket) };
-            let [waited_for, answer_awaited] =
-                [&entry.waits.space, &entry.waits.ack].map(|flag| flag.load(Ordering::Relaxed));
+            let SenderWaits { room, ack } = &*entry.waits;
+            let (waited_for, answer_awaited) = (room.is_running(), ack.is_running());
             port.waits |= waited_for || answer_awaited;
             port.readers.push(Reader {
                 attached: next.is_some(),
                 kernel_bytes,
                 waited_for,
+                room_waited_ns: room.total_ns(),
                 answer_awaited,
+                answer_waited_ns: ack.total_ns(),
                 ..entry.reader.clone()
             });
         }

@@ -31,8 +31,8 @@ use crate::transport::signalling::{
     wait_for_permission,
 };
 use crate::transport::{
-    Admitted, Attention, Awaited, BindRequest, Endpoint, NextPacket, Outlet, OutletTraits, PortPosition,
-    Prepared, StopToken, Wait,
+    Admitted, Attention, Awaited, BindRequest, Endpoint, Flush, NextPacket, Outlet, OutletTraits,
+    PortPosition, Prepared, StopToken, Wait,
 };
 
 /// The most bytes of frames that are kept, to be sent together.
@@ -552,9 +552,7 @@ impl Outlet for StreamOutlet {
                 wait_for_permission(&mut this.receivers, wait, &this.stop)
             })?;
         }
-        if self.receivers.iter_mut().any(|receiver| receiver.remote.blocks && !receiver.settle()) {
-            self.wait_partial_writes(wait, |receiver| receiver.remote.blocks)?;
-        }
+        self.flush(Flush::Blocking, wait)?;
         if self.shared_units.is_some() {
             self.wait_for_shared_room(bytes, wait)?;
         }
@@ -644,7 +642,14 @@ impl Outlet for StreamOutlet {
         Ok(Prepared::Until(None))
     }
 
-    fn flush(&mut self, wait: Wait) -> Result<()> {
+    fn flush(&mut self, what: Flush, wait: Wait) -> Result<()> {
+        if what == Flush::Blocking {
+            let blocks = |receiver: &mut StreamReceiver| receiver.remote.blocks && !receiver.settle();
+            return match self.receivers.iter_mut().any(blocks) {
+                true => self.wait_partial_writes(wait, |receiver| receiver.remote.blocks),
+                false => Ok(()),
+            };
+        }
         self.wait_partial_writes(wait, |_| true)?;
         self.drain_acks(wait)
     }
