@@ -170,10 +170,10 @@ impl Aim {
         }
     }
 
-    /// Returns whether a figure is worse than another figure: further from the aim, or less far
-    /// beyond it.
-    pub(crate) fn is_worse(self, figure: &Figure, other: &Figure) -> bool {
-        if self.is_at_most { figure.value > other.value } else { figure.value < other.value }
+    /// Returns the worse one of two values: further from the aim, or less far beyond it.
+    pub(crate) fn worse(self, value: Option<f64>, other: Option<f64>) -> Option<f64> {
+        let (Some(value), Some(other)) = (value, other) else { return value.or(other) };
+        Some(if self.is_at_most { value.max(other) } else { value.min(other) })
     }
 
     /// Returns whether the aim is met. A figure decides nothing in three cases: if it is nearer to

@@ -45,6 +45,8 @@ subjects! {
     Memcpy: OneSide, "memcpy";
     /// A ring with a header and a cursor, but nothing else.
     MinimalRing: Bare, "minimal ring";
+    /// The same, with the headers in an array of their own.
+    DescriptorRing: Bare, "descriptor ring";
     /// Stripline's ring without the links.
     Ring: Bare, "bare ring";
     UnixSocket: Bare, "bare Unix socket";

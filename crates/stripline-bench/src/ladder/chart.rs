@@ -21,6 +21,7 @@ const COLORS: &[(&str, &str, RGBColor)] = &[
     ("stripline", "dds", RGBColor(0x8c, 0x2d, 0x5a)),
     ("stripline", "corba", RGBColor(0x7a, 0x5c, 0x00)),
     ("minimal ring", "shm", RGBColor(0x6b, 0x4c, 0x3b)),
+    ("descriptor ring", "shm", RGBColor(0xb0, 0x8d, 0x79)),
     ("bare ring", "shm", RGBColor(0xe3, 0x9a, 0x9a)),
     ("memcpy", "memory", RGBColor(0x22, 0x22, 0x22)),
     ("two atomics", "memory", RGBColor(0x88, 0x88, 0x88)),

@@ -96,7 +96,9 @@ fn connect<'n>(
         (Subject::Memcpy, _) => Ok(Box::new(endpoints::bare::Memcpy::new(case))),
         (Subject::Atomics, _) => endpoints::bare::atomics(case, place, file()?),
         (Subject::Futex, _) => endpoints::bare::futex(case, place, file()?),
-        (Subject::MinimalRing, _) => endpoints::minimal::connect(case, place, pair()?),
+        (Subject::MinimalRing | Subject::DescriptorRing, _) => {
+            endpoints::minimal::connect(case, place, pair()?)
+        }
         (Subject::Ring, _) => endpoints::ring::connect(case, place, pair()?),
         (Subject::PosixQueue, _) => Ok(endpoints::queue::connect(case, place, pair()?)),
         (Subject::UdpSocket, _) => {

@@ -56,7 +56,7 @@ impl Supplies {
         let text = |e: std::io::Error| format!("cannot connect two sockets: {e}");
         Ok(match case.subject {
             Subject::Atomics | Subject::Futex => Self::Shared(vec![memory::file(memory::PAGE)?]),
-            Subject::MinimalRing => {
+            Subject::MinimalRing | Subject::DescriptorRing => {
                 let bytes = endpoints::minimal::bytes(case);
                 Self::Shared(vec![memory::file(bytes)?, memory::file(bytes)?])
             }

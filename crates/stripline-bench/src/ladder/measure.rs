@@ -77,29 +77,27 @@ impl OneWayTimes {
 /// Writes the complete payload.
 #[inline]
 pub(crate) fn write(bytes: &mut [u8], word: u64) {
-    // Write word by word: a call of `memset` would be a large part of the time of a small packet.
-    let mut words = bytes.chunks_exact_mut(8);
-    words.by_ref().for_each(|place| place.copy_from_slice(&word.to_le_bytes()));
-    words.into_remainder().fill(word as u8);
+    // Words, because a call of `memset` would be a large part of the time of a small packet.
+    let (words, rest) = bytes.as_chunks_mut();
+    words.fill(word.to_le_bytes());
+    rest.fill(word as u8);
 }
 
 /// Reads one word of every cache line of a payload, at any offset in the first line. Returns the
 /// first word.
 #[inline]
 pub(crate) fn read(bytes: &[u8]) -> Result<u64, Problem> {
-    let Some((first, _)) = bytes.split_first_chunk() else {
+    let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) else {
         return Err(format!("a packet of {} bytes", bytes.len()));
     };
-    let mut sum = 0u64;
-    for line in bytes.chunks(64) {
-        if let Some((word, _)) = line.split_first_chunk() {
-            sum = sum.wrapping_add(u64::from_le_bytes(*word));
-        }
-    }
+    let (lines, rest) = bytes.as_chunks::<64>();
     // A payload that starts within a line may cover one line more than the length suggests.
-    if let Some((_, last)) = bytes.split_last_chunk() {
-        sum = sum.wrapping_add(u64::from_le_bytes(*last));
+    let mut sum = u64::from_le_bytes(*last);
+    for line in lines {
+        let word: &[u8; 8] = line.first_chunk().unwrap_or(&[0; 8]);
+        sum = sum.wrapping_add(u64::from_le_bytes(*word));
     }
+    sum = sum.wrapping_add(rest.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)));
     black_box(sum);
     Ok(u64::from_le_bytes(*first))
 }

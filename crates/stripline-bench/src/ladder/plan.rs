@@ -13,6 +13,9 @@ const QUICK_SIZES: [usize; 2] = [64, 1024];
 /// limit.
 const MANY_SIZE_MAX: usize = 1024;
 
+/// The bare rings. A link in memory is compared with the better one.
+pub(super) const MINIMAL_RINGS: [Subject; 2] = [Subject::MinimalRing, Subject::DescriptorRing];
+
 /// The sizes for the ratios of message queues and datagrams. The largest size takes several
 /// messages.
 pub(super) const MESSAGE_RATIO_SIZES: [usize; 3] = [64, 1024, 32_768];
@@ -184,7 +187,7 @@ fn memory(settings: &Settings, size: usize, is_noise_due: bool) -> Vec<Case> {
     let shm = settings.has("shm");
     let mut cases = vec![atomics()];
     for new in [latency, stream] {
-        cases.push(new(Subject::MinimalRing, "shm", Wait::Spin, size));
+        cases.extend(MINIMAL_RINGS.map(|ring| new(ring, "shm", Wait::Spin, size)));
         if shm {
             cases.push(new(Subject::Stripline, "shm", Wait::Spin, size));
             cases.push(new(Subject::Ring, "shm", Wait::Spin, size));
