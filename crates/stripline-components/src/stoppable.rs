@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::{Errno, ioctl_fionread};
 use stripline::Error;
@@ -48,6 +48,8 @@ pub(crate) struct StoppableFile {
     is_locked: bool,
     /// Whether the file is a connection.
     is_connection: bool,
+    /// The writer of a FIFO from which nothing was read yet, for the report of a long wait.
+    awaited: Option<String>,
 }
 
 /// The time for which a read or write of a file may block.
@@ -67,7 +69,9 @@ impl StoppableFile {
         if path == Path::new("-") {
             return Self::inherited(File::from(io::stdin().as_fd().try_clone_to_owned()?));
         }
-        Self::at_once(OpenOptions::new().read(true), path)
+        let mut file = Self::at_once(OpenOptions::new().read(true), path)?;
+        file.awaited = is_fifo(path).then(|| format!("a program that writes to {}", shown(path)));
+        Ok(file)
     }
 
     /// Opens a file for writing with these options; `-` is standard output. Waits for the reader of
@@ -101,6 +105,7 @@ impl StoppableFile {
             blocking: Blocking::Refused,
             is_locked: false,
             is_connection: true,
+            awaited: None,
         }
     }
 
@@ -169,7 +174,7 @@ impl StoppableFile {
     }
 
     fn new(file: File, blocking: Blocking) -> Self {
-        Self { file, blocking, is_locked: false, is_connection: false }
+        Self { file, blocking, is_locked: false, is_connection: false, awaited: None }
     }
 
     fn at_once(options: &mut OpenOptions, path: &Path) -> io::Result<Self> {
@@ -181,6 +186,21 @@ impl StoppableFile {
     fn inherited(file: File) -> io::Result<Self> {
         let blocking = if file.metadata()?.is_file() { Blocking::Never } else { Blocking::Unlimited };
         Ok(Self::new(file, blocking))
+    }
+
+    /// Waits for the first bytes of a FIFO until the wait was reported.
+    fn wait_for_writer(&mut self) -> io::Result<()> {
+        let Some(peer) = self.awaited.take() else { return Ok(()) };
+        let mut report = LongWait::new();
+        while !report.is_reported {
+            let now = Timespec::default();
+            if rustix::event::poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&now))? > 0 {
+                break;
+            }
+            pause()?;
+            report.check(&peer);
+        }
+        Ok(())
     }
 
     fn wait(&self, flags: PollFlags) -> io::Result<()> {
@@ -212,15 +232,30 @@ pub(crate) fn wait_for(
     peer: &str,
     mut open: impl FnMut() -> io::Result<Option<StoppableFile>>,
 ) -> io::Result<StoppableFile> {
-    let report_at = Instant::now() + REPORT_TIME;
-    let mut is_reported = false;
+    let mut report = LongWait::new();
     loop {
         if let Some(file) = open()? {
             return Ok(file);
         }
         pause()?;
-        if !is_reported && Instant::now() >= report_at {
-            is_reported = true;
+        report.check(peer);
+    }
+}
+
+/// The single report of a long wait.
+struct LongWait {
+    report_at: Instant,
+    is_reported: bool,
+}
+
+impl LongWait {
+    fn new() -> Self {
+        Self { report_at: Instant::now() + REPORT_TIME, is_reported: false }
+    }
+
+    fn check(&mut self, peer: &str) {
+        if !self.is_reported && Instant::now() >= self.report_at {
+            self.is_reported = true;
             // The message is only for the user.
             let _ = writeln!(io::stderr(), "waiting for {peer}");
         }
@@ -332,6 +367,7 @@ impl Read for StoppableFile {
         loop {
             // Wait before the first read: a FIFO without a writer would seem to be at the end.
             if self.blocking != Blocking::Never {
+                self.wait_for_writer()?;
                 self.wait(PollFlags::IN)?;
             }
             match self.file.read(out) {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use num_complex::Complex;
 use stage::{Part, Stage, stage};
-use stripline::component::{Direction, Value};
+use stripline::component::{Direction, StreamShape, Value};
 use stripline::{Axis, Sample, StreamInfo};
 use stripline_components::components::{STREAM_KEYS, STREAM_RULES, StreamRule};
 use stripline_components::{adsb, components, registry};
@@ -40,7 +40,8 @@ fn the_check_refuses_what_the_component_refuses() {
         let refused =
             |key| rules[STREAM_KEYS.iter().position(|known| *known == key).unwrap()] == StreamRule::Refused;
         assert_eq!(spec.order.takes_channels, !refused("channels"), "{name}");
-        assert_eq!(spec.order.takes_rows, !refused("row_length"), "{name}");
+        let takes_signal_only = spec.ports.iter().any(|port| port.shape == Some(StreamShape::Signal));
+        assert_eq!(takes_signal_only, refused("row_length"), "{name}");
     }
 }
 

@@ -2,13 +2,11 @@
 
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker, sample_rate, sample_rate_property};
-use stripline::component::{
-    Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, RateRule,
-};
+use stripline::component::{Component, ComponentSpec, PortTypes, Ports, Properties, PropertySpec, RateRule};
 use stripline::{Result, StreamInfo};
 
 use super::property_errors::{can_be_made, setting};
-use super::stream_order::channels;
+use super::stream_order::{channels, signal_input};
 use crate::dsp::{self, DeEmphasis, PerChannel};
 
 /// The component `am-demodulator`.
@@ -21,7 +19,7 @@ pub struct AmDemodulatorComponent {
 impl Component for AmDemodulatorComponent {
     fn describe() -> ComponentSpec {
         ComponentSpec::new("am-demodulator", "Demodulates AM: the envelope without the carrier.")
-            .input("in", PortTypes::of::<Complex<f32>>(), "a signal around 0 Hz")
+            .port(signal_input(PortTypes::of::<Complex<f32>>(), "a signal around 0 Hz"))
             .output("out", PortTypes::of::<f32>(), "audio, at the same sample rate")
             .property(
                 PropertySpec::float("dc_cutoff", 20.0, "content slower than this counts as the carrier")
@@ -37,7 +35,6 @@ impl Component for AmDemodulatorComponent {
             .changeable())
             .property(sample_rate_property())
             .sample_rate(RateRule::property("sample_rate").or_input("in").needed())
-            .sample_order(OrderRule::in_time())
             .validated(can_be_made::<Self>)
     }
 
@@ -81,7 +78,7 @@ pub struct FmDemodulatorComponent {
 impl Component for FmDemodulatorComponent {
     fn describe() -> ComponentSpec {
         ComponentSpec::new("fm-demodulator", "Demodulates FM, and undoes the pre-emphasis of broadcasts.")
-            .input("in", PortTypes::of::<Complex<f32>>(), "a signal around 0 Hz")
+            .port(signal_input(PortTypes::of::<Complex<f32>>(), "a signal around 0 Hz"))
             .output("out", PortTypes::of::<f32>(), "audio, at the same sample rate; 1 at the full deviation")
             .property(
                 PropertySpec::float("deviation", 75e3, "peak deviation; 75000 for broadcasts")
@@ -101,7 +98,6 @@ impl Component for FmDemodulatorComponent {
             )
             .property(sample_rate_property())
             .sample_rate(RateRule::property("sample_rate").or_input("in").needed())
-            .sample_order(OrderRule::in_time())
             .validated(can_be_made::<Self>)
     }
 
@@ -233,7 +229,7 @@ fn run<S: Settings>(mut ports: Ports, mut settings: S) -> Result<()> {
         let (demodulators, _) = match &mut demodulators {
             Some(demodulators) if arrival != Continuity::NewStream => demodulators,
             unset => {
-                let channels = channels(packet.stream())?;
+                let channels = channels(packet.stream());
                 let rate = sample_rate(settings.sample_rate(), packet.stream())?;
                 // Audio has no centre frequency.
                 output.set_stream(StreamInfo {

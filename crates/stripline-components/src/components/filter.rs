@@ -5,14 +5,14 @@ use std::sync::Arc;
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker, sample_rate, sample_rate_property};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, OrderRule, PortTypes, Ports, Properties, PropertySpec,
-    RateRule, Request, TestResult, Value,
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
+    Request, TestResult, Value,
 };
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample, StreamInfo};
 
 use super::property_errors::{can_be_made, setting};
-use super::stream_order::{at_ratio, between, channels};
+use super::stream_order::{at_ratio, between, channels, signal_input};
 use super::timing::time_after;
 use crate::dsp::{
     self, DECIMATION_MAX, DecimatingFir, FirFilter, FirLength, Frames, PerChannel, Taps, Window,
@@ -28,7 +28,7 @@ pub struct FirFilterComponent {
 impl Component for FirFilterComponent {
     fn describe() -> ComponentSpec {
         let spec = ComponentSpec::new("fir-filter", "Passes a band of frequencies: low-pass or band-pass.")
-            .input("in", PortTypes::OneOf(sample_types()), "samples")
+            .port(signal_input(PortTypes::OneOf(sample_types()), "samples"))
             .output("out", PortTypes::SameAs("in".into()), "the filtered samples, one for each")
             .property(
                 PropertySpec::float("low", 0.0, "lower edge of the band (-6 dB); 0: a low-pass filter")
@@ -46,7 +46,6 @@ impl Component for FirFilterComponent {
             )
             .validated(can_be_made::<Self>)
             .sample_rate(RateRule::property("sample_rate").or_input("in").needed())
-            .sample_order(OrderRule::in_time())
             .test("passband", "the gain in the middle of the band, in dB, is 0")
             .test(
                 "stopband",
@@ -194,7 +193,7 @@ impl FirFilterComponent {
             let (filters, _) = match &mut filters {
                 Some(filters) if arrival != Continuity::NewStream => filters,
                 unset => {
-                    let channels = channels(packet.stream())?;
+                    let channels = channels(packet.stream());
                     let rate = sample_rate(self.shape.sample_rate, packet.stream())? / channels as f64;
                     let filter = FirFilter::<T>::new(&self.design(rate)?);
                     let given = Some(self.shape.sample_rate).filter(|rate| *rate > 0.0);
@@ -235,7 +234,7 @@ impl Component for Decimator {
             "decimator",
             "Divides the sample rate, after a low-pass filter that removes the frequencies that the lower rate cannot carry.",
         )
-        .input("in", PortTypes::OneOf(sample_types()), "samples")
+        .port(signal_input(PortTypes::OneOf(sample_types()), "samples"))
         .output("out", PortTypes::SameAs("in".into()), "samples at the lower rate")
         .property(PropertySpec::integer("factor", 2, 1, factor_max, "how much lower the rate gets"))
         .property(
@@ -245,8 +244,7 @@ impl Component for Decimator {
                 .changeable(),
         )
         .validated(can_be_made::<Self>)
-        .sample_rate(RateRule::property("sample_rate").or_input("in").divided_by("factor"))
-        .sample_order(OrderRule::in_time());
+        .sample_rate(RateRule::property("sample_rate").or_input("in").divided_by("factor"));
         FilterShape::describe(spec, "such that it ends at half the lower rate")
     }
 
@@ -275,7 +273,7 @@ impl Decimator {
         let is_relative = self.cutoff == 0.0 && self.shape.transition == 0.0;
         match sample_rate(self.shape.sample_rate, stream) {
             Err(_) if is_relative => Ok(1.0),
-            rate => Ok(rate? / channels(stream)? as f64),
+            rate => Ok(rate? / channels(stream) as f64),
         }
     }
 
@@ -323,7 +321,7 @@ impl Decimator {
             let (filters, stream) = match &mut filters {
                 Some(filters) if arrival != Continuity::NewStream => filters,
                 unset => {
-                    frames = Frames::new(channels(packet.stream())?);
+                    frames = Frames::new(channels(packet.stream()));
                     output.set_stream(self.stream(packet.stream()));
                     let rate = self.rate(packet.stream())?;
                     let filter =

@@ -3,14 +3,13 @@
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
-    Component, ComponentSpec, InvalidProperties, OrderRule, PortTypes, Ports, Properties, PropertySpec,
-    RateRule,
+    Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule,
 };
 use stripline::payload::TypeName;
 use stripline::{Error, Result, Sample};
 
 use super::property_errors::{can_be_made, setting};
-use super::stream_order::{at_ratio, between, channels};
+use super::stream_order::{at_ratio, between, channels, signal_input};
 use super::timing::time_after;
 use crate::dsp::{self, DspError, Frames, PerChannel, RESAMPLING_MAX, Resampler, ResamplerSettings};
 
@@ -29,7 +28,7 @@ impl Component for ResamplerComponent {
         let types = vec![TypeName::of::<Complex<f32>>(), TypeName::of::<f32>()];
         let summary = "Changes the sample rate by a ratio, with a filter against aliases and images.";
         ComponentSpec::new("resampler", summary)
-            .input("in", PortTypes::OneOf(types), "samples")
+            .port(signal_input(PortTypes::OneOf(types), "samples"))
             .output("out", PortTypes::SameAs("in".into()), "samples at `up / down` of the rate")
             .property(PropertySpec::integer("up", 1, 1, max, "the rate is multiplied by this"))
             .property(PropertySpec::integer("down", 1, 1, max, "the rate is divided by this"))
@@ -51,7 +50,6 @@ impl Component for ResamplerComponent {
                 .unit("dB"),
             )
             .sample_rate(RateRule::input("in").multiplied_by("up").divided_by("down"))
-            .sample_order(OrderRule::in_time())
             .validated(can_be_made::<Self>)
     }
 
@@ -100,7 +98,7 @@ impl ResamplerComponent {
         while let Some(packet) = input.receive()? {
             let arrival = tracker.packet(&packet);
             if arrival == Continuity::NewStream {
-                resamplers = PerChannel::new(channels(packet.stream())?, silent.clone());
+                resamplers = PerChannel::new(channels(packet.stream()), silent.clone());
                 frames = Frames::new(resamplers.channels());
                 output.set_stream(at_ratio(packet.stream(), up, down));
             }

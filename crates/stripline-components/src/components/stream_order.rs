@@ -1,25 +1,16 @@
 //! The order of a stream's samples for components: interleaved channels, rows, axes.
 
-use stripline::{Error, Result, StreamInfo};
+use stripline::StreamInfo;
+use stripline::component::{Direction, PortSpec, PortTypes, StreamShape};
+
+/// Returns the specification of an input that takes a signal in time, without rows.
+pub(super) fn signal_input(types: PortTypes, summary: &str) -> PortSpec {
+    PortSpec::new("in", Direction::Input, types, summary).shape(StreamShape::Signal)
+}
 
 /// Returns the number of interleaved channels of a signal in time; 1 for a stream without channels.
-///
-/// # Errors
-/// The stream has rows.
-pub(super) fn channels(stream: &StreamInfo) -> Result<usize> {
-    let Some(length) = stream.row_length else { return Ok(stream.channels.len().max(1)) };
-    let (id, frames) = (&stream.id, of_frames(stream));
-    Err(Error::failed(if stream.channels.is_empty() || !stream.axes.is_empty() {
-        format!(
-            "the stream `{id}` has rows of {length} samples (`row_length`){frames}, and this component takes a \
-             signal in time: put it before the component that makes the rows"
-        )
-    } else {
-        format!(
-            "the stream `{id}` has its channels in rows of {length} samples (`row_length`){frames}, and this \
-             component takes them sample by sample: set block = 1 in the `multiplexer`"
-        )
-    }))
+pub(super) fn channels(stream: &StreamInfo) -> usize {
+    stream.channels.len().max(1)
 }
 
 /// Returns the description of a stream with `up / down` times the samples: the rate and the axis
@@ -38,9 +29,4 @@ pub(super) fn between(from: u64, to: u128, parts: usize) -> f64 {
     let from = u128::from(from) * parts as u128;
     let distance = to.abs_diff(from) as f64 / parts as f64;
     if to < from { -distance } else { distance }
-}
-
-/// Returns the words about the frames of a stream with rows; empty if there are no frames.
-fn of_frames(stream: &StreamInfo) -> String {
-    stream.frame_rows.map_or(String::new(), |rows| format!(" in frames of {rows} rows (`frame_rows`)"))
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use stripline::component::kit::{Continuity, StreamTracker};
 use stripline::component::{
-    Component, ComponentSpec, FileLog, FileReport, InvalidProperties, OrderRule, PortTypes, Ports,
-    Properties, PropertyFacts, PropertySpec,
+    Component, ComponentSpec, Direction, FileLog, FileReport, InvalidProperties, OrderRule, PortSpec,
+    PortTypes, Ports, Properties, PropertyFacts, PropertySpec, StreamShape,
 };
 use stripline::{Axis, Error, Input, Result, StreamInfo};
 
@@ -46,12 +46,16 @@ impl Component for WaterfallSink {
         };
         let summary = "Draws spectra over time: to the terminal, and as a PNG file at the end.";
         ComponentSpec::new("waterfall-sink", summary)
-            .input("in", PortTypes::of::<f32>(), "rows of levels in dB, as `fft` sends them, or frames")
-            .sample_order(OrderRule {
-                needs_rows: true,
-                channel: Some("channel".into()),
-                ..OrderRule::default()
-            })
+            .port(
+                PortSpec::new(
+                    "in",
+                    Direction::Input,
+                    PortTypes::of::<f32>(),
+                    "levels in dB, as `fft` sends them",
+                )
+                .shape(StreamShape::Rows),
+            )
+            .sample_order(OrderRule { channel: Some("channel".into()), ..OrderRule::default() })
             .property(PropertySpec::path("path", "PNG file to write; none: no file"))
             .property(PropertySpec::text(
                 "channel",
@@ -367,17 +371,16 @@ impl Drawing {
                 "the frames of the stream `{id}` have changed (`frame_rows`): draw one stream"
             )));
         }
-        match (stream.row_length, self.stream.row_length) {
-            (None | Some(0), _) => Err(Error::failed(format!(
-                "the stream `{id}` has no rows: put an `fft` before this component"
-            ))),
-            (Some(length), _) if length > ROW_MAX => Err(Error::failed(format!(
+        // The input takes only streams with rows.
+        let length = stream.row_length.unwrap_or(1);
+        match self.stream.row_length {
+            _ if length > ROW_MAX => Err(Error::failed(format!(
                 "the rows of the stream `{id}` have {length} samples, and may have {ROW_MAX}: use shorter ones"
             ))),
-            (Some(length), Some(before)) if length != before => Err(Error::failed(format!(
+            Some(before) if length != before => Err(Error::failed(format!(
                 "the rows of the stream `{id}` have {length} samples now, and had {before}: draw one stream"
             ))),
-            (Some(length), _) => Ok(length as usize),
+            _ => Ok(length as usize),
         }
     }
 }

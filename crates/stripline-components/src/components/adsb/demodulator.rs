@@ -8,7 +8,7 @@ use stripline::component::{
 use stripline::payload::TypeName;
 use stripline::{Error, Output, Packet, Result, Sample, StreamInfo};
 
-use super::super::stream_order;
+use super::super::stream_order::signal_input;
 use crate::adsb::demodulate::SAMPLE_RATE_HZ;
 use crate::adsb::{Candidate, Demodulator, DemodulatorConfig, IqSample};
 
@@ -27,8 +27,8 @@ impl Component for AdsbDemodulator {
             TypeName::of::<Complex<f32>>(),
         ];
         ComponentSpec::new("adsb-demodulator", "Finds possible Mode S frames in samples at 2 Msample/s.")
-            .input("in", PortTypes::OneOf(formats), "samples at 2 Msample/s around 1090 MHz")
-            .sample_order(OrderRule { takes_channels: false, ..OrderRule::in_time() })
+            .port(signal_input(PortTypes::OneOf(formats), "samples at 2 Msample/s around 1090 MHz"))
+            .sample_order(OrderRule { takes_channels: false, ..OrderRule::default() })
             .sample_rate(RateRule::input("in").only(SAMPLE_RATE_HZ.into()))
             .output("out", PortTypes::of::<Candidate>(), "candidates: a preamble and the bits after it")
             .property(
@@ -129,7 +129,6 @@ fn stream_of<T: Sample>(packet: &Packet<'_, T>) -> Result<StreamInfo> {
         );
         return Err(Error::failed(message));
     }
-    stream_order::channels(stream)?;
     if let Some(rate) = stream.sample_rate_hz.filter(|rate| *rate != f64::from(SAMPLE_RATE_HZ)) {
         let message = format!(
             "the stream `{}` has {rate} samples/s, but frames are found at {SAMPLE_RATE_HZ} samples/s only: record \

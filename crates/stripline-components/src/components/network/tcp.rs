@@ -28,7 +28,10 @@ fn bind_property(default: bool) -> PropertySpec {
 }
 
 /// The component `tcp-sink`.
-pub struct TcpSink(Properties);
+pub struct TcpSink {
+    properties: Properties,
+    connector: Connector,
+}
 
 impl Component for TcpSink {
     fn describe() -> ComponentSpec {
@@ -44,17 +47,17 @@ impl Component for TcpSink {
 
     fn new(properties: &Properties) -> Result<Self> {
         check(properties)?;
-        Ok(Self(properties.clone()))
+        Ok(Self { properties: properties.clone(), connector: Connector::open(properties)? })
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
+        let Self { properties, mut connector } = self;
         let bytes = sample_bytes(&ports)?;
-        let target = Target::stream(format!("tcp://{}", self.0.text("address")));
-        let mut connector = Connector::open(&self.0)?;
+        let target = Target::stream(format!("tcp://{}", properties.text("address")));
         let mut input = ports.input::<Dynamic>("in")?;
         let (files, unit) = (ports.files(), Unit::Sample(bytes as u64));
         let opened = connector.wait();
-        let keeps_readers = self.0.text("reader_gone") == READER_GONE[0];
+        let keeps_readers = properties.text("reader_gone") == READER_GONE[0];
         let readers = keeps_readers.then(|| Readers::new(move || connector.next()));
         let opened = opened
             .map(|connection| {
@@ -67,7 +70,10 @@ impl Component for TcpSink {
 }
 
 /// The component `tcp-source`.
-pub struct TcpSource(Properties);
+pub struct TcpSource {
+    properties: Properties,
+    connector: Connector,
+}
 
 impl Component for TcpSource {
     fn describe() -> ComponentSpec {
@@ -89,19 +95,19 @@ impl Component for TcpSource {
 
     fn new(properties: &Properties) -> Result<Self> {
         check_source(properties)?;
-        Ok(Self(properties.clone()))
+        Ok(Self { properties: properties.clone(), connector: Connector::open(properties)? })
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
-        let properties = self.0;
+        let Self { properties, connector } = self;
         let mut conversion = Conversion::new(&properties)?;
-        let (mut sent, mut waiting) = (0, 0);
-        let received = receive(&mut ports, &properties, &mut conversion, &mut sent, &mut waiting);
+        let mut counts = ReceivedCounts::default();
+        let received = receive(&mut ports, (&properties, connector), &mut conversion, &mut counts);
         ports.files().report(FileReport {
-            samples: sent,
+            samples: counts.sent,
             clipped: conversion.clipped,
-            missing: waiting,
-            places: u64::from(waiting > 0),
+            missing: counts.missing,
+            places: counts.places,
             finished: true,
             ..FileReport::new(format!("tcp://{}", properties.text("address")))
         });
@@ -109,21 +115,33 @@ impl Component for TcpSource {
     }
 }
 
-/// Receives until the end, and counts the samples that were sent, and the samples that had arrived
-/// and were not sent at a stop.
+/// The counts of a source, in samples.
+#[derive(Default)]
+struct ReceivedCounts {
+    sent: u64,
+    /// Samples that had arrived and were not sent at a stop, and incomplete ones.
+    missing: u64,
+    places: u64,
+}
+
+impl ReceivedCounts {
+    fn miss(&mut self, samples: u64) {
+        (self.missing, self.places) = (self.missing + samples, self.places + u64::from(samples > 0));
+    }
+}
+
+/// Receives until the end.
 fn receive(
     ports: &mut Ports,
-    properties: &Properties,
+    (properties, mut connector): (&Properties, Connector),
     conversion: &mut Conversion,
-    sent: &mut u64,
-    waiting: &mut u64,
+    counts: &mut ReceivedCounts,
 ) -> Result<()> {
     let size = conversion.size();
     let samples = usize::try_from(properties.count("packet")).unwrap_or(usize::MAX);
     let ends = properties.text("sender_gone") == SENDER_GONE[0];
     let connections = ports.status::<u64>("connections")?;
     let partials = ports.status::<u64>("partial")?;
-    let mut connector = Connector::open(properties)?;
     let mut output = ports.output::<Dynamic>("out")?;
     output.set_stream(stream(ports, properties));
     loop {
@@ -148,16 +166,17 @@ fn receive(
             });
             match passed {
                 Ok(Ok(0)) => break None,
-                Ok(Ok(count)) => (index, *sent) = (index + count as u64, *sent + count as u64),
+                Ok(Ok(count)) => (index, counts.sent) = (index + count as u64, counts.sent + count as u64),
                 Ok(Err(error)) => break Some(error.to_string()),
                 Err(error) => {
-                    *waiting = unsent + connection.waiting();
+                    counts.miss(unsent + connection.waiting());
                     return Err(error);
                 }
             }
         };
         let left_over = connection.carried.len();
         partials.add(u64::from(left_over > 0));
+        counts.miss(u64::from(left_over > 0));
         let problem = match (left_over, end) {
             (0, None) if ends => return Ok(()),
             (0, None) => "the sender has ended".into(),

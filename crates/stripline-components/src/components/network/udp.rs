@@ -170,7 +170,10 @@ impl Counts {
 }
 
 /// The component `udp-source`.
-pub struct UdpSource(Properties);
+pub struct UdpSource {
+    properties: Properties,
+    socket: UdpSocket,
+}
 
 impl Component for UdpSource {
     fn describe() -> ComponentSpec {
@@ -187,17 +190,18 @@ impl Component for UdpSource {
 
     fn new(properties: &Properties) -> Result<Self> {
         check_source(properties)?;
-        Ok(Self(properties.clone()))
+        let address = properties.text("address");
+        let socket = bound(address).map_err(|error| not_opened("receive at", address, error))?;
+        says_listens("udp", address);
+        Ok(Self { properties: properties.clone(), socket })
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
-        let properties = self.0;
+        let Self { properties, socket } = self;
         let conversion = Conversion::new(&properties)?;
         let address = properties.text("address");
         let (refused, dropped) = (ports.status::<u64>("refused")?, ports.status::<u64>("dropped")?);
         let (senders, stop) = (ports.status::<u64>("senders")?, ports.stop_signal());
-        let socket = bound(address).map_err(|error| not_opened("receive at", address, error))?;
-        says_listens("udp", address);
         let mut output = ports.output::<Dynamic>("out")?;
         output.set_stream(stream(&ports, &properties));
         let mut arrivals = Arrivals::new(address, conversion);
@@ -350,7 +354,8 @@ impl<'a> Arrivals<'a> {
         if self.senders.len() < SENDERS_MAX && self.senders.insert(new) && self.senders.len() == 2 {
             log::warn!(
                 target: "stripline::udp-source",
-                "{}: a second program sends, from {new}; samples of all senders are one stream",
+                "{}: another program sends, from {new}, or the first one was started again; samples of all senders are \
+                 one stream",
                 self.address
             );
         }
