@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,18 +19,14 @@ import pmt
 import zmq
 from gnuradio import blocks, gr, zeromq
 
+from free_port import free_port
+
 COMMAND = sys.argv[1]
 SAMPLES = int(float(sys.argv[2])) if len(sys.argv) > 2 else 200_000
 # A time limit that only ends a hang.
 TIMEOUT_S = 120.0
 
 Form = tuple[int, str, str, str]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def tag(offset: int, key: str, value: object, source: object = pmt.PMT_F) -> gr.tag_t:
@@ -251,7 +246,7 @@ def check_unread() -> None:
 check_example()
 check_unread()
 check_refused("tags = true", 8, 100, False, "the message has no tags; set `tags` to false")
-check_refused("tags = false", 8, 100, True, "its messages have tags; set `tags` to true")
+check_refused("tags = false", 8, 100, True, "sends messages with tags; set `tags` to true")
 check_refused("tags = false", 1, 3, False, "sent 3 bytes, which are not whole items of 8")
 for each in ("push-pull", "pub-sub"):
     for with_tags in (False, True):

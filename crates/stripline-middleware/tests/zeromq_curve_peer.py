@@ -10,7 +10,6 @@ from __future__ import annotations
 import pathlib
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,8 @@ import zmq.auth
 import zmq.auth.thread
 from zmq.utils.monitor import recv_monitor_message
 
+from free_port import free_port
+
 COMMAND = sys.argv[1]
 # The limit for waits, so that the test cannot hang.
 TIMEOUT_S = 60.0
@@ -31,12 +32,6 @@ SENT = random.Random(7).randbytes(4 * 100_000)
 
 Keys = tuple[bytes, bytes]
 Context = zmq.Context[zmq.Socket[bytes]]
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class Folder:

@@ -6,10 +6,10 @@ use stripline::component::{
     Component, ComponentSpec, OrderRule, PortTypes, Ports, Properties, PropertySpec, RateRule, Registry,
 };
 use stripline::node::Publisher;
-use stripline::payload::{Dynamic, SampleType, TypeName};
-use stripline::{Error, Packet, Result, StreamInfo};
+use stripline::payload::{Dynamic, MessageCheck, SampleType, Schema, TypeName};
+use stripline::{Complex, Error, Packet, Result, StreamInfo};
 
-use super::properties::insecure;
+use super::properties::{insecure, refusal};
 
 /// A format of other programs: both components, and the ends that they open.
 pub(crate) trait Wire: Send + 'static {
@@ -42,7 +42,10 @@ pub(crate) trait Wire: Send + 'static {
 /// The items that an end is opened with.
 pub(crate) struct Setup<'a> {
     pub properties: &'a Properties,
-    pub samples: &'a SampleType,
+    /// The type of the samples, or of the messages.
+    pub payload: &'a TypeName,
+    /// The size of a sample in bytes; 1 for messages.
+    pub sample_bytes: usize,
     pub ports: &'a Ports,
 }
 
@@ -73,7 +76,31 @@ pub(crate) fn add<W: Wire>(registry: Registry) -> Registry {
 /// Returns the description of a component, with the properties that source and sink share.
 fn described<W: Wire>(spec: ComponentSpec, is_sink: bool) -> ComponentSpec {
     let properties = W::properties(is_sink).into_iter().chain([insecure()]);
-    properties.fold(spec, ComponentSpec::property).validated(W::check)
+    let check = move |properties: &Properties| {
+        if !is_sink {
+            payload_in(properties)?;
+        }
+        W::check(properties)
+    };
+    properties.fold(spec, ComponentSpec::property).validated(check)
+}
+
+/// Returns the type in the property `samples`, and the size of a sample.
+fn payload_in(properties: &Properties) -> Result<(TypeName, usize)> {
+    let refused = |problem: String| {
+        refusal("samples", problem, "name a type, as u8, a layout, or messages, as message/tune{hz:f64}")
+    };
+    let payload = TypeName::parse(properties.text("samples")).map_err(|error| refused(error.to_string()))?;
+    let bytes = sample_bytes(&payload).map_err(|error| refused(error.to_string()))?;
+    Ok((payload, bytes))
+}
+
+/// Returns the size of a sample in bytes; 1 for messages.
+fn sample_bytes(payload: &TypeName) -> Result<usize> {
+    match payload.is_message() {
+        true => Ok(1),
+        false => Ok(SampleType::try_from(payload.clone())?.size()),
+    }
 }
 
 /// Returns the description of a source with one output. The property `samples` has the type of the
@@ -89,6 +116,8 @@ pub(crate) fn source(name: &str, summary: &str, output: &str) -> ComponentSpec {
 pub(crate) struct WireOutput {
     publisher: Publisher<Dynamic>,
     sample_bytes: usize,
+    /// The check of messages; `None`: the output has samples.
+    check: Option<MessageCheck>,
     /// The rate of a stream that has no rate.
     rate_hz: Option<f64>,
 }
@@ -100,7 +129,28 @@ impl WireOutput {
         self.publisher.set_stream(StreamInfo { sample_rate_hz, ..stream });
     }
 
-    /// Sends whole samples as a packet. Without samples, it does nothing.
+    /// Returns whether the output has messages.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.check.is_some()
+    }
+
+    /// Checks that bytes from another program are whole samples, or a message of the schema.
+    ///
+    /// # Errors
+    /// The problem with the bytes.
+    pub(crate) fn check(&self, bytes: &[u8]) -> std::result::Result<(), String> {
+        match &self.check {
+            Some(check) => check.check(bytes),
+            None if bytes.is_empty() || !bytes.len().is_multiple_of(self.sample_bytes) => Err(format!(
+                "{} bytes are not a whole number of samples of {} bytes",
+                bytes.len(),
+                self.sample_bytes
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends whole samples as a packet, or a message. Without samples, it does nothing.
     pub(crate) fn send(&mut self, samples: &[u8], index: Option<u64>, time_ns: Option<i64>) -> Result<()> {
         if samples.is_empty() {
             return Ok(());
@@ -132,14 +182,21 @@ impl<W: Wire> Component for WireSource<W> {
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
-        let samples = SampleType::parse(self.0.text("samples"))?;
+        let (payload, sample_bytes) = payload_in(&self.0)?;
+        let check = || MessageCheck::new(&payload.schema().unwrap_or_else(Schema::any));
         let mut output = WireOutput {
-            publisher: ports.output(("out", &samples))?,
-            sample_bytes: samples.size(),
+            publisher: ports.output(("out", &payload))?,
+            sample_bytes,
+            check: payload.is_message().then(check),
             rate_hz: Some(self.0.float("sample_rate")).filter(|rate| *rate > 0.0),
         };
         output.describe(StreamInfo::new(ports.component()));
-        let mut end = W::Receiver::open(&Setup { properties: &self.0, samples: &samples, ports: &ports })?;
+        let mut end = W::Receiver::open(&Setup {
+            properties: &self.0,
+            payload: &payload,
+            sample_bytes,
+            ports: &ports,
+        })?;
         let stop = ports.stop_signal();
         while !stop.is_stopped() && end.receive(&mut output)? {}
         Ok(())
@@ -164,9 +221,14 @@ impl<W: Wire> Component for WireSink<W> {
     }
 
     fn run(self, mut ports: Ports) -> Result<()> {
-        let samples = SampleType::parse(ports.payload("in").map_or("cf32", TypeName::as_str))?;
-        let mut end = W::Sender::open(&Setup { properties: &self.0, samples: &samples, ports: &ports })?;
-        let mut input = ports.input::<Dynamic>(("in", &samples))?;
+        let payload = ports.payload("in").cloned().unwrap_or_else(TypeName::of::<Complex<f32>>);
+        let mut end = W::Sender::open(&Setup {
+            properties: &self.0,
+            payload: &payload,
+            sample_bytes: sample_bytes(&payload)?,
+            ports: &ports,
+        })?;
+        let mut input = ports.input::<Dynamic>("in")?;
         while let Some(packet) = input.receive()? {
             if let Some(part) = W::ONE_CHANNEL {
                 check_one_channel(packet.stream(), part)?;

@@ -4,17 +4,26 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use stripline::Error;
-use stripline::component::{InvalidProperties, PortTypes, PropertySpec, Value};
+use stripline::component::{InvalidProperties, PortTypes, Properties, PropertySpec, Value};
 use stripline::payload::TypeName;
 
 /// The longest wait between two checks of the stop signal.
 pub(crate) const STOP_CHECK: Duration = Duration::from_millis(20);
-/// The types of samples for middleware without types. Samples of other types are bytes there.
-pub(crate) const TYPES: [&str; 6] = ["cf32", "f32", "s32", "s16", "cs16", "u8"];
 
 /// Returns the property `samples` of a source.
 pub(crate) fn samples(types: &[&str], summary: &str) -> PropertySpec {
     PropertySpec::choice("samples", types, "cf32", summary)
+}
+
+/// Returns the property `samples` of a source over a middleware without types.
+pub(crate) fn any_samples() -> PropertySpec {
+    let summary = "type of the samples, also a layout; u8: bytes; message/NAME: messages in CBOR";
+    PropertySpec::text("samples", "cf32", summary)
+}
+
+/// Returns whether the property `samples` of a source has the name of messages.
+pub(crate) fn names_messages(properties: &Properties) -> bool {
+    matches!(properties.value("samples"), Some(Value::Text(name)) if name.starts_with("message/"))
 }
 
 /// Returns the property `sample_rate`, or `frequency`, of a source.

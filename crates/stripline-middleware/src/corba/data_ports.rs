@@ -99,8 +99,8 @@ pub(crate) struct ProvidesPort {
 
 impl WireReceiver for ProvidesPort {
     fn open(setup: &Setup<'_>) -> Result<Self> {
-        let Setup { properties, samples, ports } = setup;
-        let (kind, is_complex) = elements_of(samples.name().as_str())?;
+        let Setup { properties, payload, ports, .. } = setup;
+        let (kind, is_complex) = elements_of(payload.as_str())?;
         let name = ports.component().to_owned();
         let input = BulkioInput::new(&format!("{name}.out"), kind, is_complex)?;
         let reference = input.publish(properties.text("ior_file"), properties.text("name"))?;
@@ -186,8 +186,8 @@ impl Drop for StopWatch {
 
 impl WireSender for UsesPort {
     fn open(setup: &Setup<'_>) -> Result<Self> {
-        let Setup { properties, samples, ports } = setup;
-        let (kind, is_complex) = elements_of(samples.name().as_str())?;
+        let Setup { properties, payload, sample_bytes, ports } = *setup;
+        let (kind, is_complex) = elements_of(payload.as_str())?;
         let output = Arc::new(BulkioOutput::new(&format!("{}.in", ports.component()), kind)?);
         let reference = output.publish(properties.text("ior_file"), properties.text("name"))?;
         for reference in references(properties) {
@@ -198,7 +198,7 @@ impl WireSender for UsesPort {
             _reference: reference,
             output,
             is_complex,
-            sample_bytes: samples.size(),
+            sample_bytes,
             connections: properties.count("connections") as usize,
             may_come: is_findable(properties)?,
             open: Vec::new(),
@@ -213,7 +213,7 @@ impl WireSender for UsesPort {
         }
         let most = CALL_BYTES / self.sample_bytes * self.sample_bytes;
         let mut time_ns = Some(packet.time_ns());
-        let rate = info.sample_rate_hz.filter(|rate| *rate > 0.0);
+        let rate = info.sample_rate_hz;
         let mut before = 0;
         for part in packet.chunks(most) {
             // If no connection has taken the part, push it again to the next connection.

@@ -120,7 +120,7 @@ fn place_of(properties: &Properties) -> DdsPlace {
 
 /// Opens an end of the topic.
 fn open(setup: &Setup<'_>, is_reader: bool) -> Result<(SamplesEnd, DdsSampleType)> {
-    let (properties, name) = (setup.properties, setup.samples.name());
+    let (properties, name) = (setup.properties, setup.payload);
     let kind = DdsSampleType::of_samples(name.as_str())
         .ok_or_else(|| Error::Configuration(format!("there is no type of a topic for {name}")))?;
     let terms = Terms {
@@ -222,7 +222,7 @@ pub(crate) struct TopicWriter {
 
 impl WireSender for TopicWriter {
     fn open(setup: &Setup<'_>) -> Result<Self> {
-        let Setup { properties, samples, ports } = setup;
+        let Setup { properties, payload, sample_bytes, ports } = *setup;
         let (writer, _) = open(setup, false)?;
         let (topic, stop) = (properties.text("topic"), ports.stop_signal());
         let readers = properties.count("readers") as usize;
@@ -232,12 +232,11 @@ impl WireSender for TopicWriter {
             if search.is_due()
                 && let Some(other) = writer.other_type()
             {
-                let samples = samples.name();
-                let violation = format!("it is read with the type {other}, and the samples are {samples}");
+                let violation = format!("it is read with the type {other}, and the samples are {payload}");
                 return Err(misbehaves(topic, violation));
             }
         }
-        Ok(Self { writer, sample_bytes: samples.size(), topic: topic.into(), stop })
+        Ok(Self { writer, sample_bytes, topic: topic.into(), stop })
     }
 
     fn send(&mut self, packet: Packet<'_, Dynamic>) -> Result<()> {

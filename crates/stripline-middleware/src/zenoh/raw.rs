@@ -15,7 +15,7 @@ use stripline::{Error, Packet, Result};
 use super::session::settings;
 use crate::components::ends::{Setup, Wire, WireOutput, WireReceiver, WireSender, source};
 use crate::components::properties::{
-    STOP_CHECK, TYPES, hertz, ip_of, is_this_host, place, refusal, samples, text, tls,
+    STOP_CHECK, any_samples, hertz, ip_of, is_this_host, names_messages, place, refusal, text, tls,
 };
 
 /// The address of a zenoh router on this host, unless it is configured otherwise.
@@ -40,16 +40,16 @@ impl Wire for RawPayloads {
         source(
             "zenoh-source",
             "Receives publications of zenoh: each payload is a packet, as it is.",
-            "the samples of the payloads",
+            "the samples of the payloads, or messages",
         )
-        .property(samples(&TYPES, "type of the samples"))
+        .property(any_samples())
         .property(PropertySpec::integer("items", 0, 0, 1 << 28, ITEMS).unit("samples"))
         .property(hertz("sample_rate", "0: unknown"))
     }
 
     fn sink() -> ComponentSpec {
         ComponentSpec::new("zenoh-sink", "Publishes packets over zenoh: each is a payload, as it is.")
-            .input("in", PortTypes::Any, "samples to publish; no messages")
+            .input("in", PortTypes::Any, "samples to publish, or messages in CBOR")
             .property(PropertySpec::choice("congestion", &["block", "drop"], "block", CONGESTION))
     }
 
@@ -70,6 +70,10 @@ impl Wire for RawPayloads {
         if let Err(error) = KeyExpr::new(key) {
             let problem = format!("`{key}` is not a key expression: {error}");
             return Err(refusal("key", problem, "write words between slashes, as radio/iq"));
+        }
+        if names_messages(properties) && properties.count("items") > 0 {
+            let problem = "a message has no samples, and `items` is a number of samples";
+            return Err(refusal("items", problem, "leave `items` out"));
         }
         for property in ["connect", "listen"] {
             let address = properties.text(property);
@@ -102,9 +106,8 @@ pub(crate) struct Subscription {
     publications: mpsc::Receiver<ZBytes>,
     _subscriber: Subscriber<()>,
     _session: Session,
-    sample_bytes: usize,
-    /// The number of samples that each payload must have; 0: any number.
-    items: usize,
+    /// The number of bytes that each payload must have; 0: any number.
+    bytes: usize,
     refused: u64,
 }
 
@@ -126,8 +129,7 @@ impl WireReceiver for Subscription {
             publications,
             _subscriber: subscriber,
             _session: session,
-            sample_bytes: setup.samples.size(),
-            items: setup.properties.count("items") as usize,
+            bytes: setup.properties.count("items") as usize * setup.sample_bytes,
             refused: 0,
         })
     }
@@ -137,15 +139,20 @@ impl WireReceiver for Subscription {
             Ok(payload) => payload,
             Err(error) => return Ok(error == RecvTimeoutError::Timeout),
         };
-        let (bytes, size) = (payload.to_bytes(), self.sample_bytes);
-        // Any program may publish, so a publication of a wrong size must not end the component.
-        if bytes.len() % size != 0 || bytes.is_empty() || self.items > 0 && bytes.len() != self.items * size {
+        let bytes = payload.to_bytes();
+        let problem = match output.check(&bytes) {
+            Ok(()) if self.bytes > 0 && bytes.len() != self.bytes => {
+                Some(format!("{} bytes are not the {} bytes of `items`", bytes.len(), self.bytes))
+            }
+            found => found.err(),
+        };
+        // Any program may publish, so a publication that does not fit must not end the component.
+        if let Some(problem) = problem {
             self.refused += 1;
             if self.refused == 1 {
                 log::warn!(
                     target: "stripline::zenoh-source",
-                    "a publication of {} bytes is left out: it is not a whole number of samples of {size} \
-                     bytes, or not `items` of them; further ones are counted", bytes.len()
+                    "a publication is left out, and further ones are counted: {problem}"
                 );
             }
             return Ok(true);
@@ -158,7 +165,7 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         let refused = self.refused;
         if refused > 0 {
-            log::warn!(target: "stripline::zenoh-source", "{refused} publications of another size were left out");
+            log::warn!(target: "stripline::zenoh-source", "publications that did not fit and were left out: {refused}");
         }
     }
 }
@@ -249,8 +256,81 @@ fn open(properties: &Properties) -> Result<Session> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use stripline::Received;
+    use stripline::component::harness::Harness;
+    use stripline::component::{Registry, Value};
+    use stripline::payload::TypeName;
+
     use super::*;
     use crate::components::ends::refusal_of;
+    use crate::with_components;
+
+    /// A message `tune` in CBOR, with 1 Hz.
+    const ONE_HZ: &[u8] = b"\xa1\x62hz\xf9\x3c\x00";
+    const WAIT: Duration = Duration::from_millis(20);
+
+    /// Returns the address of a free port.
+    fn free() -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("tcp/{}", listener.local_addr().unwrap())
+    }
+
+    /// Opens a session of another program, to which the components connect.
+    fn session(address: &str) -> Session {
+        ::zenoh::open(settings("peer", &[address.into()], &[], &[]).unwrap()).wait().unwrap()
+    }
+
+    #[test]
+    fn messages_pass_in_cbor_and_others_are_left_out() {
+        let registry = with_components(Registry::new());
+        let tune = TypeName::parse("message/tune{hz:f64}").unwrap();
+        let address = free();
+        let other = session(&address);
+        let source = Harness::of_type(&registry, "zenoh-source").property("samples", tune.full_text());
+        let mut source = source.property("key", "to").property("connect", address.as_str()).start().unwrap();
+        let mut output = source.output::<Dynamic>(("out", &tune)).unwrap();
+        // Publications before both ends have found each other are lost.
+        let received = loop {
+            for payload in [&b"{}"[..], b"\xa1\x62hz\xf5", ONE_HZ] {
+                other.put("to", payload).wait().unwrap();
+            }
+            if let Received::Packet(packet) = output.receive_timeout(WAIT).unwrap() {
+                break packet.to_vec();
+            }
+        };
+        assert_eq!(received, ONE_HZ);
+        drop(output);
+        source.stop();
+
+        let address = free();
+        let other = session(&address);
+        let sink = Harness::of_type(&registry, "zenoh-sink").payload("in", &tune);
+        let mut sink = sink.property("key", "from").property("connect", address.as_str()).start().unwrap();
+        let mut input = sink.input::<Dynamic>(("in", &tune)).unwrap();
+        let (sender, found) = mpsc::channel();
+        let each = move |sample: Sample| drop(sender.send(sample.payload().to_bytes().into_owned()));
+        let _subscriber = other.declare_subscriber("from").callback(each).wait().unwrap();
+        let received = loop {
+            input.loan_copy_of(ONE_HZ).unwrap().send().unwrap();
+            if let Ok(payload) = found.recv_timeout(WAIT) {
+                break payload;
+            }
+        };
+        assert_eq!(received, ONE_HZ);
+        sink.stop();
+    }
+
+    #[test]
+    fn a_message_has_no_items() {
+        let registry = with_components(Registry::new());
+        let spec = &registry.specs()["zenoh-source"];
+        let given = [("key", "a".into()), ("samples", "message/cbor".into()), ("items", Value::Integer(2))];
+        let given = given.map(|(name, value)| (name.to_owned(), value)).into();
+        let error = spec.validate(&Properties::new(spec, given).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("a message has no samples") && error.contains("leave `items` out"), "{error}");
+    }
 
     fn refusal(given: &[(&str, &str)]) -> String {
         refusal_of::<RawPayloads>(given, RawPayloads::check)

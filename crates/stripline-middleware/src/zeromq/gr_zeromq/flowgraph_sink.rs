@@ -22,10 +22,10 @@ pub(crate) struct FlowgraphSink {
 
 impl WireSender for FlowgraphSink {
     fn open(setup: &Setup<'_>) -> Result<Self> {
-        let Setup { properties, samples, ports } = setup;
+        let Setup { properties, sample_bytes, .. } = *setup;
         Ok(Self {
-            peer: Peer::open(properties, ports, [zmq::PUSH, zmq::PUB])?,
-            sample_bytes: samples.size(),
+            peer: Peer::open(setup, [zmq::PUSH, zmq::PUB])?,
+            sample_bytes,
             before: Before {
                 period: Some(properties.float("repeat_s"))
                     .filter(|period| *period > 0.0)

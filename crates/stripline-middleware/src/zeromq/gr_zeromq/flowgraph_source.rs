@@ -21,8 +21,8 @@ pub(crate) struct FlowgraphSource {
 
 impl WireReceiver for FlowgraphSource {
     fn open(setup: &Setup<'_>) -> Result<Self> {
-        let Setup { properties, samples, ports } = setup;
-        let peer = Peer::open(properties, ports, [zmq::PULL, zmq::SUB])?;
+        let Setup { properties, sample_bytes, ports, .. } = setup;
+        let peer = Peer::open(setup, [zmq::PULL, zmq::SUB])?;
         let known = |name| Some(properties.float(name)).filter(|value| *value > 0.0);
         let stream = StreamInfo {
             sample_rate_hz: known("sample_rate"),
@@ -30,7 +30,7 @@ impl WireReceiver for FlowgraphSource {
             row_length: u32::try_from(peer.vlen).ok().filter(|vlen| *vlen > 1),
             ..StreamInfo::new(ports.component())
         };
-        let item_bytes = samples.size() * peer.vlen as usize;
+        let item_bytes = sample_bytes * peer.vlen as usize;
         Ok(Self { peer, stream, is_described: false, item_bytes, next_item: 0, offset: None })
     }
 
@@ -38,16 +38,24 @@ impl WireReceiver for FlowgraphSource {
         let parts = self.peer.receive()?;
         let (has_tags, item_bytes) = (self.peer.has_tags, self.item_bytes);
         for message in join_parts(parts.iter().map(|part| &part[..]), has_tags) {
+            if output.has_messages() {
+                output.check(&message).map_err(|problem| {
+                    self.peer.misbehaves(format!("sent a message that does not fit: {problem}"))
+                })?;
+                output.send(&message, None, None)?;
+                continue;
+            }
             let found = if has_tags {
                 TaggedMessage::parse(&message)
             } else if TaggedMessage::is_tagged(&message) {
                 return Err(self.peer.misbehaves(
-                    "its messages have tags; set `tags` to true, or `pass_tags` of its block to False",
+                    "sends messages with tags; set `tags` to true, or `pass_tags` of its block to False",
                 ));
             } else {
                 Ok(TaggedMessage { first_item: self.next_item, tags: Vec::new(), samples: &message })
             };
-            let found = found.map_err(|bad| self.peer.misbehaves(bad))?;
+            let found = found
+                .map_err(|bad| self.peer.misbehaves(format!("sent a message that cannot be read: {bad}")))?;
             let bytes = found.samples.len();
             if bytes % item_bytes != 0 {
                 return Err(self.peer.misbehaves(format!(

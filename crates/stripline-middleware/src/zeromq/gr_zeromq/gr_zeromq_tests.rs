@@ -1,20 +1,22 @@
 //! Messages of ZeroMQ between a socket of this test and the components for flowgraphs.
 
+use std::time::Duration;
+
 use stripline::component::harness::{Harness, HarnessRun};
 use stripline::component::{Registry, Value};
-use stripline::payload::TypeName;
-use stripline::{Complex, Received, Result, StreamInfo};
+use stripline::payload::{Dynamic, TypeName};
+use stripline::{Complex, Result, StreamInfo};
 
 use crate::gnuradio::{Described, TaggedMessage};
 use crate::with_components;
 
 /// The longest wait for a message.
-const TIMEOUT_MS: i32 = 10_000;
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns a socket of this kind, and the address of the socket.
 fn socket(kind: zmq::SocketType) -> (zmq::Socket, String) {
     let socket = zmq::Context::new().socket(kind).unwrap();
-    socket.set_rcvtimeo(TIMEOUT_MS).unwrap();
+    socket.set_rcvtimeo(TIMEOUT.as_millis() as i32).unwrap();
     socket.bind("tcp://127.0.0.1:*").unwrap();
     let address = socket.get_last_endpoint().unwrap().unwrap();
     (socket, address)
@@ -33,13 +35,8 @@ fn samples(mut source: HarnessRun, count: usize) -> std::result::Result<Vec<f32>
     let mut output = source.output::<f32>("out").unwrap();
     let mut found = Vec::new();
     while found.len() < count {
-        match output.receive_timeout(std::time::Duration::from_millis(20)).unwrap() {
-            Received::Packet(packet) => found.extend_from_slice(&packet),
-            Received::Empty => {
-                source.wait_for_end(std::time::Duration::ZERO).map_err(|error| error.to_string())?;
-            }
-            Received::Ended => break,
-        }
+        let received = output.receive_timeout(TIMEOUT).map_err(|error| error.to_string())?;
+        found.extend_from_slice(&received.packet().expect("a packet"));
     }
     drop(output);
     source.stop();
@@ -78,6 +75,79 @@ fn all_parts_of_a_message_arrive() {
     let message = bytes(&[1.0, 2.0, 3.0]);
     let parts = [message[..6].to_vec(), message[6..].to_vec()];
     assert_eq!(pushed(&[], &[&parts, &parts], 6), Ok(vec![1.0, 2.0, 3.0, 1.0, 2.0, 3.0]));
+}
+
+/// A message as another program sends it.
+const TUNE: &str = "message/tune{hz:f64}";
+/// A `tune` in CBOR, with 1 Hz.
+const ONE_HZ: &[u8] = b"\xa1\x62hz\xf9\x3c\x00";
+
+/// Pushes messages to a source with an output of the given type. Returns the packets that arrive.
+fn taken(payload: &str, messages: &[&[u8]]) -> std::result::Result<Vec<Vec<u8>>, String> {
+    let (socket, address) = socket(zmq::PUSH);
+    let mut source = source(&address, &[("samples", payload.into())]);
+    messages.iter().for_each(|message| socket.send(*message, 0).unwrap());
+    let payload = TypeName::parse(payload).unwrap();
+    let mut output = source.output::<Dynamic>(("out", &payload)).unwrap();
+    let mut found = Vec::new();
+    while found.len() < messages.len() {
+        let received = output.receive_timeout(TIMEOUT).map_err(|error| error.to_string())?;
+        found.push(received.packet().expect("a packet").to_vec());
+    }
+    drop(output);
+    source.stop();
+    Ok(found)
+}
+
+#[test]
+fn bytes_structures_and_messages_arrive_as_they_are() {
+    let json: &[u8] = br#"{"hz": 1.0}"#;
+    for (payload, messages) in [
+        ("u8", [json, b"\0"]),
+        ("det{range_bin:u32,level_db:f32}", [&[1; 8], &[2; 16]]),
+        (TUNE, [ONE_HZ, ONE_HZ]),
+        ("message/cbor", [ONE_HZ, b"\x82\x01\x61a"]),
+    ] {
+        let found = taken(payload, &messages).unwrap();
+        assert_eq!(found, messages.map(<[u8]>::to_vec), "{payload}");
+    }
+}
+
+#[test]
+fn a_message_that_does_not_fit_ends_the_source_by_its_place() {
+    for (payload, message, problem) in [
+        (TUNE, &b"\xa1\x62hz\x61a"[..], "`tune.hz`: a float must be here, not text"),
+        (TUNE, br#"{"hz": 1.0}"#, "sent a message that does not fit"),
+        (TUNE, b"", "sent a message that does not fit"),
+        ("message/cbor", b"\x82\x01", "sent a message that does not fit"),
+        ("det{range_bin:u32,level_db:f32}", &[0; 9], "sent 9 bytes, which are not whole items of 8"),
+    ] {
+        let error = taken(payload, &[message]).unwrap_err();
+        assert!(error.contains(problem), "{payload}: {error}");
+    }
+}
+
+#[test]
+fn a_sink_sends_messages_in_cbor() {
+    let (socket, address) = socket(zmq::PULL);
+    let registry = with_components(Registry::new());
+    let payload = TypeName::parse(TUNE).unwrap();
+    let start = |vlen: i64| {
+        let sink = Harness::of_type(&registry, "gr-zeromq-sink").payload("in", &payload);
+        sink.property("address", address.as_str()).property("bind", false).property("vlen", vlen).start()
+    };
+    let mut sink = start(1).unwrap();
+    let mut input = sink.input::<Dynamic>(("in", &payload)).unwrap();
+    for _ in 0..3 {
+        input.loan_copy_of(ONE_HZ).unwrap().send().unwrap();
+    }
+    input.finish().unwrap();
+    sink.finish().unwrap();
+    for _ in 0..3 {
+        assert_eq!(socket.recv_bytes(0).unwrap(), ONE_HZ);
+    }
+    let error = start(2).unwrap().finish().unwrap_err().to_string();
+    assert!(error.contains("messages have no samples, and `vlen` is for samples"), "{error}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use stripline::Result;
 use stripline::component::{ComponentSpec, OrderRule, PortTypes, Properties, PropertySpec};
 
 use crate::components::ends::{Wire, source};
-use crate::components::properties::{TYPES, hertz, place, samples, text};
+use crate::components::properties::{any_samples, hertz, place, text};
 use flowgraph_sink::FlowgraphSink;
 use flowgraph_source::FlowgraphSource;
 use peer::{PUB_SUB, PUSH_PULL};
@@ -34,9 +34,9 @@ impl Wire for GrZeromq {
     fn source() -> ComponentSpec {
         let summary = "Receives samples from any program of ZeroMQ, a packet from each message; also from a flowgraph's \
                        ZMQ PUSH or PUB Sink.";
-        source("gr-zeromq-source", summary, "the flowgraph's samples")
+        source("gr-zeromq-source", summary, "the flowgraph's samples, or messages")
             .sample_order(OrderRule { rows: Some("vlen".into()), ..OrderRule::default() })
-            .property(samples(&TYPES, "type of the items"))
+            .property(any_samples())
             .property(hertz("sample_rate", "until a tag `rx_rate`; 0: unknown"))
             .property(hertz("frequency", "until a tag `rx_freq`; 0: unknown"))
     }
@@ -45,7 +45,7 @@ impl Wire for GrZeromq {
         let summary = "Sends samples to any program of ZeroMQ, each packet as a message; also to a flowgraph's ZMQ PULL \
                        or SUB Source.";
         ComponentSpec::new("gr-zeromq-sink", summary)
-            .input("in", PortTypes::Any, "samples for the flowgraph; no messages")
+            .input("in", PortTypes::Any, "samples for the flowgraph, or messages in CBOR")
             .property(PropertySpec::float("repeat_s", 1.0, REPEAT).range(0.0, 1e6).unit("s"))
             .sample_order(OrderRule { items: Some("vlen".into()), ..OrderRule::default() })
     }

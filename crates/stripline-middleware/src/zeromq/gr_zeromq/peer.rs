@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use stripline::component::{Ports, Properties, StopSignal};
+use stripline::component::{Properties, StopSignal};
 use stripline::{Error, Result};
 
 use super::curve::{Admission, CurveFiles};
-use crate::components::properties::{STOP_CHECK, is_this_host, refusal};
+use crate::components::ends::Setup;
+use crate::components::properties::{STOP_CHECK, is_this_host, names_messages, refusal};
 use crate::system::check_descriptors;
 
 /// The time for sent messages to leave this process.
@@ -52,6 +53,7 @@ pub(super) fn has_curve() -> bool {
 /// Checks the properties without a socket.
 pub(super) fn check(properties: &Properties, has_curve: bool) -> Result<()> {
     let curve = CurveFiles::of(properties, has_curve)?;
+    check_messages(properties, names_messages(properties))?;
     let (address, pattern) = (properties.text("address"), properties.text("pattern"));
     let host = match address.split_once("://") {
         Some(("ipc", path)) if !path.is_empty() => None,
@@ -80,9 +82,22 @@ pub(super) fn check(properties: &Properties, has_curve: bool) -> Result<()> {
     Ok(())
 }
 
+/// Checks that tags and items, which belong to samples, are not set for messages.
+fn check_messages(properties: &Properties, has_messages: bool) -> Result<()> {
+    for (property, is_set) in [("tags", properties.boolean("tags")), ("vlen", properties.count("vlen") > 1)] {
+        if has_messages && is_set {
+            let problem = format!("messages have no samples, and `{property}` is for samples");
+            return Err(refusal(property, problem, &format!("leave `{property}` out")));
+        }
+    }
+    Ok(())
+}
+
 impl Peer {
     /// Opens a socket of one of two kinds, for push-pull or for pub-sub.
-    pub fn open(properties: &Properties, ports: &Ports, kinds: [zmq::SocketType; 2]) -> Result<Self> {
+    pub fn open(setup: &Setup<'_>, kinds: [zmq::SocketType; 2]) -> Result<Self> {
+        let Setup { properties, payload, ports, .. } = *setup;
+        check_messages(properties, payload.is_message())?;
         check_descriptors("ZeroMQ", DESCRIPTORS)?;
         let address = properties.text("address").to_owned();
         let [push_pull, pub_sub] = kinds;
@@ -135,7 +150,7 @@ impl Peer {
                 bytes += part.len();
                 if bytes > MESSAGE_BYTES_MAX || parts.len() == PARTS_MAX {
                     return Err(self.misbehaves(format!(
-                        "a message has more than {PARTS_MAX} parts or {MESSAGE_BYTES_MAX} bytes; send smaller ones"
+                        "sent a message of more than {PARTS_MAX} parts or {MESSAGE_BYTES_MAX} bytes; send smaller ones"
                     )));
                 }
                 parts.push(part);
@@ -154,11 +169,11 @@ impl Peer {
         match (self.key.is_empty(), parts.len()) {
             (true, 1) => Ok(true),
             (true, count) if self.is_pub_sub => Err(self.misbehaves(format!(
-                "its messages have {count} parts, and the first can be a key; set `key` to it, or send one part"
+                "sends messages of {count} parts, and the first can be a key; set `key` to it, or send one part"
             ))),
             (true, _) => Ok(true),
             (false, 1) => Err(self.misbehaves(
-                "its messages have one part, and a key is a part of its own; leave `key` empty, or set it in the block",
+                "sends messages of one part, and a key is a part of its own; leave `key` empty, or set it in the block",
             )),
             // ZeroMQ delivers all keys that begin with the subscribed key.
             (false, _) => Ok(parts.remove(0)[..] == self.key[..]),
@@ -278,6 +293,8 @@ fn watch_failures(context: &zmq::Context, socket: &zmq::Socket) -> zmq::Result<z
 
 #[cfg(test)]
 mod tests {
+    use stripline::component::Value;
+
     use super::super::GrZeromq;
     use super::*;
     use crate::components::ends::refusal_of;
@@ -286,6 +303,34 @@ mod tests {
         let check: fn(&Properties) -> Result<()> =
             if has_curve { |it| check(it, true) } else { |it| check(it, false) };
         refusal_of::<GrZeromq>(given, check)
+    }
+
+    #[test]
+    fn what_does_not_fit_the_samples_is_refused_before_the_start() {
+        let spec = crate::with_components(stripline::component::Registry::new());
+        let refusal = |samples: &str, more: &[(&str, Value)]| {
+            let given = [("address", Value::from("ipc:///tmp/iq")), ("samples", samples.into())];
+            let given = given.iter().chain(more).map(|(name, value)| ((*name).into(), value.clone()));
+            let spec = &spec.specs()["gr-zeromq-source"];
+            let properties = Properties::new(spec, given.collect()).unwrap();
+            spec.validate(&properties).err().map_or(String::new(), |error| error.to_string())
+        };
+        for samples in ["u8", "cf64", "det{level_db:f32}", "message/cbor", "message/tune{hz:f64}"] {
+            assert_eq!(refusal(samples, &[]), "", "{samples}");
+        }
+        for (samples, problem) in [
+            ("", "name a type"),
+            ("det", "a name without a layout"),
+            ("det{level_db:x}", "not a built-in type"),
+            ("message/tune{hz}", "a field must be here"),
+        ] {
+            let refusal = refusal(samples, &[]);
+            assert!(refusal.contains(problem), "{samples}: {refusal}");
+        }
+        for (property, value) in [("tags", Value::Boolean(true)), ("vlen", Value::Integer(2))] {
+            let refusal = refusal("message/cbor", &[(property, value)]);
+            assert!(refusal.contains(&format!("leave `{property}` out")), "{refusal}");
+        }
     }
 
     #[test]
