@@ -39,7 +39,18 @@ pub fn load(
     overrides: &Overrides,
     catalog: &Catalog,
 ) -> Result<(Waveform, Diagnostics), Diagnostics> {
-    parse_bytes(&file::read_bytes(path)?, path, overrides, catalog)
+    load_named(path, overrides, catalog, &mut |_| ())
+}
+
+/// Loads a file as [`load`] does, and calls `named` with the waveform's name before the check of
+/// the components, which may take seconds.
+pub fn load_named(
+    path: &Path,
+    overrides: &Overrides,
+    catalog: &Catalog,
+    named: &mut dyn FnMut(&str),
+) -> Result<(Waveform, Diagnostics), Diagnostics> {
+    parse_named(&file::read_bytes(path)?, path, overrides, catalog, named)
 }
 
 /// Checks a waveform file that has already been read; `path` is its nominal path.
@@ -78,6 +89,16 @@ pub fn parse_bytes(
     overrides: &Overrides,
     catalog: &Catalog,
 ) -> Result<(Waveform, Diagnostics), Diagnostics> {
+    parse_named(bytes, path, overrides, catalog, &mut |_| ())
+}
+
+fn parse_named(
+    bytes: &[u8],
+    path: &Path,
+    overrides: &Overrides,
+    catalog: &Catalog,
+    named: &mut dyn FnMut(&str),
+) -> Result<(Waveform, Diagnostics), Diagnostics> {
     let source = file::source(bytes, path)?;
     let mut found = Diagnostics::default();
     let options = overrides::read(overrides, &mut found);
@@ -85,6 +106,8 @@ pub fn parse_bytes(
         found.sort();
         return Err(found);
     };
+    let name = draft.name.unwrap_or_else(|| name_of(path));
+    named(&name);
     let folder = folder_of(path);
     let components = components::check(draft.components, &options, catalog, &folder, &mut found);
     if components.is_empty() {
@@ -105,7 +128,7 @@ pub fn parse_bytes(
         return Err(found);
     }
     let waveform = Waveform {
-        name: draft.name.unwrap_or_else(|| name_of(path)),
+        name,
         description: draft.description,
         path: path.to_path_buf(),
         connections: connection_plans(&components, links, &types),

@@ -20,7 +20,7 @@ use super::listing::example_value;
 use super::overrides::{Options, SetOption};
 use super::program_command::ProgramCommand;
 use super::synonyms::did_you_mean_key;
-use super::text::{did_you_mean, listed, quoted};
+use super::text::{BUILD_PAGES, did_you_mean, listed, quoted};
 use super::{Placement, Restart, RestartWhen};
 
 /// A component that has passed through the checks of components.
@@ -97,16 +97,20 @@ pub(super) fn check<'c>(
     let described = describe_all(&drafts, catalog, folder);
     let cpus_here = cpus_of_this_machine();
     check_set_names(options, &drafts, found);
+    let threads = threads(&drafts, options, folder, &described);
     if let Some(placement) = options.placement.as_ref().filter(|at| at.value == Placement::Thread) {
-        let shares = |draft: &&ComponentDraft| may_be_thread(draft, folder, &described);
-        let executables = drafts.iter().filter(|draft| !shares(draft));
-        let names: Vec<&str> = executables.map(|draft| draft.name.value.as_str()).collect();
-        if !names.is_empty() {
-            let message = format!("an executable cannot be a thread: {}", listed(names, "and"));
-            let remedy = "leave the option out, and write `placement = \"thread\"` where it is possible; \
-                          its `main` may call stripline::component::main_of, so that its components share a \
-                          process";
-            found.error(Code::PlacementUnfit, &placement.place, message, remedy);
+        let stay = || drafts.iter().filter(|draft| !threads.contains(&draft.name.value));
+        let names = listed(stay().map(|draft| draft.name.value.as_str()), "and");
+        let commands: Vec<_> = stay().filter_map(|draft| draft.executable.as_ref()).collect();
+        if let Some(executable) = commands.first() {
+            let (verb, programs) = match commands.len() {
+                1 => ("stays a process", "its program"),
+                _ => ("stay processes", "each program"),
+            };
+            let message = format!("{names} {verb}: no other component can share the process of {programs}");
+            let remedy = one_program(&executable.value.command(folder));
+            let warning = Diagnostic::warning(Code::PlacementUnfit, &placement.place, message);
+            found.push(warning.help(format!("to have threads, {remedy}")));
         }
     }
     let mut reported = BTreeSet::new();
@@ -116,7 +120,7 @@ pub(super) fn check<'c>(
             ComponentChecker { draft: &draft, executable: executable.as_ref(), options, catalog, found };
         let spec = checker.spec(&described, &mut reported);
         checker.unknown_keys(spec.as_deref());
-        let placement = checker.placement(may_be_thread(&draft, folder, &described));
+        let placement = checker.placement(threads.contains(&draft.name.value));
         let restart = checker.restart(placement);
         checker.cpus(cpus_here.as_deref());
         let dispatch = checker.dispatch(spec.as_deref());
@@ -160,12 +164,45 @@ fn describe_all(drafts: &[ComponentDraft], catalog: &Catalog, folder: &Path) -> 
     described
 }
 
-/// Returns whether a component may be a thread: a stock component may, and so may a component of an
-/// executable that lets several share a process. A missing description has been reported.
-fn may_be_thread(draft: &ComponentDraft, folder: &Path, described: &Described) -> bool {
-    let command = draft.executable.as_ref().map(|at| at.value.command(folder));
-    let specs = command.and_then(|command| described.get(&command)?.as_ref().ok());
-    specs.is_none_or(|specs| specs.shares_process)
+/// Returns the names of the components that can be threads, if placed so: stock components, and
+/// components of an executable that at least two of these components share. A missing description
+/// has been reported, and counts as one that fits.
+fn threads(
+    drafts: &[ComponentDraft],
+    options: &Options,
+    folder: &Path,
+    described: &Described,
+) -> BTreeSet<String> {
+    let option = options.placement.as_ref().map(|at| at.value);
+    let is_meant =
+        |draft: &&ComponentDraft| option.or(draft.placement).is_some_and(|it| it == Placement::Thread);
+    let command = |draft: &ComponentDraft| draft.executable.as_ref().map(|at| at.value.command(folder));
+    let mut sharing: BTreeMap<ProgramCommand, usize> = BTreeMap::new();
+    for command in drafts.iter().filter(is_meant).filter_map(command) {
+        *sharing.entry(command).or_default() += 1;
+    }
+    let can = |draft: &&ComponentDraft| {
+        let command = command(draft);
+        let specs = command.as_ref().and_then(|command| described.get(command)?.as_ref().ok());
+        specs.is_none_or(|specs| {
+            specs.shares_process && command.is_some_and(|command| sharing.get(&command) >= Some(&2))
+        })
+    };
+    drafts.iter().filter(can).map(|draft| draft.name.value.clone()).collect()
+}
+
+/// Returns the way to get components of separate programs into one process.
+pub(super) fn one_program(command: &ProgramCommand) -> &'static str {
+    match command.is_python() {
+        true => {
+            "write the classes in one script, which ends with `stripline.main(Map, Detector)`, and give each \
+             component the same `exec`, its class as in type = \"map\", and placement = \"thread\""
+        }
+        false => {
+            "write the types in one executable (in Rust with `stripline::component::main_of`), and give each \
+             component the same `exec`, its `type`, and placement = \"thread\""
+        }
+    }
 }
 
 /// Returns the numbers of the processors that are online; `None` where they cannot be determined.
@@ -247,7 +284,7 @@ impl<'c> ComponentChecker<'_, 'c> {
                     let names = catalog.components.keys().map(String::as_str);
                     let mut remedy = did_you_mean(&stock.value, names, "the stock types are");
                     if let Some((_, brings)) = catalog.absent.iter().find(|(name, _)| *name == stock.value) {
-                        remedy = format!("it is not in this program: {brings}");
+                        remedy = format!("it is not in this program: {brings} ({BUILD_PAGES})");
                     }
                     if stock.value.contains('/') {
                         remedy = "an executable is named by `exec` in place of `type`".into();
@@ -301,20 +338,21 @@ impl<'c> ComponentChecker<'_, 'c> {
         }
     }
 
-    fn placement(&mut self, may_be_thread: bool) -> Placement {
+    fn placement(&mut self, can_be_thread: bool) -> Placement {
         let draft = self.draft;
         if let Some(option) = &self.options.placement {
             // Executables that cannot follow the option have been reported once for all components.
-            return if may_be_thread { option.value } else { Placement::Process };
+            return if can_be_thread { option.value } else { Placement::Process };
         }
         let placement = draft.placement.unwrap_or(Placement::Process);
-        if placement == Placement::Thread && !may_be_thread {
-            let (place, remedy) = (
-                draft.place("placement"),
-                "leave `placement` out: an executable is a process of its own, unless its `main` calls \
-                 stripline::component::main_of",
+        if placement == Placement::Thread && !can_be_thread {
+            let name = &draft.name.value;
+            let message = format!(
+                "`{name}` cannot be a thread: no other component can share the process of its program"
             );
-            self.found.error(Code::PlacementUnfit, place, "an executable cannot be a thread", remedy);
+            let sharing = self.executable.map_or("", one_program);
+            let remedy = format!("leave `placement` out; or {sharing}");
+            self.found.error(Code::PlacementUnfit, draft.place("placement"), message, remedy);
             return Placement::Process;
         }
         placement

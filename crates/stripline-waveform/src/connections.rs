@@ -10,13 +10,14 @@ use stripline::transport::{self, AUTO};
 
 use super::Placement;
 use super::catalog::Catalog;
-use super::components::CheckedComponent;
+use super::components::{CheckedComponent, one_program};
 use super::diagnostics::{At, Code, Diagnostic, Diagnostics, Place};
 use super::file::ConnectionDraft;
 use super::options_check;
 use super::overrides::Options;
+use super::program_command::ProgramCommand;
 use super::resequence_check;
-use super::text::{count, did_you_mean, listed, quoted, suggestion};
+use super::text::{BUILD_PAGES, count, did_you_mean, listed, quoted, suggestion};
 use super::transport_choice::{ChosenBy, FIRST, Requirements, SAME_PROCESS, TransportChoice, split_rule};
 
 /// A port of a component. Both are indices.
@@ -53,6 +54,7 @@ pub(super) fn check(
         used: BTreeSet::new(),
         excused: BTreeSet::new(),
         processes: BTreeSet::new(),
+        split_ends: BTreeSet::new(),
         lacking: BTreeSet::new(),
     };
     options.transport.iter().for_each(|option| checker.check_transport(option));
@@ -61,7 +63,8 @@ pub(super) fn check(
     if let Some(option) = options.transport.as_ref().filter(|_| !checker.processes.is_empty()) {
         // Report once for all connections.
         let processes = std::mem::take(&mut checker.processes);
-        checker.cannot_join(&option.place, processes);
+        let ends = std::mem::take(&mut checker.split_ends);
+        checker.cannot_join(&option.place, processes, &ends);
     }
     if let Some(option) = options.transport.as_ref().filter(|_| !checker.lacking.is_empty()) {
         let lacking = std::mem::take(&mut checker.lacking);
@@ -151,6 +154,8 @@ struct ConnectionChecker<'c> {
     /// Components that the transport of the command line cannot join, because each runs in its own
     /// process.
     processes: BTreeSet<usize>,
+    /// The ends of the connections of these components.
+    split_ends: BTreeSet<usize>,
     /// Components of executables that lack the transport of the command line.
     lacking: BTreeSet<usize>,
 }
@@ -319,8 +324,11 @@ impl<'c> ConnectionChecker<'c> {
             let processes = if processes.is_empty() { ends.clone() } else { processes };
             if named.value == SAME_PROCESS && is_split {
                 match named.place.is_option() {
-                    true => self.processes.extend(processes),
-                    false => self.cannot_join(&named.place, processes),
+                    true => {
+                        self.processes.extend(processes);
+                        self.split_ends.extend(ends.iter().copied());
+                    }
+                    false => self.cannot_join(&named.place, processes, &ends.iter().copied().collect()),
                 }
             }
             let has_not = |n: &usize| !self.components[*n].has_transport(&named.value);
@@ -411,26 +419,47 @@ impl<'c> ConnectionChecker<'c> {
     fn check_named(&mut self, named: &At<String>, takes_auto: bool) {
         let transports = self.catalog.transports.iter().copied().chain(takes_auto.then_some(AUTO));
         if !transports.clone().any(|name| name == named.value) {
-            let remedy = did_you_mean(&named.value, transports, "the transports are");
+            let mut remedy = did_you_mean(&named.value, transports, "the transports are");
             let message = match transport::absent().iter().find(|transport| transport.name == named.value) {
-                Some(absent) => format!("the transport {} is {}", quoted(&named.value), absent.remedy),
+                Some(absent) => {
+                    remedy = format!("{BUILD_PAGES}; {remedy}");
+                    format!("the transport {} is {}", quoted(&named.value), absent.remedy)
+                }
                 None => format!("unknown transport {}", quoted(&named.value)),
             };
             self.found.error(Code::UnknownTransport, &named.place, message, remedy);
         }
     }
 
-    /// Reports components that `inproc` cannot join, because each runs in its own process.
-    fn cannot_join(&mut self, inproc: &Place, processes: impl IntoIterator<Item = usize>) {
+    /// Reports components that `inproc` cannot join, because each runs in its own process. `ends`
+    /// has all ends of the connections concerned.
+    fn cannot_join(
+        &mut self,
+        inproc: &Place,
+        processes: impl IntoIterator<Item = usize>,
+        ends: &BTreeSet<usize>,
+    ) {
         let processes: Vec<_> = processes.into_iter().map(|n| &self.components[n]).collect();
         let names = listed(processes.iter().map(|c| c.name.value.as_str()), "and");
         let by_option = inproc.is_option();
+        let others = self.other_transports();
+        let executables = || ends.iter().map(|&n| self.components[n].executable.as_ref());
+        let is_python = |command: &&ProgramCommand| command.is_python();
+        let command = executables().flatten().find(is_python).or_else(|| executables().flatten().next());
+        let is_one_program = executables().all(|it| it == command);
+        let sharing = command.filter(|_| !is_one_program).map(|command| {
+            if executables().any(|it| it.is_none()) {
+                format!("choose another transport, as stock types share no process with `exec`: {others}")
+            } else {
+                format!("{}; or choose another transport: {others}", one_program(command))
+            }
+        });
         if processes.iter().all(|component| component.placement == Placement::Thread) {
             let message = format!(
                 "`{SAME_PROCESS}` joins components of one process, but {names} are threads of \
                                    different programs"
             );
-            let remedy = format!("choose another transport: {}", self.other_transports());
+            let remedy = sharing.unwrap_or_else(|| format!("choose another transport: {others}"));
             self.found.error(Code::TransportUnfit, inproc, message, remedy);
             return;
         }
@@ -441,10 +470,7 @@ impl<'c> ConnectionChecker<'c> {
             (_, false) => "are processes of their own",
         };
         let message = format!("`{SAME_PROCESS}` joins components of one process, but {names} {verb}");
-        let others = self.other_transports();
-        let remedy = if processes.iter().any(|c| c.executable.is_some()) {
-            format!("choose another transport, as an executable cannot be a thread: {others}")
-        } else {
+        let remedy = sharing.unwrap_or_else(|| {
             let first = match (self.options.placement.is_some(), by_option) {
                 (true, true) => "use `--placement threads`".into(),
                 (false, true) => "add `--placement threads`".into(),
@@ -452,7 +478,7 @@ impl<'c> ConnectionChecker<'c> {
                 (false, false) => format!("write placement = \"thread\" for {names}"),
             };
             format!("{first}, or choose another transport: {others}")
-        };
+        });
         self.found.error(Code::TransportUnfit, inproc, message, remedy);
     }
 

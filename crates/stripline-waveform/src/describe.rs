@@ -234,19 +234,26 @@ impl DescribeError {
             Self::Missing(command) if command.is_not_in_path() => {
                 "install it, or write its path; `./` is the folder of the waveform file".into()
             }
-            Self::Missing(command) => missing_remedy(&command.program),
+            Self::Missing(command) => {
+                split_remedy(command).unwrap_or_else(|| missing_remedy(&command.program))
+            }
             Self::NotStarted(command, _) if command.program.is_dir() => {
                 "name the executable file in it".into()
             }
             Self::NotStarted(command, _) if !is_executable(&command.program) => {
                 let path = command.program.display();
-                format!("name the program, or make it executable: chmod +x {path}")
+                let chmod = format!("make it executable: chmod +x {path}");
+                match script_remedy(command) {
+                    Some(list) => format!("{list}, or {chmod}"),
+                    None => format!("name the program, or {chmod}"),
+                }
             }
             Self::NotStarted(command, _) if missing_interpreter(&command.program).is_some() => {
                 let interpreter = missing_interpreter(&command.program).unwrap_or_default();
                 format!("its first line names {}, which does not exist", quoted(&interpreter))
             }
-            Self::NotStarted(..) => "it must be an executable file of this machine; build it again".into(),
+            Self::NotStarted(command, _) => script_remedy(command)
+                .unwrap_or_else(|| "it must be an executable file of this machine; build it again".into()),
             Self::Exhausted(_, number) => exhausted_remedy(*number),
             Self::BadSpec(..) => "correct the ComponentSpec in its source".into(),
             Self::WithoutMain(_) => {
@@ -370,6 +377,24 @@ fn not_started(command: &ProgramCommand, error: &io::Error) -> DescribeError {
         }
         _ => DescribeError::NotStarted(command.clone(), error.to_string()),
     }
+}
+
+/// Returns the remedy for a command line that is written as the name of one file.
+fn split_remedy(command: &ProgramCommand) -> Option<String> {
+    let program = command.program.as_path();
+    // A folder that exists may have spaces in its name.
+    let missing = program.ancestors().take_while(|path| !path.exists()).last()?;
+    let line = program.strip_prefix(missing.parent()?).ok()?.to_str()?;
+    let words: Vec<String> = line.split_whitespace().map(|word| format!("{word:?}")).collect();
+    let is_line = words.len() > 1 && !command.is_list();
+    is_line.then(|| format!("write the program and its arguments as a list: exec = [{}]", words.join(", ")))
+}
+
+/// Returns the remedy for a script in Python without its interpreter.
+fn script_remedy(command: &ProgramCommand) -> Option<String> {
+    let script = command.program.file_name()?.to_str()?;
+    let is_script = command.is_python() && script.ends_with(".py") && !command.is_list();
+    is_script.then(|| format!("name the interpreter: exec = [\"python3\", {script:?}]"))
 }
 
 /// Returns the command that builds an executable below `target`.
@@ -676,6 +701,13 @@ mod tests {
         let exec = not_started(&program("fails.sh"), &io::Error::from_raw_os_error(8)).remedy();
         assert!(exec.contains("of this machine"), "{exec}");
         assert!(describe(&program("not-executable.txt")).unwrap_err().remedy().contains("chmod +x"));
+        let line = describe(&program("python3 scripts/radar.py")).unwrap_err().remedy();
+        assert!(line.ends_with(r#"a list: exec = ["python3", "scripts/radar.py"]"#), "{line}");
+        let script = not_started(&program("radar.py"), &io::Error::from_raw_os_error(8)).remedy();
+        assert!(
+            script.starts_with(r#"name the interpreter: exec = ["python3", "radar.py"], or make it"#),
+            "{script}"
+        );
         let said = |module: &str| {
             let script = ProgramCommand::find("python3", &["gain.py".into()], &folder());
             let said = format!("ModuleNotFoundError: No module named '{module}'");

@@ -32,6 +32,8 @@ pub(super) const COMPONENTS_MAX: usize = 1024;
 pub(super) const CONNECTIONS_MAX: usize = 4096;
 /// The maximum length of the name of a component or waveform in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 64;
+/// The remedy for a connection with one bracket.
+pub(super) const CONNECTION_BRACKETS: &str = "write [[connection]], with two brackets, for each connection";
 /// The maximum number of repeated names that are reported with the place of the first occurrence.
 /// Each needs a search.
 const FIRSTS_MAX: usize = 100;
@@ -258,8 +260,14 @@ fn report_syntax(source: &Arc<Source>, errors: &[toml::de::Error], found: &mut D
             if text[line..].starts_with('[') {
                 repeated_until = text[span.start..].find("\n[").map_or(text.len(), |n| span.start + n);
             }
-            let remedy = "every component or topic has a name of its own, and every key appears once";
-            let error = Diagnostic::error(Code::Duplicate, &place, "this name is already taken").help(remedy);
+            let (message, remedy) = match text[line..].starts_with("[connection]") {
+                true => ("`connection` is here again as a single table", CONNECTION_BRACKETS),
+                false => (
+                    "this name is already taken",
+                    "every component or topic has a name of its own, and every key appears once",
+                ),
+            };
+            let error = Diagnostic::error(Code::Duplicate, &place, message).help(remedy);
             found.push(match (number < FIRSTS_MAX).then(|| first_of(text, span)).flatten() {
                 Some(first) => error.also(&Place::new(source, first), "first here"),
                 None => error,

@@ -73,9 +73,12 @@ pub use transport_choice::{Candidate, ChosenBy, TransportChoice};
 #[doc(hidden)]
 pub mod internal {
     pub use crate::at_once::at_once;
+    pub use crate::check::load_named;
+    pub use crate::control::Announcement;
     pub use crate::describe::describe;
     pub use crate::file::{FILE_BYTES_MAX, nearest, read_bytes};
     pub use crate::files_check::FileIdentity;
+    pub use crate::launch::run_announced;
     pub use crate::listing::{render_component, render_component_list};
     pub use crate::schema::{topics_schema, waveform_schema};
     pub use crate::spec_check::check_spec;

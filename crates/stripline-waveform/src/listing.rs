@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use stripline::component::{
-    Access, ComponentSpec, Direction, PortSpec, PropertyKind, PropertySpec, TestSpec, Value,
+    Access, ComponentSpec, Direction, PortSpec, PropertyKind, PropertySpec, StreamShape, TestSpec, Value,
 };
 use unicode_width::UnicodeWidthStr;
 
@@ -92,12 +92,18 @@ fn port_row(port: &PortSpec) -> [String; 5] {
         (Direction::Input, true) => ("input", ", many writers"),
         (Direction::Input, false) => ("input", ", one writer"),
     };
+    let shape = match port.shape {
+        None => "",
+        Some(StreamShape::Signal) => ", no rows",
+        Some(StreamShape::Rows) => ", rows",
+        Some(StreamShape::Frames) => ", frames of rows",
+    };
     let mandatory = if port.mandatory { "mandatory" } else { "optional" };
     [
         port.name.clone(),
         direction.into(),
         port.types.to_string(),
-        format!("{mandatory}{writers}"),
+        format!("{mandatory}{writers}{shape}"),
         port.summary.clone(),
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use stripline::component::{OrderRule, Properties, Value};
+use stripline::component::{OrderRule, Properties, StreamShape, Value};
 
 use super::components::CheckedComponent;
 use super::connections::ResolvedConnection;
@@ -35,9 +35,11 @@ pub(super) fn check(
     let arrives = |link: &ResolvedConnection| sent[link.from?.component];
     for link in links {
         let Some(order) = arrives(link) else { continue };
-        let Some(component) = link.to.map(|to| &components[to.component]) else { continue };
+        let Some(to) = link.to else { continue };
+        let component = &components[to.component];
         let Some((spec, properties)) = checked(component) else { continue };
-        if let Some((problem, remedy)) = unfit(&spec.order, order, &properties.values) {
+        let shape = spec.ports[to.port].shape;
+        if let Some((problem, remedy)) = unfit(&spec.order, shape, order, &properties.values) {
             let message = format!("`{}` {problem}", component.name.value);
             found.error(Code::OrderMismatch, link.draft.place("to"), message, remedy);
         }
@@ -74,7 +76,12 @@ fn check_alike(
 }
 
 /// Returns the reason why an order does not fit a component, and the remedy.
-fn unfit(rule: &OrderRule, order: Order, properties: &Properties) -> Option<(String, String)> {
+fn unfit(
+    rule: &OrderRule,
+    shape: Option<StreamShape>,
+    order: Order,
+    properties: &Properties,
+) -> Option<(String, String)> {
     let Order { channels, has_rows } = order;
     if channels > 1 && !rule.takes_channels {
         return Some((
@@ -82,16 +89,20 @@ fn unfit(rule: &OrderRule, order: Order, properties: &Properties) -> Option<(Str
             "put a `demultiplexer` before it, and connect the output of one channel".into(),
         ));
     }
-    if has_rows && !rule.takes_rows {
+    if has_rows && shape == Some(StreamShape::Signal) {
         return Some((
             "takes a signal in time, and rows of samples arrive (`row_length`)".into(),
             "put it before the component that makes the rows, or set block = 1 in a `multiplexer`".into(),
         ));
     }
-    if !has_rows && rule.needs_rows {
+    if !has_rows && shape.is_some_and(|shape| shape != StreamShape::Signal) {
+        let remedy = match shape {
+            Some(StreamShape::Frames) => "describe frames of rows (`frame_rows`) where the stream is sent",
+            _ => "put an `fft` before it",
+        };
         return Some((
             "takes rows of samples (`row_length`), and a signal in time arrives".into(),
-            "put an `fft` before it".into(),
+            remedy.into(),
         ));
     }
     let is_named = |name: &str| !matches!(properties.value(name), Some(Value::Text(text)) if text.is_empty());

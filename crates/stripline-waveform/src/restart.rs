@@ -328,10 +328,11 @@ impl RestartHistory {
         pause
     }
 
-    /// Describes the last restart for users: the number of the restart, and the maximum.
-    pub(crate) fn count(&self, rule: &Restart) -> String {
+    /// Describes the last restart for users: after a failure, the number of recent failures and the
+    /// maximum, otherwise the number of all restarts.
+    pub(crate) fn count(&self, rule: &Restart, has_failed: bool) -> String {
         match rule.give_up {
-            GiveUp::After { restarts, .. } if !self.failures.is_empty() => {
+            GiveUp::After { restarts, .. } if has_failed => {
                 format!("{} of {restarts}", self.failures.len())
             }
             _ => format!("restart {}", self.total),
@@ -416,7 +417,11 @@ mod tests {
             let pause = history.restart(&rule, false, now);
             assert_eq!(pause, (PAUSE_MIN * (1 << count)).min(Restart::PAUSE_MAX_DEFAULT));
         }
-        assert_eq!(history.count(&rule), "restart 20");
+        assert_eq!(history.count(&rule, false), "restart 20");
+        history.restart(&rule, true, now);
+        assert_eq!(history.count(&rule, true), "1 of 5");
+        history.restart(&rule, false, now);
+        assert_eq!(history.count(&rule, false), "restart 22", "the failure before is not counted again");
     }
 
     #[test]

@@ -85,6 +85,9 @@ fn check_port(spec: &ComponentSpec, port: &PortSpec, faults: &mut Vec<String>) {
     if port.many_writers && port.direction == Direction::Output {
         faults.push(format!("port {name} is an output, which has no writers"));
     }
+    if port.shape.is_some() && port.direction == Direction::Output {
+        faults.push(format!("port {name} is an output, which takes no shape"));
+    }
     match &port.types {
         PortTypes::Any => {}
         PortTypes::OneOf(types) if types.is_empty() => faults.push(format!("port {name} lists no type")),

@@ -1,81 +1,17 @@
-//! Text helpers: quoted names, lists, suggestions, quantities, and wrapped lines.
+//! Text helpers: quantities, and wrapped lines.
 
-use stripline::internal::printable;
+use stripline::internal::quoted_up_to;
+pub use stripline::internal::suggestion;
+pub(super) use stripline::internal::{did_you_mean, listed, quoted};
 use unicode_width::UnicodeWidthStr;
-
-/// Quotes a text of the user within a sentence: on one line and shortened.
-pub(super) fn quoted(text: &str) -> String {
-    quoted_up_to(60, text)
-}
 
 /// Quotes a line that a program printed. The limit has room for a whole sentence with a remedy.
 pub(super) fn quoted_line(text: &str) -> String {
     quoted_up_to(500, text)
 }
 
-fn quoted_up_to(length_max: usize, text: &str) -> String {
-    let mut registered = printable(&text.chars().take(length_max).collect::<String>());
-    if text.chars().nth(length_max).is_some() {
-        registered.push('…');
-    }
-    format!("`{registered}`")
-}
-
-/// Formats `a`, `a or b`, `a, b or c`, with each name in quotes.
-pub(super) fn listed<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
-    const SHOWN_MAX: usize = 12;
-    let mut names: Vec<String> = names.into_iter().map(quoted).collect();
-    if names.len() > SHOWN_MAX {
-        let more = names.len() - SHOWN_MAX;
-        names.truncate(SHOWN_MAX);
-        return format!("{} and {more} more", names.join(", "));
-    }
-    match names.split_last() {
-        Some((end, start)) if !start.is_empty() => format!("{} {last} {end}", start.join(", ")),
-        _ => names.concat(),
-    }
-}
-
-/// Returns the candidate that was probably meant.
-///
-/// ```
-/// use stripline_waveform::internal::suggestion;
-///
-/// assert_eq!(suggestion("adsb-sorce", ["adsb-source", "null-sink"]), Some("adsb-source"));
-/// assert_eq!(suggestion("oscilloscope", ["adsb-source", "null-sink"]), None);
-/// ```
-pub fn suggestion<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    const LENGTH_MAX: usize = 64;
-    if name.len() > LENGTH_MAX {
-        return None;
-    }
-    let plain = |text: &str| text.to_lowercase().replace('_', "-");
-    let wanted = plain(name);
-    known
-        .into_iter()
-        .filter(|candidate| candidate.len() <= LENGTH_MAX)
-        .map(|candidate| (strsim::damerau_levenshtein(&wanted, &plain(candidate)), candidate))
-        .filter(|&(distance, candidate)| {
-            let allowed = name.len().min(candidate.len()).div_ceil(3);
-            distance <= allowed && distance < name.len()
-                || name.len() >= 3 && candidate.split('-').any(|word| word == wanted)
-        })
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// Returns the remedy for an unknown name: the candidate probably meant, or all candidates.
-pub(super) fn did_you_mean<'a>(
-    name: &str,
-    known: impl IntoIterator<Item = &'a str> + Clone,
-    there_is: &str,
-) -> String {
-    match suggestion(name, known.clone()) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None if known.clone().into_iter().next().is_none() => String::new(),
-        None => format!("{there_is} {}", listed(known, "and")),
-    }
-}
+/// The pages with the build of other transports and components.
+pub(super) const BUILD_PAGES: &str = "docs/install.md has the build, and docs/python.md the wheel for pip";
 
 /// Formats nanoseconds with three significant digits and their unit; `-` for no value.
 ///
@@ -163,24 +99,5 @@ mod tests {
         assert_eq!(time(Some(56_700_000)), "56.7 ms");
         assert_eq!(quantity(240e6, "B/s"), "240 MB/s");
         assert_eq!(quantity(12.0, "B"), "12 B");
-    }
-
-    #[test]
-    fn suggestions_are_near_or_absent() {
-        let known = ["adsb-source", "null-sink", "throttle"];
-        assert_eq!(suggestion("adsb-sorce", known), Some("adsb-source"));
-        assert_eq!(suggestion("Null_Sink", known), Some("null-sink"));
-        assert_eq!(suggestion("sink", known), Some("null-sink"));
-        assert_eq!(suggestion("x", known), None);
-        assert_eq!(suggestion("oscilloscope", known), None);
-        assert_eq!(suggestion(&"a".repeat(1 << 20), known), None);
-    }
-
-    #[test]
-    fn quoted_text_stays_short_and_on_one_line() {
-        assert_eq!(quoted("a\n\u{1b}b"), "`a\\n\\u{1b}b`");
-        assert!(quoted(&"é".repeat(1000)).chars().count() < 64);
-        assert_eq!(quoted_line(&"é".repeat(400)).chars().count(), 402);
-        assert_eq!(quoted_line(&"é".repeat(1000)).chars().count(), 503);
     }
 }

@@ -17,8 +17,8 @@ use toml::de::{DeString, DeTable, DeValue};
 
 use super::diagnostics::{At, Code, Diagnostics, Place, Source};
 use super::file::{
-    COMPONENTS_MAX, CONNECTIONS_MAX, ComponentDraft, ConnectionDraft, Draft, NAME_BYTES_MAX, Property,
-    is_name,
+    COMPONENTS_MAX, CONNECTION_BRACKETS, CONNECTIONS_MAX, ComponentDraft, ConnectionDraft, Draft,
+    NAME_BYTES_MAX, Property, is_name,
 };
 use super::synonyms::did_you_mean_key;
 use super::text::{count, did_you_mean, listed, quoted};
@@ -252,8 +252,7 @@ impl<'r, 't> TableReader<'r, 't> {
             DeValue::Array(list) => list.iter().as_slice(),
             other => {
                 let message = format!("`connection` is {}", noun(other));
-                let remedy = "write [[connection]], with two brackets, for each connection";
-                self.error(Code::WrongKind, item, message, remedy);
+                self.error(Code::WrongKind, item, message, CONNECTION_BRACKETS);
                 // A table in single brackets is probably meant as a connection.
                 if other.is_table() { one } else { &[] }
             }

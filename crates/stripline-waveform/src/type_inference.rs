@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use stripline::component::{ComponentSpec, Direction, PortTypes, Properties, Value};
+use stripline::component::{ComponentSpec, Direction, PortTypes, Properties, StreamShape, Value};
 use stripline::packet::payload::TypeName;
 
 use super::catalog::Catalog;
@@ -234,17 +234,30 @@ impl Graph<'_> {
             None => format!("`{from}` sends {}, but `{to}` takes {}{place}", or(&given), or(&taken)),
         };
         let mut remedies = Vec::new();
-        let converters = converters(self.catalog, &given, &taken);
-        if !converters.is_empty() {
-            let names = listed(converters.into_iter().take(3), "or");
-            remedies.push(format!("put a component between them that converts, as {names}"));
+        let shape = self.spec(edge.to).and_then(|spec| spec.ports[edge.to.port].shape);
+        let takes_rows = matches!(shape, Some(StreamShape::Rows | StreamShape::Frames));
+        let (makers, does) = match takes_rows {
+            true => (row_makers(self.catalog, &given), "makes rows"),
+            false => (converters(self.catalog, &given, &taken), "converts"),
+        };
+        let is_namesake = |name: &TypeName| taken.iter().any(|other| other.as_str() == name.as_str());
+        let namesake = given.iter().find(|name| is_namesake(name));
+        let fitting = match takes_rows || (makers.is_empty() && namesake.is_none()) {
+            true => self.fitting_outputs(edge.ends.1, &taken, takes_rows),
+            false => Vec::new(),
+        };
+        if !fitting.is_empty() {
+            let names = listed(fitting.iter().take(3).map(String::as_str), "or");
+            remedies.push(format!("connect `{to}` to {names}, which gives {}", or(&taken)));
+        } else if !makers.is_empty() {
+            let names = listed(makers.into_iter().take(3), "or");
+            remedies.push(format!("put a component between them that {does}, as {names}"));
         }
         for (root, wanted) in [(edge.from, &taken), (edge.to, &given)] {
             remedies.extend(self.property_remedy(root, wanted));
         }
-        let is_namesake = |name: &TypeName| taken.iter().any(|other| other.as_str() == name.as_str());
-        if let Some(name) = given.iter().find(|name| is_namesake(name)) {
-            remedies.push(format!("build both programs with the same fields of `{name}`"));
+        if let Some(name) = namesake {
+            remedies.push(format!("give both components the same fields of `{name}`"));
         }
         if remedies.is_empty() {
             remedies.push(format!("connect `{to}` to an output that gives {}", or(&taken)));
@@ -252,6 +265,33 @@ impl Graph<'_> {
         let label = format!("takes {}", or(&taken));
         let error = Diagnostic::error(Code::TypeMismatch, &edge.place, message);
         self.found.push(error.label(label).help(remedies.join(", or ")));
+    }
+
+    /// Returns the outputs of other components that send only wanted types. For an input of rows, a
+    /// stock component must make rows; the order of an executable's samples is not described.
+    fn fitting_outputs(&self, input: ConnectionEnd, wanted: &[TypeName], takes_rows: bool) -> Vec<String> {
+        let mut names = Vec::new();
+        for (component, checked) in self.components.iter().enumerate() {
+            let Some(spec) = checked.spec.as_deref().filter(|_| component != input.component) else {
+                continue;
+            };
+            if takes_rows && checked.executable.is_none() && spec.order.rows.is_none() {
+                continue;
+            }
+            let outputs =
+                spec.ports.iter().enumerate().filter(|(_, port)| port.direction == Direction::Output);
+            for end in outputs.map(|(port, _)| ConnectionEnd { component, port }) {
+                let root = self.root(end);
+                let types = match (self.type_sets.get(&root), &spec.ports[root.port].types) {
+                    (Some(Some(types)), _) | (None, PortTypes::OneOf(types)) => types,
+                    _ => continue,
+                };
+                if types.iter().all(|name| wanted.iter().any(|other| name.fits(other))) {
+                    names.push(self.name(end));
+                }
+            }
+        }
+        names
     }
 
     /// Suggests a value for the property that determines the type of a port, so that the port gets
@@ -369,16 +409,24 @@ fn difference(one: &str, other: &str) -> Option<(String, String)> {
 
 /// Returns the stock components that take one of the given types and send one of the wanted types.
 fn converters<'c>(catalog: &Catalog<'c>, given: &[TypeName], taken: &[TypeName]) -> Vec<&'c str> {
-    let has = |spec: &ComponentSpec, direction: Direction, wanted: &[TypeName]| {
-        let mut ports = spec.ports.iter().filter(|port| port.direction == direction);
-        ports.any(|port| match &port.types {
-            PortTypes::OneOf(types) => types.iter().any(|name| wanted.contains(name)),
-            _ => false,
-        })
-    };
     let converts =
         |spec: &&ComponentSpec| has(spec, Direction::Input, given) && has(spec, Direction::Output, taken);
     catalog.components.values().filter(converts).map(|spec| spec.name.as_str()).collect()
+}
+
+/// Returns the components that make rows of samples of these types.
+fn row_makers<'c>(catalog: &Catalog<'c>, given: &[TypeName]) -> Vec<&'c str> {
+    let makes_rows = |spec: &&ComponentSpec| spec.order.rows.is_some() && has(spec, Direction::Input, given);
+    catalog.components.values().filter(makes_rows).map(|spec| spec.name.as_str()).collect()
+}
+
+/// Returns whether a component has a port of this direction for one of these types.
+fn has(spec: &ComponentSpec, direction: Direction, wanted: &[TypeName]) -> bool {
+    let mut ports = spec.ports.iter().filter(|port| port.direction == direction);
+    ports.any(|port| match &port.types {
+        PortTypes::OneOf(types) => types.iter().any(|name| wanted.contains(name)),
+        _ => false,
+    })
 }
 
 #[cfg(test)]

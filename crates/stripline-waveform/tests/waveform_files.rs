@@ -12,7 +12,7 @@ use num_complex::Complex;
 use proptest::prelude::*;
 use stripline::component::{
     ComponentSpec, Direction, InvalidProperties, OrderRule, PortSpec, PortTypes, Properties, PropertyFacts,
-    PropertySpec, RateRule, Value,
+    PropertySpec, RateRule, StreamShape, Value,
 };
 use stripline::node::Dispatch;
 use stripline::payload::{Scalar, TypeName};
@@ -108,10 +108,13 @@ fn stock() -> BTreeMap<String, ComponentSpec> {
             .property(PropertySpec::float("sample_rate", 0.0, "their rate").range(0.0, 1e12).unit("Hz"))
             .sample_rate(RateRule::property("sample_rate").or_input("in").needed()),
         ComponentSpec::new("spectra", "Rows of a spectrum each.")
-            .input("in", PortTypes::of::<f32>(), "samples")
+            .port(
+                PortSpec::new("in", Direction::Input, PortTypes::of::<f32>(), "samples")
+                    .shape(StreamShape::Signal),
+            )
             .output("out", PortTypes::of::<f32>(), "rows")
             .property(PropertySpec::integer("size", 8, 2, 64, "samples of a row"))
-            .sample_order(OrderRule { rows: Some("size".into()), ..OrderRule::in_time() }),
+            .sample_order(OrderRule { rows: Some("size".into()), ..OrderRule::default() }),
         ComponentSpec::new("magnitude", "Magnitude of complex samples.")
             .input("in", PortTypes::of::<Complex<f32>>(), "samples")
             .output("out", PortTypes::of::<f32>(), "magnitudes")
@@ -344,6 +347,7 @@ fn findings_are_rendered_as_before() {
         "type-mismatch-of-schemas-and-layouts",
         "misplaced-keys",
         "order-mismatch",
+        "rows-of-another-output",
         "rate-mismatch",
         "unconnected",
         "unproven-layouts",
@@ -504,6 +508,54 @@ fn a_script_behind_an_interpreter_describes_itself() {
     assert!(command.program.is_absolute() && command.program.ends_with("sh"));
     assert!(command.arguments[0].is_absolute() && command.arguments[0].ends_with("programs/describes.sh"));
     assert_eq!((doubler.spec.name.as_str(), command.to_string()), ("doubler", "sh describes.sh".into()));
+}
+
+/// Checks two scripts of a class each. A script describes itself by a list, as in Python.
+#[test]
+fn threads_of_separate_scripts_are_refused_with_the_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = |name: &str, direction: &str| {
+        format!(
+            r#"[{{"name":"{name}","summary":"A block.","properties":[],"ports":[{{"name":"{direction}",
+            "direction":"{direction}put","types":{{"one-of":["f32"]}},"mandatory":true,"many_writers":false,
+            "summary":"samples"}}]}}]"#
+        )
+    };
+    let mut text = String::new();
+    for (name, direction) in [("map", "out"), ("detector", "in")] {
+        let script = format!("cat <<'END'\n{}\nEND\n", spec(name, direction));
+        std::fs::write(folder.path().join(format!("{name}.py")), script).unwrap();
+        text += &format!("[component.{name}]\nexec = [\"sh\", \"{name}.py\"]\n");
+    }
+    text += "[[connection]]\nfrom = \"map\"\nto = \"detector\"\n";
+    let path = folder.path().join("radar.toml");
+    let checked = |text: &str, overrides: &Overrides| {
+        parse_bytes(text.as_bytes(), &path, overrides, &Catalog::new(&stock(), &TRANSPORTS))
+    };
+    let cure = |found: &Diagnostics, message: &str| {
+        let finding = found.iter().find(|finding| finding.message().contains(message));
+        let finding = finding.unwrap_or_else(|| panic!("{message}: {found}"));
+        let remedy = finding.remedy();
+        assert!(
+            remedy.contains("stripline.main(Map, Detector)") && remedy.contains("same `exec`"),
+            "{remedy}"
+        );
+    };
+    let none = Overrides::default();
+    let threads = text.replace(".py\"]", ".py\"]\nplacement = \"thread\"");
+    cure(&checked(&threads, &none).unwrap_err(), "`map` cannot be a thread");
+    cure(&checked(&threads, &none).unwrap_err(), "`detector` cannot be a thread");
+    let inproc = format!("{text}transport = \"inproc\"\n");
+    cure(&checked(&inproc, &none).unwrap_err(), "`map` and `detector` are processes of their own");
+    let option = Overrides { transport: Some("inproc".into()), ..Overrides::default() };
+    cure(&checked(&text, &option).unwrap_err(), "`map` and `detector` are processes");
+
+    let option = Overrides { placement: Some(Placement::Thread), ..Overrides::default() };
+    let (waveform, warnings) = checked(&text, &option).unwrap();
+    cure(&warnings, "`map` and `detector` stay processes");
+    assert_eq!(warnings.iter().count(), 1);
+    assert!(waveform.components.iter().all(|plan| plan.placement == Placement::Process));
+    assert_eq!(waveform.connections[0].transport, "shm");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! [`ControlClient`]; [`ControlRequests`](stripline::component::ControlRequests) is the component's
 //! side.
 
+mod announcement;
 mod client;
 mod error;
 mod request_inbox;
@@ -15,6 +16,8 @@ mod service;
 mod tap;
 mod types;
 
+#[doc(hidden)]
+pub use announcement::Announcement;
 pub use client::{ControlClient, Running, running};
 pub use error::ControlError;
 pub(crate) use request_inbox::RequestInbox;

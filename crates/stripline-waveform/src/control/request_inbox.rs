@@ -47,6 +47,11 @@ impl RequestInbox {
         std::mem::take(&mut queue.waiting)
     }
 
+    /// Wakes the loop without a request.
+    pub(crate) fn wake(&self) {
+        self.doorbell.notify();
+    }
+
     /// Blocks until `count` clients have acknowledged the end of the waveform, or until the time is
     /// over, because clients may have left.
     pub(crate) fn wait_until_acknowledged(&self, count: usize, time: Duration) {

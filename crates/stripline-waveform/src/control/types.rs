@@ -8,6 +8,7 @@ use stripline::component::{Access, TestResult, Value};
 use stripline::internal::Endpoint;
 use stripline::payload::TypeName;
 
+use crate::text::quoted;
 use crate::{Placement, RunReport};
 
 /// A running waveform, as its launcher describes it.
@@ -36,6 +37,34 @@ pub struct RunningWaveform {
     pub packets: u64,
     /// Packets lost by all connections.
     pub lost: u64,
+}
+
+impl RunningWaveform {
+    /// Describes how far a starting waveform is.
+    ///
+    /// ```
+    /// use stripline_waveform::control::RunningWaveform;
+    ///
+    /// let waveform: RunningWaveform = serde_json::from_str(
+    ///     r#"{ "name": "radar", "pid": 9, "file": "/radar.toml", "phase": "starting", "elapsed_s": 0,
+    ///         "packets": 0, "lost": 0, "components": [
+    ///             { "name": "a", "type": "t", "placement": "process", "pid": 10, "state": "ready",
+    ///               "restarts": 0, "tests": [] },
+    ///             { "name": "b", "type": "t", "placement": "process", "pid": 11, "state": "starting",
+    ///               "restarts": 0, "tests": [] }] }"#,
+    /// )?;
+    /// assert_eq!(waveform.starting(), "`radar` is starting (1 of 2 components is ready)");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn starting(&self) -> String {
+        if self.components.is_empty() {
+            return format!("{} is starting (its components are being checked)", quoted(&self.name));
+        }
+        let ready = self.components.iter().filter(|component| component.state != "starting").count();
+        let verb = if ready == 1 { "is" } else { "are" };
+        let (name, all) = (quoted(&self.name), self.components.len());
+        format!("{name} is starting ({ready} of {all} components {verb} ready)")
+    }
 }
 
 /// The phase of a run.

@@ -3,151 +3,154 @@
 use super::connection_state::ConnectionState;
 use super::report::HeldUp;
 
-/// With fewer readings of the queues than this, the processing time of the receivers decides.
-const READINGS_MIN: u32 = 4;
-/// The smallest share of the readings, or of the run, at which a receiver counts as the reason for
-/// a long delay.
-const SHARE_MIN: f64 = 0.1;
-/// The share of the next connection in a chain must be at least this part of the share before it.
-const FOLLOWS_MIN: f64 = 0.5;
+/// The smallest share of the time in which a sender waits for a receiver that may hold it up.
+const SHARE_MIN: f64 = 0.01;
+/// Loads that differ by less than this are about equal: where components share processors, their
+/// loads vary by as much from run to run.
+const ABOUT_EQUAL: f64 = 0.2;
 
-/// Returns the connection with the receiver that holds this component up: the last one in a chain
-/// of full queues. `None` means that the component itself takes the time. `behind_s` is the delay:
-/// a receiver that is the reason for a short delay needs a small share of the run.
-pub(super) fn held_up_by(
-    component: usize,
-    connections: &[ConnectionState<'_>],
-    behind_s: f64,
-    duration_s: f64,
-) -> Option<HeldUp> {
-    let least_share = if duration_s > 0.0 { SHARE_MIN.min(behind_s / duration_s / 2.0) } else { SHARE_MIN };
-    let mut at = component;
-    let mut found: Option<(&ConnectionState<'_>, f64)> = None;
+/// Returns the connection with the receiver that holds this component up: the busiest one in the
+/// chains of senders that wait. `None` means that the component itself is the busiest.
+///
+/// Each share is relative to the time in which a source is behind its pace.
+pub(super) fn held_up_by(component: usize, connections: &[ConnectionState<'_>]) -> Option<HeldUp> {
     // Each component is passed at most once, because a circle has no last connection.
-    let mut passed = vec![at];
-    loop {
-        let least = found.map_or(least_share, |(_, share)| least_share.max(share * FOLLOWS_MIN));
-        let next = connections
-            .iter()
-            .filter(|link| link.from == at && link.may_hold_up())
-            .map(|link| (link, share(link, duration_s)))
-            .filter(|(_, share)| *share >= least)
-            .max_by(|(_, one), (_, other)| one.total_cmp(other));
-        let Some((link, _)) = next.filter(|(link, _)| !passed.contains(&link.to)) else { break };
-        (found, at) = (next, link.to);
-        passed.push(at);
+    let mut reached = vec![component];
+    let mut found: Vec<(&ConnectionState<'_>, f64)> = Vec::new();
+    let mut next = 0;
+    while let Some(&at) = reached.get(next) {
+        next += 1;
+        let waits = |link: &&ConnectionState<'_>| link.from == at && share(link) >= SHARE_MIN;
+        for link in connections.iter().filter(waits) {
+            found.push((link, load(link, connections)));
+            if !reached.contains(&link.to) {
+                reached.push(link.to);
+            }
+        }
     }
-    found.map(|(link, _)| HeldUp {
+    let (link, most) = *found.iter().max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    if most < 1.0 - blocked(component, connections) {
+        return None;
+    }
+    let others = found.iter().filter(|(other, load)| other.name != link.name && *load > most - ABOUT_EQUAL);
+    Some(HeldUp {
         connection: link.name.clone(),
-        full: link.full_share(),
-        unacknowledged: link.unacknowledged_share(),
+        also: others.map(|(other, _)| other.name.clone()).collect(),
+        full: link.late_share(),
+        unacknowledged: link.ack.late.get(),
         service_mean_ns: link.total().service.mean_ns(),
     })
 }
 
-/// Returns the share of the time in which the receiver was the bottleneck, from 0 to 1.
-fn share(link: &ConnectionState<'_>, duration_s: f64) -> f64 {
-    if let Some(share) = link.full_share().filter(|_| link.readings >= READINGS_MIN) {
-        return share;
-    }
-    let total = link.total();
-    let busy_ns = total.service.mean_ns().unwrap_or(0.0) * total.counters.packets as f64;
-    if duration_s > 0.0 { (busy_ns / 1e9 / duration_s).min(1.0) } else { 0.0 }
+/// Returns the share of the time in which the receiver waits neither for its own receivers nor for
+/// packets, from 0 to 1. If sender and receiver wait for each other, the connection itself is slow,
+/// and counts as a part of the receiver.
+fn load(link: &ConnectionState<'_>, connections: &[ConnectionState<'_>]) -> f64 {
+    let idle = |link: &ConnectionState<'_>| link.idle.late.get().unwrap_or(0.0);
+    let is_other =
+        |other: &&ConnectionState<'_>| other.to == link.to && other.plan.to.port != link.plan.to.port;
+    let others = connections.iter().filter(is_other).map(idle).fold(0.0, f64::max);
+    let idle = idle(link).min(1.0 - share(link)).max(others);
+    (1.0 - blocked(link.to, connections) - idle).max(0.0)
+}
+
+/// Returns the share of the time in which the component waits for receivers.
+fn blocked(component: usize, connections: &[ConnectionState<'_>]) -> f64 {
+    connections.iter().filter(|link| link.from == component).map(share).sum::<f64>().min(1.0)
+}
+
+fn share(link: &ConnectionState<'_>) -> f64 {
+    link.late_share().unwrap_or(0.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use stripline::inspect::WaitReason;
     use stripline::payload::TypeName;
-    use stripline::terms::{LinkOptions, Overflow};
+    use stripline::terms::LinkOptions;
 
     use super::*;
+    use crate::launch::connection_state::WaitShare;
     use crate::plan::{ConnectionPlan, PortRef};
     use crate::transport_choice::TransportChoice;
 
-    fn plan(from: &str, to: &str, overflow: Overflow) -> ConnectionPlan {
-        let port = |name: &str| PortRef { component: name.into(), port: "x".into() };
-        ConnectionPlan {
-            from: port(from),
-            to: port(to),
-            transport: "shm".into(),
-            choice: TransportChoice::default(),
-            options: LinkOptions { overflow, ..LinkOptions::default() },
-            payload: TypeName::of::<f32>(),
+    /// Returns the verdict on the source `s`, with the connections that are about equal behind it.
+    /// Each connection has the percentages of the time in which its sender waits, and in which its
+    /// receiver waits for packets. A receiver has one port for each sender.
+    fn verdict(links: &[(&str, &str, u64, u64)]) -> Vec<String> {
+        let plan = |(from, to, ..): &(&str, &str, u64, u64)| {
+            let port = |name: &str, port: &str| PortRef { component: name.into(), port: port.into() };
+            ConnectionPlan {
+                from: port(from, "out"),
+                to: port(to, from),
+                transport: "shm".into(),
+                choice: TransportChoice::default(),
+                options: LinkOptions::default(),
+                payload: TypeName::of::<f32>(),
+            }
+        };
+        let plans: Vec<ConnectionPlan> = links.iter().map(plan).collect();
+        let index = |name: &str| usize::from(name.as_bytes()[0]);
+        let state = |(plan, (from, to, full, idle)): (_, &(&str, &str, u64, u64))| {
+            let mut state = ConnectionState::new(plan, index(from), index(to));
+            let percent = |waited| WaitShare { waited, of: 100 };
+            (state.room.late, state.ack.late) = (percent(*full), percent(0));
+            state.idle.late = percent(*idle);
+            state
+        };
+        let states: Vec<ConnectionState<'_>> = plans.iter().zip(links).map(state).collect();
+        let held = held_up_by(index("s"), &states);
+        let name = |held: HeldUp| [vec![held.connection], held.also].concat();
+        let short = |name: String| name.replace(".out -> ", " ").split('.').next().unwrap_or("").into();
+        held.map(name).unwrap_or_default().into_iter().map(short).collect()
+    }
+
+    #[test]
+    fn in_a_line_the_busiest_receiver_is_the_reason() {
+        assert_eq!(verdict(&[("s", "a", 90, 0), ("a", "b", 95, 0), ("b", "c", 0, 90)]), ["a b"]);
+        let partly = [("s", "a", 95, 0), ("a", "b", 30, 2), ("b", "c", 0, 60)];
+        assert_eq!(verdict(&partly), ["a b"], "a works for 70 %, and b for 98 %");
+        let seldom = [("s", "a", 90, 0), ("a", "b", 12, 50)];
+        assert_eq!(verdict(&seldom), ["s a"], "b is idle for half of the time");
+        let circle = [("s", "a", 95, 0), ("a", "b", 90, 0), ("b", "s", 50, 0)];
+        assert_eq!(verdict(&circle), ["a b"], "b waits for the source, which waits for a");
+    }
+
+    #[test]
+    fn receivers_about_as_busy_are_all_named() {
+        for (a, b) in [(4, 2), (2, 4), (8, 1), (5, 9)] {
+            let chain = [("s", "a", 80, 0), ("a", "b", a, 0), ("b", "c", b, 1)];
+            assert_eq!(verdict(&chain), ["b c", "s a", "a b"], "{a} {b}");
         }
     }
 
     #[test]
-    fn the_last_full_queue_is_the_reason() {
-        let block = Overflow::Block;
-        let plans = [
-            plan("source", "filter", block),
-            plan("filter", "sink", block),
-            plan("source", "display", Overflow::DropOldest),
-            plan("sink", "source", block),
-        ];
-        let ends = [(0, 1), (1, 2), (0, 3), (2, 0)];
-        let of = |full: [u32; 4]| -> Option<String> {
-            let mut links: Vec<ConnectionState<'_>> = plans
-                .iter()
-                .zip(ends)
-                .map(|(plan, (from, to))| ConnectionState::new(plan, from, to))
-                .collect();
-            for (link, full) in links.iter_mut().zip(full) {
-                (link.readings, link.full) = (20, full);
-            }
-            held_up_by(0, &links, 5.0, 5.0).map(|held| held.connection)
-        };
-        assert_eq!(of([0, 0, 0, 0]), None);
-        assert_eq!(of([1, 0, 0, 0]), None, "once is chance");
-        assert_eq!(of([19, 0, 0, 0]).as_deref(), Some("source.x -> filter.x"));
-        assert_eq!(of([19, 18, 0, 0]).as_deref(), Some("filter.x -> sink.x"));
-        assert_eq!(of([19, 3, 0, 0]).as_deref(), Some("source.x -> filter.x"));
-        assert_eq!(of([0, 18, 0, 0]), None, "it holds up the filter alone");
-        assert_eq!(of([0, 0, 20, 0]), None, "a policy that drops holds up nothing");
-        assert_eq!(of([19, 18, 0, 17]).as_deref(), Some("filter.x -> sink.x"), "a circle ends");
+    fn a_source_that_is_the_busiest_is_not_held_up() {
+        assert!(verdict(&[("s", "a", 0, 20)]).is_empty());
+        assert!(verdict(&[("s", "a", 5, 10)]).is_empty(), "a is less busy than the source");
+        assert!(verdict(&[("s", "a", 5, 60), ("a", "b", 20, 70)]).is_empty());
+        let dropping = [("s", "a", 0, 0), ("a", "b", 95, 0)];
+        assert!(verdict(&dropping).is_empty(), "without a wait, no receiver holds it up");
     }
 
     #[test]
-    fn a_receiver_that_is_late_once_is_the_reason_for_a_short_delay() {
-        let plan = plan("source", "sink", Overflow::Block);
-        let mut link = ConnectionState::new(&plan, 0, 1);
-        (link.readings, link.full) = (40, 1);
-        let held = |behind_s| held_up_by(0, std::slice::from_ref(&link), behind_s, 10.0).is_some();
-        assert!(held(0.36) && !held(5.0));
+    fn of_branches_the_slow_one_is_the_reason() {
+        assert_eq!(verdict(&[("s", "a", 60, 0), ("s", "b", 35, 40)]), ["s a"]);
+        assert_eq!(verdict(&[("s", "a", 50, 0), ("s", "b", 45, 3)]), ["s a", "s b"]);
+        let deep = [("s", "a", 5, 70), ("s", "b", 90, 0), ("b", "c", 92, 0)];
+        assert_eq!(verdict(&deep), ["b c"]);
     }
 
     #[test]
-    fn a_wait_for_acknowledgements_holds_a_source_up_under_any_policy() {
-        for overflow in [Overflow::Block, Overflow::DropOldest] {
-            let plan = plan("source", "sink", overflow);
-            let mut link = ConnectionState::new(&plan, 0, 1);
-            for reason in [Some(WaitReason::Answer), Some(WaitReason::Answer), None, Some(WaitReason::Full)] {
-                link.count_reading(reason);
-            }
-            let held = held_up_by(0, &[link], 1.0, 1.0).unwrap();
-            assert_eq!((held.full, held.unacknowledged), (Some(0.75), Some(0.5)), "{overflow}");
-        }
+    fn a_component_that_waits_for_another_input_is_not_the_reason() {
+        // The slow branch is s a c, and c takes packets of both branches in turn.
+        let join = [("s", "a", 80, 0), ("s", "b", 10, 0), ("b", "c", 85, 0), ("a", "c", 0, 90)];
+        assert_eq!(verdict(&join), ["s a"]);
+        let behind = [("s", "a", 80, 0), ("s", "b", 10, 0), ("b", "c", 85, 0), ("a", "c", 90, 2)];
+        assert_eq!(verdict(&behind), ["b c", "a c"]);
     }
 
     #[test]
-    fn without_readings_the_time_of_service_decides() {
-        let plan = plan("source", "sink", Overflow::Block);
-        let mut link = ConnectionState::new(&plan, 0, 1);
-        link.counters.packets = 10;
-        let service = |ns: u64| serde_json::from_str(&format!("[[{ns},10]]")).unwrap();
-        let counters = link.counters.clone();
-        let mut with = |ns: u64| {
-            let last = stripline::internal::FullReport {
-                counters: counters.clone(),
-                service: service(ns),
-                ..Default::default()
-            };
-            link.last = Some(last);
-            held_up_by(0, std::slice::from_ref(&link), 1.0, 1.0)
-        };
-        assert_eq!(with(1_000_000), None);
-        let held = with(90_000_000).unwrap();
-        assert_eq!((held.full, held.service_mean_ns), (None, Some(9e7)));
+    fn a_slow_connection_is_the_reason_although_its_receiver_is_idle() {
+        assert_eq!(verdict(&[("s", "a", 95, 0), ("a", "b", 90, 95)]), ["a b"]);
     }
 }

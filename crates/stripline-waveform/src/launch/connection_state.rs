@@ -2,11 +2,9 @@
 
 use std::collections::VecDeque;
 
-use stripline::inspect::WaitReason;
 use stripline::internal::control::{ConnectionAssignment, LauncherCommand};
 use stripline::internal::{Endpoint, FullReport};
 use stripline::link::ConnectionReport;
-use stripline::terms::Overflow;
 
 use crate::plan::ConnectionPlan;
 use crate::transport_choice::ChosenBy;
@@ -52,11 +50,56 @@ pub(super) struct ConnectionState<'a> {
     pub last: Option<FullReport>,
     /// The figures of a receiver that died are missing.
     pub partial: bool,
-    /// The number of reports from the sender's process. `full` counts the reports with a full
-    /// queue, and `unacknowledged` the reports in which the sender waited for an acknowledgement.
-    pub readings: u32,
-    pub full: u32,
-    pub unacknowledged: u32,
+    /// The waits of the sender for room and for acknowledgements, and of the receiving port for
+    /// packets.
+    pub room: WaitMeter,
+    pub ack: WaitMeter,
+    pub idle: WaitMeter,
+}
+
+/// The part of the time that a port waits for one reason.
+#[derive(Default)]
+pub(super) struct WaitMeter {
+    /// The time of the last reading, and the waits up to then.
+    last: Option<(u64, u64)>,
+    /// The waits in the whole run.
+    pub all: WaitShare,
+    /// The waits while a source is behind its pace.
+    pub late: WaitShare,
+}
+
+/// The sum of some waits, and of the time in which they were measured, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+pub(super) struct WaitShare {
+    pub waited: u64,
+    pub of: u64,
+}
+
+impl WaitMeter {
+    /// Adds the waits since the reading before. `waited` has all waits of the port so far.
+    pub(super) fn read(&mut self, at: u64, waited: u64, is_late: bool) {
+        let Some((at_before, before)) = self.last.replace((at, waited)) else { return };
+        // A sum that falls to less than half is the sum of another incarnation, or of another path.
+        // Two threads measure, so the sum of one incarnation may fall a little.
+        let waited = if waited < before / 2 { waited } else { waited.saturating_sub(before) };
+        let of = at.saturating_sub(at_before);
+        for share in [Some(&mut self.all), is_late.then_some(&mut self.late)].into_iter().flatten() {
+            share.waited = share.waited.saturating_add(waited);
+            share.of = share.of.saturating_add(of);
+        }
+    }
+}
+
+impl WaitShare {
+    /// Returns the waits after an earlier sum.
+    pub(super) fn since(&self, earlier: Self) -> Self {
+        Self { waited: self.waited.saturating_sub(earlier.waited), of: self.of.saturating_sub(earlier.of) }
+    }
+
+    /// Returns the share, from 0 to 1; `None` without two readings.
+    pub(super) fn get(&self) -> Option<f64> {
+        (self.of > 0).then(|| (self.waited as f64 / self.of as f64).min(1.0))
+    }
 }
 
 impl<'a> ConnectionState<'a> {
@@ -77,9 +120,9 @@ impl<'a> ConnectionState<'a> {
             counters: ConnectionReport::default(),
             last: None,
             partial: false,
-            readings: 0,
-            full: 0,
-            unacknowledged: 0,
+            room: WaitMeter::default(),
+            ack: WaitMeter::default(),
+            idle: WaitMeter::default(),
         }
     }
 
@@ -155,33 +198,22 @@ impl<'a> ConnectionState<'a> {
         self.before.counters.packets.saturating_add(now.packets)
     }
 
-    /// Counts a report of the sender's process, with the reason for which the sender waited, if it
-    /// did.
-    pub(super) fn count_reading(&mut self, reason: Option<WaitReason>) {
-        let counts = |one: WaitReason| u32::from(reason == Some(one));
-        self.readings = self.readings.saturating_add(1);
-        self.full = self.full.saturating_add(counts(WaitReason::Full));
-        self.unacknowledged = self.unacknowledged.saturating_add(counts(WaitReason::Answer));
+    /// Returns the waits of the sender, for room and for acknowledgements, and the waits of the
+    /// receiving port.
+    pub(super) fn waits(&self) -> [WaitShare; 2] {
+        let (room, ack) = (self.room.all, self.ack.all);
+        let sender = WaitShare { waited: room.waited.saturating_add(ack.waited), of: room.of.max(ack.of) };
+        [sender, self.idle.all]
     }
 
-    /// Returns whether the sender may wait for the receiver. With a policy that drops packets, a
-    /// sender waits only for acknowledgements.
-    pub(super) fn may_hold_up(&self) -> bool {
-        self.plan.options.overflow == Overflow::Block || self.unacknowledged > 0
-    }
-
-    /// Returns the share of the reports in which the sender waited; `None` without a report.
+    /// Returns the share of a run's time in which the sender waited; `None` without readings.
     pub(super) fn full_share(&self) -> Option<f64> {
-        self.share_of(self.full.saturating_add(self.unacknowledged))
+        sum(&self.room.all, &self.ack.all)
     }
 
-    /// Returns the share of the reports in which the sender waited for an acknowledgement.
-    pub(super) fn unacknowledged_share(&self) -> Option<f64> {
-        self.share_of(self.unacknowledged)
-    }
-
-    fn share_of(&self, count: u32) -> Option<f64> {
-        (self.readings > 0).then(|| f64::from(count) / f64::from(self.readings))
+    /// Returns the same share of the time in which a source was behind its pace.
+    pub(super) fn late_share(&self) -> Option<f64> {
+        sum(&self.room.late, &self.ack.late)
     }
 
     /// Adds the figures of the incarnation of the receiver that has ended to the figures of earlier
@@ -193,6 +225,10 @@ impl<'a> ConnectionState<'a> {
         self.last = None;
         self.unanswered.clear();
     }
+}
+
+fn sum(room: &WaitShare, ack: &WaitShare) -> Option<f64> {
+    Some((room.get()? + ack.get()?).min(1.0))
 }
 
 #[cfg(test)]
@@ -214,6 +250,21 @@ mod tests {
             options: LinkOptions::default(),
             payload: TypeName::of::<f32>(),
         }
+    }
+
+    #[test]
+    fn waits_are_measured_between_readings_and_again_after_a_restart() {
+        let mut meter = WaitMeter::default();
+        meter.read(1_000, 700, true);
+        assert_eq!(meter.all.get(), None, "one reading has no length");
+        meter.read(2_000, 1_200, false);
+        assert_eq!((meter.all.get(), meter.late.get()), (Some(0.5), None));
+        meter.read(3_000, 1_199, true);
+        assert_eq!((meter.all.get(), meter.late.get()), (Some(0.25), Some(0.0)));
+        meter.read(5_000, 500, true);
+        assert_eq!((meter.all.get(), meter.late.get()), (Some(0.25), Some(1.0 / 6.0)));
+        meter.read(u64::MAX, u64::MAX, true);
+        assert_eq!(meter.all.get(), Some(1.0));
     }
 
     #[test]

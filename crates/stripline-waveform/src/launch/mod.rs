@@ -18,7 +18,7 @@ use std::time::Duration;
 pub use process::ComponentOutput;
 pub use report::{ComponentResult, ConnectionResult, HeldUp, PaceResult, Progress, RunReport};
 
-use super::control::NewValue;
+use super::control::{Announcement, NewValue};
 use super::plan::Waveform;
 use stripline::Result;
 use stripline::component::Registry;
@@ -240,5 +240,15 @@ pub fn host_if_launched(registry: &Registry) -> Option<ExitCode> {
 /// }
 /// ```
 pub fn run(waveform: &Waveform, options: &RunOptions, observer: &mut dyn Observer) -> Result<RunReport> {
-    supervisor::Supervisor::new(waveform, options, observer)?.run()
+    run_announced(waveform, options, observer, None)
+}
+
+/// Runs a waveform as [`run`] does, and takes over the service of the announcement.
+pub fn run_announced(
+    waveform: &Waveform,
+    options: &RunOptions,
+    observer: &mut dyn Observer,
+    announcement: Option<Announcement>,
+) -> Result<RunReport> {
+    supervisor::Supervisor::new(waveform, options, observer)?.run(announcement)
 }

@@ -137,8 +137,11 @@ impl PaceResult {
 pub struct HeldUp {
     /// The connection behind the source, or one further on.
     pub connection: String,
-    /// The share of the readings, four a second, at which the queue was full or the sender waited
-    /// for an acknowledgement; `None` without a reading.
+    /// Other connections, with receivers that were about as busy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// The share of the time, while a source was late, in which the sender waited for room or for
+    /// an acknowledgement.
     pub full: Option<f64>,
     /// The part of `full` in which the sender waited for an acknowledgement.
     #[serde(default)]
@@ -197,8 +200,8 @@ pub struct ConnectionResult {
     pub resequenced: bool,
     /// Number of times that the sender disappeared.
     pub peer_deaths: u64,
-    /// The share of the readings, four a second, at which the queue was full or the sender waited
-    /// for an acknowledgement; `None` without a reading.
+    /// The share of the time in which the sender waited for room or for an acknowledgement; `None`
+    /// if it was not measured, in a run of less than half a second.
     #[serde(default)]
     pub full: Option<f64>,
     /// Time from sent to received, in nanoseconds.

@@ -20,12 +20,12 @@ use stripline::terms::WaitStrategy;
 use stripline::{Error, Result};
 
 use super::bottleneck::held_up_by;
-use super::connection_state::ConnectionState;
+use super::connection_state::{ConnectionState, WaitShare};
 use super::process::{ComponentProcess, exit_text};
 use super::report::{ComponentResult, ConnectionResult, PaceResult, Progress, RunReport};
 use super::signals::Signals;
 use super::{Observer, RunOptions, Step};
-use crate::control::{ControlService, RequestInbox};
+use crate::control::{Announcement, ControlService, RequestInbox};
 use crate::machine_check::Schedule;
 use crate::placement::Placement;
 use crate::plan::{ComponentPlan, Program, Waveform};
@@ -49,6 +49,8 @@ const DRAIN_TIME: Duration = Duration::from_secs(60);
 /// The time that the other components have to end after a failure. After the failure of a component
 /// that had sent packets, they have first had `STOP_TIME` to receive these.
 const FAILURE_TIME: Duration = Duration::from_secs(2);
+/// Time after the stop of the sources from which components that have not ended are reported.
+const REPORT_TIME: Duration = Duration::from_secs(3);
 /// The interval between requests for counters.
 const POLL_TIME: Duration = Duration::from_millis(250);
 
@@ -66,6 +68,8 @@ pub(super) struct Supervisor<'a> {
     started: Option<Instant>,
     ended: Option<Instant>,
     next_poll: Instant,
+    /// The wait for components to end, since the sources were ordered to stop.
+    ending: Option<EndWait>,
     failure: Option<String>,
     stopped: Option<String>,
     inbox: RequestInbox,
@@ -92,6 +96,13 @@ struct Drain {
     until: Instant,
     /// The last time at which a packet was taken, and the number of packets taken by then.
     taken: (Instant, u64),
+}
+
+/// The state at the time when the sources were ordered to stop.
+struct EndWait {
+    since: Instant,
+    /// The waits of each connection: of the sender, and of the receiving port.
+    waits: Vec<[WaitShare; 2]>,
 }
 
 /// A process and the components in it.
@@ -131,6 +142,8 @@ struct LaunchedComponent<'a> {
     pace: Option<PaceReport>,
     /// The warning that the component is behind its pace has been given.
     is_delay_reported: bool,
+    /// The warning that the stop waits for the component has been given.
+    is_wait_reported: bool,
     /// The files of the present process, and the files of earlier processes.
     files: Vec<FileReport>,
     earlier_files: Vec<FileReport>,
@@ -209,6 +222,7 @@ impl<'a> Supervisor<'a> {
                 given_up: None,
                 pace: None,
                 is_delay_reported: false,
+                is_wait_reported: false,
                 properties: plan.properties.clone(),
                 files: Vec::new(),
                 earlier_files: Vec::new(),
@@ -239,6 +253,7 @@ impl<'a> Supervisor<'a> {
             started: None,
             ended: None,
             next_poll: now,
+            ending: None,
             failure: None,
             stopped: None,
             inbox: RequestInbox::new()?,
@@ -247,11 +262,20 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    pub(super) fn run(mut self) -> Result<RunReport> {
-        // A waveform also works without a control service.
-        let service = ControlService::start(&self.waveform.name, self.inbox.clone()).map_err(|e| {
-            self.observer.warning("stripline", &format!("it serves no requests while it runs: {e}"))
-        });
+    pub(super) fn run(mut self, announcement: Option<Announcement>) -> Result<RunReport> {
+        let announced = announcement.map(Announcement::hand_over);
+        let service = match announced {
+            Some((Some(service), inbox)) => {
+                self.inbox = inbox;
+                Some(service)
+            }
+            // A waveform also works without a control service.
+            _ => ControlService::start(&self.waveform.name, self.inbox.clone())
+                .map_err(|e| {
+                    self.observer.warning("stripline", &format!("it serves no requests while it runs: {e}"));
+                })
+                .ok(),
+        };
         for group in 0..self.groups.len() {
             self.spawn(group);
         }
@@ -339,7 +363,8 @@ impl<'a> Supervisor<'a> {
                 self.spawn(group);
             }
             let entry = &self.groups[group];
-            if entry.process.is_some() && entry.register_by.is_some_and(|at| now >= at) {
+            let is_awaited = entry.process.is_some() && !matches!(self.phase, Phase::Stopping(_));
+            if is_awaited && entry.register_by.is_some_and(|at| now >= at) {
                 let names = self.names(group);
                 let (program, time) = (entry.program.line(), entry.register_time().as_secs());
                 let cause = match entry.has_registered {
@@ -376,6 +401,7 @@ impl<'a> Supervisor<'a> {
             Phase::Starting | Phase::Stopping(_) => {}
         }
         if now >= self.next_poll {
+            self.report_unended(now);
             self.next_poll = now + POLL_TIME;
             if self.started.is_some() {
                 self.connect_ready();
@@ -462,7 +488,7 @@ impl<'a> Supervisor<'a> {
         };
         if result.is_behind(duration_s) {
             result.starved_by = self.starved_by(index);
-            result.held_up_by = held_up_by(index, &self.connections, result.behind_max_s, duration_s);
+            result.held_up_by = held_up_by(index, &self.connections);
         }
         Some(result)
     }

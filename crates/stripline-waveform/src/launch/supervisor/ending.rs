@@ -8,7 +8,10 @@ use stripline::terms::Overflow;
 
 use crate::launch::Step;
 
-use super::{ComponentProcess, ComponentState, DRAIN_TIME, Drain, FAILURE_TIME, Phase, Supervisor};
+use super::{
+    ComponentProcess, ComponentState, ConnectionState, DRAIN_TIME, Drain, EndWait, FAILURE_TIME, Phase,
+    REPORT_TIME, Supervisor, WaitShare,
+};
 use crate::restart::Restart;
 
 impl Supervisor<'_> {
@@ -32,6 +35,8 @@ impl Supervisor<'_> {
     fn drain(&mut self) {
         let now = Instant::now();
         self.phase = Phase::Draining(Drain { until: now + DRAIN_TIME, taken: (now, self.taken()) });
+        let waits = self.connections.iter().map(ConnectionState::waits).collect();
+        self.ending.get_or_insert(EndWait { since: now, waits });
         let is_source = |index: &usize| !self.connections.iter().any(|link| link.to == *index);
         let mut sources: Vec<usize> = (0..self.members.len()).filter(is_source).collect();
         if sources.is_empty() {
@@ -46,6 +51,33 @@ impl Supervisor<'_> {
                 self.stop(index);
             } else {
                 self.give_up_late_restart(index);
+            }
+        }
+    }
+
+    /// Reports each component that holds up the end of the waveform, once.
+    pub(super) fn report_unended(&mut self, now: Instant) {
+        let Some(ending) = self.ending.as_ref().filter(|ending| now >= ending.since + REPORT_TIME) else {
+            return;
+        };
+        let seconds = now.duration_since(ending.since).as_secs();
+        let is_unended = |index: &usize| self.process_of_unfinished(*index).is_some();
+        let unended: Vec<usize> = (0..self.members.len()).filter(is_unended).collect();
+        // A component that mostly waits for packets, or for a receiver, holds nothing up.
+        let is_most = |now: WaitShare, then| now.since(then).get().is_some_and(|share| share > 0.5);
+        let waits = |index: &usize| {
+            self.connections.iter().zip(&ending.waits).any(|(link, then)| {
+                let now = link.waits();
+                link.from == *index && is_most(now[0], then[0])
+                    || link.to == *index && is_most(now[1], then[1])
+            })
+        };
+        let (waiting, busy): (Vec<usize>, Vec<usize>) = unended.into_iter().partition(waits);
+        for index in if busy.is_empty() { waiting } else { busy } {
+            let member = &mut self.members[index];
+            if !std::mem::replace(&mut member.is_wait_reported, true) {
+                let text = format!("has not ended {seconds} s after the stop, which waits for it");
+                self.observer.warning(&member.plan.name, &text);
             }
         }
     }

@@ -1,7 +1,6 @@
 //! The handling of reports from component processes.
 
-use stripline::inspect::WaitReason;
-use stripline::internal::control::{self, LauncherCommand, Report};
+use stripline::internal::control::{self, LauncherCommand, Report, WaitTimes};
 use stripline::internal::parse_launched;
 
 use super::{ComponentState, Supervisor};
@@ -113,8 +112,7 @@ impl Supervisor<'_> {
                 }
             }
             Report::Warning { component, text } => self.observer.warning(&component, &text),
-            Report::Counters { inputs, awaited, paces, files } => {
-                self.count_awaited(group, &awaited);
+            Report::Counters { inputs, waits, paces, files } => {
                 for (component, pace) in paces {
                     if let Some(index) = self.index_in(group, &component)
                         && self.members[index].state == ComponentState::Running
@@ -123,6 +121,7 @@ impl Supervisor<'_> {
                         self.report_delay(index);
                     }
                 }
+                self.measure_waits(group, &waits);
                 for (component, files) in files {
                     if let Some(index) = self.index_in(group, &component)
                         && self.members[index].state == ComponentState::Running
@@ -143,7 +142,7 @@ impl Supervisor<'_> {
                     self.answered(index, number, answer);
                 }
             }
-            Report::Ended { component, outcome, reports, sent, pace, files } => {
+            Report::Ended { component, outcome, lasting, reports, sent, pace, files } => {
                 if let Some(index) = self.index_in(group, &component) {
                     let member = &mut self.members[index];
                     member.counted = true;
@@ -162,7 +161,7 @@ impl Supervisor<'_> {
                         }
                     }
                     self.report_files(index);
-                    self.component_ended(group, index, outcome);
+                    self.component_ended(group, index, outcome, lasting);
                 }
             }
         }
@@ -198,22 +197,36 @@ impl Supervisor<'_> {
         self.report_files(index);
     }
 
-    /// Counts a reading of the queues behind the running components of a process.
-    fn count_awaited(&mut self, group: usize, awaited: &[(String, WaitReason)]) {
+    /// Adds the waits of the running components of a process since the report before.
+    fn measure_waits(&mut self, group: usize, waits: &WaitTimes) {
+        let is_late = (0..self.members.len()).any(|index| self.delay_of(index).is_some());
         let members = &self.members;
-        let sends =
+        let runs =
             |index: usize| members[index].group == group && members[index].state == ComponentState::Running;
-        for link in self.connections.iter_mut().filter(|link| sends(link.from)) {
-            let reason = awaited.iter().find(|(name, _)| *name == link.name).map(|(_, reason)| *reason);
-            link.count_reading(reason);
+        for link in &mut self.connections {
+            let sender = waits.senders.iter().filter(|(name, ..)| runs(link.from) && *name == link.name);
+            // During a move, the port has two paths.
+            let sum = sender
+                .map(|(_, room, ack)| (*room, *ack))
+                .reduce(|one, other| (one.0.saturating_add(other.0), one.1.saturating_add(other.1)));
+            if let Some((room_ns, ack_ns)) = sum {
+                link.room.read(waits.at_ns, room_ns, is_late);
+                link.ack.read(waits.at_ns, ack_ns, is_late);
+            }
+            let port = link.plan.to.to_string();
+            let mut receivers = waits.receivers.iter();
+            if let Some((_, ns)) = receivers.find(|(name, _)| runs(link.to) && *name == port) {
+                link.idle.read(waits.at_ns, *ns, is_late);
+            }
         }
     }
 
-    pub(super) fn component_ended(&mut self, group: usize, index: usize, outcome: Result<(), String>) {
+    fn component_ended(&mut self, group: usize, index: usize, outcome: Result<(), String>, lasting: bool) {
         let component = self.members[index].plan;
         let failed = |problem: &String| Step::Failed(problem.clone());
         self.observer.step(&component.name, &outcome.as_ref().err().map_or(Step::Ended, failed));
-        let again = self.may_restart(group, outcome.is_err());
+        let lasting = lasting && self.is_first_start(group);
+        let again = !lasting && self.may_restart(group, outcome.is_err());
         match outcome {
             _ if again => {
                 let reported = outcome.map_err(|problem| format!("failed: {problem}"));
@@ -231,7 +244,7 @@ impl Supervisor<'_> {
             }
             Err(problem) => {
                 let name = &component.name;
-                let text = format!("component {name} failed: {problem}{}", self.given_up(group));
+                let text = format!("component {name} failed: {problem}{}", self.given_up(group, lasting));
                 if self.goes_on_without(index) {
                     self.go_on_without(index, &text);
                     // The process has no other component.

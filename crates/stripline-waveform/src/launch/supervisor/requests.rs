@@ -232,7 +232,7 @@ impl Supervisor<'_> {
                 let reason = group.last_end.as_deref().unwrap_or_default();
                 return Err(ended(&format!("{how} (restart {}: it {reason})", group.history.total)));
             }
-            ComponentState::Absent => return Err(ended("does not run yet; try again in a moment")),
+            ComponentState::Absent => return Err((ChangeState::Ended, self.show().starting())),
             ComponentState::Initialized | ComponentState::Running => {}
         }
         let Some(process) = &mut self.groups[group].process else { return Err(ended("has no process")) };

@@ -4,7 +4,11 @@ use std::time::Instant;
 
 use super::{CONNECT_TIME, ComponentState, Phase, Supervisor, exit_text};
 use crate::launch::Step;
-use crate::restart::{AfterGivingUp, Restart, RestartWhen};
+use crate::restart::{AfterGivingUp, GiveUp, Restart, RestartWhen};
+
+/// The suffix for a failure that a restart would only repeat.
+const LASTING: &str =
+    " (not restarted: the same configuration fails again; correct it, then run the waveform again)";
 
 impl Supervisor<'_> {
     /// Handles the end of a process.
@@ -27,7 +31,11 @@ impl Supervisor<'_> {
             unfinished.iter().for_each(|index| self.cut_files(*index));
         }
         let has_failed = reported != Some(Ok(()));
-        if self.may_restart(group, has_failed) {
+        // A program that ends by itself before it has registered for the first time cannot begin:
+        // its script, a module or the call of `main` is missing.
+        let exited = process.exit.is_some_and(|exit| exit.code().is_some());
+        let lasting = exited && !self.groups[group].has_registered && self.is_first_start(group);
+        if !lasting && self.may_restart(group, has_failed) {
             // The reason is the result that the component reported: the launcher then killed the
             // process itself.
             let how = match reported {
@@ -44,7 +52,7 @@ impl Supervisor<'_> {
         }
         let registered = self.groups[group].register_by.is_none();
         let hint = if registered { "" } else { " before it registered" };
-        let mut text = format!("component {names} {how}{hint}{}", self.given_up(group));
+        let mut text = format!("component {names} {how}{hint}{}", self.given_up(group, lasting));
         if !process.stderr_tail.is_empty() {
             text.push_str("; its last output:");
             process.stderr_tail.iter().for_each(|line| text.push_str(&format!("\n    {line}")));
@@ -67,9 +75,20 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Returns the suffix for the last failure of a component that has failed too often.
-    pub(super) fn given_up(&self, group: usize) -> String {
-        self.groups[group].history.given_up(&self.rule(group))
+    /// Returns whether a failure that the same configuration repeats is final. A component that has
+    /// run before may run again, and a rule that never gives up waits for files and devices.
+    pub(super) fn is_first_start(&self, group: usize) -> bool {
+        self.groups[group].history.total == 0 && self.rule(group).give_up() != GiveUp::Never
+    }
+
+    /// Returns the suffix for the last failure of a component that has failed too often, or that
+    /// would fail again (`lasting`).
+    pub(super) fn given_up(&self, group: usize, lasting: bool) -> String {
+        let rule = self.rule(group);
+        match lasting && rule.when() != RestartWhen::Never {
+            true => LASTING.into(),
+            false => self.groups[group].history.given_up(&rule),
+        }
     }
 
     /// Returns whether a process that fails or ends now is started again.
@@ -102,7 +121,7 @@ impl Supervisor<'_> {
         entry.restart_at = Some(now + pause);
         entry.last_end = Some(how.into());
         self.connect_by = self.connect_by.max(now + pause + CONNECT_TIME);
-        let (count, wait) = (entry.history.count(&rule), pause.as_millis());
+        let (count, wait) = (entry.history.count(&rule, has_failed), pause.as_millis());
         let mut again = format!("{how}; it is started again ({count}) in {wait} ms");
         // A restarted process has exactly one component.
         for (name, value) in entry.members.iter().flat_map(|index| &self.members[*index].set) {
