@@ -170,10 +170,15 @@ impl From<CallError<RawBytes>> for Failure {
 }
 
 impl From<Failure> for Error {
-    /// Returns the failure as the failure of a component.
+    /// Returns the failure as the failure of a component. The kind is kept if the launcher decides
+    /// by it.
     #[cold]
     fn from(failure: Failure) -> Self {
-        Self::failed(failure.into_parts().message)
+        let Parts { code, message, .. } = failure.into_parts();
+        match code.0 {
+            Kind::Library(code) if code.is_lasting() => Self::Call { code, message },
+            _ => Self::Failed(message),
+        }
     }
 }
 

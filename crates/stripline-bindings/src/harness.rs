@@ -102,7 +102,9 @@ impl Harness {
             return Err(self.misused("was not started yet"));
         }
         if let State::Ended(_) = self.state {
-            return Err(self.misused("has ended, and its harness is closed"));
+            return Err(self.misused(
+                "has ended, and its harness is closed: take its ports, and make requests, before `finish`",
+            ));
         }
         let State::Running(run) = &mut self.state else { unreachable!("checked above") };
         Ok(run)

@@ -68,6 +68,16 @@ impl Readout {
         matches!(self.place, Place::Float(_))
     }
 
+    /// Returns the kind of the values, for messages.
+    pub fn noun(&self) -> &'static str {
+        match self.place {
+            Place::Boolean(_) => "true or false",
+            Place::Integer { .. } => "a whole number",
+            Place::Float(_) => "a number",
+            Place::Text(_) => "a text",
+        }
+    }
+
     /// Sets the value. Returns false for a value of another kind.
     pub fn set(&self, value: Value) -> bool {
         match (&self.place, value) {

@@ -510,6 +510,30 @@ enum stripline_stream_set {
     STRIPLINE_STREAM_SET_FRAME_ROWS = 8,
 };
 
+/* An axis of a stream's description, for a publisher: evenly spaced values for the samples of a
+ * row, for the rows, or for the frames.
+ */
+typedef struct stripline_axis {
+    /* The value at the first place. */
+    double start;
+    /* The distance to the next value. */
+    double step;
+    /* The unit; NULL: none. */
+    const char *unit;
+} stripline_axis;
+
+/* An axis of a received stream. */
+typedef struct stripline_axis_view {
+    /* `sizeof(stripline_axis_view)`, set by the caller. */
+    size_t size;
+    /* The value at the first place. */
+    double start;
+    /* The distance to the next value. */
+    double step;
+    /* The unit; empty: none. */
+    stripline_text unit;
+} stripline_axis_view;
+
 /* The description of a stream, for a publisher. Receivers get it with every packet. */
 typedef struct stripline_stream_description {
     /* `sizeof(stripline_stream_description)`. */
@@ -532,6 +556,12 @@ typedef struct stripline_stream_description {
     const char *more;
     /* The number of rows in a frame, if the rows are frames: pulses of samples, for example. */
     uint32_t frame_rows;
+    /* The number of axes, at most 3. */
+    uint32_t axis_count;
+    /* The axes along a row, from row to row, and from frame to frame, in place of `axes` in
+     * `more`.
+     */
+    const stripline_axis *axes;
 } stripline_stream_description;
 
 /* The description of the stream that a packet belongs to. */
@@ -550,6 +580,8 @@ typedef struct stripline_stream_view {
     uint32_t row_length;
     /* The number of rows in a frame, if the rows are frames: pulses of samples, for example. */
     uint32_t frame_rows;
+    /* The number of axes, for `stripline_packet_get_axis`. */
+    uint32_t axis_count;
 } stripline_stream_view;
 
 /* Packets, and the data that comes with their samples ---------------------------------------- */
@@ -650,6 +682,22 @@ stripline_status stripline_packet_get_info(
 stripline_status stripline_packet_get_stream(
     const stripline_packet *packet,
     stripline_stream_view *stream,
+    stripline_error **error);
+
+/* Gets an axis of a packet's stream: 0 is the axis along a row, 1 from row to row, and 2 from
+ * frame to frame. `axis_count` of `stripline_stream_view` has the number of axes.
+ *
+ * Fails with `STRIPLINE_INVALID_ARGUMENT` for an axis that the stream does not have, and with
+ * `STRIPLINE_PORT` for a packet that was released.
+ *
+ * - Ownership: the text is valid until the packet is released.
+ * - Blocking: never.
+ * - Threads: the thread of the subscriber; for a held packet any, several at once.
+ */
+stripline_status stripline_packet_get_axis(
+    const stripline_packet *packet,
+    size_t index,
+    stripline_axis_view *axis,
     stripline_error **error);
 
 /* Writes the whole description of a packet's stream as JSON, with a NUL at the end. The
@@ -1098,7 +1146,7 @@ typedef struct stripline_subscriber_options {
     uint32_t hold;
     /* Not 0: samples are received in windows of any length (`stripline_subscriber_window`) instead
      * of packets, and the value is the unit of the lengths: `STRIPLINE_WINDOW_UNIT_…`. Not with
-     * `hold`.
+     * `hold`. An input that declares the shape `rows` or `frames` has no windows in samples.
      */
     uint32_t windowed;
     /* Not 0: packets that several threads of an earlier stage have forwarded are put back in
@@ -2444,7 +2492,8 @@ stripline_status stripline_ports_output(
     stripline_error **error);
 
 /* Takes an input of messages, as bytes of CBOR. `type` is the same as for
- * `stripline_message_subscriber_new`.
+ * `stripline_message_subscriber_new`, but NULL selects the type that the waveform gives the input,
+ * or else the type that the component declares: the schema is written once, in the declaration.
  *
  * Fails like `stripline_ports_input`, and for the option `windowed`.
  *
@@ -2462,7 +2511,8 @@ stripline_status stripline_ports_message_input(
     stripline_error **error);
 
 /* Takes an output of messages, as bytes of CBOR. `type` is the same as for
- * `stripline_message_publisher_new`. Fails like `stripline_ports_output`.
+ * `stripline_message_publisher_new`, but NULL selects the type as `stripline_ports_message_input`
+ * does. Fails like `stripline_ports_output`.
  *
  * - Ownership: the publisher belongs to the ports. `type` may be NULL and is not kept.
  * - Blocking: never.
@@ -2669,9 +2719,9 @@ typedef int32_t (*stripline_component_test)(
     double *value,
     stripline_reason *reason);
 
-/* A function that checks the properties together, before any part of a waveform starts. Each
- * property is valid on its own. The function may read files, changes nothing, and returns 0, or
- * `STRIPLINE_FAILED` with the cause in `reason`.
+/* A function that checks the properties together: before any part of a waveform starts, and before
+ * each `change`, on the same thread. Each property is valid on its own. The function may read
+ * files, changes nothing, and returns 0, or `STRIPLINE_FAILED` with the cause in `reason`.
  */
 typedef int32_t (*stripline_component_validate)(
     void *context,
@@ -2811,6 +2861,10 @@ typedef struct stripline_port {
     const char *type_property;
     /* A line for users; may be NULL. */
     const char *summary;
+    /* The shape of the streams that an input takes: `signal`, `rows`, or `frames` of rows. NULL:
+     * any shape. A receive fails with `STRIPLINE_PORT` when a stream of another shape arrives.
+     */
+    const char *shape;
 } stripline_port;
 
 /* A property of a component type. */
@@ -3009,7 +3063,9 @@ stripline_status stripline_harness_set_options(
     const char *topics,
     stripline_error **error);
 
-/* Creates the component, connects the ports, and runs it on another thread.
+/* Creates the component, connects the ports, and runs it on another thread. If the component fails
+ * later, calls of the harness's publishers and subscribers fail with `STRIPLINE_FAILED` and the
+ * reason. Packets that the component sent before the failure are received first.
  *
  * Fails with `STRIPLINE_INVALID_PROPERTIES` if the specification refuses the properties, and with
  * `STRIPLINE_FAILED` if the component does.

@@ -103,9 +103,9 @@ pub type ComponentTest = unsafe extern "C" fn(
     reason: *mut Reason,
 ) -> i32;
 
-/// A function that checks the properties together, before any part of a waveform starts. Each
-/// property is valid on its own. The function may read files, changes nothing, and returns 0, or
-/// `STRIPLINE_FAILED` with the cause in `reason`.
+/// A function that checks the properties together: before any part of a waveform starts, and before
+/// each `change`, on the same thread. Each property is valid on its own. The function may read
+/// files, changes nothing, and returns 0, or `STRIPLINE_FAILED` with the cause in `reason`.
 pub type ComponentValidate =
     unsafe extern "C" fn(context: *mut c_void, properties: *const Properties, reason: *mut Reason) -> i32;
 

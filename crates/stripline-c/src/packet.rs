@@ -15,7 +15,7 @@ use crate::error::{Failure, missing};
 use crate::handle::Headed;
 use crate::sized;
 use crate::status::Status;
-use crate::stream::{self, StreamView};
+use crate::stream::{self, AxisView, StreamView};
 use crate::subscriber::{Slots, Subscriber};
 use crate::text::Text;
 
@@ -287,6 +287,25 @@ pub extern "C" fn stripline_packet_get_stream(
     error: ErrorOut,
 ) -> Status {
     error.guard(|| stream.write(&stream::view(packet.get("packet")?.stream()?)))
+}
+
+/// Gets an axis of a packet's stream: 0 is the axis along a row, 1 from row to row, and 2 from
+/// frame to frame. `axis_count` of `stripline_stream_view` has the number of axes.
+///
+/// Fails with `STRIPLINE_INVALID_ARGUMENT` for an axis that the stream does not have, and with
+/// `STRIPLINE_PORT` for a packet that was released.
+///
+/// - Ownership: the text is valid until the packet is released.
+/// - Blocking: never.
+/// - Threads: the thread of the subscriber; for a held packet any, several at once.
+#[unsafe(no_mangle)]
+pub extern "C" fn stripline_packet_get_axis(
+    packet: Ref<Packet>,
+    index: usize,
+    axis: Out<AxisView>,
+    error: ErrorOut,
+) -> Status {
+    error.guard(|| axis.write(&stream::axis_view(packet.get("packet")?.stream()?, index)?))
 }
 
 /// Writes the whole description of a packet's stream as JSON, with a NUL at the end. The

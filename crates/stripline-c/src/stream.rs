@@ -3,7 +3,7 @@
 use stripline::StreamInfo;
 
 use crate::border::{Ref, Str};
-use crate::error::Failure;
+use crate::error::{Failure, missing};
 use crate::sized;
 use crate::text::Text;
 
@@ -25,6 +25,35 @@ const ALL: u64 = StreamSet::SampleRate as u64
     | StreamSet::CenterFrequency as u64
     | StreamSet::RowLength as u64
     | StreamSet::FrameRows as u64;
+
+/// An axis of a stream's description, for a publisher: evenly spaced values for the samples of a
+/// row, for the rows, or for the frames.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Axis {
+    /// The value at the first place.
+    pub start: f64,
+    /// The distance to the next value.
+    pub step: f64,
+    /// The unit; NULL: none.
+    pub unit: Str,
+}
+
+/// An axis of a received stream.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct AxisView {
+    /// `sizeof(stripline_axis_view)`, set by the caller.
+    pub size: usize,
+    /// The value at the first place.
+    pub start: f64,
+    /// The distance to the next value.
+    pub step: f64,
+    /// The unit; empty: none.
+    pub unit: Text,
+}
+
+sized::sized!(AxisView, "stripline_axis_view", size: usize, start: f64, step: f64, unit: Text);
 
 /// The description of a stream, for a publisher. Receivers get it with every packet.
 #[repr(C)]
@@ -48,12 +77,17 @@ pub struct StreamDescription {
     pub more: Str,
     /// The number of rows in a frame, if the rows are frames: pulses of samples, for example.
     pub frame_rows: u32,
+    /// The number of axes, at most 3.
+    pub axis_count: u32,
+    /// The axes along a row, from row to row, and from frame to frame, in place of `axes` in
+    /// `more`.
+    pub axes: *const Axis,
 }
 
 sized::sized!(
     StreamDescription, "stripline_stream_description",
     size: usize, set: u64, id: Str, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
-    more: Str, frame_rows: u32,
+    more: Str, frame_rows: u32, axis_count: u32, axes: *const Axis,
 );
 
 /// The description of the stream that a packet belongs to.
@@ -74,12 +108,14 @@ pub struct StreamView {
     pub row_length: u32,
     /// The number of rows in a frame, if the rows are frames: pulses of samples, for example.
     pub frame_rows: u32,
+    /// The number of axes, for `stripline_packet_get_axis`.
+    pub axis_count: u32,
 }
 
 sized::sized!(
     StreamView, "stripline_stream_view",
     size: usize, set: u64, id: Text, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
-    frame_rows: u32,
+    frame_rows: u32, axis_count: u32,
 );
 
 impl Ref<StreamDescription> {
@@ -106,21 +142,11 @@ fn read(given: StreamDescription) -> Result<StreamInfo, Failure> {
     if let Some(id) = id {
         stream.id = id.into();
     }
-    for (member, name, value, place) in [
-        (StreamSet::SampleRate, "sample_rate_hz", given.sample_rate_hz, &mut stream.sample_rate_hz),
-        (
-            StreamSet::CenterFrequency,
-            "center_frequency_hz",
-            given.center_frequency_hz,
-            &mut stream.center_frequency_hz,
-        ),
-    ] {
-        if has(member) {
-            if !value.is_finite() {
-                return Err(Failure::argument(format!("`stream->{name}` is {value}; it must be finite")));
-            }
-            *place = Some(value);
-        }
+    if has(StreamSet::SampleRate) {
+        stream.sample_rate_hz = Some(given.sample_rate_hz);
+    }
+    if has(StreamSet::CenterFrequency) {
+        stream.center_frequency_hz = Some(given.center_frequency_hz);
     }
     if has(StreamSet::RowLength) {
         stream.row_length = Some(given.row_length);
@@ -128,8 +154,32 @@ fn read(given: StreamDescription) -> Result<StreamInfo, Failure> {
     if has(StreamSet::FrameRows) {
         stream.frame_rows = Some(given.frame_rows);
     }
+    if given.axis_count != 0 {
+        if !stream.axes.is_empty() {
+            return Err(Failure::argument("`stream` has axes in `axes` and in `more`; leave one out"));
+        }
+        stream.axes = axes(given)?;
+    }
     stream.check().map_err(|problem| Failure::argument(format!("`stream`: {problem}")))?;
     Ok(stream)
+}
+
+/// Returns the axes that the program has passed.
+fn axes(given: StreamDescription) -> Result<Vec<stripline::Axis>, Failure> {
+    let (count, most) = (given.axis_count as usize, StreamInfo::AXES_MAX);
+    if count > most {
+        return Err(Failure::argument(format!("`stream->axis_count` is {count}; at most {most}")));
+    }
+    if given.axes.is_null() {
+        return Err(missing("stream->axes"));
+    }
+    // SAFETY: the pointer is not NULL, and points to that many axes by the header's rule.
+    let axes = unsafe { std::slice::from_raw_parts(given.axes, count) };
+    let axis = |axis: &Axis| {
+        let unit = axis.unit.optional("stream->axes->unit")?.unwrap_or("");
+        Ok(stripline::Axis::new(axis.start, axis.step, unit))
+    };
+    axes.iter().map(axis).collect()
 }
 
 fn parse(more: &str) -> Result<StreamInfo, Failure> {
@@ -160,5 +210,16 @@ pub(crate) fn view(stream: &StreamInfo) -> StreamView {
         center_frequency_hz: stream.center_frequency_hz.unwrap_or(0.0),
         row_length: stream.row_length.unwrap_or(0),
         frame_rows: stream.frame_rows.unwrap_or(0),
+        // At most `AXES_MAX`.
+        axis_count: stream.axes.len() as u32,
     }
+}
+
+/// Returns an axis of a packet's stream.
+pub(crate) fn axis_view(stream: &StreamInfo, index: usize) -> Result<AxisView, Failure> {
+    let axis = stream.axes.get(index).ok_or_else(|| {
+        let count = stream.axes.len();
+        Failure::argument(format!("there is no axis {index}: the stream has {count}, counted from 0"))
+    })?;
+    Ok(AxisView { size: 0, start: axis.start, step: axis.step, unit: Text::of(&axis.unit) })
 }

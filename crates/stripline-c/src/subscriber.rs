@@ -80,7 +80,7 @@ pub struct SubscriberOptions {
     pub hold: u32,
     /// Not 0: samples are received in windows of any length (`stripline_subscriber_window`) instead
     /// of packets, and the value is the unit of the lengths: `STRIPLINE_WINDOW_UNIT_…`. Not with
-    /// `hold`.
+    /// `hold`. An input that declares the shape `rows` or `frames` has no windows in samples.
     pub windowed: u32,
     /// Not 0: packets that several threads of an earlier stage have forwarded are put back in
     /// sequence. The value is the number of packets that wait behind a missing one, at most 65536.

@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 use stripline::component::{
-    Access, ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind as RustKind, PropertySpec, Value,
+    Access, ComponentSpec, Direction, PortSpec, PortTypes, PropertyKind as RustKind, PropertySpec,
+    StreamShape, Value,
 };
 use stripline::payload::TypeName;
 
@@ -48,12 +49,15 @@ pub struct Port {
     pub type_property: Str,
     /// A line for users; may be NULL.
     pub summary: Str,
+    /// The shape of the streams that an input takes: `signal`, `rows`, or `frames` of rows. NULL:
+    /// any shape. A receive fails with `STRIPLINE_PORT` when a stream of another shape arrives.
+    pub shape: Str,
 }
 
 sized::sized!(
     Port, "stripline_port",
     size: usize, name: Str, direction: u32, optional: u32, many_writers: u32,
-    types: Str, same_as: Str, type_property: Str, summary: Str,
+    types: Str, same_as: Str, type_property: Str, summary: Str, shape: Str,
 );
 
 /// The kind of a property's values.
@@ -170,12 +174,13 @@ pub extern "C" fn stripline_component_add_port(
 /// Reads a port that the program has passed.
 fn read_port(from: Ref<Port>) -> Result<PortSpec, Failure> {
     let given = from.read_given("port")?;
-    let (name, types, same_as, property, summary) = (
+    let (name, types, same_as, property, summary, shape) = (
         given.name.required("port->name")?,
         given.types.optional("port->types")?,
         given.same_as.optional("port->same_as")?,
         given.type_property.optional("port->type_property")?,
         given.summary.optional("port->summary")?,
+        given.shape.optional("port->shape")?,
     );
     check_name("port", name)?;
     let types = match (types, same_as, property) {
@@ -204,6 +209,16 @@ fn read_port(from: Ref<Port>) -> Result<PortSpec, Failure> {
     port.many_writers = given.many_writers != 0;
     if port.many_writers && direction == Direction::Output {
         return Err(Failure::argument("`port->many_writers` is set for an output; it is for inputs"));
+    }
+    if let Some(word) = shape {
+        let Some(found) = StreamShape::ALL.into_iter().find(|shape| shape.word() == word) else {
+            let words = StreamShape::ALL.map(StreamShape::word).join(", ");
+            return Err(Failure::argument(format!("`port->shape` is `{word}`; it must be one of {words}")));
+        };
+        if direction == Direction::Output {
+            return Err(Failure::argument("`port->shape` is set for an output; it is for inputs"));
+        }
+        port.shape = Some(found);
     }
     Ok(port)
 }

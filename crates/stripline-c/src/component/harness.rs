@@ -4,6 +4,7 @@ use std::cell::UnsafeCell;
 use std::time::Duration;
 
 use stripline::component::{Access, ComponentSpec, Registry, Value};
+use stripline::internal::unknown_property;
 use stripline::node::PortName;
 use stripline::payload::{Dynamic, TypeName};
 use stripline_bindings::{self as bindings, measured};
@@ -84,8 +85,7 @@ impl Handle<Harness> {
 
 /// Parses the text of a value.
 fn parse(spec: &ComponentSpec, property: &str, value: &str) -> Result<Value, Failure> {
-    let component = &spec.name;
-    let missing = || Failure::argument(format!("component type `{component}` has no property `{property}`"));
+    let missing = || Failure::argument(unknown_property(spec, property));
     spec.find_property(property).ok_or_else(missing)?.parse(value).map_err(Failure::argument)
 }
 
@@ -201,7 +201,9 @@ pub extern "C" fn stripline_harness_set_options(
     harness.change(error, |harness| harness.set_options(topics.required("topics")?))
 }
 
-/// Creates the component, connects the ports, and runs it on another thread.
+/// Creates the component, connects the ports, and runs it on another thread. If the component fails
+/// later, calls of the harness's publishers and subscribers fail with `STRIPLINE_FAILED` and the
+/// reason. Packets that the component sent before the failure are received first.
 ///
 /// Fails with `STRIPLINE_INVALID_PROPERTIES` if the specification refuses the properties, and with
 /// `STRIPLINE_FAILED` if the component does.

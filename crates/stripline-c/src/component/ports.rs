@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stripline::Received;
-use stripline::component::{Ports as RustPorts, StopSignal};
+use stripline::component::{Ports as RustPorts, StopSignal, StreamShape};
 use stripline::node::PortName;
 use stripline::payload::{Dynamic, TypeName};
 use stripline_bindings::{self as bindings, Pace, PortType, Requests};
@@ -17,7 +17,7 @@ use crate::publisher::Publisher;
 use crate::sample_type::SampleType;
 use crate::serve;
 use crate::status::Status;
-use crate::subscriber::{Source, Subscriber, SubscriberOptions};
+use crate::subscriber::{Source, Subscriber, SubscriberOptions, WindowUnit};
 use crate::text::Text;
 
 use super::instance::Instance;
@@ -86,36 +86,60 @@ impl Ports {
         of.map_err(|failure| failure.within("`type` is NULL"))
     }
 
+    /// Returns the type with which a port of messages is opened: the given one, or the type that
+    /// the waveform or the component gives the port. A port without either takes any message.
+    fn message_type_of(&self, port: &str, given: &Str) -> Result<PortType, Failure> {
+        if given.bytes().is_some() {
+            return given.message_type();
+        }
+        match self.type_of(port) {
+            Ok(PortType::Messages(described)) => Ok(PortType::Messages(described)),
+            _ => given.message_type(),
+        }
+    }
+
     fn serve_requests(&self) {
         self.requests.iter().for_each(|requests| requests.serve());
     }
 }
 
 impl Handle<Ports> {
-    /// Takes the named input. Without a type, it has the type of the waveform or the component.
+    /// Takes the named input with the type that `of` returns.
     fn take_input(
         &self,
         port: Str,
         options: &Ref<SubscriberOptions>,
         subscriber: &Out<*mut Subscriber>,
-        of: Option<Result<PortType, Failure>>,
+        of: impl FnOnce(&Ports, &str) -> Result<PortType, Failure>,
     ) -> Result<Status, Failure> {
         let found = self.get("ports")?;
-        let of = |port: &str| of.unwrap_or_else(|| found.type_of(port));
+        let counts_samples = options.read()?.windowed == WindowUnit::Samples as u32;
+        let of = |port: &str| {
+            let shape = found.instance.class.spec.find_port(port).and_then(|port| port.shape);
+            match shape {
+                Some(shape) if counts_samples && shape != StreamShape::Signal => {
+                    Err(Failure::argument(format!(
+                        "a window of `{port}` counts samples, but the input takes {}; set the unit to rows or frames",
+                        shape.word()
+                    )))
+                }
+                _ => of(found, port),
+            }
+        };
         // SAFETY: the program calls on the thread of the ports, as the header requires.
         let make = |port: PortName<'_, Dynamic>| Ok(unsafe { found.link() }.input(port)?);
         subscriber.open((port, "port"), of, options, Some(&found.taken), make)
     }
 
-    /// Takes the named output. Without a type, it has the type of the waveform or the component.
+    /// Takes the named output with the type that `of` returns.
     fn take_output(
         &self,
         port: Str,
         publisher: &Out<*mut Publisher>,
-        of: Option<Result<PortType, Failure>>,
+        of: impl FnOnce(&Ports, &str) -> Result<PortType, Failure>,
     ) -> Result<Status, Failure> {
         let found = self.get("ports")?;
-        let of = |port: &str| of.unwrap_or_else(|| found.type_of(port));
+        let of = |port: &str| of(found, port);
         // SAFETY: the program calls on the thread of the ports, as the header requires.
         let make = |port: PortName<'_, Dynamic>| Ok(unsafe { found.link() }.output(port)?);
         publisher.open((port, "port"), of, Some(&found.taken), make)
@@ -202,7 +226,8 @@ pub extern "C" fn stripline_ports_input(
     subscriber: Out<*mut Subscriber>,
     error: ErrorOut,
 ) -> Status {
-    error.guard(|| ports.take_input(port, &options, &subscriber, r#type.given_type()))
+    let of = |found: &Ports, port: &str| r#type.given_type().unwrap_or_else(|| found.type_of(port));
+    error.guard(|| ports.take_input(port, &options, &subscriber, of))
 }
 
 /// Takes an output, as `stripline_ports_input` takes an input. Packets sent to an output that is
@@ -222,11 +247,13 @@ pub extern "C" fn stripline_ports_output(
     publisher: Out<*mut Publisher>,
     error: ErrorOut,
 ) -> Status {
-    error.guard(|| ports.take_output(port, &publisher, r#type.given_type()))
+    let of = |found: &Ports, port: &str| r#type.given_type().unwrap_or_else(|| found.type_of(port));
+    error.guard(|| ports.take_output(port, &publisher, of))
 }
 
 /// Takes an input of messages, as bytes of CBOR. `type` is the same as for
-/// `stripline_message_subscriber_new`.
+/// `stripline_message_subscriber_new`, but NULL selects the type that the waveform gives the input,
+/// or else the type that the component declares: the schema is written once, in the declaration.
 ///
 /// Fails like `stripline_ports_input`, and for the option `windowed`.
 ///
@@ -243,11 +270,13 @@ pub extern "C" fn stripline_ports_message_input(
     subscriber: Out<*mut Subscriber>,
     error: ErrorOut,
 ) -> Status {
-    error.guard(|| ports.take_input(port, &options, &subscriber, Some(r#type.message_type())))
+    let of = |found: &Ports, port: &str| found.message_type_of(port, &r#type);
+    error.guard(|| ports.take_input(port, &options, &subscriber, of))
 }
 
 /// Takes an output of messages, as bytes of CBOR. `type` is the same as for
-/// `stripline_message_publisher_new`. Fails like `stripline_ports_output`.
+/// `stripline_message_publisher_new`, but NULL selects the type as `stripline_ports_message_input`
+/// does. Fails like `stripline_ports_output`.
 ///
 /// - Ownership: the publisher belongs to the ports. `type` may be NULL and is not kept.
 /// - Blocking: never.
@@ -260,7 +289,8 @@ pub extern "C" fn stripline_ports_message_output(
     publisher: Out<*mut Publisher>,
     error: ErrorOut,
 ) -> Status {
-    error.guard(|| ports.take_output(port, &publisher, Some(r#type.message_type())))
+    let of = |found: &Ports, port: &str| found.message_type_of(port, &r#type);
+    error.guard(|| ports.take_output(port, &publisher, of))
 }
 
 /// Gets a read-only property of the component, to set the value. Two readouts of the same property

@@ -2,10 +2,11 @@
 
 use std::cell::RefCell;
 
-use stripline::Error as LinkError;
+use stripline::{Error as LinkError, ErrorCode};
+use stripline_bindings::Code;
 
 use crate::border::{Handle, Str};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::status::Status;
 
 /// The place for the reason, in words for the user, why a component's function fails. The place is
@@ -31,7 +32,10 @@ impl Reason {
             // A negative number is an outcome, not an error.
             ..=0 => Ok(()),
             stopped if stopped == Status::Stopped as i32 => Err(LinkError::Stopped),
-            failed => Err(LinkError::failed(self.words(failed))),
+            failed => {
+                let code = Code::from_number(failed).unwrap_or(ErrorCode::Failed.into());
+                Err(Failure::new(code, self.words(failed)).into())
+            }
         }
     }
 

@@ -38,7 +38,9 @@ static void words(void) {
 static void packets_and_metadata(void) {
     stripline_node *node = isolated_node();
     stripline_publisher *publisher = publisher_of(node, "iq", "cf32");
-    stripline_stream_description tone = {sizeof tone, 0, "tone", 2e6, 433.92e6, 0, NULL, 0};
+    stripline_stream_description tone = {sizeof tone, 0, "tone", 2e6, 433.92e6, 0, NULL, 0, 1, NULL};
+    const stripline_axis seconds = {-1, 5e-7, "s"};
+    tone.axes = &seconds;
     tone.set = STRIPLINE_STREAM_SET_SAMPLE_RATE | STRIPLINE_STREAM_SET_CENTER_FREQUENCY;
     IS(STRIPLINE_OK, stripline_publisher_set_stream(publisher, &tone, &error));
     stripline_subscriber *subscriber = subscriber_of(node, "iq", "cf32", NULL);
@@ -93,7 +95,11 @@ static void packets_and_metadata(void) {
     stripline_stream_view stream = {.size = sizeof stream};
     IS(STRIPLINE_OK, stripline_packet_get_stream(packet, &stream, &error));
     CHECK(text_is(stream.id, "tone") && stream.set == tone.set);
-    CHECK(stream.sample_rate_hz == 2e6 && stream.center_frequency_hz == 433.92e6);
+    CHECK(stream.sample_rate_hz == 2e6 && stream.center_frequency_hz == 433.92e6 && stream.axis_count == 1);
+    stripline_axis_view axis = {.size = sizeof axis};
+    IS(STRIPLINE_OK, stripline_packet_get_axis(packet, 0, &axis, &error));
+    CHECK(axis.start == -1 && axis.step == 5e-7 && text_is(axis.unit, "s"));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "there is no axis 1", stripline_packet_get_axis(packet, 1, &axis, &error));
     size_t length = 0;
     FAILS(STRIPLINE_TOO_LARGE, "bytes with NUL", stripline_packet_get_stream_json(packet, NULL, 0, &length, &error));
     char *json = malloc(length + 1);

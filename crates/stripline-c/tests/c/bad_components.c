@@ -90,7 +90,11 @@ static void declarations(void) {
     BAD("at most 1", stripline_component_add_port(it, &port, &error));
     port.direction = STRIPLINE_PORT_DIRECTION_OUTPUT, port.many_writers = 1;
     BAD("for inputs", stripline_component_add_port(it, &port, &error));
-    port.many_writers = 0, port.size = 3;
+    port.many_writers = 0, port.shape = "rows";
+    BAD("for inputs", stripline_component_add_port(it, &port, &error));
+    port.shape = "row";
+    BAD("one of signal, rows, frames", stripline_component_add_port(it, &port, &error));
+    port.shape = NULL, port.size = 3;
     BAD("matches no version", stripline_component_add_port(it, &port, &error));
     add_port(it, "p", 0);
     port.size = sizeof port;

@@ -1,6 +1,8 @@
 /* Mistakes of a caller: each gives a status with a message, and no crash. */
 #include "check.h"
 
+#include <math.h>
+
 #define NULL_ARGUMENT(call) FAILS(STRIPLINE_INVALID_ARGUMENT, "NULL", call)
 #define BAD(words, call) FAILS(STRIPLINE_INVALID_ARGUMENT, words, call)
 
@@ -94,6 +96,7 @@ static void null_everywhere(stripline_node *node, stripline_publisher *publisher
     NULL_ARGUMENT(stripline_packet_get_info(NULL, &info, &error));
     NULL_ARGUMENT(stripline_packet_get_stream(NULL, &stream, &error));
     NULL_ARGUMENT(stripline_packet_get_stream_json(NULL, NULL, 0, &count, &error));
+    NULL_ARGUMENT(stripline_packet_get_axis(NULL, 0, &(stripline_axis_view){.size = sizeof(stripline_axis_view)}, &error));
     NULL_ARGUMENT(stripline_packet_refuse(NULL, "why", &error));
     NULL_ARGUMENT(stripline_packet_consume(NULL, 1, &error));
     CHECK(stripline_packet_samples(NULL) == NULL && stripline_packet_length(NULL) == 0);
@@ -179,7 +182,7 @@ static void sizes(stripline_node *node, stripline_publisher *publisher) {
         stripline_send_options send = {wrong[index], 0, 0, 0, 0, 0, 0};
         uint32_t sample = 0;
         BAD("sizeof", stripline_publisher_send(publisher, &sample, 1, &send, &error));
-        stripline_stream_description stream = {wrong[index], 0, NULL, 0, 0, 0, NULL, 0};
+        stripline_stream_description stream = {wrong[index], 0, NULL, 0, 0, 0, NULL, 0, 0, NULL};
         BAD("sizeof", stripline_publisher_set_stream(publisher, &stream, &error));
     }
 }
@@ -202,13 +205,42 @@ static void options_out_of_range(stripline_node *node, stripline_publisher *publ
     BAD("scope", stripline_publisher_send(publisher, &sample, 1, &send, &error));
     send.set = 32;
     BAD("bits", stripline_publisher_send(publisher, &sample, 1, &send, &error));
-    stripline_stream_description stream = {sizeof stream, 16, NULL, 0, 0, 0, NULL, 0};
+    stripline_stream_description stream = {sizeof stream, 16, NULL, 0, 0, 0, NULL, 0, 0, NULL};
     BAD("", stripline_publisher_set_stream(publisher, &stream, &error));
     stream.set = 0;
     stream.more = "{\"axes\": 5";
     BAD("", stripline_publisher_set_stream(publisher, &stream, &error));
     stream.more = NO_UTF8;
     BAD("UTF-8", stripline_publisher_set_stream(publisher, &stream, &error));
+    stripline_axis axes[] = {{0, 1, "m"}, {0, 1, NULL}, {0, 1, NULL}, {0, 1, NULL}};
+    stream.more = NULL;
+    stream.axis_count = 1;
+    BAD("`stream->axes` is NULL", stripline_publisher_set_stream(publisher, &stream, &error));
+    stream.axes = axes;
+    stream.axis_count = 4;
+    BAD("`stream->axis_count` is 4; at most 3", stripline_publisher_set_stream(publisher, &stream, &error));
+    stream.axis_count = 3;
+    BAD("it has 3 axes", stripline_publisher_set_stream(publisher, &stream, &error));
+    stream.axis_count = 1;
+    stream.more = "{\"axes\": [{\"start\": 0.0, \"step\": 1.0}]}";
+    BAD("leave one out", stripline_publisher_set_stream(publisher, &stream, &error));
+    stream.more = NULL;
+    axes[0].unit = NO_UTF8;
+    BAD("UTF-8", stripline_publisher_set_stream(publisher, &stream, &error));
+    axes[0].unit = NULL;
+    axes[0].step = 0;
+    BAD("has the step 0", stripline_publisher_set_stream(publisher, &stream, &error));
+    stream.axis_count = 0;
+    stream.more = NULL;
+    for (int index = 0; index < 4; index++) {
+        const double wrong[] = {0, -1, NAN, INFINITY};
+        stream.set = STRIPLINE_STREAM_SET_SAMPLE_RATE;
+        stream.sample_rate_hz = wrong[index];
+        BAD("finite and above 0", stripline_publisher_set_stream(publisher, &stream, &error));
+        stream.set = STRIPLINE_STREAM_SET_CENTER_FREQUENCY;
+        stream.center_frequency_hz = wrong[2 + index % 2];
+        BAD("finite", stripline_publisher_set_stream(publisher, &stream, &error));
+    }
 
     /* More samples than any packet can have, also a number that overflows in bytes. */
     stripline_loan *loan = NULL;

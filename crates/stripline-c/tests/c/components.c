@@ -109,7 +109,8 @@ static int32_t run(void *instance, stripline_ports *ports, stripline_reason *rea
         FAILS(STRIPLINE_PORT, "message/word",
               stripline_ports_message_output(ports, "words", "message/other", &words, &error));
     }
-    IS(STRIPLINE_OK, stripline_ports_message_output(ports, "words", "message/word", &words, &error));
+    /* Without a type, it is the declared one. */
+    IS(STRIPLINE_OK, stripline_ports_message_output(ports, "words", NULL, &words, &error));
     IS(STRIPLINE_OK, stripline_ports_readout(ports, "packets", &packets, &error));
     IS(STRIPLINE_OK, stripline_ports_readout(ports, "level", &level, &error));
     IS(STRIPLINE_OK, stripline_ports_readout(ports, "state", &state, &error));
@@ -180,7 +181,7 @@ static int32_t run(void *instance, stripline_ports *ports, stripline_reason *rea
         if (status > 0) {
             return stripline_reason_take(reason, failed);
         }
-        if (strcmp(counts->mode, "fail") == 0) {
+        if (strcmp(counts->mode, "fail") == 0 && *(const uint32_t *)stripline_packet_samples(packet) == 99) {
             return stripline_reason_set(reason, "it is broken");
         }
         if (strcmp(counts->mode, "number") == 0) {
@@ -289,6 +290,9 @@ static void runs(const char *mode) {
     IS(STRIPLINE_OK, stripline_harness_set(harness, "factor", "3.5", &error));
     FAILS(STRIPLINE_INVALID_PROPERTIES, "not seven", stripline_harness_set(harness, "factor", "7", &error));
     FAILS(STRIPLINE_INVALID_PROPERTIES, "it returned 20 (failed)", stripline_harness_set(harness, "factor", "8", &error));
+    /* `validate` refuses before `change` is called. */
+    FAILS(STRIPLINE_INVALID_PROPERTIES, "nine does not fit the rest", stripline_harness_set(harness, "factor", "9", &error));
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "did you mean `factor`?", stripline_harness_set(harness, "facter", "9", &error));
     FAILS(STRIPLINE_INVALID_ARGUMENT, "from 0 to 10", stripline_harness_set(harness, "factor", "11", &error));
     FAILS(STRIPLINE_INVALID_PROPERTIES, "cannot be changed", stripline_harness_set(harness, "count", "4", &error));
     IS(STRIPLINE_OK, stripline_harness_test(harness, "level", &outcome, &error));
@@ -319,7 +323,8 @@ static void runs(const char *mode) {
 
 /* Ends the component in other ways than by the end of its input. */
 static void ends(void) {
-    struct counts counts = {.mode = "fail"};
+    /* The last component is destroyed after this function has returned. */
+    static struct counts counts = {.mode = "fail"};
     stripline_component *component = component_of(&counts);
     const char *const words[] = {"it is broken", "it returned 4 (too-large)"};
     for (int index = 0; index < 2; index++) {
@@ -328,9 +333,29 @@ static void ends(void) {
         IS(STRIPLINE_OK, stripline_harness_leave_unconnected(harness, "words", &error));
         IS(STRIPLINE_OK, stripline_harness_start(harness, &error));
         stripline_publisher *in = input_of(harness, "u32");
-        send_u32(in, 1, 1);
+        stripline_subscriber *out = output_of(harness, "u32");
+        stripline_packet *packet = NULL;
+        stripline_test_outcome outcome = {.size = sizeof outcome};
+        const uint32_t sample = 1;
+        if (index == 0) {
+            send_u32(in, 1, 1);
+        }
+        send_u32(in, 99, 1);
+        /* The test gets the packets before the failure, and then the failure from each call. */
+        if (index == 0) {
+            packet = receive(out);
+            CHECK(first_u32(packet) == 1);
+            IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
+        }
+        FAILS(STRIPLINE_FAILED, words[index], stripline_subscriber_receive(out, STRIPLINE_FOREVER, &packet, &error));
+        FAILS(STRIPLINE_FAILED, "the component ended with an error: it ",
+              stripline_subscriber_receive(out, 0, &packet, &error));
+        FAILS(STRIPLINE_FAILED, words[index], stripline_publisher_send(in, &sample, 1, NULL, &error));
+        FAILS(STRIPLINE_FAILED, words[index], stripline_harness_set(harness, "factor", "2", &error));
+        FAILS(STRIPLINE_FAILED, words[index], stripline_harness_test(harness, "level", &outcome, &error));
         FAILS(STRIPLINE_FAILED, words[index], stripline_harness_finish(harness, TIMEOUT_NS, &error));
         stripline_publisher_free(in);
+        stripline_subscriber_free(out);
         stripline_harness_free(harness);
     }
     counts.mode = "early";
@@ -419,7 +444,10 @@ static void handlers(const char *options) {
             IS(STRIPLINE_OK, stripline_packet_release(packet, &error));
         }
         if (run == 1) {
+            stripline_packet *packet = NULL;
             send_u32(in, 99, 1);
+            FAILS(STRIPLINE_FAILED, "not ninety-nine",
+                  stripline_subscriber_receive(out, STRIPLINE_FOREVER, &packet, &error));
             FAILS(STRIPLINE_HANDLER, "not ninety-nine", stripline_harness_finish(harness, TIMEOUT_NS, &error));
         }
         stripline_publisher_free(in);

@@ -8,7 +8,7 @@ use crate::languages::End;
 use crate::leftovers::{abstract_names, meeting_point, names_of};
 use crate::model::{Stream, behind, line};
 use crate::pair::Pair;
-use crate::support::await_that;
+use crate::support::{await_asleep, await_that};
 
 /// The moments at which the end is killed: after the answer to the last command, or right after it
 /// got the command.
@@ -110,6 +110,30 @@ pub fn a_sender_killed_at_every_step(pair: &mut Pair) {
         pair.close();
         before.is_all(&names, pair.receiver());
     }
+}
+
+/// Kills a sender that waits for room, because the receiver takes nothing. The packets of all sends
+/// that returned arrive.
+pub fn a_sender_killed_while_it_waits_for_room(pair: &mut Pair) {
+    pair.open("flow = 'transport';");
+    pair.receiver().ok("subscribe in numbers u8 4");
+    for command in ["publish out numbers u8", "receivers out 1"] {
+        pair.sender().ok(command);
+    }
+    let mut sent = 0;
+    loop {
+        pair.sender().begin("send out 1 60000");
+        await_asleep(pair.sender().id());
+        if pair.sender().is_silent() {
+            break;
+        }
+        sent += 1;
+    }
+    pair.kill_sender();
+    let tokens = Stream::default().send(sent, &[60000]);
+    let answer = pair.receiver().order(&format!("take in {sent} 60000"));
+    assert_eq!(answer, line(&tokens, "done"));
+    pair.close();
 }
 
 pub fn a_receiver_killed_at_every_step(pair: &mut Pair) {

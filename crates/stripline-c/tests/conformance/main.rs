@@ -137,6 +137,11 @@ macro_rules! kills_of {
             }
 
             #[test]
+            fn a_sender_killed_while_it_waits_for_room() {
+                crate::pair::run($transport, crate::killed::a_sender_killed_while_it_waits_for_room);
+            }
+
+            #[test]
             fn a_receiver_killed_at_every_step() {
                 crate::pair::run($transport, crate::killed::a_receiver_killed_at_every_step);
             }

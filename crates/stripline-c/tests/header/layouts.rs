@@ -3,9 +3,9 @@
 use std::mem::offset_of;
 
 use stripline_c::{
-    CallOptions, ClientOptions, ComponentFunctions, ConnectionReport, NodeOptions, OperationType, PacketInfo,
-    Port, Property, SampleType, SendOptions, Served, ServerCounts, ServerOptions, StreamDescription,
-    StreamView, SubscriberOptions, TestOutcome, Text, WaitEvent,
+    Axis, AxisView, CallOptions, ClientOptions, ComponentFunctions, ConnectionReport, NodeOptions,
+    OperationType, PacketInfo, Port, Property, SampleType, SendOptions, Served, ServerCounts, ServerOptions,
+    StreamDescription, StreamView, SubscriberOptions, TestOutcome, Text, WaitEvent,
 };
 
 /// A structure with its size and alignment, and the offset of each member.
@@ -36,8 +36,14 @@ pub fn all() -> Vec<LayoutOf> {
             size, connection, packets, bytes, lost, lost_samples, gaps, reordered, peer_deaths
         }
         SampleType { size, name, sample_size, sample_align }
-        StreamDescription { size, set, id, sample_rate_hz, center_frequency_hz, row_length, more }
-        StreamView { size, set, id, sample_rate_hz, center_frequency_hz, row_length }
+        Axis { start, step, unit }
+        AxisView { size, start, step, unit }
+        StreamDescription {
+            size, set, id, sample_rate_hz, center_frequency_hz, row_length, more, frame_rows, axis_count, axes
+        }
+        StreamView {
+            size, set, id, sample_rate_hz, center_frequency_hz, row_length, frame_rows, axis_count
+        }
         PacketInfo {
             size, sequence, sample_index, time_ns, intended_ns, sent_ns, gap_reason, gap_first, gap_packets,
             gap_samples
