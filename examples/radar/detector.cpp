@@ -6,14 +6,21 @@
 #include <vector>
 
 #include <stripline.hpp>
-#include <stripline/json.hpp>
+
+// A cell of the map that is above the neighbours.
+struct detection {
+    double range_m;
+    double velocity_mps;
+    double level_db;
+};
+STRIPLINE_MESSAGE(detection, "detection", range_m, velocity_mps, level_db)
 
 class detector {
 public:
     static stripline::component_spec describe() {
         return stripline::component_spec("detector", "CFAR: finds cells that exceed the mean of the cells around them.")
-            .input({"in", "f32", "maps"})
-            .output({"out", "message/detection{range_m:f64,velocity_mps:f64,level_db:f64}", "detections"})
+            .input<float>("in", "maps", "frames")
+            .output<detection>("out", "detections")
             .property(stripline::float_property("threshold", 9, "level above the neighbours")
                           .unit("dB").range(1, 60).changeable());
     }
@@ -24,12 +31,11 @@ public:
 
     void run(stripline::ports &ports) {
         auto in = ports.windowed_input<float>("in", stripline::window_unit::frames);
-        auto out = ports.message_output("out", "message/detection{range_m:f64,velocity_mps:f64,level_db:f64}");
+        auto out = ports.message_output("out");
         while (auto window = ports.receive(in, 1)) {
             const auto stream = window->stream();
-            const auto axes = stripline::json::parse(window->stream_json()).at("axes");
-            const auto rows = static_cast<int>(stream.frame_rows.value_or(1));
-            const auto cells = static_cast<int>(stream.row_length.value_or(1));
+            const auto rows = static_cast<int>(stream.frame_rows.value());
+            const auto cells = static_cast<int>(stream.row_length.value());
             const auto info = window->info();
             if (!info.is_whole) {
                 continue;  // The rest of a frame: samples are missing before.
@@ -47,12 +53,11 @@ public:
                     }
                     const double above = level(row, cell) - mean_around(level, row, cell);
                     if (above > threshold_) {
-                        const auto value = [&](int axis, int place) {
-                            return axes[axis]["start"].get<double>() + place * axes[axis]["step"].get<double>();
+                        const auto value = [&](std::size_t axis, int place) {
+                            return stream.axes.at(axis).at(static_cast<std::uint64_t>(place));
                         };
-                        const stripline::json found = {
-                            {"range_m", value(0, cell)}, {"velocity_mps", value(1, row)}, {"level_db", above}};
-                        stripline::send_json(out, found, options);
+                        const detection found{value(0, cell), value(1, row), above};
+                        stripline::send_message(out, found, options);
                     }
                 }
             }

@@ -15,8 +15,8 @@ class gain {
 public:
     static stripline::component_spec describe() {
         return stripline::component_spec("gain", "Multiplies every sample by a factor.")
-            .input({"in", "cf32", "samples"})
-            .output({"out", "cf32", "samples times the factor"})
+            .input<sample>("in", "samples")
+            .output<sample>("out", "samples times the factor")
             .property(stripline::float_property("factor", 1, "linear gain").range(0, 1e6).changeable())
             .property(stripline::integer_property("packets", 0, "packets so far").read_only())
             .test("unity", "a one becomes the factor");

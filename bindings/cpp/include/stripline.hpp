@@ -8,11 +8,13 @@
 
 #include "stripline/call.hpp"
 #include "stripline/callback.hpp"
+#include "stripline/cbor.hpp"
 #include "stripline/component.hpp"
 #include "stripline/config.hpp"
 #include "stripline/error.hpp"
 #include "stripline/harness.hpp"
 #include "stripline/log.hpp"
+#include "stripline/message.hpp"
 #include "stripline/node.hpp"
 #include "stripline/packet.hpp"
 #include "stripline/ports.hpp"

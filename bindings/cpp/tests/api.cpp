@@ -86,6 +86,7 @@ static void packets() {
     stream.center_frequency_hz = 433e6;
     stream.row_length = 3;
     stream.frame_rows = 2;
+    stream.axes = {{0, 15, "m"}, {-1e3, 7.8125, "Hz"}};
     stream.more = R"({"keywords":{"antenna":")" + std::string(600, 'x') + R"("}})";
     TAKE(out.set_stream(stream, nt));
 
@@ -121,6 +122,7 @@ static void packets() {
     CHECK(view.id == "tone" && view.sample_rate_hz == 1e6 && view.center_frequency_hz == 433e6);
     CHECK(view.row_length == 3U);
     CHECK(view.frame_rows == 2U);
+    CHECK(view.axes == stream.axes && view.axes[0].at(4) == 60 && view.axes[1] != stripline::axis{});
     const std::string json = TAKE(packet.stream_json(nt));
     CHECK(json.find(std::string(600, 'x')) != std::string::npos && json.back() == '}');
     CHECK(packet.connection().find("->") != std::string_view::npos);

@@ -194,6 +194,20 @@ static void arguments() {
     stream.id = "tone";
     stream.more = "no JSON";
     FAILS(invalid_argument, "", out.set_stream(stream, nt));
+    stream.more.clear();
+    stream.axes = {{0, 0, "m"}};
+    FAILS(invalid_argument, "the axis in `m` has the step 0", out.set_stream(stream, nt));
+    stream.axes[0] = {0, 1, nul};
+    FAILS(invalid_argument, "NUL", out.set_stream(stream, nt));
+    stream.axes.assign(4, stripline::axis());
+    FAILS(invalid_argument, "`stream->axis_count` is 4", out.set_stream(stream, nt));
+    stream.axes.resize(2);
+    FAILS(invalid_argument, "it has 2 axes", out.set_stream(stream, nt));
+    stream.axes.clear();
+    for (const double rate : {0.0, -1.0, std::numeric_limits<double>::infinity()}) {
+        stream.sample_rate_hz = rate;
+        FAILS(invalid_argument, "finite and above 0", out.set_stream(stream, nt));
+    }
 
     auto in = TAKE(of.subscriber<float>("x", nt));
     CHECK(TAKE(out.wait_for_receivers(1, test_timeout, nt)));

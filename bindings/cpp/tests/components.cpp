@@ -70,8 +70,9 @@ public:
         auto in = TAKE(ports.input<float>("in", nt));
         FAILS(port, "taken before", ports.windowed_input<float>("in", nt));
         auto out = TAKE(ports.output<float>("out", nt));
-        FAILS(port, "has no such port", ports.output<float>("outt", nt));
-        FAILS(port, "f32", ports.message_output("out", "message/cbor", nt));
+        FAILS(port, "has no such port; did you mean `out`?", ports.output<float>("outt", nt));
+        FAILS(port, "is described as f32, but the component opens it as message/cbor",
+              ports.message_output("out", "message/cbor", nt));
         FAILS(port, "f32", ports.message_input("in", "message/cbor", nt));
         const auto packets = TAKE(ports.readout("packets", nt));
         TAKE(packets.set(std::int64_t(0), nt));
@@ -152,6 +153,8 @@ static void runs() {
     }
     TAKE(run.set("factor", 3, nt));
     FAILS(invalid_properties, "not seven", run.set("factor", 7, nt));
+    FAILS(invalid_properties, "nine does not fit", run.set("factor", 9, nt));
+    FAILS(invalid_argument, "did you mean `factor`?", run.set("facter", 9, nt));
     FAILS(invalid_argument, "from 0 to 10", run.set("factor", 11, nt));
     FAILS(invalid_properties, "cannot be changed", run.set("is_set", false, nt));
     FAILS(invalid_argument, "NUL", run.set("factor", std::string("\0", 1), nt));
@@ -187,7 +190,13 @@ static void ends() {
     auto run = start("fail");
     auto in = TAKE(run.input<float>("in", nt));
     const float one[] = {1};
+    auto out = TAKE(run.output<float>("out", nt));
     TAKE(in.send(one, nt));
+    FAILS(failed, "the component ended with an error: it is broken", out.receive(nt));
+    FAILS(failed, "it is broken", out.try_receive(nt));
+    FAILS(failed, "it is broken", in.send(one, nt));
+    FAILS(failed, "it is broken", run.set("factor", 3, nt));
+    FAILS(failed, "it is broken", run.test("unity", nt));
     FAILS(failed, "it is broken", run.finish(test_timeout, nt));
     CHECK(alive == 0);
 
@@ -222,7 +231,22 @@ public:
     }
 };
 
+/// A handler of another type than it declares.
+class unlike {
+public:
+    using input_type = float;
+    using output_type = float;
+
+    static component_spec describe() {
+        return component_spec("unlike", "Is refused.").input({"in", "f32 | u32", ""}).output({"out", "f32", ""});
+    }
+    explicit unlike(const stripline::properties &) {}
+    result<void> handle(const stripline::packet_view<float> &, stripline::made<float> &) const { return {}; }
+};
+
 static void handlers(const char *options) {
+    FAILS(invalid_argument, "port `in` is declared as f32 | u32, but the class handles f32; correct `describe`",
+          harness::of<unlike>(nt));
     auto run = TAKE(harness::of<doubled>(nt));
     TAKE(run.set_options(options, nt));
     TAKE(run.start(nt));
@@ -238,6 +262,7 @@ static void handlers(const char *options) {
     }
     const std::uint32_t last[] = {99};
     TAKE(in.send(last, nt));
+    FAILS(failed, "not ninety-nine", out.receive(nt));
     FAILS(handler, "not ninety-nine", run.finish(test_timeout, nt));
 }
 
@@ -246,8 +271,65 @@ struct nameless : doubled {
     using doubled::doubled;
 };
 
+/// Takes only frames of rows.
+struct framed : doubled {
+    static component_spec describe() {
+        stripline::port in{"in", "u32", "frames"};
+        in.shape = "frames";
+        return component_spec("framed", "Doubles frames.").input(in).output({"out", "u32", "the doubles"});
+    }
+    using doubled::doubled;
+};
+
+/// Takes frames, and forgets the unit of the windows.
+class forgetful {
+public:
+    static component_spec describe() {
+        return component_spec("forgetful", "Is refused.").input<float>("in", "maps", "frames");
+    }
+    explicit forgetful(const stripline::properties &) {}
+    result<void> run(stripline::ports &ports) {
+        FAILS(invalid_argument, "a window of `in` counts samples, but the input takes frames",
+              ports.windowed_input<float>("in", nt));
+        TAKE(ports.windowed_input<float>("in", stripline::window_unit::rows, nt));
+        return {};
+    }
+};
+
+static void units() {
+    auto run = TAKE(harness::of<forgetful>(nt));
+    TAKE(run.start(nt));
+    TAKE(run.finish(test_timeout, nt));
+}
+
+static void shapes(bool has_frames) {
+    auto run = TAKE(harness::of<framed>(nt));
+    TAKE(run.start(nt));
+    auto in = TAKE(run.input<std::uint32_t>("in", nt));
+    stripline::stream_description stream;
+    stream.id = "maps";
+    stream.row_length = 2;
+    if (has_frames) {
+        stream.frame_rows = 1;
+    }
+    TAKE(in.set_stream(stream, nt));
+    const std::uint32_t row[] = {1, 2};
+    TAKE(in.send(row, nt));
+    if (has_frames) {
+        auto out = TAKE(run.output<std::uint32_t>("out", nt));
+        CHECK((*TAKE(out.receive(nt)))[1] == 4);
+        TAKE(in.finish(nt));
+        TAKE(run.finish(test_timeout, nt));
+    } else {
+        FAILS(port, "takes frames of rows, and the stream `maps` has rows of 2", run.finish(test_timeout, nt));
+    }
+}
+
 int main() {
     runs();
+    units();
+    shapes(true);
+    shapes(false);
     ends();
     handlers("[default]\ndepth = 8");
     handlers("[default]\ndispatch = 'pool(3, resequence)'");

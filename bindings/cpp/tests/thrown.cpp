@@ -110,18 +110,22 @@ static void components() {
         CHECK(!test.passed && test.text == "the test threw");
         in->send(std::array<float, 2>{1, 2});
         CHECK((*out.receive())[1] == 2);
-        if (mode == std::string("run")) {
-            THROWS(error, "run threw", run.finish(test_timeout));
-        } else if (mode == std::string("strange")) {
-            THROWS(error, "something other than a std::exception", run.finish(test_timeout));
+        const bool is_strange = mode == std::string("strange");
+        if (is_strange || mode == std::string("run")) {
+            const char *const text = is_strange ? "something other than a std::exception" : "run threw";
+            // Behind the packets, each call has the failure.
+            THROWS(error, text, for (auto &each : out) { each.release(); });
+            CHECK(words.receive()->size() == 1);
+            THROWS(error, text, (void)words.receive_for(test_timeout));
+            THROWS(error, text, (void)out.try_receive());
+            THROWS(error, text, in->send(std::array<float, 1>{1}));
+            THROWS(error, text, run.set("level", 3));
+            THROWS(error, text, run.finish(test_timeout));
         } else {
             in.reset();
             CHECK(out.receive().ended());
             run.finish();
         }
-        // After a failure, the stream has no end.
-        const bool has_failed = mode == std::string("run") || mode == std::string("strange");
-        CHECK(!has_failed || out.try_receive().empty());
     }
     auto run = harness::of<thrower>();
     run.set("mode", "create");
@@ -156,6 +160,7 @@ static void handlers() {
     in.send(std::array<float, 1>{3});
     CHECK((*out.receive())[0] == 9);
     in.send(std::array<float, 1>{-3});
+    THROWS(error, "a negative sample", (void)out.receive());
     THROWS(error, "a negative sample", run.finish(test_timeout));
 }
 

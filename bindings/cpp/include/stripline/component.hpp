@@ -3,8 +3,10 @@
 #ifndef STRIPLINE_COMPONENT_HPP
 #define STRIPLINE_COMPONENT_HPP
 
+#include "message.hpp"
 #include "ports.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -118,7 +120,7 @@ inline property path_property(std::string name, std::string summary) {
 /// A port of a component.
 struct port {
     std::string name;
-    /// The types that the port takes, such as `cf32 | cs16`; empty: any type.
+    /// The types that the port takes, such as `cf32 | cs16` (type_text); empty: any type.
     std::string types{};
     /// A line for users.
     std::string summary{};
@@ -130,6 +132,9 @@ struct port {
     bool optional = false;
     /// Whether an input takes packets of any number of senders.
     bool many_writers = false;
+    /// The shape of the streams that an input takes: `signal`, `rows`, or `frames` of rows; empty:
+    /// any shape. A receive fails (status::port) when a stream of another shape arrives.
+    std::string shape{};
 };
 
 /// The declaration of a component type: name, ports, properties and self-tests.
@@ -137,6 +142,19 @@ class component_spec {
 public:
     component_spec(std::string name, std::string summary) : name_(std::move(name)), summary_(std::move(summary)) {}
 
+    /// Adds an input of this type: of samples, or of messages with STRIPLINE_MESSAGE. `shape` is
+    /// the shape of the streams that the input takes (port::shape).
+    template <class T>
+    component_spec input(std::string name, std::string summary, std::string shape = {}) && {
+        stripline::port made{std::move(name), type_text<T>(), std::move(summary)};
+        made.shape = std::move(shape);
+        return std::move(*this).input(std::move(made));
+    }
+    /// Adds an output of this type: of samples, or of messages with STRIPLINE_MESSAGE.
+    template <class T>
+    component_spec output(std::string name, std::string summary) && {
+        return std::move(*this).output(stripline::port{std::move(name), type_text<T>(), std::move(summary)});
+    }
     component_spec input(stripline::port port) && {
         ports_.push_back({std::move(port), STRIPLINE_PORT_DIRECTION_INPUT});
         return std::move(*this);
@@ -344,11 +362,27 @@ struct component_functions {
     }
 };
 
+/// Checks that the declaration gives a handler's port the type that the class has. Nothing checks
+/// it later: the handler gets each packet as samples of the class's type.
+template <class T>
+result<void> check_handled(const port &declared) {
+    const std::string own = type_of<T>().name;
+    std::string stated = declared.types;
+    stated.erase(std::remove(stated.begin(), stated.end(), ' '), stated.end());
+    if (stated.empty() || stated == own) {
+        return {};
+    }
+    return failure(
+        status::invalid_argument, "port `" + declared.name + "` is declared as " + declared.types +
+                                      ", but the class handles " + own + "; correct `describe`, or the type of the class");
+}
+
 /// Adds the ports of a declaration.
 inline result<void> add_port(stripline_component *component, const component_spec::directed_port &from) {
     const port &declared = from.declared;
     for (const std::string *text :
-         {&declared.name, &declared.types, &declared.summary, &declared.same_as, &declared.type_property}) {
+         {&declared.name, &declared.types, &declared.summary, &declared.same_as, &declared.type_property,
+          &declared.shape}) {
         if (auto failed = check_text(*text, "a port")) {
             return std::move(*failed);
         }
@@ -364,6 +398,7 @@ inline result<void> add_port(stripline_component *component, const component_spe
     made.same_as = set(declared.same_as);
     made.type_property = set(declared.type_property);
     made.summary = declared.summary.c_str();
+    made.shape = set(declared.shape);
     return outcome(component, [&](auto error) { return stripline_component_add_port(component, &made, error); });
 }
 
@@ -386,6 +421,14 @@ result<component_type> type_of_component() {
     for (const auto &port : spec.ports_) {
         if (const auto done = add_port(handle, port); !done) {
             return done.error();
+        }
+        if constexpr (!has_run<C>::value) {
+            const bool is_input = port.direction == STRIPLINE_PORT_DIRECTION_INPUT;
+            const auto done = is_input ? check_handled<typename C::input_type>(port.declared)
+                                       : check_handled<typename C::output_type>(port.declared);
+            if (!done) {
+                return done.error();
+            }
         }
     }
     for (const auto &property : spec.properties_) {
@@ -449,8 +492,9 @@ bool add_component(std::vector<component_type> &into) {
 ///
 /// The class may have `change(const properties &)`, which takes new values while the component
 /// runs, `test(std::string_view)`, which returns a test_result, and a static
-/// `validate(const properties &)`. Each returns nothing, or a result<void>. The message of an
-/// exception, or of a failure that they return, goes to the user. status::stopped is a clean end.
+/// `validate(const properties &)`, which checks all properties at the start and before each change.
+/// Each returns nothing, or a result<void>. The message of an exception, or of a failure that they
+/// return, goes to the user. status::stopped is a clean end.
 template <class... Components>
 int component_main(int argc, char **argv) {
     std::vector<detail::component_type> types;

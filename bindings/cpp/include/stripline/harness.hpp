@@ -17,8 +17,9 @@ namespace stripline {
 inline namespace STRIPLINE_VARIANT {
 
 /// Runs one component in this process, for a test that feeds the inputs, reads the outputs, and
-/// changes the properties. The destructor stops the component. Move-only; only one thread at a time
-/// may use it.
+/// changes the properties. If the component fails, its error is the error of each send, of each
+/// receive behind the packets that it has sent, and of each request. The destructor stops the
+/// component, and reports nothing: call `finish`. Move-only; only one thread at a time may use it.
 class harness {
 public:
     /// Makes a harness of a component class. Fails for a mistake in the description.

@@ -5,10 +5,10 @@
 #define STRIPLINE_JSON_HPP
 
 #include "call.hpp"
+#include "cbor.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -49,13 +49,7 @@ inline result<void> send_json(
 template <class T>
 result<void> send_json_like(
     publisher<std::uint8_t> &to, const json &value, const packet_base<T> &packet, const std::nothrow_t &) {
-    const auto bytes = to_cbor(value);
-    auto room = to.loan(bytes.size(), std::nothrow);
-    if (!room) {
-        return room.error();
-    }
-    std::copy(bytes.begin(), bytes.end(), room->begin());
-    return room->send_like(packet, std::nothrow);
+    return detail::send_bytes_like(to, to_cbor(value), packet);
 }
 
 /// Returns the value of a message. Fails with status::decode for other bytes.

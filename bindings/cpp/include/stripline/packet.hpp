@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
@@ -65,6 +66,24 @@ struct packet_info {
     bool is_whole;
 };
 
+/// The values that the samples of a row, the rows, or the frames stand for: evenly spaced.
+struct axis {
+    /// The value at the first place.
+    double start = 0;
+    /// The distance to the next value, which may be negative.
+    double step = 1;
+    /// The unit, for example `Hz`, `s` or `m`; empty for plain numbers.
+    std::string unit{};
+
+    /// Returns the value at a place: the place of a sample in the row, or of a row in the frame.
+    double at(std::uint64_t place) const noexcept { return start + static_cast<double>(place) * step; }
+};
+
+inline bool operator==(const axis &a, const axis &b) {
+    return a.start == b.start && a.step == b.step && a.unit == b.unit;
+}
+inline bool operator!=(const axis &a, const axis &b) { return !(a == b); }
+
 /// The description of the stream that a packet belongs to.
 struct stream_view {
     /// The name of the stream. The text is valid until the packet is released.
@@ -77,6 +96,9 @@ struct stream_view {
     std::optional<std::uint32_t> row_length;
     /// The number of rows in a frame, if the rows are frames: pulses of samples, for example.
     std::optional<std::uint32_t> frame_rows;
+    /// The axes along a row, from row to row, and from frame to frame; without rows, only the axis
+    /// from sample to sample.
+    std::vector<axis> axes;
 };
 
 /// The common base of packets, windows and the packets of handlers. The functions may be called on
@@ -129,8 +151,8 @@ public:
         return info;
     }
 
-    /// Returns the description of the packet's stream. Fails if the packet was moved from or
-    /// released.
+    /// Returns the description of the packet's stream. The call allocates memory if there are axes.
+    /// Fails if the packet was moved from or released.
     result<stream_view> stream(const std::nothrow_t &) const {
         stripline_stream_view found{};
         found.size = sizeof found;
@@ -139,7 +161,7 @@ public:
             })) {
             return std::move(*failed);
         }
-        stream_view stream{detail::view(found.id), {}, {}, {}, {}};
+        stream_view stream{detail::view(found.id), {}, {}, {}, {}, {}};
         if ((found.set & STRIPLINE_STREAM_SET_SAMPLE_RATE) != 0) {
             stream.sample_rate_hz = found.sample_rate_hz;
         }
@@ -152,10 +174,20 @@ public:
         if ((found.set & STRIPLINE_STREAM_SET_FRAME_ROWS) != 0) {
             stream.frame_rows = found.frame_rows;
         }
+        for (std::size_t index = 0; index < found.axis_count; index++) {
+            stripline_axis_view axis{};
+            axis.size = sizeof axis;
+            if (auto failed = detail::call(handle_, [&](auto error) {
+                    return stripline_packet_get_axis(handle_, index, &axis, error);
+                })) {
+                return std::move(*failed);
+            }
+            stream.axes.push_back({axis.start, axis.step, std::string(detail::view(axis.unit))});
+        }
         return stream;
     }
 
-    /// Returns the whole description as JSON, including axes, channels and keywords (docs/wire.md).
+    /// Returns the whole description as JSON, including channels and keywords (docs/wire.md).
     /// The call allocates memory.
     result<std::string> stream_json(const std::nothrow_t &) const {
         std::string json(256, '\0');

@@ -166,7 +166,8 @@ public:
         return input<T>(port, subscriber_options(), std::nothrow);
     }
 
-    /// Takes an input that is received in windows of any length, counted in this unit.
+    /// Takes an input that is received in windows of any length, counted in this unit. An input
+    /// that declares the shape `rows` or `frames` has no windows in samples.
     template <class T>
     result<windowed_subscriber<T>> windowed_input(
         const std::string &port, window_unit unit, const std::nothrow_t &) {
@@ -192,28 +193,36 @@ public:
         return detail::access::make<publisher<T>>(made);
     }
 
-    /// Takes an input of messages, as bytes of CBOR.
+    /// Takes an input of messages, as bytes of CBOR (message_of). Without a type, or with an empty
+    /// one, it has the type in the component's description. Fails like `input`.
     result<subscriber<std::uint8_t>> message_input(
         const std::string &port, const std::string &type, const std::nothrow_t &) {
         stripline_subscriber *made = nullptr;
         if (auto failed = detail::call(handle_, [&](auto error) {
-                return stripline_ports_message_input(handle_, port.c_str(), type.c_str(), nullptr, &made, error);
+                return stripline_ports_message_input(handle_, port.c_str(), given(type), nullptr, &made, error);
             })) {
             return std::move(*failed);
         }
         return detail::access::make<subscriber<std::uint8_t>>(made);
     }
+    result<subscriber<std::uint8_t>> message_input(const std::string &port, const std::nothrow_t &) {
+        return message_input(port, std::string(), std::nothrow);
+    }
 
-    /// Takes an output of messages, as bytes of CBOR.
+    /// Takes an output of messages, as bytes of CBOR (send_message), with the type as above. Fails
+    /// like `output`.
     result<publisher<std::uint8_t>> message_output(
         const std::string &port, const std::string &type, const std::nothrow_t &) {
         stripline_publisher *made = nullptr;
         if (auto failed = detail::call(handle_, [&](auto error) {
-                return stripline_ports_message_output(handle_, port.c_str(), type.c_str(), &made, error);
+                return stripline_ports_message_output(handle_, port.c_str(), given(type), &made, error);
             })) {
             return std::move(*failed);
         }
         return detail::access::make<publisher<std::uint8_t>>(made);
+    }
+    result<publisher<std::uint8_t>> message_output(const std::string &port, const std::nothrow_t &) {
+        return message_output(port, std::string(), std::nothrow);
     }
 
     /// Returns a read-only property of the component, to set the value.
@@ -306,10 +315,10 @@ public:
     publisher<T> output(const std::string &port) {
         return output<T>(port, std::nothrow).value();
     }
-    subscriber<std::uint8_t> message_input(const std::string &port, const std::string &type = "message/cbor") {
+    subscriber<std::uint8_t> message_input(const std::string &port, const std::string &type = std::string()) {
         return message_input(port, type, std::nothrow).value();
     }
-    publisher<std::uint8_t> message_output(const std::string &port, const std::string &type = "message/cbor") {
+    publisher<std::uint8_t> message_output(const std::string &port, const std::string &type = std::string()) {
         return message_output(port, type, std::nothrow).value();
     }
     stripline::readout readout(const std::string &property) { return readout(property, std::nothrow).value(); }
@@ -341,6 +350,9 @@ public:
     /// @endcond
 
 private:
+    /// Returns a type for C, where NULL selects the declared type.
+    static const char *given(const std::string &type) noexcept { return type.empty() ? nullptr : type.c_str(); }
+
     template <class T, class Subscriber>
     result<Subscriber> take_input(const std::string &port, const subscriber_options &options, std::uint32_t windowed) {
         const stripline_sample_type type = detail::type_of<T>();

@@ -14,6 +14,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace stripline {
 inline namespace STRIPLINE_VARIANT {
@@ -47,8 +48,11 @@ struct stream_description {
     std::optional<std::uint32_t> row_length;
     /// The number of rows in a frame, if the rows are frames: pulses of samples, for example.
     std::optional<std::uint32_t> frame_rows;
-    /// A JSON object with `axes`, `channels` and `keywords` (docs/wire.md); empty: none.
+    /// A JSON object with `channels` and `keywords` (docs/wire.md); empty: none.
     std::string more;
+    /// The axes along a row, from row to row, and from frame to frame; without rows, only the axis
+    /// from sample to sample.
+    std::vector<axis> axes;
 };
 
 /// @cond
@@ -309,6 +313,15 @@ public:
             from.set |= STRIPLINE_STREAM_SET_FRAME_ROWS;
             from.frame_rows = *stream.frame_rows;
         }
+        std::vector<stripline_axis> axes;
+        for (const axis &of : stream.axes) {
+            if (auto failed = detail::check_text(of.unit, "the unit of an axis")) {
+                return std::move(*failed);
+            }
+            axes.push_back({of.start, of.step, of.unit.c_str()});
+        }
+        from.axis_count = static_cast<std::uint32_t>(axes.size());
+        from.axes = axes.data();
         return detail::outcome(
             handle_, [&](auto error) { return stripline_publisher_set_stream(handle_, &from, error); });
     }
