@@ -14,10 +14,11 @@ from stripline import Axis, StreamInfo
 # An echo is sampled at 10 MHz, so that a range cell has 15 m. 10,000 pulses a second at 3 GHz.
 CHANNELS, PULSES, CELLS = 4, 256, 64
 CELL_M, PULSE_S, WAVELENGTH_M = 15.0, 1e-4, 0.1
+RATE_HZ = CHANNELS * CELLS / PULSE_S  # Samples of all channels.
 CHIRP = np.exp(1j * np.pi * (np.arange(16) - 7.5) ** 2 / 16)
 ECHOES = StreamInfo(
     "echoes",
-    sample_rate_hz=CHANNELS * CELLS / PULSE_S,
+    sample_rate_hz=RATE_HZ,
     center_frequency_hz=3e9,
     row_length=CELLS,
     frame_rows=PULSES,
@@ -36,7 +37,7 @@ class Source(stripline.Component):
 
     def run(self) -> None:
         self.out.set_stream(ECHOES)
-        pace = stripline.Pace(self.ports, ECHOES.sample_rate_hz or 1.0)
+        pace = stripline.Pace(self.ports, RATE_HZ)
         random, pulse = np.random.default_rng(1), np.arange(PULSES)
         range_m, velocity, number, began_ns = 600.0, -self.speed, 0, time.time_ns()
         while number < (self.frames or 1 << 40):
@@ -68,7 +69,7 @@ MAP = StreamInfo(
 class Map(stripline.Component):
     """Matched filter and Doppler transform: the power of each velocity and range."""
 
-    in_ = stripline.windowed_input_port(np.complex64, "echoes")
+    in_ = stripline.windowed_input_port(np.complex64, "echoes", shape="frames")
     out = stripline.output_port(np.float32, "velocities x range cells, in dB")
     cut = stripline.integer_property(0, "frames with missing samples", read_only=True)
 
@@ -98,7 +99,7 @@ class Detection:
 class Detector(stripline.Component):
     """CFAR: finds cells that exceed the mean of the cells around them."""
 
-    in_ = stripline.windowed_input_port(np.float32, "maps")
+    in_ = stripline.windowed_input_port(np.float32, "maps", shape="frames")
     out = stripline.message_output_port(Detection, "detections")
     marked = stripline.output_port(np.float32, "maps with marks", optional=True)
     threshold = stripline.float_property(

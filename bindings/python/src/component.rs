@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stripline::Error;
 use stripline::component::{
-    Access, Change, ComponentSpec, Ports as RustPorts, Properties, Registry, Test, TestResult, Value,
+    Access, Change, ComponentSpec, InvalidProperties, Ports as RustPorts, Properties, Registry, Test,
+    TestResult, Value,
 };
 use stripline_bindings::{self as bindings, Class, add_class};
 
@@ -36,8 +37,8 @@ pub type Requests = bindings::Requests<Instance>;
 pub struct ComponentClass {
     class: Py<PyAny>,
     pub spec: ComponentSpec,
-    /// A list for the exceptions that the component raises, for a harness; or None.
-    record: Py<PyAny>,
+    /// The `_Record` of a harness; or None.
+    pub record: Py<PyAny>,
 }
 
 impl ComponentClass {
@@ -72,12 +73,14 @@ impl ComponentClass {
 
     /// Returns the error for a function of the class that has raised an exception.
     pub fn failed(&self, py: Python<'_>, raised: PyErr) -> Error {
-        let words = || -> PyResult<Option<String>> {
-            waits::call(function!(py, "_failed")?, (raised.value(py), &self.record))?.extract()
+        // With the traceback, which `value` leaves out.
+        let error = raised.into_value(py);
+        let failure = || -> PyResult<Option<(String, String)>> {
+            waits::call(function!(py, "_failed")?, (&error, &self.record))?.extract()
         };
-        match words() {
+        match failure() {
             Ok(None) => Error::Stopped,
-            Ok(Some(words)) => Error::failed(words),
+            Ok(Some((code, words))) => error::failed(&code, words),
             Err(error) => Error::failed(error),
         }
     }
@@ -87,14 +90,18 @@ impl Class for ComponentClass {
     type Instance = Instance;
 
     fn validate(&self, values: &Properties) -> Result<(), Error> {
+        // A running component's thread may check new values while the interpreter ends.
+        if waits::is_ending() {
+            return Err(Error::Stopped);
+        }
         Python::attach(|py| {
-            let check = || -> PyResult<Option<String>> {
+            let check = || -> PyResult<Option<(String, String)>> {
                 let values = self.values(py, values)?;
                 waits::call(function!(py, "_validate")?, (&self.class, values))?.extract()
             };
             match check() {
                 Ok(None) => Ok(()),
-                Ok(Some(words)) => Err(Error::failed(words)),
+                Ok(Some((words, remedy))) => Err(InvalidProperties::new(words).remedy(remedy).into()),
                 Err(error) => Err(Error::failed(error)),
             }
         })
@@ -216,6 +223,12 @@ impl bindings::Instance for Instance {
         };
         test.answer(result);
     }
+}
+
+/// Returns the remedy for a misspelt name: the candidate probably meant, or all candidates.
+#[pyfunction(name = "_did_you_mean")]
+pub fn did_you_mean(name: &str, names: Vec<String>, there_is: &str) -> String {
+    stripline::internal::did_you_mean(name, names.iter().map(String::as_str), there_is)
 }
 
 /// Runs classes as the `main` of a script, and returns the exit code.

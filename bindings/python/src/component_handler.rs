@@ -39,7 +39,10 @@ pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requ
     let opened = Python::attach(|py| {
         let open = || -> PyResult<_> {
             let given = Bound::new(py, Ports::of_handler(ports, requests.clone()))?;
-            let types = waits::call(function!(py, "_open_handler")?, (&instance.object, &given))?;
+            let types = waits::call(
+                function!(py, "_open_handler")?,
+                (&instance.object, &given, &instance.class.record),
+            )?;
             let (of_input, of_output): (Bound<'_, PyAny>, Option<Bound<'_, PyAny>>) = types.extract()?;
             let of_input = ArrayType::resolve(&of_input)?;
             let output = match (only_port(spec, Direction::Output), of_output) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use stripline::Error;
 use stripline::component::{Ports as RustPorts, StopSignal, Value};
+use stripline::internal::quoted;
 use stripline::payload::Dynamic;
 use stripline_bindings as bindings;
 
@@ -216,10 +217,10 @@ impl Ports {
         self.with(|ports| bindings::Readout::new(ports, property).map(Readout))
     }
 
-    /// Ends everything that was taken from the ports, and reports the outcome of `run`: the message
-    /// of a failure.
+    /// Ends everything that was taken from the ports, and reports the outcome of `run`: the code
+    /// and the message of a failure.
     #[pyo3(name = "_end")]
-    fn end(&self, py: Python<'_>, failure: Option<String>) -> PyResult<()> {
+    fn end(&self, py: Python<'_>, failure: Option<(String, String)>) -> PyResult<()> {
         let (ports, inputs, outputs, outcome) = {
             let mut inside = self.lock()?;
             let Inside { ports, inputs, outputs, outcome } = &mut *inside;
@@ -234,7 +235,7 @@ impl Ports {
         let Some(outcome) = outcome else { return Ok(()) };
         // The thread that runs the component waits for the outcome.
         let _ = outcome.send(match (failure, in_use) {
-            (Some(words), _) => Err(Error::failed(words)),
+            (Some((code, words)), _) => Err(error::failed(&code, words)),
             (None, Some(error)) => {
                 Err(Error::failed(format!("its `run` has returned, but {}", error.value(py))))
             }
@@ -261,10 +262,11 @@ impl Readout {
             Value::Integer(number) if readout.is_float() => Value::Float(number as f64),
             value => value,
         };
-        let (name, noun) = (readout.name(), value.noun());
-        if readout.set(value) {
+        let (name, noun) = (readout.name(), readout.noun());
+        if readout.set(value.clone()) {
             return Ok(());
         }
-        Err(error::argument(format!("property `{name}` was declared with another type than {noun}")))
+        let value = quoted(&value.to_string());
+        Err(error::argument(format!("property `{name}` is declared as {noun}, and {value} is none")))
     }
 }

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use stripline::ErrorCode;
+use stripline::{Error, ErrorCode};
 use stripline_bindings::{Code, Failure};
 
 /// Returns the exception for a failure, or for an error of the library.
@@ -10,6 +10,14 @@ use stripline_bindings::{Code, Failure};
 pub fn raised(failure: impl Into<Failure>) -> PyErr {
     let failure = failure.into();
     make(failure.code.word(), &failure, failure.code.remedy())
+}
+
+/// Returns the error of a component that has raised an exception with the word of this code.
+#[cold]
+pub fn failed(code: &str, message: String) -> Error {
+    let of = |it: &&ErrorCode| it.word() == code;
+    let code = ErrorCode::ALL.iter().find(of).copied().unwrap_or(ErrorCode::Failed);
+    Failure::new(code, message).into()
 }
 
 /// Returns the exception for an argument that the caller must change.

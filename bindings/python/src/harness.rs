@@ -182,6 +182,11 @@ impl Harness {
         Ok((result.passed, result.text, value))
     }
 
+    /// Waits until the component has handled the packets that were sent before.
+    fn catch_up(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        self.ask(py, timeout, |run, time, goes_on| run.catch_up_while(time, goes_on))
+    }
+
     /// Returns the read-only properties that the component has set.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = self.lock()?.values().map_err(error::raised)?;
@@ -218,7 +223,7 @@ impl Harness {
                 None => {
                     harness.end();
                     return Err(PyTimeoutError::new_err(format!(
-                        "component `{}` has not ended within {} s: end its inputs, and take the packets of its outputs",
+                        "component `{}` has not ended within {} s: end its inputs, and take the packets of its outputs; otherwise, it hangs",
                         self.name,
                         timeout.unwrap_or(f64::INFINITY)
                     )));

@@ -64,6 +64,7 @@ fn _stripline(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<service::ServerCore>()?;
     module.add_class::<service::Responder>()?;
     module.add_function(wrap_pyfunction!(array::check_layout, module)?)?;
+    module.add_function(wrap_pyfunction!(component::did_you_mean, module)?)?;
     module.add_function(wrap_pyfunction!(component::main, module)?)?;
     let after_fork = wrap_pyfunction!(forks::after_fork, module)?;
     py.import("os")?.call_method(

@@ -261,7 +261,7 @@ impl MessagePublisher {
 /// `Message`. A message that cannot be read, or does not fit the schema of the subscriber, raises a
 /// `DecodeError`, and the next call continues with the next message. A sender that waits for the
 /// message (scope `target`) gets the reason. Only one thread at a time may use a subscriber.
-#[pyclass(frozen, module = "stripline")]
+#[pyclass(frozen, weakref, module = "stripline")]
 pub struct MessageSubscriber {
     port: Subscriber,
     form: MessageForm,

@@ -197,15 +197,20 @@ impl Publisher {
         self.with(|port| {
             let is_acknowledged = self.is_acknowledged || stamps.is_acknowledged();
             if !is_acknowledged && bytes.length <= COPIED_WITH_LOCK_MAX {
-                match port.publisher.try_loan(bytes.samples) {
+                let sent = match port.publisher.try_loan(bytes.samples) {
                     Ok(mut loan) => {
                         // SAFETY: the caller keeps the array alive, and a loan does not overlap it.
                         unsafe { bytes.copy_to(&mut loan) };
-                        return stamps.send(loan).map_err(error::raised);
+                        Some(stamps.send(loan))
                     }
                     // The next attempt may wait, and send in fragments.
-                    Err(Error::Full { .. } | Error::TooLarge { .. }) if may_wait => {}
-                    Err(error) => return Err(error::raised(error)),
+                    Err(Error::Full { .. } | Error::TooLarge { .. }) if may_wait => None,
+                    Err(error) => Some(Err(error)),
+                };
+                match sent {
+                    Some(Ok(())) if may_wait => return port.settle(py),
+                    Some(outcome) => return outcome.map_err(error::raised),
+                    None => {}
                 }
             }
             port.wait(py, |publisher| {
@@ -281,6 +286,14 @@ impl Publisher {
 }
 
 impl Port {
+    /// Waits until the transport has taken the packet: a send that waits has not returned before.
+    fn settle(&mut self, py: Python<'_>) -> PyResult<()> {
+        match self.publisher.settle(false) {
+            Err(Error::Full { .. }) => self.wait(py, |publisher| publisher.settle(true)),
+            outcome => outcome.map_err(error::raised),
+        }
+    }
+
     fn wait<R: Send>(
         &mut self,
         py: Python<'_>,

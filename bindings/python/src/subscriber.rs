@@ -3,7 +3,7 @@
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::PyTimeoutError;
+use pyo3::exceptions::{PyAttributeError, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use stripline::node::{HeldPacket, Holding};
@@ -26,7 +26,7 @@ const SPIN_TIME: Duration = Duration::from_millis(2);
 ///
 /// `for packet in subscriber` ends with the stream, and so does `async for`. Only one thread at a
 /// time may use a subscriber, but any thread may use its packets.
-#[pyclass(frozen, module = "stripline")]
+#[pyclass(frozen, weakref, module = "stripline")]
 pub struct Subscriber {
     shared: Arc<Shared>,
     is_copying: bool,
@@ -158,6 +158,17 @@ impl Port {
 
 #[pymethods]
 impl Subscriber {
+    /// Fails for an attribute that does not exist.
+    fn __getattr__(&self, name: &str) -> PyResult<()> {
+        let remedy = match name {
+            "windows" => "; declare the port by `windowed_input_port`, or take `node.windowed_subscriber`",
+            _ => "",
+        };
+        Err(PyAttributeError::new_err(format!(
+            "'stripline.Subscriber' object has no attribute '{name}'{remedy}"
+        )))
+    }
+
     /// Returns the topic.
     #[getter]
     pub fn topic(&self) -> &str {

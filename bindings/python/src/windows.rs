@@ -623,7 +623,7 @@ impl Window {
         if self.info.time_ns == 0 {
             return 0;
         }
-        let rate = self.info.stream.sample_rate_hz.filter(|rate| *rate > 0.0);
+        let rate = self.info.stream.sample_rate_hz;
         // The casts saturate, because a sender may set any time and any rate.
         let later = rate.map_or(0, |rate| (self.before as f64 * 1e9 / rate).round() as i64);
         self.info.time_ns.saturating_add(later)

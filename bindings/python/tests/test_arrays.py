@@ -177,7 +177,7 @@ def test_names_and_numbers_that_are_refused(node: stripline.Node) -> None:
     for stream, problem in (
         ("tone", "described by a `StreamInfo`"),
         (info("a", float("inf")), "`sample_rate_hz` of the stream is inf; it must be a finite number"),
-        (info("a", -1), "`sample_rate_hz` of the stream is -1; it must be above 0, or None"),
+        (info("a", -1), "`sample_rate_hz` is -1; it must be finite and above 0"),
         (info("a", "100"), "`sample_rate_hz` of the stream is '100'; it must be a finite number"),
         (info("a", 10**400), "`sample_rate_hz` of the stream is 1000"),
         (info("a", row_length=0), "`row_length` of the stream is 0; it must be a whole number from 1"),

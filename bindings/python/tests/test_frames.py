@@ -48,6 +48,16 @@ def ramp(*shape: int, first: int = 0) -> Any:
     return np.arange(first, first + np.prod(shape), dtype=np.float32).reshape(shape)
 
 
+def test_a_dimension_more_is_several_frames(node: stripline.Node) -> None:
+    out, in_ = linked(node)
+    out.set_stream(MAP)
+    out.send(ramp(2, 3, 4))
+    packet = in_.receive(TIMEOUT_S)
+    assert packet.frames.shape == (2, 3, 4) and packet.stream.frame_shape == (3, 4)
+    with pytest.raises(stripline.UsageError, match="shape"):
+        out.send(ramp(2, 2, 3, 4))
+
+
 def test_a_cube_is_sent_and_received_as_it_is(node: stripline.Node) -> None:
     assert CUBE.frame_shape == (2, 3, 4) and MAP.frame_shape == (3, 4) and StreamInfo().frame_shape == ()
     out, in_ = linked(node)
@@ -68,6 +78,10 @@ def test_a_cube_is_sent_and_received_as_it_is(node: stripline.Node) -> None:
     with pytest.raises(stripline.UsageError, match=r"48 samples from 24 on, not one frame of the shape \(2, 3, 4\)"):
         _ = packets.frame
     assert np.array_equal(frame, cube)
+    # The first dimension is free: half a frame, and a frame and a half.
+    for part in (ramp(1, 3, 4), ramp(3, 3, 4)):
+        out.send(part)
+        assert np.array_equal(in_.receive(TIMEOUT_S).samples, part.reshape(-1))
 
 
 def test_a_loan_has_a_shape(node: stripline.Node) -> None:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, NewType, Optional, TypedDi
 import numpy as np
 import pytest
 from conftest import TIMEOUT_S, start
+from numpy.typing import NDArray
 
 import stripline
 from stripline import testing
@@ -117,6 +118,73 @@ def test_each_type_has_its_schema_and_arrives_as_it_was_sent(node: stripline.Nod
     out.send(made(value))
     received = in_.receive(TIMEOUT_S).value
     assert received == made(value) and type(received.f) is type(value)
+    out.finish()
+
+
+Rows = np.ndarray[tuple[int, Literal[2]], np.dtype[np.float32]]
+Grid = np.ndarray[tuple[int, int], np.dtype[np.complex64]]
+
+ARRAYS: list[tuple[Any, str, Any]] = [
+    (NDArray[np.float32], "f32[]", np.array([0.1, np.nan, np.inf], np.float32)),
+    (NDArray[np.float64], "f64[]", np.zeros(0)),
+    (NDArray[np.uint8], "u8[]", np.array([0, 255], np.uint8)),
+    (NDArray[np.uint64], "u64[]", np.array([2**64 - 1], np.uint64)),
+    (NDArray[np.bool_], "bool[]", np.array([True, False])),
+    (NDArray[np.complex128], "(f64,f64)[]", np.array([1 - 2j, 0.5])),
+    (Rows, "f32[2][]", np.arange(6, dtype=np.float32).reshape(3, 2)),
+    (Grid, "(f32,f32)[][]", np.arange(6, dtype=np.complex64).reshape(2, 3)),
+    (Grid, "(f32,f32)[][]", np.zeros((3, 0), np.complex64)),
+    (Grid, "(f32,f32)[][]", np.zeros((0, 0), np.complex64)),
+]
+
+
+@pytest.mark.parametrize("case", range(len(ARRAYS)))
+def test_an_array_is_lists_of_numbers_and_arrives_as_an_array(node: stripline.Node, case: int) -> None:
+    hint, text, value = ARRAYS[case]
+    made: Any = dataclasses.make_dataclass("Made", [("f", hint), ("more", Optional[hint])])
+    assert _resolve_messages(made)[0] == f"message/made{{f:{text},more:{text}?}}"
+    in_, out = node.message_subscriber("topic", made), node.message_publisher("topic", made)
+    out.wait_for_receivers(1, TIMEOUT_S)
+    for more in (None, value):
+        out.send(made(value, more))
+        received = in_.receive(TIMEOUT_S).value
+        for sent, arrived in ((value, received.f), (more, received.more)):
+            assert (sent is None) == (arrived is None)
+            if sent is not None:
+                assert (arrived.dtype, arrived.shape) == (sent.dtype, sent.shape)
+                np.testing.assert_array_equal(arrived, sent)
+    out.finish()
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "problem"),
+    [
+        (NDArray[np.uint8], np.array([1, 300]), r"`made.f\[1\]`: a whole number from 0 to 255 must be here, not 300"),
+        (NDArray[np.int32], np.array([0.5]), r"`made.f\[0\]`: a whole number .* must be here, not a float"),
+        (NDArray[np.float32], np.array([1j]), r"`made.f\[0\]`: a float must be here, not a list"),
+        (NDArray[np.float32], np.zeros((1, 1)), r"`made.f\[0\]`: a float must be here, not a list"),
+        (NDArray[np.float32], np.array(0.5), "`made.f`: a list must be here, not a float"),
+        (NDArray[np.float32], np.array(["a"]), "an array of <U1 has no form in a message"),
+        (NDArray[np.float32], None, "`made.f`: a list must be here, not null"),
+        (Rows, np.zeros(2, np.float32), r"`made.f\[0\]`: a list of 2 must be here, not a float"),
+        (Rows, np.zeros((1, 3), np.float32), r"`made.f\[0\]`: a list of 2 must be here"),
+    ],
+)
+def test_an_array_that_does_not_fit_is_refused_by_its_place(
+    node: stripline.Node, hint: Any, value: Any, problem: str
+) -> None:
+    made: Any = dataclasses.make_dataclass("Made", [("f", hint)])
+    with node.message_publisher("topic", made) as out, pytest.raises(stripline.UsageError, match=problem):
+        out.send(made(value))
+
+
+def test_lists_of_different_lengths_make_no_array(node: stripline.Node) -> None:
+    made: Any = dataclasses.make_dataclass("Made", [("f", Grid)])
+    in_, out = node.message_subscriber("topic", made), node.message_publisher("topic", made)
+    out.wait_for_receivers(1, TIMEOUT_S)
+    out.send({"f": [[1j], [1j, 2j]]})
+    with pytest.raises(stripline.DecodeError, match="ValueError"):
+        in_.receive(TIMEOUT_S)
     out.finish()
 
 

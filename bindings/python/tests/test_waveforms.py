@@ -320,6 +320,22 @@ def test_a_failure_starts_it_again(waveform: Callable[..., Waveform], script: Ca
     it.stop()
 
 
+def test_a_failure_that_a_restart_would_repeat_is_final(
+    waveform: Callable[..., Waveform], script: Callable[[str], Path]
+) -> None:
+    def failed(raised: str) -> str:
+        body = f"    def run(self):\n        self.forward()\n    def __init__(self):\n        raise {raised}\n"
+        it = waveform(script(body), keys='restart = "on-failure"')
+        return stripline("run", str(it.path), code=1)
+
+    text = failed('stripline.UsageError("no such mode", code="invalid-properties")')
+    assert "no such mode (not restarted: the same configuration fails again" in text
+    assert "it is started again" not in text
+    text = failed('OSError("no such device")')
+    assert text.count("no such device; it is started again") == 5
+    assert "after 5 restarts within 10 s it is given up" in text
+
+
 def test_a_clean_exit_is_the_end_of_the_stream(
     waveform: Callable[..., Waveform], script: Callable[[str], Path]
 ) -> None:
@@ -331,9 +347,17 @@ def test_what_cannot_begin(waveform: Callable[..., Waveform], script: Callable[[
     run = "    def run(self):\n        self.forward()\n"
     it = waveform(script(f'{run}    def __init__(self):\n        raise OSError("no such device")\n'))
     it.check()
-    assert "no such device" in stripline("run", str(it.path), code=1)
+    text = stripline("run", str(it.path), code=1)
+    # The traceback, as of a failure of `run`.
+    assert "[gain] Traceback (most recent call last):" in text
+    assert "in __init__" in text and "error: component gain failed: OSError: no such device" in text, text
     validate = '    @staticmethod\n    def validate(properties):\n        raise ValueError("they do not fit")\n'
-    assert "they do not fit" in waveform(script(run + validate)).check(code=2)
+    refused = waveform(script(run + validate)).check(code=2)
+    assert "they do not fit" in refused and "change its properties" in refused
+    mistake = validate.replace('raise ValueError("they do not fit")', 'properties["treshold"]')
+    text = waveform(script(run + mistake)).check(code=2)
+    assert "`gain`: KeyError: 'treshold' (" in text and ".py, line " in text, text
+    assert "correct its `validate`" in text and "change its properties" not in text, text
     assert "error: component `gain` has no method that runs it" in waveform(script("")).check(code=2)
     assert "printed `hello`" in waveform(script(f'{run}print("hello")\n')).check(code=2)
     path = script(run)
@@ -364,6 +388,11 @@ def test_setters_that_fail_and_change_nothing(
             case 4: raise KeyboardInterrupt
             case 5: return self.set_factor(5)
             case 6: self.in_.receive()
+            case 8: raise AssertionError("the check was skipped")
+    @staticmethod
+    def validate(properties):
+        if properties["factor"] == 8:
+            raise ValueError("eight fits nothing")
 """
     it = waveform(script(body))
     it.start()
@@ -376,6 +405,9 @@ def test_setters_that_fail_and_change_nothing(
     ]:
         assert words in stripline("set", it.name, f"gain.factor={value}", code=1)
         assert stripline("get", it.name, "gain.factor") == "1\n"
+    # The check of all properties comes before the setter.
+    assert "eight fits nothing" in stripline("set", it.name, "gain.factor=8", code=1)
+    assert "no property `fact`; did you mean `factor`?" in stripline("set", it.name, "gain.fact=8", code=2)
     assert stripline("set", it.name, "gain.factor=7") == "gain.factor = 7 (was 1)\n"
     it.counts()
     it.stop()

@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _stripline
 from ._declare import (
@@ -56,9 +56,11 @@ class Component:
 
     Properties have their values already in `__init__`, which takes no arguments. Setters and
     self-tests run on the thread of `run`, while it receives. A class with `change(self,
-    properties)` takes all new values at once, in place of setters. A static `validate(properties)`
-    checks the properties together, before any part of a waveform starts. Both get all values by
-    name. An exception refuses the values.
+    properties)` takes all new values at once, in place of setters. The attributes have the new
+    values while a setter or `change` runs, so one method may compute from them in `__init__` and in
+    `change`. A static `validate(properties)` checks the properties together: before any part of a
+    waveform starts, and before each change. `change` and `validate` get all values by name. An
+    exception refuses the values, and the properties keep, or get back, the old values.
     """
 
     _stripline_name: str | None = None
@@ -83,6 +85,19 @@ class Component:
         found: _stripline.Ports = state.link
         return found
 
+    # Hidden from type checkers, for which every attribute would exist.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_") or hasattr(type(self), name):
+                # Raises the error of the attribute itself.
+                return object.__getattribute__(self, name)
+            known = [it for it in dir(self) if not it.startswith("_")]
+            remedy = _stripline._did_you_mean(name, known, "it has")
+            # Without `obj`, Python adds no suggestion of its own.
+            text = f"`{type(self).__name__}` has no attribute `{name}`; {remedy}"
+            raise AttributeError(text, name=name, obj=None)
+
 
 class _State:
     """The part of an instance that the library provides."""
@@ -92,6 +107,15 @@ class _State:
         self.link: _stripline.Ports | None = None
         self.ports: dict[str, Any] = {}
         self.readouts: dict[str, _stripline._Readout] = {}
+
+
+class _Record(list[BaseException]):
+    """The exceptions that a component in a harness has raised."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Set once the read-only properties have the values of `__init__`, or the component failed.
+        self.has_values = threading.Event()
 
 
 def _declared(cls: type[Component]) -> dict[str, _Declaration]:
@@ -226,17 +250,24 @@ def main(*components: type[Component], args: Sequence[str] | None = None) -> NoR
         raise SystemExit(2)
     _log_to_launcher()
     sys.stdout.flush()
-    code, has_ended = [1], threading.Event()
+    code, raised, has_ended = [1], list[BaseException](), threading.Event()
 
     def host() -> None:
         try:
             code[0] = _stripline._main(described, arguments)
+        except BaseException as error:
+            raised.append(error)
         finally:
             has_ended.set()
 
     threading.Thread(target=host, name="stripline-host", daemon=True).start()
     # The program's own signal handlers run on this thread.
     has_ended.wait()
+    # The program ends with this thread, and would cut off what the other thread prints.
+    for failure in raised:
+        if isinstance(failure, UsageError):
+            sys.exit(f"error: {failure}")
+        raise failure
     raise SystemExit(code[0])
 
 
@@ -293,7 +324,7 @@ def _create(cls: type[Component], values: dict[str, Any]) -> Component:
     return instance
 
 
-def _open(instance: Component, link: _stripline.Ports) -> _State:
+def _open(instance: Component, link: _stripline.Ports, record: _Record | None) -> _State:
     """Connects an instance to its waveform and its read-only properties."""
     state: _State = instance.__dict__[_STATE]
     for it in _properties(type(instance)).values():
@@ -302,6 +333,8 @@ def _open(instance: Component, link: _stripline.Ports) -> _State:
             # `__init__` may have set the value.
             setattr(instance, it._attribute, state.values[it.name])
     state.link = link
+    if record is not None:
+        record.has_values.set()
     return state
 
 
@@ -309,52 +342,57 @@ def _ports(cls: type[Component]) -> list[_Port]:
     return [it for it in _declared(cls).values() if isinstance(it, _Port)]
 
 
-def _open_handler(instance: Component, link: _stripline.Ports) -> tuple[Any, Any]:
+def _open_handler(
+    instance: Component, link: _stripline.Ports, record: _Record | None
+) -> tuple[Any, Any]:
     """Opens a handler. Returns the types of its input and output."""
     found: dict[str, Any] = {it._direction: it._samples(link.type(it.name)) for it in _ports(type(instance))}
-    _open(instance, link)
+    _open(instance, link, record)
     return found["input"], found.get("output")
 
 
-def _start(instance: Component, link: _stripline.Ports, record: list[BaseException] | None) -> None:
+def _start(instance: Component, link: _stripline.Ports, record: _Record | None) -> None:
     """Runs an instance on a thread of its own."""
     thread = threading.Thread(target=_run, args=(instance, link, record), name=link.component, daemon=True)
     thread.start()
 
 
-def _run(instance: Any, link: _stripline.Ports, record: list[BaseException] | None) -> None:
-    process, words = os.getpid(), None
+def _run(instance: Any, link: _stripline.Ports, record: _Record | None) -> None:
+    process, failure = os.getpid(), None
     state: _State = instance.__dict__[_STATE]
     try:
         for it in _ports(type(instance)):
             state.ports[it.name] = it._open(link)
-        _open(instance, link)
+        _open(instance, link, record)
         instance.run()
     except BaseException as error:
-        words = _failed(error, record)
+        failure = _failed(error, record)
     if os.getpid() != process:
         # The process is a child that the component has forked. The component continues in the
         # parent.
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(0 if words is None else 1)
+        os._exit(0 if failure is None else 1)
     state.ports, state.link = {}, None
     state.readouts.clear()
-    link._end(words)
+    link._end(failure)
 
 
-def _failed(error: BaseException, record: list[BaseException] | None) -> str | None:
-    """Returns the message for a component that has raised an exception; None is a clean end."""
+def _failed(error: BaseException, record: _Record | None) -> tuple[str, str] | None:
+    """Returns the code and the message for a component that has raised an exception; None is a
+    clean end."""
+    if record is not None:
+        record.has_values.set()
     if isinstance(error, StoppedError):
         return None
     if isinstance(error, SystemExit):
-        return None if error.code in (None, 0) else _words(error)
+        return None if error.code in (None, 0) else ("failed", _words(error))
     if record is not None:
         record.append(error)
     else:
         traceback.print_exception(error)
         sys.stderr.flush()
-    return _words(error)
+    return error.code if isinstance(error, Error) else "failed", _words(error)
 
 
 def _words(error: BaseException) -> str:
@@ -363,7 +401,9 @@ def _words(error: BaseException) -> str:
         code = error.code
         return code if isinstance(code, str) else f"it has called `sys.exit({'' if code is None else code})`"
     text = str(error)
-    if _is_plain(error) and text:
+    # The text of an error of the operating system does not name the kind of error.
+    is_named = isinstance(error, OSError) and not isinstance(error, Error)
+    if _is_plain(error) and text and not is_named:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -372,12 +412,20 @@ def _is_plain(error: BaseException) -> bool:
     return isinstance(error, _PLAIN) and not isinstance(error, _MISTAKES)
 
 
+def _is_mistake(error: BaseException) -> bool:
+    """Returns whether an exception is a mistake of the program, and not a refusal."""
+    return not _is_plain(error) and not isinstance(error, SystemExit)
+
+
 def _refusal(error: BaseException) -> str:
-    if not _is_plain(error) and not isinstance(error, SystemExit):
-        # A mistake of the program.
-        traceback.print_exception(error)
-        sys.stderr.flush()
-    return _words(error)
+    if not _is_mistake(error):
+        return _words(error)
+    traceback.print_exception(error)
+    sys.stderr.flush()
+    # The first frame is in this module.
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return _words(error) + place
 
 
 def _typed(cls: type[Component], values: dict[str, Any]) -> dict[str, Any]:
@@ -385,11 +433,13 @@ def _typed(cls: type[Component], values: dict[str, Any]) -> dict[str, Any]:
     return {name: properties[name]._value(value) for name, value in values.items()}
 
 
-def _validate(cls: Any, values: dict[str, Any]) -> str | None:
+def _validate(cls: Any, values: dict[str, Any]) -> tuple[str, str] | None:
+    """Checks the properties. Returns the reason of a refusal, and a remedy for a mistake in the
+    check itself."""
     try:
         cls.validate(_typed(cls, values))
     except BaseException as error:
-        return _refusal(error)
+        return _refusal(error), "correct its `validate`" if _is_mistake(error) else ""
     return None
 
 
@@ -398,7 +448,10 @@ def _change(instance: Any, values: dict[str, Any], names: list[str]) -> str | No
     state: _State = instance.__dict__[_STATE]
     properties = _properties(type(instance))
     new = _typed(type(instance), values)
+    old = {name: state.values[name] for name in names}
     done: list[tuple[Any, Any]] = []
+    # The attributes have the new values already, so the code of `__init__` can compute from them.
+    state.values.update((name, new[name]) for name in names)
     try:
         if hasattr(instance, "change"):
             instance.change(new)
@@ -407,17 +460,17 @@ def _change(instance: Any, values: dict[str, Any], names: list[str]) -> str | No
                 setter = properties[name]._setter
                 if setter is not None:
                     setter(instance, new[name])
-                    done.append((setter, state.values[name]))
+                    done.append((setter, old[name]))
     except BaseException as error:
         words = _refusal(error)
         # Either all values are set or none: values that were set already are restored.
-        for setter, old in reversed(done):
+        state.values.update(old)
+        for setter, value in reversed(done):
             try:
-                setter(instance, old)
+                setter(instance, value)
             except BaseException as second:
                 words += f"; and its old value is refused: {_words(second)}"
         return words
-    state.values.update((name, new[name]) for name in names)
     return None
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
-
+_SHAPES = ("signal", "rows", "frames")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FLOAT_MAX = float(np.finfo(np.float64).max)
 _INTEGER_MAX = 2**63 - 1
@@ -92,6 +92,7 @@ class _Port(_Declaration):
         self.type_property = type_property
         self.optional = optional
         self.many_writers = False
+        self.shape: Literal["signal", "rows", "frames"] | None = None
 
     def _spec(self) -> dict[str, Any]:
         types: Any = "any"
@@ -101,7 +102,7 @@ class _Port(_Declaration):
             types = {"same-as": self.same_as}
         elif self.type_property is not None:
             types = {"property": self.type_property}
-        return {
+        spec = {
             "name": self.name,
             "direction": self._direction,
             "types": types,
@@ -109,6 +110,12 @@ class _Port(_Declaration):
             "many_writers": self.many_writers,
             "summary": self.summary,
         }
+        return spec if self.shape is None else {**spec, "shape": self.shape}
+
+    def _set_shape(self, shape: Literal["signal", "rows", "frames"] | None) -> None:
+        if shape is not None and shape not in _SHAPES:
+            raise _refused(f"`shape` of a port is {shape!r}; it must be one of {', '.join(_SHAPES)}, or None")
+        self.shape = shape
 
     def _samples(self, text: str | None) -> Any:
         """Returns the type of the samples in a waveform, from the text of the type."""
@@ -271,6 +278,7 @@ def windowed_input_port(
     type_property: str | None = None,
     optional: bool = False,
     many_writers: bool = False,
+    shape: Literal["signal", "rows", "frames"] | None = None,
     hold: int = 4,
 ) -> WindowedInputPort:
     """Declares an input that is received in windows of any length, like `input_port`.
@@ -279,6 +287,7 @@ def windowed_input_port(
     """
     port = WindowedInputPort(types, summary, name, same_as, type_property, optional)
     port.many_writers, port.hold = many_writers, hold
+    port._set_shape(shape)
     return port
 
 
@@ -291,6 +300,7 @@ def input_port(
     type_property: str | None = None,
     optional: bool = False,
     many_writers: bool = False,
+    shape: Literal["signal", "rows", "frames"] | None = None,
     hold: int = 4,
     copy: bool = False,
 ) -> InputPort:
@@ -303,13 +313,16 @@ def input_port(
 
     The name of the port is `name`, or else the name of the attribute without `_` at the end. A
     waveform may leave an `optional` port unconnected. With `many_writers`, the port takes packets
-    of any number of senders. `hold` and `copy` are the same as for `Node.subscriber`.
+    of any number of senders. `shape` is the shape of the streams that the port takes: `signal` in
+    time, `rows`, or `frames` of rows; by default any shape. A receive raises a `UsageError` when a
+    stream of another shape arrives. `hold` and `copy` are the same as for `Node.subscriber`.
 
     In `run`, the attribute is a `Subscriber`. If the port is not connected, it receives the end of
     the stream at once.
     """
     port = InputPort(types, summary, name, same_as, type_property, optional)
     port.many_writers, port.hold, port.copy = many_writers, hold, copy
+    port._set_shape(shape)
     return port
 
 
@@ -347,6 +360,11 @@ class Property(_Declaration, Generic[T]):
         read_only: bool,
     ) -> None:
         super().__init__(name, summary)
+        if not isinstance(summary, str):
+            raise _refused(
+                f"the summary of a property is a text, not {type(summary).__name__}; `range`, `choices` and further "
+                "arguments come behind it, by name"
+            )
         self.kind = kind
         self.default = default
         self.unit = unit
@@ -360,11 +378,12 @@ class Property(_Declaration, Generic[T]):
     def setter(self, function: F) -> F:
         """Makes a method the setter for new values while the component runs.
 
-        The method gets a value that conforms to the declaration, and returns once the value is in
-        effect. If the method raises an exception, the value is refused, and the exception's message
-        is the reason. Until the method returns, the attribute has the old value. The name of the
-        method must differ from the name of the property: for example, `set_factor`. The method is
-        not called for the first value.
+        The method gets a value that conforms to the declaration, and that the class's `validate`
+        has accepted, and returns once the value is in effect. The attribute has the new value while
+        the method runs, and so have all properties that change together. If the method raises an
+        exception, the attributes get the old values back, and the exception's message is the reason
+        of the refusal. The name of the method must differ from the name of the property: for
+        example, `set_factor`. The method is not called for the first value.
         """
         self._setter = function
         setattr(function, _SETTER, self)
@@ -485,13 +504,13 @@ def text_property(
 def choice_property(
     default: str | None,
     summary: str,
-    *,
     choices: Sequence[str],
+    *,
     changeable: bool = False,
     read_only: bool = False,
     name: str | None = None,
 ) -> Property[str]:
-    """Declares a property that is one of several words, like `float_property`."""
+    """Declares a property that is one of several words, `choices`, like `float_property`."""
     words = [choices] if isinstance(choices, str) else list(choices)
     if not words or not all(isinstance(word, str) and word for word in words):
         raise _refused("the choices are words: a sequence of texts that are not empty")

@@ -28,7 +28,7 @@ _CLASS_NAME = re.compile(r"[a-z0-9./-]{1,56}")
 _MEMBER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 # By name, because older versions of Python have them in typing_extensions.
 _WRAPPERS = {"Required": True, "NotRequired": False, "ReadOnly": None}
-_LISTS = "list[float], tuple[float, float], dict[str, float]"
+_LISTS = "NDArray[np.float32], list[float], tuple[float, float], dict[str, float]"
 
 
 def _resolve_messages(given: Any) -> tuple[str, _Make]:
@@ -173,6 +173,8 @@ def _form(hint: Any, where: str, outer: tuple[Any, ...]) -> _Form:
         return f"({texts})", lambda items: tuple(
             item if make is None else make(item) for item, (_, make) in zip(items, forms)
         )
+    if origin is np.ndarray and len(arguments) == 2:
+        return _array(arguments[0], typing.get_args(arguments[1]), where, outer)
     if origin is dict and arguments[0] is str:
         text, make = _form(arguments[1], f"{where}[]", outer)
         of_map = None if make is None else (lambda items: {key: make(item) for key, item in items.items()})
@@ -183,6 +185,32 @@ def _form(hint: Any, where: str, outer: tuple[Any, ...]) -> _Form:
         f"`{named}` has no form in a schema; use bool, int, float, complex, str, bytes, a number of numpy, {_LISTS}, "
         "`X | None`, Literal or Enum of texts, Any, or another dataclass or TypedDict",
     )
+
+
+def _array(shape: Any, kinds: tuple[Any, ...], where: str, outer: tuple[Any, ...]) -> _Form:
+    """Returns the form of an array: lists of numbers, nested for each dimension."""
+    kind = kinds[0] if kinds else None
+    if not (isinstance(kind, type) and issubclass(kind, (np.number, np.bool_))):
+        raise _at(where, "the array has no type of numbers; write it as NDArray[np.float32]")
+    text, _ = _form(kind, f"{where}[]", outer)
+    lengths = typing.get_args(shape)
+    if not lengths or ... in lengths:
+        # `NDArray` leaves the number of dimensions open, and a schema does not.
+        lengths = (int,)
+    for length in reversed(lengths):
+        fixed = typing.get_args(length) if typing.get_origin(length) is Literal else ("",)
+        if not (length in (int, Any) or (len(fixed) == 1 and type(fixed[0]) is int)):
+            raise _at(where, f"`{length}` is not a length of an array; use int or Literal[16]")
+        text += f"[{fixed[0]}]"
+    part, dimensions = np.zeros(0, kind).real.dtype, len(lengths)
+
+    def made(items: Any) -> Any:
+        array = np.array(items, part)
+        if array.size == 0:
+            return np.zeros((array.shape + (0,) * dimensions)[:dimensions], kind)
+        return array if part == kind else array.view(kind)[..., 0]
+
+    return text, made
 
 
 def _optional(make: Callable[[Any], Any]) -> Callable[[Any], Any]:

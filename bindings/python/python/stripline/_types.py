@@ -245,8 +245,6 @@ def _check_fields(stream: StreamInfo) -> None:
     for name in _REALS:
         value = getattr(stream, name)
         check(name, value, value is None or _is_finite(value), "a finite number, or None")
-    rate = stream.sample_rate_hz
-    check("sample_rate_hz", rate, rate is None or rate > 0, "above 0, or None")
     for name in _COUNTS:
         value = getattr(stream, name)
         is_count = _is_number(value, numbers.Integral) and 1 <= value <= _COUNT_MAX

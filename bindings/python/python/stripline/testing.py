@@ -23,7 +23,10 @@ packets that were sent before::
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +36,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _stripline
-from ._components import Component, _declared, _properties, _spec
+from ._components import Component, _declared, _properties, _Record, _spec
 from ._declare import MessageInputPort, MessageOutputPort, TestResult, _MessagePort, _Port
-from ._errors import Error
+from ._errors import Error, UsageError
 from ._types import Gap, SampleType, StreamInfo, _refused, _topics_text
 
 if TYPE_CHECKING:
@@ -47,6 +50,10 @@ __all__ = ["Feed", "Harness", "Result", "run"]
 
 # The interval at which a thread that takes packets checks that the component still runs.
 _CHECK_S = 0.05
+# The first words of each error that a test gets for a component that has failed.
+_FAILED = "the component ended with an error: "
+# The longest wait for the end of a component.
+_END_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -80,12 +87,20 @@ class Result:
 
 
 class Harness:
-    """Runs one component in this process. The end of a `with` block ends the component.
+    """Runs one component in this process.
+
+    The end of a `with` block without an exception ends the inputs, closes the outputs, waits for
+    the component as `finish` does, and raises the component's exception. A component without a
+    mandatory input, such as a source, is stopped once it has handled what was sent. If a component
+    goes on after the end of its inputs, call `stop` in the block.
 
     `properties` are values by name; properties that are not given have their defaults. `types`
     gives the type of a port that takes several. Ports in `unconnected` are not connected. `options`
     are the options of each connection, as in `Node(topics={"default": options})`, with the
     `dispatch` of a handler.
+
+    When the component fails, sends and receives raise `stripline.Error` with the reason. Packets
+    that the component sent before its failure are received first.
 
     Raises the exceptions from the component's `__init__`, and `stripline.Error` for properties
     that the declaration or `validate` refuses.
@@ -101,7 +116,10 @@ class Harness:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._component = component
-        self._raised: list[BaseException] = []
+        self._raised = _Record()
+        self._publishers: list[Publisher | MessagePublisher] = []
+        # A subscriber that the test has dropped holds the component up no longer.
+        self._subscribers: list[weakref.ref[Subscriber | MessageSubscriber]] = []
         self._has_ended = False
         self._harness = _stripline._Harness(component, _spec(component), self._raised)
         self._ports = {it.name: it for it in _declared(component).values() if isinstance(it, _Port)}
@@ -124,20 +142,28 @@ class Harness:
     def input(self, port: str) -> Publisher:
         """Takes the sending end of an input, once. The `finish` of this publisher ends the input's
         stream."""
-        return self._harness.input(port, self._samples(self._port(port, "input")))
+        publisher = self._harness.input(port, self._samples(self._port(port, "input")))
+        self._publishers.append(publisher)
+        return publisher
 
     def output(self, port: str, *, hold: int = 4, copy: bool = False) -> Subscriber:
         """Takes the receiving end of an output, once. An output that is not taken may block the
         component."""
-        return self._harness.output(port, self._samples(self._port(port, "output")), hold, copy)
+        subscriber = self._harness.output(port, self._samples(self._port(port, "output")), hold, copy)
+        self._subscribers.append(weakref.ref(subscriber))
+        return subscriber
 
     def message_input(self, port: str) -> MessagePublisher:
         """Takes the sending end of an input of messages, like `input`."""
-        return self._harness.message_input(port, self._messages(self._port(port, "input")))
+        publisher = self._harness.message_input(port, self._messages(self._port(port, "input")))
+        self._publishers.append(publisher)
+        return publisher
 
     def message_output(self, port: str) -> MessageSubscriber:
         """Takes the receiving end of an output of messages, like `output`."""
-        return self._harness.message_output(port, self._messages(self._port(port, "output")))
+        subscriber = self._harness.message_output(port, self._messages(self._port(port, "output")))
+        self._subscribers.append(weakref.ref(subscriber))
+        return subscriber
 
     def set(self, property: str, value: Any, timeout: float | None = 10.0) -> None:
         """Changes a property, as `stripline set` does. The change comes behind the packets that
@@ -154,7 +180,9 @@ class Harness:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The current values of the read-only properties."""
+        """The current values of the read-only properties, at first the values from `__init__`."""
+        # The component's thread passes the first values to the library.
+        self._raised.has_values.wait(_END_S)
         return self._typed(self._harness.values())
 
     def stop(self) -> None:
@@ -182,15 +210,51 @@ class Harness:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None = None, *_exception: object) -> None:
-        self._harness.stop()
-        if kind is None and not self._has_ended:
-            self.finish()
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        _traceback: object = None,
+    ) -> None:
+        has_failed = isinstance(error, Error) and str(error).startswith(_FAILED)
+        if error is not None and has_failed and error.__cause__ is None and self._raised:
+            error.__cause__ = self._raised[-1]
+        try:
+            if kind is None:
+                self._end_block()
+        finally:
+            self._harness.stop()
+            for publisher in self._publishers:
+                with contextlib.suppress(Error):
+                    publisher.abandon()
+
+    def _end_block(self) -> None:
+        deadline = time.monotonic() + _END_S
+
+        def time_left() -> float:
+            return max(0.0, deadline - time.monotonic())
+
+        # The component must not wait for a test that receives no longer. A thread of the test that
+        # still uses a port goes on.
+        for found in self._subscribers:
+            if (subscriber := found()) is not None:
+                with contextlib.suppress(Error):
+                    subscriber.close()
+        is_source = all(port.optional for port in self._ports.values() if port._direction == "input")
+        if is_source and not self._has_ended:
+            self._harness.catch_up(_END_S)
+            self._harness.stop()
+        for publisher in self._publishers:
+            # The failure of the component is raised below.
+            with contextlib.suppress(Error, TimeoutError):
+                publisher.finish(time_left())
+        if not self._has_ended:
+            self.finish(round(time_left(), 1))
 
     def _port(self, name: str, direction: str | None = None) -> _Port:
         found = self._ports.get(name)
         if found is None or direction not in (None, found._direction):
-            raise _refused(f"component `{self._component.__name__}` has no {direction or 'port'} `{name}`")
+            raise _unknown(self._component, direction or "port", name, self._ports)
         return found
 
     @staticmethod
@@ -222,6 +286,13 @@ class Harness:
         raise error
 
 
+def _unknown(component: type[Component], what: str, name: str, ports: Mapping[str, _Port]) -> UsageError:
+    """Returns the error for a port that the component does not have."""
+    known = [it.name for it in ports.values() if what in ("port", it._direction)]
+    remedy = _stripline._did_you_mean(name, known, "there are") or "there are none"
+    return _refused(f"component `{component.__name__}` has no {what} `{name}`; {remedy}")
+
+
 def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
@@ -251,7 +322,7 @@ def run(
     for name, packets in (inputs or {}).items():
         port = declared.get(name)
         if port is None:
-            raise _refused(f"component `{component.__name__}` has no input `{name}`")
+            raise _unknown(component, "input", name, declared)
         if isinstance(port, MessageInputPort):
             fed[name] = list(packets)
             continue
