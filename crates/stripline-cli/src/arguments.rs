@@ -25,7 +25,7 @@ use crate::web::arguments::WebArguments;
         stripline run waveforms/adsb.toml --transport tcp     the same over TCP\n  \
         stripline check waveforms/fm.toml                     find every mistake before anything starts\n  \
         stripline components adsb-source                      its ports and properties\n  \
-        stripline new component gain                          a component to begin with, from a template\n  \
+        stripline new component gain                          a component in Rust to begin with, from a template\n  \
         stripline new component gain --lang python            the same in Python; `cpp`: C++; `c`: C\n  \
         stripline bench ladder --quick                        the speed of links on this machine\n  \
         stripline calibrate                                   the cost of a packet here, for `check --explain`\n  \
@@ -478,6 +478,14 @@ pub(crate) struct Which {
     pub pid: Option<u32>,
 }
 
+/// The wait for a waveform that is being started.
+#[derive(Args, Debug)]
+pub(crate) struct WaitArguments {
+    /// Wait for a waveform that is still being started, at most a minute or this long
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "60", value_parser = seconds)]
+    pub wait: Option<f64>,
+}
+
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     stripline top                     the only running waveform\n  \
@@ -548,13 +556,17 @@ pub(crate) struct WaveformsArguments {
     stripline get radio                    all properties of all components\n  \
     stripline get radio filter             all properties of one component\n  \
     stripline get radio filter.high        one value only, for a script\n  \
-    stripline get --pid 4711 filter        of the waveform of this launcher\n\n\
+    stripline get --pid 4711 filter        of the waveform of this launcher\n  \
+    stripline get radio filter --wait      as soon as the waveform runs\n\n\
     SET shows when a property can be set: `at start` (in the waveform file), `any time` (`stripline set`), or \
     `read-only` (the component reports it).\n\n\
     Exit codes: 0 shown, 1 a value is unavailable or the waveform does not reply, 2 there is no such name.")]
 pub(crate) struct GetArguments {
     #[command(flatten)]
     pub which: Which,
+
+    #[command(flatten)]
+    pub wait: WaitArguments,
 
     /// Show only this component, or this property of it
     #[arg(value_name = "COMPONENT[.PROPERTY]")]
@@ -569,7 +581,8 @@ pub(crate) struct GetArguments {
 #[command(after_help = "Examples:\n  \
     stripline set radio filter.high=6e3\n  \
     stripline set radio channel.low=1e3 channel.high=8e3     both or neither\n  \
-    stripline set radio tone.out:transport=uds               moves the connections of an output\n\n\
+    stripline set radio tone.out:transport=uds               moves the connections of an output\n  \
+    stripline set radio filter.high=6e3 --wait=10            as soon as the waveform runs, within 10 s\n\n\
     Values are checked before anything is set. A component applies all its changes at once, between two packets, or \
     refuses them with a reason. Changes not applied in time are applied when it next checks for requests. \
     `stripline get` shows the properties that can be set. A component that is restarted keeps the changes.\n\n\
@@ -578,6 +591,9 @@ pub(crate) struct GetArguments {
 pub(crate) struct SetArguments {
     #[command(flatten)]
     pub which: Which,
+
+    #[command(flatten)]
+    pub wait: WaitArguments,
 
     /// The properties to set
     #[arg(value_name = "COMPONENT.PROPERTY=VALUE", required_unless_present = "pid")]
@@ -602,6 +618,9 @@ pub(crate) struct TestArguments {
     #[command(flatten)]
     pub which: Which,
 
+    #[command(flatten)]
+    pub wait: WaitArguments,
+
     /// The component
     #[arg(required_unless_present = "pid")]
     pub component: Option<String>,
@@ -622,13 +641,17 @@ pub(crate) struct TestArguments {
 #[command(after_help = "Examples:\n  \
     stripline stop radio              sources first; packets in transit still arrive\n  \
     stripline stop radio --now        at once; packets in transit are lost\n  \
-    stripline stop radio recorder     one component; the others continue as far as they can\n\n\
-    The command waits for the end and prints the run's summary, as the run itself does.\n\n\
+    stripline stop radio recorder     one component; the others continue as far as they can\n  \
+    stripline stop radio --wait       also if its launcher has only just been called\n\n\
+    A waveform that is starting is stopped, too. The command waits for the end and prints the run's summary, as the run itself does.\n\n\
     Exit codes: 0 it has ended (with --now: at once, as requested; the run itself then ends with 1), 1 it failed or does \
     not end, 2 there is no such waveform or component.")]
 pub(crate) struct StopArguments {
     #[command(flatten)]
     pub which: Which,
+
+    #[command(flatten)]
+    pub wait: WaitArguments,
 
     /// Stop only this component
     pub component: Option<String>,

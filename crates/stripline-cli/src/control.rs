@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -12,12 +12,14 @@ use stripline::component::{Access, Value};
 use stripline::internal::process;
 use stripline_waveform::RunReport;
 use stripline_waveform::control::{
-    self, ChangeState, ComponentChange, ControlClient, ControlError, NewValue, PropertyReading, Running,
-    RunningComponent, RunningWaveform, Setting, Stopped, TestRun,
+    self, ChangeState, ComponentChange, ControlClient, ControlError, NewValue, PropertyReading, RunPhase,
+    Running, RunningComponent, RunningWaveform, Setting, Stopped, TestRun,
 };
 
 use crate::Exit;
-use crate::arguments::{GetArguments, SetArguments, StopArguments, TestArguments, WaveformsArguments, Which};
+use crate::arguments::{
+    GetArguments, SetArguments, StopArguments, TestArguments, WaitArguments, WaveformsArguments, Which,
+};
 use crate::failure::{Failure, Outcome};
 use crate::format::{cell_max, counted, grouped, packets, printable, time};
 use crate::run::{summary, worse};
@@ -28,6 +30,8 @@ use crate::table::{Cell, Table, Tone};
 const TEXT_MAX: usize = 300;
 /// The longest name or value in a line of standard error.
 const WORD_MAX: usize = 60;
+/// The interval between two searches for a waveform that is awaited.
+const WAIT_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn waveforms(arguments: &WaveformsArguments) -> Outcome {
     let mut found = listed()?;
@@ -82,7 +86,7 @@ pub(crate) fn listed() -> Result<Running, Failure> {
 }
 
 pub(crate) fn get(arguments: &GetArguments) -> Outcome {
-    let (client, first) = find(&arguments.which)?;
+    let (client, first) = awaited(&arguments.which, &arguments.wait, true)?;
     let what = taken(first, arguments.what.as_deref().into_iter().collect(), 1)?.first().copied();
     let (component, property) = match what.map(|what| (what, what.split_once('.'))) {
         None => (None, None),
@@ -122,7 +126,7 @@ pub(crate) fn get(arguments: &GetArguments) -> Outcome {
 }
 
 pub(crate) fn set(arguments: &SetArguments) -> Outcome {
-    let (client, first) = find(&arguments.which)?;
+    let (client, first) = awaited(&arguments.which, &arguments.wait, true)?;
     let mut settings = arguments.settings.clone();
     match first.map(|first| (first, first.parse::<Setting>())) {
         None => {}
@@ -208,7 +212,7 @@ fn report_interrupted(client: &ControlClient, pid: &str, setting: &Setting) {
 
 pub(crate) fn test(arguments: &TestArguments) -> Outcome {
     let timeout = Duration::from_secs_f64(arguments.timeout);
-    let (client, first) = find(&arguments.which)?;
+    let (client, first) = awaited(&arguments.which, &arguments.wait, true)?;
     let named = arguments.component.iter().chain(&arguments.tests).map(String::as_str).collect();
     let named = taken(first, named, usize::MAX)?;
     let Some((component, tests)) = named.split_first() else {
@@ -228,7 +232,7 @@ pub(crate) fn test(arguments: &TestArguments) -> Outcome {
 }
 
 pub(crate) fn stop(arguments: &StopArguments) -> Outcome {
-    let (client, first) = find(&arguments.which)?;
+    let (client, first) = awaited(&arguments.which, &arguments.wait, false)?;
     let component = taken(first, arguments.component.as_deref().into_iter().collect(), 1)?.first().copied();
     if component.is_some() && arguments.now {
         return Err(Failure::usage("--now is for a whole waveform; a component is stopped in order"));
@@ -281,6 +285,48 @@ pub(crate) fn new_value(name: &str, new: &NewValue) -> String {
     let unit =
         if new.unit.is_empty() { String::new() } else { format!(" {}", printable(&new.unit, WORD_MAX)) };
     format!("{name} = {}{unit} (was {})", text(&new.value), text(&new.before))
+}
+
+/// Finds the waveform as [`find`] does. With `--wait`, first waits until it is there and, if the
+/// command needs the components (`to_run`), until they run.
+fn awaited<'a>(
+    which: &'a Which,
+    wait: &WaitArguments,
+    to_run: bool,
+) -> Result<(ControlClient, Option<&'a str>), Failure> {
+    let deadline = wait.wait.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+    let (mut launcher, mut is_absent) = (None, false);
+    while let Some(deadline) = deadline {
+        let is_meant = |it: &RunningWaveform| match which.pid {
+            Some(pid) => it.pid == pid,
+            None => which.waveform.as_ref() == Some(&it.name),
+        };
+        let is_late = Instant::now() >= deadline;
+        match control::running()?.waveforms.into_iter().find(is_meant) {
+            Some(waveform) if to_run && waveform.phase == RunPhase::Starting => {
+                if is_late {
+                    return Err(Failure::new(waveform.starting()));
+                }
+                launcher = Some(waveform.pid);
+            }
+            // A waveform that had been found may have failed.
+            None if !is_late && launcher.is_none_or(is_alive) => {}
+            found => {
+                is_absent = is_late && found.is_none();
+                break;
+            }
+        }
+        std::thread::sleep(WAIT_INTERVAL);
+    }
+    let found = find(which);
+    if let (Err(_), Some(seconds), true) = (&found, wait.wait, is_absent) {
+        report!("it has not started within {seconds} s");
+    }
+    found
+}
+
+fn is_alive(pid: u32) -> bool {
+    !matches!(process::state_and_parent(pid).0, None | Some('Z' | 'X'))
 }
 
 /// Finds the waveform. With `--pid`, the waveform's name may be left out. Then the first argument

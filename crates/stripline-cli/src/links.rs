@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use stripline::inspect::{self, Chain, Overview, Process, SendingPort, TopicsFile};
+use stripline_waveform::control;
 use stripline_waveform::internal::{suggestion, wrapped};
 
 use crate::Exit;
 use crate::arguments::LinksArguments;
 use crate::failure::Outcome;
 use crate::format::{cell_max, counted, grouped, printable};
-use crate::running::{Connection, UnusedRule, links, unused_rules};
+use crate::running::{Connection, UnusedRule, links, problem_lines, unused_rules};
 use crate::show::{Printed, print_while_read};
 use crate::table::{Cell, Table, Tone};
 use crate::terminal;
@@ -37,8 +38,12 @@ pub(crate) fn print_links(arguments: &LinksArguments) -> Outcome {
         let text = if arguments.json {
             json(&overview, &rules, arguments.watch.is_some())
         } else {
-            for problem in &overview.problems {
-                report!("warning: {}", printable(&problem.to_string(), 500));
+            // Only a line for several processes names a waveform.
+            let is_several = overview.problems.len() > 1;
+            let running = is_several.then(control::running).and_then(Result::ok).unwrap_or_default();
+            let of_launcher = |pid| running.waveforms.iter().find(|it| it.pid == pid);
+            for problem in problem_lines(&overview.problems, |pid| Some(of_launcher(pid)?.name.clone())) {
+                report!("warning: {}", printable(&problem, 500));
             }
             for rule in &rules {
                 report!("warning: {}", printable(&rule.to_string(), 500));

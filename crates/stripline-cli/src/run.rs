@@ -13,11 +13,10 @@ use stripline::component::{Direction, PropertyKind, PropertySpec, Registry};
 use stripline::link::{LatencyReport, Sampling};
 use stripline_middleware::wire_formats;
 use stripline_waveform::control::NewValue;
-use stripline_waveform::internal::wrapped;
+use stripline_waveform::internal::{Announcement, load_named, run_announced, wrapped};
 use stripline_waveform::{
     Catalog, ChosenBy, ComponentOutput, ComponentPlan, ComponentResult, ConnectionPlan, Diagnostics,
-    Observer, Overrides, PaceResult, Placement, Progress, RunOptions, RunReport, Step, Waveform, load,
-    parse_bytes,
+    Observer, Overrides, PaceResult, Placement, Progress, RunOptions, RunReport, Step, Waveform, parse_bytes,
 };
 
 use crate::Exit;
@@ -37,7 +36,7 @@ const REASON_MAX: usize = 300;
 pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Outcome {
     let json = arguments.json.destination();
     let overrides = Overrides { writes: writes(arguments, json), ..overrides_of(&arguments.overrides) };
-    let waveform = checked(&arguments.file, &overrides, registry)?;
+    let (waveform, announcement) = checked(&arguments.file, &overrides, registry)?;
     let host = std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find the path of this program: {error}")))?;
     let writer = stdout_writer(&waveform);
@@ -66,7 +65,7 @@ pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Outcome {
             captured: arguments.log.stdout == OutputForm::Lines,
         },
     };
-    let outcome = stripline_waveform::run(&waveform, &options, &mut screen);
+    let outcome = run_announced(&waveform, &options, &mut screen, announcement);
     screen.clear();
     let exit = end(outcome, arguments, json, writer.is_some(), &screen.log);
     screen.log.finish();
@@ -118,6 +117,9 @@ fn end(
     };
     end_at_signals();
     // A waveform that never ran has no figures.
+    if report.duration_s == 0.0 && report.failure.is_none() {
+        report!("{} was stopped before it ran", printable(&report.waveform, REASON_MAX));
+    }
     let is_json_printed = json.is_some_and(|path| path.as_os_str() == "-");
     if !arguments.quiet && !is_json_printed && report.duration_s > 0.0 {
         match is_stdout_taken {
@@ -141,14 +143,27 @@ fn end(
     exit
 }
 
-/// Loads and checks the file. Prints the problems.
-fn checked(file: &Path, overrides: &Overrides, registry: &Registry) -> Result<Waveform, Failure> {
+/// Loads and checks the file. Prints the problems. Meanwhile, clients find the waveform.
+fn checked(
+    file: &Path,
+    overrides: &Overrides,
+    registry: &Registry,
+) -> Result<(Waveform, Option<Announcement>), Failure> {
     let is_coloured = terminal::is_stderr_coloured();
     let names = transport_names();
     let catalog = catalog(registry, &names);
+    let mut announcement = None;
+    let mut announce = |name: &str| {
+        let stop = || {
+            report!("stopped before it ran (stripline stop)");
+            std::process::exit(0);
+        };
+        // The run itself reports that no requests are served.
+        announcement = Announcement::new(name, file, stop).ok();
+    };
     let found = match builtin::waveform(file) {
         Some(text) => parse_bytes(text.as_bytes(), file, overrides, &catalog),
-        None => load(file, overrides, &catalog),
+        None => load_named(file, overrides, &catalog, &mut announce),
     };
     let (waveform, warnings) = found.map_err(|diagnostics| {
         let failure = refused(&diagnostics);
@@ -158,7 +173,7 @@ fn checked(file: &Path, overrides: &Overrides, registry: &Registry) -> Result<Wa
         failure
     })?;
     warnings.iter().for_each(|warning| report!("{}", warning.render(is_coloured)));
-    Ok(waveform)
+    Ok((waveform, announcement))
 }
 
 /// Prints the problems of a file, and returns the failure.
@@ -494,7 +509,7 @@ fn pace_note(component: &ComponentResult, duration_s: f64) -> Option<String> {
             "`{}` spins on its processor at a real-time priority, and leaves it no time",
             pace.starved_by.as_deref().unwrap_or_default()
         ),
-        None => "at four readings a second, no receiver was found that held it up".into(),
+        None => "no receiver was found that held it up".into(),
         Some(held) => {
             let of_time = |share: f64| format!("for {:.0} % of the time", share * 100.0);
             // A connection that waits for the acknowledgement of each packet fills no queue.
@@ -507,7 +522,11 @@ fn pace_note(component: &ComponentResult, duration_s: f64) -> Option<String> {
             let service =
                 held.service_mean_ns.map(|ns| format!("a packet takes {}", time(Some(ns.round() as u64))));
             let facts: Vec<String> = [wait, service].into_iter().flatten().collect();
-            format!("held up by {} ({})", held.connection, facts.join(", "))
+            let also = match &held.also[..] {
+                [] => String::new(),
+                others => format!(", and about as much by {}", others.join(" and ")),
+            };
+            format!("held up by {} ({}){also}", held.connection, facts.join(", "))
         }
     };
     Some(format!("{} {fact}; {reason}.", component.name))
@@ -602,6 +621,9 @@ mod tests {
         let line = "a is 500 ms behind its pace: 1.00 Msample/s of 2.00 Msample/s; held up by a.out -> b.in (its \
                     queue was full for 95 % of the time, a packet takes 1.23 ms).";
         assert!(text.contains(line), "{text}");
+        let also = held.replace("0.949,", "0.949,\"also\":[\"b.out -> c.in\"],");
+        let text = with(&format!("{{{late},{also}}}"));
+        assert!(text.contains("a packet takes 1.23 ms), and about as much by b.out -> c.in."), "{text}");
         let waited = held.replace("0.949,", "0.949,\"unacknowledged\":0.9,");
         let text = with(&format!("{{{late},{waited}}}"));
         let line = "held up by a.out -> b.in (its sender waited for 95 % of the time for the receiver to \

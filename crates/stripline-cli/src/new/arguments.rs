@@ -6,12 +6,12 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline new component gain                        a crate with one component and its tests\n  \
+    stripline new component gain                        in Rust: a crate with one component and its tests\n  \
     stripline new component level --kind windowed       a component that takes windows of any length\n  \
     stripline new component gain --lang python          the same in Python: a script and its tests\n  \
     stripline new component gain --lang cpp             in C++, with CMake\n  \
     stripline new component gain --lang c               in C, with make\n  \
-    stripline new waveform pulses                       a crate with the components of a waveform\n  \
+    stripline new waveform pulses                       in Rust: a crate with the components of a waveform\n  \
     stripline new waveform pulses --lang python         a script for each of four components\n\n\
     docs/write-components.md describes the result, step by step.\n\n\
     Exit codes: 0 made, 1 a file cannot be written, 2 wrong usage: a name, or a folder with files in it.")]
@@ -30,10 +30,10 @@ pub(crate) enum NewCommand {
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline new component gain\n  \
+    stripline new component gain                                in Rust\n  \
     stripline new component pulses --kind source --path radio/pulses\n  \
     stripline new component gain --lang python\n  \
-    stripline new component pulses --lang cpp --kind source\n  \
+    stripline new component pulses --lang cpp --kind detector\n  \
     stripline new component gain --lang c\n  \
     stripline new component gain --stripline ../stripline       with this source tree of Stripline\n\n\
     The command prints the steps that come next.\n\n\
@@ -42,14 +42,14 @@ pub(crate) struct NewComponentArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
 
-    /// The kind of component; in C and C++ `filter` and `source`
+    /// The kind of component; in C `filter` and `source`, in C++ also `detector`
     #[arg(long, value_enum, default_value = "filter")]
     pub kind: ComponentKind,
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    stripline new waveform pulses\n  \
+    stripline new waveform pulses                       in Rust\n  \
     stripline new waveform pulses --path radio/pulses\n  \
     stripline new waveform pulses --lang python         or `cpp`, or `c`\n\n\
     The command prints the steps that come next.\n\n\
@@ -69,7 +69,7 @@ pub(crate) struct PlaceArguments {
     #[arg(long, value_name = "DIR")]
     pub path: Option<PathBuf>,
 
-    /// The language
+    /// The language: Rust, unless this option names another
     #[arg(long, value_enum, default_value = "rust", value_name = "LANGUAGE")]
     pub lang: Language,
 

@@ -8,7 +8,7 @@ mod templates;
 
 use std::path::Path;
 
-use arguments::{ComponentKind, NewArguments, NewCommand, PlaceArguments};
+use arguments::{ComponentKind, Language, NewArguments, NewCommand, PlaceArguments};
 use place::Place;
 use project::Module;
 
@@ -43,7 +43,7 @@ fn component(arguments: &PlaceArguments, kind: ComponentKind) -> Result<Vec<File
             "there is no template `{}` in {}: choose {}, or another `--lang`",
             arguments::word(kind),
             arguments.lang.title(),
-            kinds.join(" or ")
+            kinds.join(", ")
         )));
     };
     let input = if kind == ComponentKind::Mixer { "cf32" } else { "f32" };
@@ -59,13 +59,11 @@ fn component(arguments: &PlaceArguments, kind: ComponentKind) -> Result<Vec<File
             head(arguments)
         ),
     };
-    // A detector sends few messages, and the user wants to see them.
-    let sink = if kind == ComponentKind::Detector { "print-sink" } else { "null-sink" };
     let mut files = sources(arguments, &[module])?;
     // The component has the name of the project: the first text of that form in the first file.
     let (_, text) = &mut files[0];
     *text = text.replacen(&format!("\"{}\"", module.name), &format!("\"{name}\""), 1);
-    files.push((format!("{name}.toml"), format!("{waveform}{}", end("component", sink))));
+    files.push((format!("{name}.toml"), format!("{waveform}{}", end("component", module))));
     Ok(files)
 }
 
@@ -85,7 +83,7 @@ fn waveform(arguments: &PlaceArguments) -> Result<Vec<File>, Failure> {
         text += &format!("\n[[connection]]\nfrom = \"{}.out\"\nto = \"{}.in\"\n", pair[0].name, pair[1].name);
     }
     if let Some(last) = modules.last().filter(|last| last.name != "sink") {
-        text += &end(last.name, "null-sink");
+        text += &end(last.name, last);
     }
     let mut files = sources(arguments, &modules)?;
     files.push((format!("{name}.toml"), text));
@@ -105,37 +103,56 @@ fn sources(arguments: &PlaceArguments, modules: &[&Module]) -> Result<Vec<File>,
 
 /// Returns the beginning of a waveform file.
 fn head(arguments: &PlaceArguments) -> String {
-    let PlaceArguments { name, lang, .. } = arguments;
-    let steps = lang.project().steps.iter().copied();
-    let build: Vec<&str> = steps.filter(|command| !is_test(command)).collect();
+    let name = &arguments.name;
+    let build = steps(arguments).into_iter().filter(|(_, is_test)| !is_test);
+    let build: Vec<String> = build.map(|(command, _)| command).collect();
     let first = if build.is_empty() { "Run it" } else { &format!("Build first: {}. Then", build.join("; ")) };
     format!("# {first}: stripline run {name}.toml\n\n[waveform]\nname = \"{name}\"\n")
 }
 
 /// Returns the last component of a waveform file, with its connection.
-fn end(from: &str, sink: &str) -> String {
+fn end(from: &str, last: &Module) -> String {
+    // A detector sends few messages, and the user wants to see them.
+    let sink = if last.kind == Some(ComponentKind::Detector) { "print-sink" } else { "null-sink" };
     format!(
         "\n[component.end]\ntype = \"{sink}\"\n\n[[connection]]\nfrom = \"{from}.out\"\nto = \"end.in\"\n"
     )
 }
 
 fn next_steps(arguments: &PlaceArguments, folder: &Path) -> String {
-    let PlaceArguments { name, lang, .. } = arguments;
+    let name = &arguments.name;
     let shown = place::shown(folder);
-    // Quoted, if a shell would split or expand it.
-    let is_plain = shown.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./+@%:,".contains(&b));
-    let quoted = if is_plain { shown.clone() } else { format!("'{}'", shown.replace('\'', "'\\''")) };
-    let mut text = format!("made {shown}; next:\n    cd {quoted}\n");
-    for command in lang.project().steps {
-        text += &if is_test(command) {
-            format!("    {command:<31}its tests\n")
-        } else {
-            format!("    {command}\n")
-        };
+    // The language may be the default, and not the user's choice.
+    let others = match arguments.lang {
+        Language::Rust => " (`--lang python`, `cpp` or `c` for others)",
+        _ => "",
+    };
+    let language = arguments.lang.title();
+    let mut text = format!("made {shown} in {language}{others}; next:\n    cd {}\n", quoted(&shown));
+    for (command, is_test) in steps(arguments) {
+        text += &if is_test { format!("    {command:<30} its tests\n") } else { format!("    {command}\n") };
     }
     text + &format!("    stripline check {name}.toml\n    stripline run {name}.toml\n")
 }
 
-fn is_test(command: &str) -> bool {
-    command.contains("test")
+/// Returns the commands that build and test the project, and whether each is the test. A command
+/// has the place of the library that was installed together with this program.
+fn steps(arguments: &PlaceArguments) -> Vec<(String, bool)> {
+    let project = arguments.lang.project();
+    let package = project.package.as_ref().filter(|_| arguments.stripline.is_none());
+    let found = package.and_then(|package| Some((place::prefix(package.file)?, package)));
+    let step = |step: &&str| {
+        let command = match &found {
+            Some((prefix, package)) => (package.step)(step, &quoted(prefix)),
+            None => step.to_string(),
+        };
+        (command, step.contains("test"))
+    };
+    project.steps.iter().map(step).collect()
+}
+
+/// Returns a text in quotes if a shell would split or expand it.
+fn quoted(text: &str) -> String {
+    let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./+@%:,".contains(&b));
+    if is_plain { text.into() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

@@ -56,6 +56,16 @@ pub(super) fn source_tree(given: Option<&Path>) -> Result<Option<String>, Failur
     Ok(library(given)?.and_then(tree))
 }
 
+/// Returns the folder that this command was installed to, if it also has this file and is not one
+/// in which compilers search anyway.
+pub(super) fn prefix(file: &str) -> Option<String> {
+    let command = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
+    let prefix = command.parent().filter(|folder| folder.ends_with("bin"))?.parent()?;
+    let is_searched = ["/", "/usr", "/usr/local"].iter().any(|searched| prefix == Path::new(searched));
+    let prefix = prefix.to_str().filter(|text| !is_searched && !text.contains(char::is_control))?;
+    Path::new(prefix).join(file).is_file().then(|| prefix.into())
+}
+
 /// Returns the full path of the library's crate: in the given source tree, or else in the source
 /// tree that built this command, if it still exists.
 fn library(source_tree: Option<&Path>) -> Result<Option<String>, Failure> {

@@ -30,6 +30,16 @@ pub(super) struct Project {
     pub build: fn(&PlaceArguments, &[&Module]) -> Result<Vec<File>, Failure>,
     /// The commands that build and test a project.
     pub steps: &'static [&'static str],
+    /// The installed library that the steps search for.
+    pub package: Option<Package>,
+}
+
+/// A library that may be installed to the same prefix as this command.
+pub(super) struct Package {
+    /// A file of the library, below the prefix.
+    pub file: &'static str,
+    /// Returns a step that finds the library below a prefix.
+    pub step: fn(&str, &str) -> String,
 }
 
 /// Makes a module of files in `templates`.
@@ -42,6 +52,9 @@ macro_rules! module {
         }
     };
 }
+
+/// The step in which CMake searches for the library.
+const CMAKE: &str = "cmake -B build";
 
 use ComponentKind::{Detector, Filter, Mixer, Source, Windowed};
 
@@ -65,6 +78,7 @@ const RUST: Project = {
         exec: |name, _| format!("\"target/debug/{name}\""),
         build: crate_files,
         steps: &["cargo test", "cargo build"],
+        package: None,
     }
 };
 
@@ -92,20 +106,33 @@ const PYTHON: Project = {
             Ok(vec![(".gitignore".into(), "__pycache__/\n".into())])
         },
         steps: &["python3 -m unittest"],
+        package: None,
     }
 };
 
 const CPP: Project = {
     const FILTER: Module = module!("filter", Some(Filter), "cpp/": "filter.hpp", "filter_test.cpp");
     const SOURCE: Module = module!("source", Some(Source), "cpp/": "source.hpp", "source_test.cpp");
+    const DETECTOR: Module = module!("detector", Some(Detector), "cpp/": "detector.hpp", "detector_test.cpp");
     Project {
-        modules: &[&FILTER, &SOURCE],
-        order: &[(&SOURCE, "properties = { rate = 48e3, duration_s = 1.0 }\n"), (&FILTER, "")],
+        modules: &[&FILTER, &SOURCE, &DETECTOR],
+        order: &[
+            (&SOURCE, "properties = { rate = 48e3, duration_s = 1.0 }\n"),
+            (&FILTER, ""),
+            (&DETECTOR, ""),
+        ],
         folder: "",
         is_one_program: true,
         exec: |_, _| "\"build/components\"".into(),
         build: cmake_files,
-        steps: &["cmake -B build", "cmake --build build", "ctest --test-dir build"],
+        steps: &[CMAKE, "cmake --build build", "ctest --test-dir build"],
+        package: Some(Package {
+            file: "lib/cmake/stripline/stripline-config.cmake",
+            step: |step, prefix| match step {
+                CMAKE => format!("{CMAKE} -DCMAKE_PREFIX_PATH={prefix}"),
+                _ => step.into(),
+            },
+        }),
     }
 };
 
@@ -120,6 +147,10 @@ const C: Project = {
         exec: |_, _| "\"build/components\"".into(),
         build: make_files,
         steps: &["make", "make test"],
+        package: Some(Package {
+            file: "lib/pkgconfig/stripline.pc",
+            step: |step, prefix| format!("PKG_CONFIG_PATH={prefix}/lib/pkgconfig {step}"),
+        }),
     }
 };
 
@@ -199,14 +230,25 @@ fn crate_files(arguments: &PlaceArguments, modules: &[&Module]) -> Result<Vec<Fi
 fn cmake_files(arguments: &PlaceArguments, modules: &[&Module]) -> Result<Vec<File>, Failure> {
     let name = &arguments.name;
     let tree = place::source_tree(arguments.stripline.as_deref())?;
-    let folder = tree.map(|tree| format!("add_subdirectory([==[{tree}/bindings/cpp]==] stripline)\n"));
-    let found = match folder {
-        Some(folder) if arguments.stripline.is_some() => format!("# Cargo builds the library.\n{folder}"),
-        Some(folder) => format!(
-            "# An installed library (packaging/cpp-install), or else a source tree, where Cargo builds it.\n\
-             find_package(stripline QUIET)\nif(NOT stripline_FOUND)\n  {folder}endif()\n",
+    let installed = "-DCMAKE_PREFIX_PATH=PREFIX, after packaging/cpp-install PREFIX";
+    let (place, otherwise) = match &tree {
+        Some(tree) => (
+            format!("  add_subdirectory([==[{tree}/bindings/cpp]==] stripline)\n"),
+            format!(
+                "STATUS [==[No installed Stripline is found, so Cargo builds {tree}. For an installed one: \
+                 {installed}]==]"
+            ),
         ),
-        None => "find_package(stripline REQUIRED)\n".into(),
+        None => {
+            (String::new(), format!("FATAL_ERROR \"No installed Stripline is found. Give {installed}.\""))
+        }
+    };
+    let found = if arguments.stripline.is_some() {
+        format!("# Cargo builds the library.\n{}", place.trim_start())
+    } else {
+        format!(
+            "find_package(stripline QUIET)\nif(NOT stripline_FOUND)\n  message({otherwise})\n{place}endif()\n"
+        )
     };
     let tests: String = modules
         .iter()
@@ -214,7 +256,8 @@ fn cmake_files(arguments: &PlaceArguments, modules: &[&Module]) -> Result<Vec<Fi
             format!(
                 "add_executable({name}_test {name}_test.cpp)\n\
                  target_link_libraries({name}_test PRIVATE stripline::stripline)\n\
-                 add_test(NAME {name} COMMAND {name}_test)\n"
+                 add_test(NAME {name} COMMAND {name}_test)\n\
+                 set_tests_properties({name} PROPERTIES TIMEOUT 90)\n"
             )
         })
         .collect();

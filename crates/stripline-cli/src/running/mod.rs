@@ -2,10 +2,12 @@
 //! findings. `links`, `top`, `web` and the metrics are views of it.
 
 mod course;
+mod problems;
 mod processor;
 mod unused_rules;
 
 pub(crate) use course::{Course, Window};
+pub(crate) use problems::problem_lines;
 pub(crate) use processor::Busy;
 pub(crate) use unused_rules::{UnusedRule, unused_rules};
 

@@ -70,7 +70,7 @@ pub(super) fn text(snapshot: &PageState) -> String {
         text.histogram(name, labels, &it.latency);
     }
     text.head("stripline_problems", "gauge", "Processes and launchers that did not answer.");
-    text.line("stripline_problems", "", snapshot.problems.len());
+    text.line("stripline_problems", "", snapshot.silent);
     text.0
 }
 

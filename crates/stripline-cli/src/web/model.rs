@@ -8,7 +8,7 @@ use serde::Serialize;
 use stripline::inspect;
 use stripline_waveform::control::{self, ControlClient, ControlError, RunningWaveform};
 
-use crate::running::{Connection, Course, connections_within};
+use crate::running::{Connection, Course, connections_within, problem_lines};
 
 /// The interval between two lists of the waveforms.
 const LIST_TIME: Duration = Duration::from_secs(1);
@@ -34,8 +34,11 @@ pub(super) struct Selection {
 pub(super) struct PageState {
     pub waveforms: Vec<RunningWaveform>,
     pub connections: Vec<Connection>,
-    /// Failures to get a part of the state.
+    /// Failures to get a part of the state. Equal failures share a line.
     pub problems: Vec<String>,
+    /// The number of launchers and processes that did not answer.
+    #[serde(skip)]
+    pub silent: usize,
 }
 
 #[derive(Default)]
@@ -107,20 +110,26 @@ impl Sampler {
             self.listed_at = Some(Instant::now());
         }
         let mut problems = self.list_problems.clone();
+        let mut silent = problems.len();
         let launchers: Vec<u32> = self.waveforms.iter().map(|waveform| waveform.pid).collect();
         let mut connections = match inspect::processes() {
             Ok(overview) => {
-                problems.extend(overview.problems.iter().map(ToString::to_string));
+                silent += overview.problems.len();
+                let of_launcher = |pid| self.waveforms.iter().find(|it| it.pid == pid);
+                problems
+                    .extend(problem_lines(&overview.problems, |pid| Some(of_launcher(pid)?.name.clone())));
                 connections_within(&overview, &launchers)
             }
             Err(error) => {
                 problems.push(error.to_string());
+                silent += 1;
                 Vec::new()
             }
         };
         self.course.add(&mut connections, Instant::now());
         problems.truncate(PROBLEMS_MAX);
-        self.snapshot = Arc::new(PageState { waveforms: self.waveforms.clone(), connections, problems });
+        self.snapshot =
+            Arc::new(PageState { waveforms: self.waveforms.clone(), connections, problems, silent });
         self.sampled_at = Some(Instant::now());
     }
 
@@ -158,7 +167,7 @@ pub(super) fn example() -> PageState {
         "packets": 100, "lost": 2, "components": [{ "name": "a", "type": "source", "placement": "process", "pid": 10,
             "state": "running", "restarts": 3, "tests": [] }] }"#;
     let waveforms = vec![serde_json::from_str(waveform).unwrap()];
-    PageState { connections, waveforms, problems: Vec::new() }
+    PageState { connections, waveforms, problems: Vec::new(), silent: 0 }
 }
 
 #[cfg(test)]

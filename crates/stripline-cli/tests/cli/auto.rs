@@ -103,7 +103,11 @@ fn a_component_that_a_feature_brings_in_is_named_with_it() {
     let file = folder.path().join("file.toml");
     std::fs::write(&file, "[component.topic]\ntype = \"dds-sink\"\n").unwrap();
     let brings = "it is not in this program: build it with the feature `dds`";
-    run(&["check", file.to_str().unwrap()]).says(2, &["unknown component type `dds-sink`", brings]);
+    let (file, pages) =
+        (file.to_str().unwrap(), "docs/install.md has the build, and docs/python.md the wheel");
+    run(&["check", file]).says(2, &["unknown component type `dds-sink`", brings, pages]);
+    run(&["check", file, "--transport", "dds"])
+        .says(2, &["the transport `dds` is not in this program", pages]);
     run(&["components", "dds-sink"]).says(2, &["not in this program: build it with the feature `dds`"]);
 }
 

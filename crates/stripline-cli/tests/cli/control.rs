@@ -142,6 +142,8 @@ fn what_is_wrong_is_said_and_nothing_is_set() {
     for (setting, words) in [
         ("tnoe.frequency=1", &["no component `tnoe`", "did you mean `tone`?"][..]),
         ("tone.freqency=1", &["no property `freqency`", "did you mean `frequency`?"]),
+        ("tone.rate_hz=1", &["no property `rate_hz`", "its properties are"]),
+        ("tone.sample=1", &["no property `sample`", "did you mean `sample_rate`?"]),
         ("tone.frequency=loud", &["`frequency` takes a number, not `loud`"]),
         ("tone.frequency=1 kHz", &["not `1 kHz`; write the number alone, in Hz: 1000"]),
         ("filter.high=-1", &["`high` is -1; it must be from 0 to 1e12"]),

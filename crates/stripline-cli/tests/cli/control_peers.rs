@@ -39,6 +39,9 @@ fn of_several_with_one_name_one_is_chosen_by_its_process() {
     {
         file.ask(command, arguments).says(2, &["2 waveforms", &pids[0], &pids[1], "--pid"]);
     }
+    let waiting = file.ask("get", &["--wait=60"]);
+    waiting.says(2, &["2 waveforms", "--pid"]);
+    assert!(!waiting.stderr.contains("has not started"), "{}", waiting.stderr);
     // Each of the two waveforms has a heading, and can be selected alone.
     let listed = run(&["waveforms", &file.name]).stdout;
     for pid in &pids {

@@ -49,37 +49,156 @@ fn one_is_stopped(placement: &str, processes: usize) {
     file.ask("set", &["tone.amplitude=1"]).says(2, &["no waveform", &file.name]);
 }
 
-#[test]
-fn a_waveform_that_is_still_starting_can_be_asked_and_stopped() {
-    let filter = "properties = { high = 4e3, sample_rate = 48e3 }";
-    let file = File::filtered("source", "exec = \"./mute\"", filter);
-    // The component describes itself, and never registers.
-    let port = r#"{"name":"out","direction":"output","mandatory":true,"many_writers":false,"types":{"one-of":["cf32"]},"summary":""}"#;
-    let spec = format!(r#"{{"name":"mute","summary":"","ports":[{port}],"properties":[]}}"#);
-    let script = format!("#!/bin/sh\n[ \"$1\" = --describe ] && echo '{spec}' && exit\nexec sleep 1000\n");
-    common::write_script(&file.path("mute"), &script);
-    let mut run = stripline();
-    run.args(["run", file.path("file.toml").to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let run = run.spawn().unwrap();
-    let state = |component: usize| {
+/// A waveform with a component that describes itself and never registers. The launcher waits 30 s
+/// for it.
+struct Unfinished {
+    file: File,
+    run: std::process::Child,
+}
+
+impl Unfinished {
+    /// Starts the waveform, and waits until the filter is made.
+    fn start() -> Self {
+        let filter = "properties = { high = 4e3, sample_rate = 48e3 }";
+        let file = File::filtered("source", "exec = \"./mute\"", filter);
+        let port = r#"{"name":"out","direction":"output","mandatory":true,"many_writers":false,"types":{"one-of":["cf32"]},"summary":""}"#;
+        let spec = format!(r#"{{"name":"mute","summary":"","ports":[{port}],"properties":[]}}"#);
+        let script =
+            format!("#!/bin/sh\n[ \"$1\" = --describe ] && echo '{spec}' && exit\nexec sleep 1000\n");
+        common::write_script(&file.path("mute"), &script);
+        let mut run = stripline();
+        run.args(["run", file.path("file.toml").to_str().unwrap()]);
+        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let unfinished = Self { file, run };
+        let made = Some(("starting".into(), "ready".into()));
+        wait_until("the filter is made", || unfinished.state(1) == made);
+        unfinished
+    }
+
+    /// Returns the phase of the waveform, and the state of a component.
+    fn state(&self, component: usize) -> Option<(Value, Value)> {
         let listed: Value = serde_json::from_str(&common::run(&["waveforms", "--json"]).stdout).unwrap();
         let mut waveforms = listed["waveforms"].as_array().unwrap().iter();
-        let mine = waveforms.find(|waveform| waveform["name"] == *file.name)?.clone();
+        let mine = waveforms.find(|waveform| waveform["name"] == *self.file.name)?.clone();
         Some((mine["phase"].clone(), mine["components"][component]["state"].clone()))
-    };
-    wait_until("the filter is made", || state(1) == Some(("starting".into(), "ready".into())));
+    }
+
+    /// Stops the waveform, and returns the errors that the run has printed.
+    fn stop(self, arguments: &[&str]) -> String {
+        let stop = self.file.ask("stop", arguments);
+        stop.says(0, &[]);
+        assert!(stop.stdout.contains("was stopped before it ran"), "{}", stop.stdout);
+        let ended = self.run.wait_with_output().unwrap();
+        let printed = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(0), "{printed}");
+        printed
+    }
+}
+
+#[test]
+fn a_waveform_that_is_still_starting_can_be_asked_and_stopped() {
+    let starting = Unfinished::start();
+    let file = &starting.file;
     file.ask("set", &["filter.high=2e3", "--timeout", "0.1"])
         .says(1, &["not applied yet", "has not been started yet"]);
-    assert_eq!(state(0), Some(("starting".into(), "starting".into())));
+    assert_eq!(starting.state(0), Some(("starting".into(), "starting".into())));
     file.ask("test", &["filter", "--timeout", "0.1"]).says(1, &["was not run", "has not been started yet"]);
     file.ask("get", &["sink.packets"]).says(0, &[]);
+    let printed = starting.stop(&[]);
+    assert!(printed.contains("filter: did not take high = 2000"), "{printed}");
+}
+
+#[test]
+fn a_wait_for_a_waveform_names_the_components_that_are_ready() {
+    let starting = Unfinished::start();
+    let words = format!("`{}` is starting (2 of 3 components are ready)", starting.file.name);
+    starting.file.ask("get", &["sink.packets", "--wait=0.2"]).says(1, &[&words]);
+    starting.file.ask("set", &["source.level=1"]).says(2, &["`source` has no property"]);
+    starting.stop(&["--wait"]);
+}
+
+#[test]
+fn a_waveform_whose_components_are_being_checked_is_found() {
+    let gain = common::gain_example();
+    let file = File::new(
+        r#"
+        [component.tone]
+        type = "signal-generator"
+        properties = { rate = 48e3, output = "cf32", packet = 480 }
+        [component.filter]
+        exec = ["sh", "slow.sh"]
+        [component.sink]
+        type = "null-sink"
+        [[connection]]
+        from = "tone.out"
+        to = "filter.in"
+        [[connection]]
+        from = "filter.out"
+        to = "sink.in"
+        "#,
+    );
+    // The description comes when the file `go` is there.
+    let script = format!(
+        "if [ \"$1\" = --describe ]; then while [ ! -e {} ]; do sleep 0.02; done; fi\nexec {} \"$@\"\n",
+        file.path("go").display(),
+        gain.display()
+    );
+    std::fs::write(file.path("slow.sh"), script).unwrap();
+    let start = || {
+        let mut run = stripline();
+        run.args(["run", file.path("file.toml").to_str().unwrap()]);
+        run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let run = start();
+    let starting = format!("`{}` is starting (its components are being checked)", file.name);
+    wait_until("it is announced", || file.ask("get", &[]).stderr.contains(&starting));
+    file.ask("set", &["filter.factor=2"]).says(1, &[&starting]);
+    file.ask("get", &["--wait=0.1"]).says(1, &[&starting]);
+    file.ask("stop", &["filter"]).says(1, &[&starting]);
     let stop = file.ask("stop", &[]);
     stop.says(0, &[]);
     assert!(stop.stdout.contains("was stopped before it ran"), "{}", stop.stdout);
     let ended = run.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(0));
-    let printed = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(printed.contains("filter: did not take high = 2000"), "{printed}");
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("stopped before it ran"));
+    file.ask("get", &[]).says(2, &["no waveform"]);
+
+    // A request that comes during the check is answered by the run.
+    let run = start();
+    wait_until("it is announced", || file.ask("get", &[]).stderr.contains(&starting));
+    let mut echo = stripline();
+    echo.args(["echo", &file.name, "filter.out", "--count", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let echo = echo.spawn().unwrap();
+    file.ask("get", &[]).says(1, &[&starting]);
+    std::fs::write(file.path("go"), "").unwrap();
+    let echo = echo.wait_with_output().unwrap();
+    assert_eq!(echo.status.code(), Some(0), "{}", String::from_utf8_lossy(&echo.stderr));
+    file.ask("stop", &[]).says(0, &[]);
+    assert_eq!(run.wait_with_output().unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn a_command_waits_for_a_waveform_that_is_being_started() {
+    let file = File::radio();
+    let wait = |command: &str, more: &[&str]| {
+        let mut asked = stripline();
+        asked.args([&[command, &file.name, "--wait"], more].concat());
+        asked.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    // The commands begin before the waveform does.
+    let set = wait("set", &["filter.high=2e3"]);
+    let get = wait("get", &["tone.rate"]);
+    let running = file.start(&[], 3);
+    let (set, get) = (set.wait_with_output().unwrap(), get.wait_with_output().unwrap());
+    assert_eq!(String::from_utf8_lossy(&set.stdout), "filter.high = 2000 Hz (was 4000)\n");
+    assert_eq!((set.status.code(), get.status.code()), (Some(0), Some(0)));
+    file.ask("stop", &["--wait=1"]).says(0, &[]);
+    assert_eq!(running.end().0, Some(0));
+    // Nothing of that name is started.
+    file.ask("get", &["--wait=0.1"]).says(2, &["no waveform", "has not started within 0.1 s"]);
+    file.ask("get", &["--wait=never"]).says(2, &["--wait", "number of seconds"]);
 }
 
 #[test]
@@ -130,6 +249,10 @@ fn who_only_waits_for_one_that_does_not_stop_is_not_blamed() {
     let suspended = format!("process {filter} of filter was suspended (SIGSTOP)");
     stop.says(1, &["filter did not stop", &suspended, "tone waited for filter to take packets"]);
     assert!(!stop.stderr.contains("tone, filter did not stop"), "{}", stop.stderr);
+    // The run itself reports in good time what the stop waits for.
+    let (_, text) = running.end();
+    assert_eq!(text.matches("s after the stop, which waits for it").count(), 1, "{text}");
+    assert!(text.contains("warning: filter: has not ended"), "{text}");
 }
 
 #[test]

@@ -202,6 +202,22 @@ fn a_tap_goes_on_with_a_component_that_is_started_again() {
 }
 
 #[test]
+fn an_output_without_a_connection_is_refused_with_the_remedy() {
+    let file = File::new(
+        "[component.tone]\ntype = \"signal-generator\"\nproperties = { rate = 48e3 }\n\
+         [component.both]\ntype = \"tee\"\n[component.sink]\ntype = \"null-sink\"\n\
+         [[connection]]\nfrom = \"tone.out\"\nto = \"both.in\"\n\
+         [[connection]]\nfrom = \"both.out1\"\nto = \"sink.in\"\n",
+    );
+    let running = file.start(&[], 3);
+    let asked = file.ask("echo", &["both.out2"]);
+    assert_ne!(asked.code, Some(0));
+    let words = ["output `out2` is not connected", "connect it, for example to a `null-sink`"];
+    words.iter().for_each(|words| assert!(asked.stderr.contains(words), "{}", asked.stderr));
+    drop(running);
+}
+
+#[test]
 fn a_reader_that_closes_the_output_ends_the_command() {
     let file = File::radio();
     let running = file.start(&[], 3);

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common;
+use crate::common::waveform::File;
 use crate::common::{Running, run, send, stripline, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -399,4 +400,17 @@ fn a_rule_of_a_topics_file_without_a_topic_is_shown() {
     let subscriber = second.subscriber::<u8>(&other).unwrap();
     links_until("one rule is left", &[&topic], |found| unused(found) == [misspelt.clone()]);
     drop((publisher, client, subscriber));
+}
+
+#[test]
+fn equal_problems_of_a_waveform_share_a_line() {
+    let file = File::idle();
+    let running = file.start(&[], 3);
+    let pids: Vec<u32> = running.components().into_iter().map(|(_, pid)| pid).collect();
+    pids.iter().for_each(|pid| send(*pid, Signal::STOP));
+    let line = format!("3 components of `{}` (process ", file.name);
+    wait_until("they are listed in one line", || run(&["links"]).stderr.contains(&line));
+    pids.iter().for_each(|pid| send(*pid, Signal::CONT));
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
 }

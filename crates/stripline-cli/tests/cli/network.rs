@@ -10,18 +10,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::common::waveform::File;
-use crate::common::{Run, repository, stripline, wait_until};
+use crate::common::{Run, free_port, repository, stripline, wait_until};
 
 const TONE: &str = r#"type = "signal-generator"
     properties = { output = "f32", sample_rate = 1e6, rate = 1e6, packet = 1000 }"#;
 
 /// The sum of the samples that the programs of the page send: 0 to 99.
 const PRINTED: &str = "10000 4950.0\n";
-
-fn free_ports() -> [u16; 2] {
-    let listeners = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
-}
 
 fn waveform(source: &str, sink: &str) -> File {
     File::new(&format!(
@@ -97,7 +92,7 @@ fn the_programs_of_the_page_join() {
     let spectrum = File::new(&block(&page, "16-bit I/Q to a spectrum", "toml"));
     crate::common::run(&["check", spectrum.path("file.toml").to_str().unwrap()]).says(0, &[]);
     for section in ["FIFO", "TCP", "UDP"] {
-        let [first, second] = free_ports();
+        let [first, second] = [(); 2].map(|()| free_port());
         let placed = |language: &str| {
             let text = block(&page, section, language);
             text.replace("5555", &first.to_string()).replace("5556", &second.to_string())
@@ -164,7 +159,7 @@ fn a_reader_of_a_pipe_that_leaves_is_followed_by_the_next_one() {
 
 #[test]
 fn a_client_of_tcp_that_leaves_is_followed_by_the_next_one() {
-    let [port, _] = free_ports();
+    let port = free_port();
     let file =
         waveform(TONE, &format!("type = \"tcp-sink\"\nproperties = {{ address = \"127.0.0.1:{port}\" }}"));
     let child = spawn(&file);
@@ -180,7 +175,7 @@ fn a_client_of_tcp_that_leaves_is_followed_by_the_next_one() {
 
 #[test]
 fn a_client_of_tcp_that_leaves_ends_the_sink_if_asked_to() {
-    let [port, _] = free_ports();
+    let port = free_port();
     let sink = format!(
         "type = \"tcp-sink\"\nproperties = {{ address = \"127.0.0.1:{port}\", reader_gone = \"end\" }}"
     );
@@ -197,7 +192,7 @@ fn a_client_of_tcp_that_leaves_ends_the_sink_if_asked_to() {
 
 #[test]
 fn a_peer_of_tcp_that_is_silent_holds_up_no_stop() {
-    let [port, other] = free_ports();
+    let [port, other] = [(); 2].map(|()| free_port());
     let source = format!("type = \"tcp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\" }}");
     let sink = format!("type = \"tcp-sink\"\nproperties = {{ address = \"127.0.0.1:{other}\" }}");
     // Without a peer, with a peer that sends nothing, and with a peer that takes nothing.
@@ -234,7 +229,7 @@ fn a_peer_of_tcp_that_is_silent_holds_up_no_stop() {
 #[test]
 fn samples_of_a_sender_arrive_whole_up_to_the_partial_one() {
     for (bytes, fails) in [(40_000, false), (40_003, true)] {
-        let [port, _] = free_ports();
+        let port = free_port();
         let source = format!(
             "type = \"tcp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", samples = \"f32\", output = \"f32\", packet = 64 }}"
         );
@@ -257,7 +252,7 @@ fn samples_of_a_sender_arrive_whole_up_to_the_partial_one() {
 
 #[test]
 fn a_source_waits_for_the_next_sender_if_asked_to() {
-    let [port, _] = free_ports();
+    let port = free_port();
     let source = format!(
         "type = \"tcp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", bind = true, samples = \"f32\", output = \"f32\", \
          sender_gone = \"wait\" }}"
@@ -285,6 +280,12 @@ fn a_source_waits_for_the_next_sender_if_asked_to() {
     // The number of samples between the senders is unknown.
     let file = written(&report);
     assert_eq!((&file["samples"], &file["missing"], &file["places"]), (&2000.into(), &0.into(), &1.into()));
+    // Each of them left an incomplete sample.
+    let source = &reported(&report, "source")["files"][0];
+    assert_eq!(
+        (&source["samples"], &source["missing"], &source["places"]),
+        (&2000.into(), &2.into(), &2.into())
+    );
 }
 
 #[test]
@@ -309,7 +310,7 @@ fn an_address_that_is_taken_is_an_error() {
 
 #[test]
 fn datagrams_of_other_sizes_are_left_out_and_drops_are_counted() {
-    let [port, _] = free_ports();
+    let port = free_port();
     let source = format!(
         "type = \"udp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", samples = \"f32\", output = \"f32\" }}"
     );
@@ -353,7 +354,7 @@ fn datagrams_of_other_sizes_are_left_out_and_drops_are_counted() {
 #[test]
 fn samples_that_wait_at_a_stop_are_sent_or_missing() {
     for protocol in ["tcp", "udp"] {
-        let [port, _] = free_ports();
+        let port = free_port();
         let bind = if protocol == "tcp" { "bind = true, " } else { "" };
         let source = format!(
             "type = \"{protocol}-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", {bind}samples = \"f32\", \
@@ -395,7 +396,7 @@ fn samples_that_wait_at_a_stop_are_sent_or_missing() {
 #[test]
 fn samples_of_integers_are_converted_to_floats() {
     for protocol in ["tcp", "udp"] {
-        let [port, _] = free_ports();
+        let port = free_port();
         let bind = if protocol == "tcp" { "bind = true, " } else { "" };
         let source = format!(
             "type = \"{protocol}-source\"\nproperties = {{ address = \"127.0.0.1:{port}\", {bind}samples = \"cs16\" }}"
@@ -443,7 +444,7 @@ fn a_type_of_data_is_never_the_remedy() {
 
 #[test]
 fn a_second_sender_is_reported_once() {
-    let [port, _] = free_ports();
+    let port = free_port();
     let file = waveform(
         &format!("type = \"udp-source\"\nproperties = {{ address = \"127.0.0.1:{port}\" }}"),
         "type = \"null-sink\"",
@@ -458,8 +459,35 @@ fn a_second_sender_is_reported_once() {
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(text.matches("a second program sends, from 127.0.0.1:").count(), 1, "{text}");
+    assert_eq!(text.matches("another program sends, from 127.0.0.1:").count(), 1, "{text}");
     assert!(text.contains(&format!("listening at udp://127.0.0.1:{port}")), "{text}");
+}
+
+#[test]
+fn an_address_is_printed_before_the_waveform_runs() {
+    let [port, other] = [(); 2].map(|()| free_port());
+    for end in [format!("tcp-sink\"\nproperties = {{ address = \"127.0.0.1:{port}\" }}"), {
+        // The source is the end that listens here.
+        "null-sink\"".to_string()
+    }] {
+        let source = match end.starts_with("null") {
+            true => format!("type = \"udp-source\"\nproperties = {{ address = \"127.0.0.1:{other}\" }}"),
+            false => TONE.to_string(),
+        };
+        let file = waveform(&source, &format!("type = \"{end}"));
+        let mut command = stripline();
+        command.args(["run", file.path("file.toml").to_str().unwrap()]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut text = String::new();
+        let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
+        while !text.contains(" is running") {
+            assert!(errors.read_line(&mut text).unwrap() > 0, "{text}");
+        }
+        assert!(text.contains("listening at "), "{text}");
+        interrupt(&child);
+        errors.read_to_string(&mut text).unwrap();
+        child.wait().unwrap();
+    }
 }
 
 #[test]
@@ -498,7 +526,7 @@ fn process(file: &File, name: &str) -> Pid {
 
 #[test]
 fn datagrams_that_no_program_receives_are_missing() {
-    let [port, _] = free_ports();
+    let port = free_port();
     let tone = TONE.replace("packet", "duration_s = 0.1, packet");
     let file =
         waveform(&tone, &format!("type = \"udp-sink\"\nproperties = {{ address = \"127.0.0.1:{port}\" }}"));

@@ -51,7 +51,8 @@ fn new_components_and_a_new_waveform_are_built_tested_and_run() {
         let made = made.unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let steps = String::from_utf8(made.stdout).unwrap();
-        assert!(steps.contains(&format!("cd {name}\n")), "{steps}");
+        let first = format!("made {name} in Rust (`--lang python`, `cpp` or `c` for others); next:\n");
+        assert!(steps.starts_with(&first) && steps.contains(&format!("cd {name}\n")), "{steps}");
         assert!(steps.contains(&format!("stripline run {name}.toml\n")), "{steps}");
         let executable = tested(&folder, &name);
         let waveform = placed(&folder, &name, &executable);
@@ -76,12 +77,11 @@ fn new_components_and_a_new_waveform_are_built_tested_and_run() {
     assert_eq!(done.stdout, expected);
 }
 
-/// Runs a command of a new project. Returns all output.
-fn step(command: &str, folder: &Path, installed: &Path) -> String {
-    let mut words = command.split(' ');
-    let mut process = Command::new(words.next().unwrap());
-    process.args(words).current_dir(folder).env("CMAKE_PREFIX_PATH", installed);
-    let output = process.env("PKG_CONFIG_PATH", installed.join("lib/pkgconfig")).output().unwrap();
+/// Runs a command of a new project in a shell. Returns all output.
+fn step(command: &str, folder: &Path) -> String {
+    let mut process = Command::new("sh");
+    process.args(["-c", command]).current_dir(folder);
+    let output = process.env_remove("CMAKE_PREFIX_PATH").env_remove("PKG_CONFIG_PATH").output().unwrap();
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
     assert!(output.status.success(), "{command}:\n{text}");
     assert!(!text.contains("warning"), "{text}");
@@ -102,12 +102,20 @@ fn new_projects_in_c_and_cpp_are_built_tested_and_run() {
     install.arg("--archive").arg(archive).args(["--features", &features]).arg(&installed);
     let output = install.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The installed command prints steps that find the library beside it, without variables.
+    let command = installed.join("bin/stripline");
+    std::fs::create_dir(installed.join("bin")).unwrap();
+    let built = env!("CARGO_BIN_EXE_stripline");
+    std::fs::hard_link(built, &command).or_else(|_| std::fs::copy(built, &command).map(drop)).unwrap();
+    let [filter, source, detector] =
+        ["filter", "source", "detector"].map(|kind| ["component", "--kind", kind]);
     for (lang, test) in [("cpp", "100% tests passed"), ("c", "build/source_test")] {
-        for kind in
-            [&["component", "--kind", "filter"][..], &["component", "--kind", "source"], &["waveform"]]
-        {
+        for kind in [&filter[..], &source, &detector, &["waveform"]] {
+            if lang == "c" && kind.contains(&"detector") {
+                continue;
+            }
             let name = format!("new-{lang}-{}", kind.last().unwrap());
-            let mut new = stripline();
+            let mut new = Command::new(&command);
             let made = new.arg("new").args(kind).args([&name, "--lang", lang]).current_dir(&parent).output();
             let made = made.unwrap();
             assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -118,15 +126,23 @@ fn new_projects_in_c_and_cpp_are_built_tested_and_run() {
             assert_eq!(*last, format!("stripline run {name}.toml"));
             let folder = parent.path().join(&name);
             let commands = build.iter().map(|line| line.trim_end_matches("its tests").trim_end());
-            let texts: Vec<String> = commands.map(|command| step(command, &folder, &installed)).collect();
+            let texts: Vec<String> = commands.map(|command| step(command, &folder)).collect();
             let tested = texts.last().unwrap();
             assert!(tested.contains(test) || kind.contains(&"filter"), "{tested}");
             let waveform = folder.join(format!("{name}.toml"));
             run(&["check", waveform.to_str().unwrap()]).says(0, &[]);
             let report = folder.join("report.json");
             let output = ["--quiet", "--output", report.to_str().unwrap()];
-            run(&[&["run", waveform.to_str().unwrap()], &output[..]].concat()).says(0, &[]);
-            if !kind.contains(&"filter") {
+            let done = run(&[&["run", waveform.to_str().unwrap()], &output[..]].concat());
+            done.says(0, &[]);
+            if lang == "cpp" && kind == ["waveform"] {
+                // A pulse every 1000 samples, of 48,000. A window has 100 samples.
+                for pulse in 0..48 {
+                    let line = format!("packet {pulse}: {{\"level\":2.0,\"sample\":{}}}\n", pulse * 1000);
+                    assert!(done.stdout.contains(&line), "{}", done.stdout);
+                }
+            }
+            if kind == source || kind == ["waveform"] {
                 let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
                 assert_eq!(report["components"][0]["pace"]["rate"], 48e3, "{report}");
             }
@@ -139,6 +155,10 @@ fn new_projects_in_c_and_cpp_are_built_tested_and_run() {
     make.current_dir(parent.path().join("new-c-waveform")).env("PKG_CONFIG_LIBDIR", &installed);
     let text = String::from_utf8(make.env_remove("PKG_CONFIG_PATH").output().unwrap().stderr).unwrap();
     assert!(text.contains("packaging/c-install ~/.local"), "{text}");
+    // Without an installed library, CMake takes the source tree, and prints this.
+    let folder = parent.path().join("new-cpp-filter");
+    let text = step("cmake -B other", &folder);
+    assert!(text.contains("No installed Stripline is found, so Cargo builds /"), "{text}");
 }
 
 #[test]
@@ -150,7 +170,7 @@ fn each_language_names_what_it_has() {
     };
     new(&["--lang", "java"]).says(2, &["'java'", "rust, python, cpp, c"]);
     for (lang, title) in [("cpp", "C++"), ("c", "C")] {
-        let expected = format!("there is no template `mixer` in {title}: choose `filter` or `source`");
+        let expected = format!("there is no template `mixer` in {title}: choose `filter`, `source`");
         new(&["--lang", lang, "--kind", "mixer"]).says(2, &[&expected]);
     }
     let tree = repository("");

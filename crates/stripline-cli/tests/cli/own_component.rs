@@ -166,7 +166,7 @@ fn an_executable_may_be_in_a_folder_with_any_name() {
 }
 
 #[test]
-fn an_executable_cannot_be_a_thread_of_another() {
+fn an_executable_stays_a_process_where_it_cannot_be_a_thread() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("own.toml");
     let text = format!(
@@ -177,8 +177,11 @@ fn an_executable_cannot_be_a_thread_of_another() {
         gain_example().display(),
     );
     std::fs::write(&path, text).unwrap();
-    run(&["run", path.to_str().unwrap(), "--placement", "threads"])
-        .says(2, &["gain", "an executable cannot be a thread"]);
+    let path = path.to_str().unwrap();
+    let words = ["warning[placement-unfit]: `gain` stays a process", "main_of"];
+    run(&["check", path, "--placement", "threads"]).says(0, &words);
+    let words = ["choose another transport, as stock types share no process"];
+    run(&["check", path, "--placement", "threads", "--transport", "inproc"]).says(2, &words);
 }
 
 /// Writes an executable that describes itself with one port. Returns the path of the executable.
@@ -214,7 +217,7 @@ fn executables_with_two_layouts_of_one_name_do_not_pass_the_check() {
     };
     check(new).says(0, &[]);
     let both = format!("`radar.out` sends det{{{new}}}, but `plots.in` takes det{{{old}}}");
-    check(old).says(2, &[&both, "build both programs with the same fields of `det`"]);
+    check(old).says(2, &[&both, "give both components the same fields of `det`"]);
     check("range_bin:u32,level_db:f33")
         .says(2, &["`det{range_bin:u32,level_db:f33}` is not a layout: at byte 27"]);
 }

@@ -78,6 +78,40 @@ fn the_report_names_the_receiver_that_holds_a_source_up() {
     }
 }
 
+/// Runs a chain of throttles. A throttle that is late passes a packet on at once, so all queues
+/// before the slowest one fill.
+#[test]
+fn the_slowest_component_of_a_chain_of_full_queues_is_named() {
+    let throttle = |name: &str, rate: u32| {
+        format!("[component.{name}]\ntype = \"throttle\"\nproperties = {{ rate = {rate} }}\n")
+    };
+    let connection = |from: &str, to: &str| {
+        format!("[[connection]]\nfrom = \"{from}.out\"\nto = \"{to}.in\"\ndepth = 2\n")
+    };
+    let file = File::new(&format!(
+        r#"
+        [component.source]
+        type = "signal-generator"
+        properties = {{ rate = 480e3, output = "f32", packet = 2400 }}
+        [component.sink]
+        type = "null-sink"
+        {}{}{}{}{}{}{}"#,
+        throttle("first", 210_000),
+        throttle("second", 140_000),
+        throttle("third", 96_000),
+        connection("source", "first"),
+        connection("first", "second"),
+        connection("second", "third"),
+        connection("third", "sink"),
+    ));
+    for options in [&["--transport", "shm"][..], &["--placement", "threads"], &["--transport", "uds"]] {
+        let (text, report) = ran(&file, options);
+        let held = &report["components"][0]["pace"]["held_up_by"];
+        assert_eq!(held["connection"], "second.out -> third.in", "{options:?}: {report}");
+        assert!(text.contains("held up by second.out -> third.in (its queue was full for "), "{text}");
+    }
+}
+
 #[test]
 fn a_receiver_that_drops_holds_up_nothing() {
     let (_, report) = ran(&held_up("drop-oldest"), &[]);

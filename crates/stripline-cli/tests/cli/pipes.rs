@@ -170,6 +170,25 @@ fn a_result_waits_for_the_reader_of_a_pipe_as_long_as_the_user_does() {
 }
 
 #[test]
+fn a_source_reports_that_nothing_writes_to_its_pipe() {
+    let source =
+        "type = \"file-source\"\nproperties = { path = \"pipe\", format = \"f32\", output = \"f32\" }";
+    let file = waveform(source, "type = \"null-sink\"");
+    let pipe = make_fifo(&file);
+    let mut child = spawn(&file, Stdio::null(), Stdio::null(), &[]);
+    let expected = format!("waiting for a program that writes to {}", pipe.display());
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains(&expected) {
+        assert!(errors.read_line(&mut text).unwrap() > 0, "{text}");
+    }
+    std::fs::write(&pipe, [0; 4000]).unwrap();
+    errors.read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success(), "{text}");
+    assert_eq!(text.matches(&expected).count(), 1, "{text}");
+}
+
+#[test]
 fn one_signal_ends_a_replay_of_a_silent_pipe() {
     let file = waveform(TONE, "type = \"null-sink\"");
     let pipe = make_fifo(&file);

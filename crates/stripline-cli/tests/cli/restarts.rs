@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use crate::common::waveform::File;
-use crate::common::{Running, run, send, wait_until};
+use crate::common::{Running, gain_example, run, send, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -241,6 +241,92 @@ fn a_source_that_is_stopped_alone_is_not_started_again() {
     running.wait_until("its receiver has ended, too", || component(&file, "sink")["state"] == "ended");
     let source = component(&file, "source");
     assert_eq!((&source["state"], &source["restarts"]), (&"ended".into(), &0.into()), "{source}");
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+}
+
+/// Writes a waveform with the gain behind a script. The script passes the description on to
+/// `describe`. Otherwise it writes a line to the file STARTS, and runs `start` before the gain.
+fn scripted(restart: &str, types: &str, describe: &str, start: &str) -> File {
+    let file = File::new(&format!(
+        r#"
+        [component.source]
+        type = "signal-generator"
+        properties = {{ rate = 48e3, packet = 480{types} }}
+        [component.gain]
+        exec = ["sh", "gain.sh"]
+        restart = {restart}
+        [component.end]
+        type = "null-sink"
+        [[connection]]
+        from = "source.out"
+        to = "gain.in"
+        [[connection]]
+        from = "gain.out"
+        to = "end.in"
+        "#
+    ));
+    let gain = gain_example();
+    let script = format!(
+        "if [ \"$1\" = --describe ]; then {} --describe {describe}; exit; fi\n\
+         echo started >> STARTS\n{start}\nexec {} \"$@\"\n",
+        gain.display(),
+        gain.display()
+    );
+    let script = script.replace("STARTS", file.path("starts").to_str().unwrap());
+    std::fs::write(file.path("gain.sh"), script).unwrap();
+    file
+}
+
+fn starts(file: &File) -> usize {
+    std::fs::read_to_string(file.path("starts")).unwrap().lines().count()
+}
+
+/// The end of a message about a failure that a restart would repeat.
+const LASTING: &str =
+    "(not restarted: the same configuration fails again; correct it, then run the waveform again)";
+
+#[test]
+fn a_failure_that_a_restart_would_repeat_is_final() {
+    // A module of the script is missing.
+    let missing = "echo \"No module named 'radio'\" >&2; exit 1";
+    let file = scripted("\"on-failure\"", "", "", missing);
+    let path = file.path("file.toml");
+    let ended = run(&["run", path.to_str().unwrap()]);
+    let exited = format!("component gain exited with code 1 before it registered {LASTING}");
+    ended.says(1, &[&exited, "No module named 'radio'"]);
+    assert_eq!(starts(&file), 1);
+
+    // The script describes another type than the program opens.
+    let file = scripted("\"always\"", ", output = \"f32\"", "| sed s/cf32/f32/g", "");
+    let ended = run(&["run", file.path("file.toml").to_str().unwrap()]);
+    ended.says(1, &["port `in`: carries f32 in this waveform, not cf32", LASTING]);
+    assert_eq!(starts(&file), 1);
+
+    // The waveform goes on, if it should.
+    let file = scripted(r#"{ when = "on-failure", then = "go-on" }"#, "", "", missing);
+    let running = Running::start(&["run", file.path("file.toml").to_str().unwrap()], 0);
+    let gain = component(&file, "gain");
+    assert_eq!((&gain["state"], &gain["restarts"]), (&"failed".into(), &0.into()), "{gain}");
+    assert!(gain["problem"].as_str().unwrap().contains(LASTING), "{gain}");
+    assert_eq!(starts(&file), 1);
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+
+    // A rule that never gives up waits.
+    let rule = r#"{ when = "on-failure", pause-max-ms = 1000, give-up-after = "never" }"#;
+    let file = scripted(rule, "", "", "[ $(wc -l < STARTS) -gt 1 ] || exit 1");
+    let running = file.start(&[], 3);
+    assert_eq!((&component(&file, "gain")["restarts"], starts(&file)), (&1.into(), 2));
+    running.signal(Signal::INT);
+    assert_eq!(running.end().0, Some(0));
+}
+
+#[test]
+fn a_program_that_a_signal_ends_before_it_registers_is_started_again() {
+    let file = scripted("\"on-failure\"", "", "", "[ $(wc -l < STARTS) -gt 1 ] || kill -9 $$");
+    let running = file.start(&[], 3);
+    assert_eq!((&component(&file, "gain")["restarts"], starts(&file)), (&1.into(), 2));
     running.signal(Signal::INT);
     assert_eq!(running.end().0, Some(0));
 }

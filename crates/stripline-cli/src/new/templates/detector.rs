@@ -71,28 +71,22 @@ fn detect(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use stripline::component::harness::Harness;
 
     use super::*;
 
-    /// The deadline only ends a hang.
-    const DEADLINE: Duration = Duration::from_secs(60);
-
     #[test]
     fn a_pulse_is_detected_once() {
-        // Topics of a node stand for the ports.
-        let node = Node::isolated().unwrap();
-        let (mut source, input) = (node.publisher::<f32>("in").unwrap(), node.subscriber("in").unwrap());
-        let mut output = node.publisher("out").unwrap();
-        let mut sink = node.subscriber::<Cbor<Detection>>("out").unwrap();
-        assert!(source.wait_for_receivers(1, DEADLINE).unwrap());
-        assert!(output.wait_for_receivers(1, DEADLINE).unwrap());
+        let mut run = Harness::of::<Detector>().property("threshold", 1.0).start().unwrap();
+        let mut source = run.input::<f32>("in").unwrap();
+        let mut sink = run.output::<Cbor<Detection>>("out").unwrap();
         // The second pulse crosses from one packet into the next.
         for packet in [[0.0, 3.0, 0.0, 2.0], [2.0, 0.0, 0.0, 0.0]] {
             source.send(&packet).unwrap();
         }
         source.finish().unwrap();
-        detect(input, output, || 1.0).unwrap();
+        // Fails after a minute if the component hangs.
+        run.finish().unwrap();
         for (sample, level) in [(1, 3.0), (3, 2.0)] {
             assert_eq!(sink.receive().unwrap().unwrap().decode().unwrap(), Detection { sample, level });
         }

@@ -50,26 +50,19 @@ fn filter(mut input: Input<f32>, mut output: Output<f32>, mut factor: impl FnMut
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use stripline::component::harness::Harness;
 
     use super::*;
 
-    /// The deadline only ends a hang.
-    const DEADLINE: Duration = Duration::from_secs(60);
-
     #[test]
     fn samples_are_multiplied() {
-        // Topics of a node stand for the ports.
-        let node = Node::isolated().unwrap();
-        let (mut source, input) = (node.publisher::<f32>("in").unwrap(), node.subscriber("in").unwrap());
-        let (mut output, mut sink) = (node.publisher("out").unwrap(), node.subscriber::<f32>("out").unwrap());
-        assert!(source.wait_for_receivers(1, DEADLINE).unwrap());
-        assert!(output.wait_for_receivers(1, DEADLINE).unwrap());
+        let mut run = Harness::of::<Filter>().property("factor", 2.0).start().unwrap();
+        let (mut source, mut sink) = (run.input::<f32>("in").unwrap(), run.output::<f32>("out").unwrap());
         source.send(&[1.0, 2.0, 3.0]).unwrap();
         source.finish().unwrap();
-        filter(input, output, || 2.0).unwrap();
-        let packet = sink.receive().unwrap().unwrap();
-        assert_eq!(*packet, [2.0, 4.0, 6.0]);
+        // Fails after a minute if the component hangs.
+        run.finish().unwrap();
+        assert_eq!(*sink.receive().unwrap().unwrap(), [2.0, 4.0, 6.0]);
     }
 
     #[test]

@@ -61,30 +61,23 @@ fn mix(
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use stripline::component::harness::Harness;
 
     use super::*;
 
-    /// The deadline only ends a hang.
-    const DEADLINE: Duration = Duration::from_secs(60);
-
     #[test]
     fn a_constant_becomes_a_tone() {
-        // Topics of a node stand for the ports.
-        let node = Node::isolated().unwrap();
-        let mut source = node.publisher::<Complex<f32>>("in").unwrap();
-        let input = node.subscriber("in").unwrap();
-        let mut output = node.publisher("out").unwrap();
-        let mut sink = node.subscriber::<Complex<f32>>("out").unwrap();
-        assert!(source.wait_for_receivers(1, DEADLINE).unwrap());
-        assert!(output.wait_for_receivers(1, DEADLINE).unwrap());
+        let mut run = Harness::of::<Mixer>().property("shift", 1e3).start().unwrap();
+        let mut source = run.input::<Complex<f32>>("in").unwrap();
+        let mut sink = run.output::<Complex<f32>>("out").unwrap();
         source.set_stream(StreamInfo::new("test").sample_rate_hz(4e3));
         let one = Complex::new(1.0, 0.0);
         // The phase goes on from one packet into the next.
         source.send(&[one; 3]).unwrap();
         source.send(&[one; 2]).unwrap();
         source.finish().unwrap();
-        mix(input, output, || 1e3).unwrap();
+        // Fails after a minute if the component hangs.
+        run.finish().unwrap();
         let mut samples = Vec::new();
         while let Some(packet) = sink.receive().unwrap() {
             samples.extend_from_slice(&packet);

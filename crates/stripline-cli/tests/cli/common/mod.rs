@@ -5,6 +5,9 @@ pub mod pty;
 pub mod waveform;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -26,6 +29,20 @@ pub fn stripline() -> Command {
 /// Returns the path of a file of the repository.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// Returns a port of this host that no other test gets until this process ends.
+///
+/// The system gives ports from 32768 on to programs that do not choose. A socket in the abstract
+/// namespace reserves the number, and the port itself stays closed.
+pub fn free_port() -> u16 {
+    let is_free = |port: &u16| {
+        let name = SocketAddr::from_abstract_name(format!("stripline-test-port-{port}")).unwrap();
+        let Ok(reserved) = UnixListener::bind_addr(&name) else { return false };
+        std::mem::forget(reserved);
+        TcpListener::bind(("127.0.0.1", *port)).is_ok()
+    };
+    (20_000..32_768).find(is_free).unwrap()
 }
 
 /// Returns whether this build has a transport.

@@ -9,8 +9,8 @@ class filter {
 public:
     static stripline::component_spec describe() {
         return stripline::component_spec("filter", "Multiplies every sample by a factor.")
-            .input({"in", "f32", "samples"})
-            .output({"out", "f32", "samples times the factor"})
+            .input<float>("in", "samples")
+            .output<float>("out", "samples times the factor")
             .property(stripline::float_property("factor", 2, "linear gain").range(0, 1e6).changeable());
     }
 

@@ -15,7 +15,7 @@ public:
         using stripline::float_property;
         using stripline::integer_property;
         return stripline::component_spec("source", "Sends pulses of 10 samples.")
-            .output({"out", "f32", "1 within a pulse, 0 between"})
+            .output<float>("out", "1 within a pulse, 0 between")
             .property(integer_property("period", 1000, "from pulse to pulse").range(10, 1 << 30).unit("samples"))
             .property(float_property("sample_rate", 48e3, "of the stream").range(1, 1e12).unit("Hz"))
             .property(float_property("duration_s", 0, "length of the signal; 0: for ever").range(0, 1e9).unit("s"))

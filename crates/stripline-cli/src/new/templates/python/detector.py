@@ -4,7 +4,8 @@ import numpy as np
 
 import stripline
 
-# The number of a sample within its stream, and the value of the sample.
+# The number of a sample within its stream, and the value of the sample. A message is a dict; with a
+# dataclass in place of this text, a message is an object of it.
 DETECTION = "message/detection{sample:u64,level:f64}"
 
 
