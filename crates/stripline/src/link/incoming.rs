@@ -289,11 +289,10 @@ impl Incoming {
         if !self.spinner.spins_always() {
             return Ok(Polled::Empty);
         }
-        if self.receive_fast() {
-            Ok(Polled::Packet)
-        } else {
-            self.receive_slow(Wait::FOREVER, POLLS_SPINNING)
+        if self.receive_fast() || (self.spins_at_ring() && self.take_spinning().is_some()) {
+            return Ok(Polled::Packet);
         }
+        self.receive_slow(Wait::FOREVER, POLLS_SPINNING)
     }
 
     /// Takes the next packet of the connection that is due, if it has arrived and nothing else is
