@@ -79,7 +79,7 @@ fn the_report_names_the_receiver_that_holds_a_source_up() {
 }
 
 /// Runs a chain of throttles. A throttle that is late passes a packet on at once, so all queues
-/// before the slowest one fill.
+/// before the slowest one fill. The sink does next to nothing.
 #[test]
 fn the_slowest_component_of_a_chain_of_full_queues_is_named() {
     let throttle = |name: &str, rate: u32| {
@@ -98,7 +98,7 @@ fn the_slowest_component_of_a_chain_of_full_queues_is_named() {
         {}{}{}{}{}{}{}"#,
         throttle("first", 210_000),
         throttle("second", 140_000),
-        throttle("third", 96_000),
+        throttle("third", 48_000),
         connection("source", "first"),
         connection("first", "second"),
         connection("second", "third"),
