@@ -16,6 +16,8 @@ use super::{PREFIX_BYTES, TransitBound};
 
 /// Bytes before the payload of a plain packet.
 pub(crate) const PLAIN_BYTES: usize = 8;
+/// The largest payload of a plain packet, in bytes. A header is a small part of a larger message.
+const PLAIN_PAYLOAD_MAX: usize = 1024;
 
 /// The state of a path that determines the next plain packet. Both ends note the same messages, so
 /// both expect the same packet.
@@ -95,7 +97,7 @@ fn one_packet(frames: &[u8]) -> Option<Header> {
     let length = header.length as usize;
     let is_one = header.kind == Kind::Data as u8
         && header.flags == 0
-        && length <= Header::SHORT_PAYLOAD_MAX
+        && length <= PLAIN_PAYLOAD_MAX
         && frames.len() == padded(length);
     is_one.then_some(header)
 }

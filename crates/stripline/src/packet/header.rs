@@ -34,9 +34,8 @@ pub const HEADER_BYTES: usize = size_of::<Header>();
 /// the sender waits for an acknowledgement.
 ///
 /// In a ring where no reader may miss a frame, a plain packet has only the first
-/// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. A plain packet has at most
-/// [`Header::SHORT_PAYLOAD_MAX`] bytes and continues the previous packet: the `sample_index` is the
-/// next one due, and the times are 0.
+/// [`Header::SHORT_BYTES`] of the header, marked by [`Header::SHORT`]. A plain packet continues the
+/// previous packet: the `sample_index` is the next one due, and the times are 0.
 ///
 /// With up to [`Header::BESIDE_MAX`] bytes, the frame is one cache line. More bytes begin on a line
 /// of their own, in the place behind a whole header: a reader polls the line of the header, and
@@ -87,8 +86,6 @@ impl Header {
     pub const MOVED: u8 = 64;
     /// The number of bytes of a short header.
     pub const SHORT_BYTES: usize = 16;
-    /// The largest payload after a short header.
-    pub const SHORT_PAYLOAD_MAX: usize = 1024;
     /// The largest payload right after a short header, on the same cache line.
     pub const BESIDE_MAX: usize = 32;
 

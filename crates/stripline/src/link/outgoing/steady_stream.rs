@@ -26,7 +26,7 @@ impl Outgoing {
     #[inline(always)]
     fn try_reserve_steady(&mut self, payload: usize) -> Option<FrameMut> {
         if self.sampler.is_due()
-            || payload > Header::SHORT_PAYLOAD_MAX
+            || payload > self.frame_payload_max
             || !self.is_own()
             || self.stop.is_stopped()
         {

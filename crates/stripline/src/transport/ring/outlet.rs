@@ -274,21 +274,21 @@ impl RingOutlet {
     /// next packet. `None`: the index of the next packet or the size of the samples is unknown.
     fn sample_at(&self, mut position: u64) -> Option<u64> {
         let mut samples = 0_u64;
-        let count = |bytes: u64, max: usize| {
-            let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= max)?;
+        let count = |bytes: u64| {
+            let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= LinkOptions::PACKET_MAX)?;
             Some(self.sample_size?.samples_in(bytes))
         };
         while position < self.writer.position() {
             let header = self.header_at(position)?;
             let length = u64::from(header.length);
             if header.flags == Header::SHORT {
-                samples += count(length, Header::SHORT_PAYLOAD_MAX)?;
+                samples += count(length)?;
             } else if header.kind == Kind::Data as u8 && !header.is_continued() {
                 return Some(header.sample_index.wrapping_sub(samples));
             } else if header.is_continued() && header.flags & Header::MORE == 0 {
                 // The packet ends with this frame. The offset plus the length is the length of the
                 // whole packet.
-                samples += count(header.sample_index.saturating_add(length), LinkOptions::PACKET_MAX)?;
+                samples += count(header.sample_index.saturating_add(length))?;
             }
             position += self.stride_at(position);
         }
