@@ -8,6 +8,7 @@ written, and read at one byte of each cache line.
 
 The kinds are `spin`, `block` and `async` of Stripline (a round trip), `send` and `loan` (one way),
 and the peers `iceoryx2` (a round trip that spins), `zmq` (a round trip) and `zmq-push` (one way).
+The loan is in place.
 """
 
 from __future__ import annotations
@@ -67,13 +68,15 @@ class Stripline:
 
     def send(self) -> None:
         if self.is_loan:
-            with self.out.loan(len(self.array)) as samples:
-                samples[:] = self.array
+            with self.out.loan(len(self.array), in_place=True) as loan:
+                loan.samples[:] = self.array
         else:
             self.out.send(self.array)
 
     def receive(self) -> None:
-        read(self.in_.receive().samples)
+        # The packet outlives the array, as in a loop, so the array is used again.
+        packet = self.in_.receive()
+        read(packet.samples)
 
     async def receive_async(self, count: int, each: Callable[[], None]) -> None:
         """Receives `count` packets, and calls `each` after each."""

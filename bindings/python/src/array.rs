@@ -5,10 +5,12 @@ use std::ptr;
 use std::sync::Arc;
 
 use numpy::npyffi::{
-    NPY_ARRAY_CARRAY_RO, NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, PyArrayObject, get_type_object,
+    NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, NPY_ARRAY_F_CONTIGUOUS,
+    NPY_ARRAY_WRITEABLE, NpyTypes, PY_ARRAY_API, PyArrayObject, PyArrayObject_fields, get_type_object,
     npy_intp,
 };
 use numpy::{PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use stripline::StreamInfo;
@@ -16,6 +18,9 @@ use stripline::payload::SampleType;
 
 use crate::error;
 use crate::frames;
+
+/// The most dimensions of an array in all versions of numpy.
+const NPY_MAXDIMS: usize = 32;
 
 /// The sample type of a port, as the library and as numpy describe it.
 pub struct ArrayType {
@@ -65,10 +70,62 @@ impl ArrayType {
         let data = data.cast_mut().cast::<c_void>();
         // The array is read-only. Numpy does not make it writable later, because `base` has no
         // writable buffer.
-        let array = self.make(py, samples, data, NPY_ARRAY_CARRAY_RO)?;
+        let array = self.make(py, &[samples], data, NPY_ARRAY_CARRAY_RO)?;
         // SAFETY: the array has no base yet. Numpy takes over the reference to `base`.
         let done = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base.into_ptr()) };
         if done != 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
+    }
+
+    /// Moves an array of [`ArrayType::view`] or [`ArrayType::lent`] to other samples.
+    ///
+    /// # Safety
+    /// The array must be as it was made ([`ArrayType::is_as_made`]), and nothing else may refer to
+    /// it. The samples must be as for that function, with the base that the array has.
+    pub unsafe fn point_at(&self, array: &Bound<'_, PyUntypedArray>, data: *const u8, samples: usize) {
+        // SAFETY: an array as it was made has one dimension, so there is a place for its length.
+        // The strides stay the same.
+        unsafe {
+            let fields = &mut *fields_of(array);
+            fields.data = data.cast_mut().cast();
+            // No packet is longer than this type allows.
+            *fields.dimensions = samples as npy_intp;
+        }
+    }
+
+    /// Returns whether an array is as [`ArrayType::view`] made it, or [`ArrayType::lent`] in one
+    /// dimension with other flags. A program may have given the array another shape, dtype or flag,
+    /// a weak reference, or a description for buffers.
+    pub fn is_as_made(
+        &self,
+        array: &Bound<'_, PyUntypedArray>,
+        data: *const u8,
+        samples: usize,
+        flags: c_int,
+    ) -> bool {
+        /// The members of an array, with the next one since numpy 1.20.
+        #[repr(C)]
+        struct MoreFields {
+            fields: PyArrayObject_fields,
+            buffer_info: *mut c_void,
+        }
+        // SAFETY: the array is a numpy array, of at least this size.
+        let MoreFields { fields, buffer_info } = unsafe { &*fields_of(array).cast::<MoreFields>() };
+        fields.nd == 1
+            && fields.data.cast_const().cast() == data
+            && ptr::eq(fields.descr.cast(), self.dtype.as_ptr())
+            && fields.flags == flags | NPY_ARRAY_F_CONTIGUOUS
+            && fields.weakreflist.is_null()
+            && buffer_info.is_null()
+            // SAFETY: an array of one dimension has one length and one stride.
+            && unsafe {
+                *fields.dimensions == samples as npy_intp
+                    && *fields.strides == self.samples.size() as npy_intp
+            }
+    }
+
+    /// Returns an aligned address for no samples.
+    pub fn no_samples(&self) -> *const u8 {
+        ptr::without_provenance(self.samples.align())
     }
 
     /// Returns a writable array over the first `samples` samples of an array of this type.
@@ -85,31 +142,53 @@ impl ArrayType {
         Ok(part)
     }
 
+    /// Returns a writable array of a shape over memory that `base` keeps.
+    ///
+    /// # Safety
+    /// The caller must pass the address of as many samples, aligned for their type. The samples
+    /// must stay valid, and nothing else may use them, as long as `base` lives.
+    pub unsafe fn lent<'py>(
+        &self,
+        data: *mut u8,
+        shape: &[usize],
+        base: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyUntypedArray>> {
+        let py = base.py();
+        let array = self.make(py, shape, data.cast(), NPY_ARRAY_CARRAY)?;
+        // SAFETY: the array has no base yet. Numpy takes over the reference to `base`.
+        let done = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base.into_ptr()) };
+        if done != 0 { Err(PyErr::fetch(py)) } else { Ok(array) }
+    }
+
     /// Returns a new array that belongs to the program, with unspecified content.
     pub fn empty<'py>(&self, py: Python<'py>, samples: usize) -> PyResult<Bound<'py, PyUntypedArray>> {
-        self.make(py, samples, ptr::null_mut(), 0)
+        self.make(py, &[samples], ptr::null_mut(), 0)
     }
 
     fn make<'py>(
         &self,
         py: Python<'py>,
-        samples: usize,
+        shape: &[usize],
         data: *mut c_void,
         flags: c_int,
     ) -> PyResult<Bound<'py, PyUntypedArray>> {
-        let Ok(mut samples) = npy_intp::try_from(samples) else {
-            return Err(error::argument(format!("{samples} samples are too many")));
-        };
+        let mut sizes = [0; NPY_MAXDIMS];
+        let too_many =
+            || error::argument(format!("{} samples are too many", shape.iter().product::<usize>()));
+        let places = sizes.get_mut(..shape.len()).ok_or_else(too_many)?;
+        for (place, size) in places.iter_mut().zip(shape) {
+            *place = npy_intp::try_from(*size).map_err(|_| too_many())?;
+        }
         let dtype = self.dtype.clone_ref(py).into_ptr();
-        // SAFETY: the array has one dimension and no strides. Numpy takes over the reference to
+        // SAFETY: the array has these dimensions and no strides. Numpy takes over the reference to
         // `dtype`. The result is a new reference, or null with an exception.
         unsafe {
             let array = PY_ARRAY_API.PyArray_NewFromDescr(
                 py,
                 get_type_object(py, NpyTypes::PyArray_Type),
                 dtype.cast(),
-                1,
-                &mut samples,
+                shape.len() as c_int,
+                sizes.as_mut_ptr(),
                 ptr::null_mut(),
                 data,
                 flags,
@@ -136,6 +215,9 @@ impl ArrayType {
         topic: &str,
         stream: impl FnOnce() -> PyResult<(Arc<StreamInfo>, u64)>,
     ) -> PyResult<Bytes> {
+        if let Some(bytes) = self.plain(given) {
+            return Ok(bytes);
+        }
         let (array, bytes) = self.checked(given, topic)?;
         if array.ndim() != 1 {
             let (stream, index) = stream()?;
@@ -156,6 +238,26 @@ impl ArrayType {
             )));
         }
         Ok((bytes, array.shape()[0]))
+    }
+
+    /// Returns the memory of a plain array of one dimension with exactly this dtype.
+    #[inline]
+    fn plain(&self, given: &Bound<'_, PyAny>) -> Option<Bytes> {
+        let py = given.py();
+        // SAFETY: both are valid; the class has no state that this changes.
+        let is_array =
+            unsafe { ptr::eq(ffi::Py_TYPE(given.as_ptr()), get_type_object(py, NpyTypes::PyArray_Type)) };
+        if !is_array {
+            return None;
+        }
+        // SAFETY: it is an array of numpy.
+        let fields = unsafe { &*fields_of(given.cast_unchecked()) };
+        let is_plain = fields.nd == 1
+            && fields.flags & NPY_ARRAY_C_CONTIGUOUS != 0
+            && ptr::eq(fields.descr.cast(), self.dtype.as_ptr());
+        // SAFETY: an array of one dimension has one length, which is not negative.
+        let samples = is_plain.then(|| unsafe { *fields.dimensions } as usize)?;
+        Some(Bytes { start: fields.data.cast(), length: samples * self.samples.size(), samples })
     }
 
     fn checked<'a, 'py>(
@@ -242,8 +344,14 @@ impl Bytes {
 
 /// Returns the first byte of an array.
 fn data_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
+    // SAFETY: the pointer is valid.
+    unsafe { (*fields_of(array)).data.cast() }
+}
+
+/// Returns the members of an array.
+fn fields_of(array: &Bound<'_, PyUntypedArray>) -> *mut PyArrayObject_fields {
     // SAFETY: the array is a numpy array. The first members are the same in all numpy versions.
-    unsafe { (*array.as_ptr().cast::<PyArrayObject>()).fields.data.cast() }
+    unsafe { &raw mut (*array.as_ptr().cast::<PyArrayObject>()).fields }
 }
 
 /// Returns the memory of an array that [`ArrayType::empty`] made.
@@ -254,8 +362,8 @@ pub fn place_of(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
 /// Makes an array read-only, or writable again. The array must come from this module, and the
 /// program must own the memory.
 pub fn set_writable(array: &Bound<'_, PyUntypedArray>, is_writable: bool) {
-    // SAFETY: as in `data_of`. Numpy's own function sets the flag in the same way.
-    let flags = unsafe { &mut (*array.as_ptr().cast::<PyArrayObject>()).fields.flags };
+    // SAFETY: the pointer is valid. Numpy's own function sets the flag in the same way.
+    let flags = unsafe { &mut (*fields_of(array)).flags };
     match is_writable {
         true => *flags |= NPY_ARRAY_WRITEABLE,
         false => *flags &= !NPY_ARRAY_WRITEABLE,

@@ -60,7 +60,7 @@ pub fn run(instance: &Arc<Instance>, ports: RustPorts, requests: Option<Arc<Requ
         Some(made) => Some(ports.output::<Dynamic>((&made.port, &made.array.samples))?),
         None => None,
     };
-    let shared = Arc::new(Shared { topic: input.into(), array, streams: Default::default() });
+    let shared = Arc::new(Shared::new(input, array));
     let handle = |packet: PacketView<'_, Dynamic>| handle(instance, &shared, &packet, made.as_ref());
     run_handler(source, requests, handle, |packet, made| {
         if let Some(output) = &mut output {

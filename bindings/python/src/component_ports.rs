@@ -147,7 +147,7 @@ impl Ports {
     ) -> PyResult<Py<Subscriber>> {
         let array = ArrayType::resolve(samples)?;
         let holding = self.with(|ports| ports.input::<Dynamic>((port, &array.samples))?.holding(hold))?;
-        let shared = Shared { topic: port.into(), array, streams: Default::default() };
+        let shared = Shared::new(port, array);
         let made = Py::new(py, Subscriber::of_component(holding, shared, self.requests.clone(), copy))?;
         let taken = made.clone_ref(py);
         self.lock()?.inputs.push(Box::new(move || taken.get().give_back()));

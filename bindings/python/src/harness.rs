@@ -144,7 +144,7 @@ impl Harness {
     ) -> PyResult<Subscriber> {
         let array = ArrayType::resolve(samples)?;
         let found = self.run(|run| run.output::<Dynamic>((port, &array.samples))?.holding(hold))?;
-        let shared = Shared { topic: port.into(), array, streams: Default::default() };
+        let shared = Shared::new(port, array);
         Ok(Subscriber::of_component(found, shared, None, copy))
     }
 

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyException, PyTimeoutError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
-use stripline::node::{Holding, KeptStamps, Publisher as RustPublisher};
+use stripline::node::{HeldPacket, Holding, KeptStamps, Publisher as RustPublisher};
 use stripline::payload::{Dynamic, MessageCheck, TypeName};
 use stripline::{Error, Received};
 
@@ -14,7 +14,7 @@ use crate::array::{ArrayType, Bytes};
 use crate::component::Requests;
 use crate::error;
 use crate::node::NodeHandle;
-use crate::packet::{Packet, Shared};
+use crate::packet::Shared;
 use crate::publisher::{Publisher, Stamps};
 use crate::stream;
 use crate::subscriber::Subscriber;
@@ -277,7 +277,7 @@ struct MessageForm {
 impl MessageForm {
     fn new(py: Python<'_>, port: String, messages: MessageType) -> PyResult<Self> {
         let check = messages.check();
-        let shared = Shared { topic: port, array: bytes_type(py)?, streams: Default::default() };
+        let shared = Shared::new(port, bytes_type(py)?);
         Ok(Self { check, make: messages.make, shared: Arc::new(shared) })
     }
 
@@ -307,7 +307,7 @@ impl MessageSubscriber {
         // Each message is read and given back before the next is requested.
         let name = &messages.name;
         let made = waits::quietly(py, || node.node().subscriber::<Dynamic>((&topic, name))?.holding(1));
-        let shared = Shared { topic: topic.clone(), array: bytes_type(py)?, streams: Default::default() };
+        let shared = Shared::new(topic.clone(), bytes_type(py)?);
         let port = Subscriber::new(made.map_err(error::raised)?, shared, node, false, is_spinning);
         Ok(Self { port, form: MessageForm::new(py, topic, messages)? })
     }
@@ -320,7 +320,7 @@ impl MessageSubscriber {
         messages: MessageType,
         requests: Option<Arc<Requests>>,
     ) -> PyResult<Self> {
-        let shared = Shared { topic: port.into(), array: bytes_type(py)?, streams: Default::default() };
+        let shared = Shared::new(port, bytes_type(py)?);
         let form = MessageForm::new(py, port.into(), messages)?;
         Ok(Self { port: Subscriber::of_component(holding, shared, requests, false), form })
     }
@@ -333,14 +333,13 @@ impl MessageSubscriber {
 
 impl MessageSubscriber {
     /// Decodes the message in a packet, and gives the packet's memory back.
-    fn message<'py>(&self, py: Python<'py>, packet: &Packet) -> PyResult<Bound<'py, PyAny>> {
+    fn message<'py>(&self, py: Python<'py>, held: HeldPacket<Dynamic>) -> PyResult<Bound<'py, PyAny>> {
         static MESSAGE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let held = packet.held_packet()?;
         match self.form.value(py, &held)? {
             Ok(value) => {
                 let gap = stream::gap_object(py, held.gap(), None)?;
                 let stamps =
-                    MessageStamps { kept: KeptStamps::of(&*held), shared: Arc::clone(&self.form.shared) };
+                    MessageStamps { kept: KeptStamps::of(&held), shared: Arc::clone(&self.form.shared) };
                 let stamps = Bound::new(py, stamps)?;
                 let (time_ns, sample_index) = (held.time_ns(), held.sample_index());
                 let parts = (value, held.sequence(), gap, held.connection(), time_ns, sample_index, stamps);
@@ -348,8 +347,7 @@ impl MessageSubscriber {
             }
             Err(reason) => {
                 let problem = Error::Decode { what: held.connection().into(), reason };
-                drop(held);
-                packet.refuse(&problem.to_string())?;
+                held.refuse(&problem);
                 Err(error::raised(problem))
             }
         }
@@ -375,8 +373,8 @@ impl MessageSubscriber {
     /// sender has ended the stream.
     #[pyo3(signature = (timeout=None))]
     fn receive<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
-        match self.port.next(py, waits::deadline(timeout)?)? {
-            Received::Packet(packet) => self.message(py, &packet),
+        match self.port.next_held(py, waits::deadline(timeout)?)? {
+            Received::Packet(held) => self.message(py, held),
             Received::Ended => Err(error::end_of_stream(self.port.topic())),
             Received::Empty => Err(PyTimeoutError::new_err(format!(
                 "port `{}`: no message came within {} s",
@@ -389,8 +387,7 @@ impl MessageSubscriber {
     /// Returns the next message if one has arrived, otherwise None. Raises the same exceptions as
     /// `receive`.
     fn try_receive<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let packet = self.port.try_receive(py)?;
-        packet.map(|packet| self.message(py, &packet)).transpose()
+        self.port.try_next_held()?.map(|held| self.message(py, held)).transpose()
     }
 
     /// Returns a `Refusal` for each sender of the topic that cannot be connected, such as a sender
@@ -425,8 +422,8 @@ impl MessageSubscriber {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let packet = self.port.next(py, None)?.packet();
-        packet.map(|packet| self.message(py, &packet)).transpose()
+        let packet = self.port.next_held(py, None)?.packet();
+        packet.map(|held| self.message(py, held)).transpose()
     }
 
     fn __aiter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

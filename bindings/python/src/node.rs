@@ -124,7 +124,7 @@ impl Node {
         let made =
             waits::quietly(py, || handle.node.subscriber::<Dynamic>((&topic, &array.samples))?.holding(hold));
         let is_spinning = handle.topics.of(&topic).link.wait == WaitStrategy::Spin;
-        let shared = Shared { topic, array, streams: Default::default() };
+        let shared = Shared::new(topic, array);
         Ok(Subscriber::new(made.map_err(error::raised)?, shared, handle, copy, is_spinning))
     }
 

@@ -11,6 +11,7 @@ use crate::array::{self, ArrayType};
 use crate::error;
 use crate::forks::Owner;
 use crate::frames::{self, View};
+use crate::held_array::{HeldArray, PacketMemory, Spares};
 use crate::stream::{self, StreamCache};
 
 /// Data that the packets of a subscriber share.
@@ -18,28 +19,13 @@ pub struct Shared {
     pub topic: String,
     pub array: ArrayType,
     pub streams: StreamCache,
+    spares: Spares,
 }
 
-/// The object that keeps the memory of a packet alive for the arrays: their `base`.
-#[pyclass(frozen, module = "stripline._stripline", name = "_Samples")]
-struct Samples {
-    _held: Arc<HeldPacket<Dynamic>>,
-}
-
-/// Returns a read-only array over some samples of a packet. The array keeps the memory of
-/// the packet alive.
-pub fn part_of<'py>(
-    py: Python<'py>,
-    array: &ArrayType,
-    held: &Arc<HeldPacket<Dynamic>>,
-    first: usize,
-    samples: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    let part = &held[first * array.samples.size()..][..samples * array.samples.size()];
-    let base = Bound::new(py, Samples { _held: Arc::clone(held) })?.into_any();
-    // SAFETY: the packet in `base` keeps the samples, and nothing writes them. The samples are
-    // aligned like the first sample.
-    Ok(unsafe { array.view(part.as_ptr(), samples, base)? }.into_any())
+impl Shared {
+    pub fn new(topic: impl Into<String>, array: ArrayType) -> Self {
+        Self { topic: topic.into(), array, streams: Default::default(), spares: Spares::default() }
+    }
 }
 
 /// Received samples, and the data that came with them.
@@ -54,17 +40,22 @@ pub struct Packet {
 }
 
 enum State {
+    /// The samples are where they arrived, and no array was requested.
+    Held(HeldPacket<Dynamic>),
     /// The samples are where they arrived.
-    Held {
-        held: Arc<HeldPacket<Dynamic>>,
-        samples: Option<Py<PyAny>>,
-    },
+    Shown(HeldArray),
     /// The samples are an array of the program.
     Copied {
         info: Box<Info>,
         samples: Py<PyAny>,
     },
     Released,
+}
+
+/// The array of a packet: in place, or an array of the program.
+enum Shown<'a> {
+    InPlace(&'a HeldArray),
+    Copied(&'a Py<PyAny>),
 }
 
 /// The numbers of a packet that outlive the packet.
@@ -83,7 +74,11 @@ pub struct Info {
 macro_rules! read {
     ($packet:ident, $from:ident => $held:expr, $copied:expr) => {
         match &*$packet.state()? {
-            State::Held { held: $from, .. } => Ok($held),
+            State::Held($from) => Ok($held),
+            State::Shown(shown) => {
+                let $from = shown.packet();
+                Ok($held)
+            }
             State::Copied { info: $from, .. } => Ok($copied),
             State::Released => Err($packet.released()),
         }
@@ -109,8 +104,7 @@ pub(crate) use info;
 
 impl Packet {
     pub fn held(shared: Arc<Shared>, owner: Owner, held: HeldPacket<Dynamic>) -> Self {
-        let state = State::Held { held: Arc::new(held), samples: None };
-        Self { shared, owner, state: Mutex::new(state) }
+        Self { shared, owner, state: Mutex::new(State::Held(held)) }
     }
 
     /// Copies a packet, and gives the memory back.
@@ -146,14 +140,29 @@ impl Packet {
     }
 
     /// Returns the packet in place, to send with the stamps.
-    pub fn held_packet(&self) -> PyResult<Arc<HeldPacket<Dynamic>>> {
-        match &*self.state()? {
-            State::Held { held, .. } => Ok(Arc::clone(held)),
-            State::Copied { .. } => Err(error::argument(format!(
+    pub fn memory(&self, py: Python<'_>) -> PyResult<PacketMemory> {
+        self.shown(py, |shown| match shown {
+            Shown::InPlace(shown) => Ok(shown.memory().clone_ref(py)),
+            Shown::Copied(_) => Err(error::argument(format!(
                 "a packet of `{}` is a copy, whose stamps a send cannot take; receive without `copy`",
                 self.shared.topic
             ))),
-            State::Released => Err(self.released()),
+        })
+    }
+
+    /// Uses the array over the samples. The first call makes it.
+    fn shown<R>(&self, py: Python<'_>, use_it: impl FnOnce(Shown<'_>) -> PyResult<R>) -> PyResult<R> {
+        let Shared { array, spares, .. } = &*self.shared;
+        let mut state = self.state()?;
+        if let State::Held(_) = *state {
+            let State::Held(held) = std::mem::replace(&mut *state, State::Released) else { unreachable!() };
+            // No code of the program runs here: neither object is one for the garbage collector.
+            *state = State::Shown(spares.fill(py, array, held)?);
+        }
+        match &*state {
+            State::Shown(shown) => use_it(Shown::InPlace(shown)),
+            State::Copied { samples, .. } => use_it(Shown::Copied(samples)),
+            State::Held(_) | State::Released => Err(self.released()),
         }
     }
 
@@ -172,6 +181,14 @@ impl Packet {
         })
     }
 
+    /// Ends a state: gives the packet back, if the program has no array over it.
+    fn end(&self, py: Python<'_>, state: State) {
+        match state {
+            State::Shown(shown) => self.shared.spares.end(py, &self.shared.array, shown),
+            other => drop(other),
+        }
+    }
+
     #[cold]
     fn released(&self) -> PyErr {
         error::closed("the packet of", &self.shared.topic)
@@ -184,18 +201,10 @@ impl Packet {
     /// subscriber copies.
     #[getter]
     fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let held = match &*self.state()? {
-            State::Held { samples: Some(samples), .. } | State::Copied { samples, .. } => {
-                return Ok(samples.bind(py).clone());
-            }
-            State::Held { held, samples: None } => Arc::clone(held),
-            State::Released => return Err(self.released()),
-        };
-        let array = part_of(py, &self.shared.array, &held, 0, held.samples())?;
-        if let State::Held { samples, .. } = &mut *self.state()? {
-            *samples = Some(array.clone().unbind());
-        }
-        Ok(array)
+        self.shown(py, |shown| match shown {
+            Shown::InPlace(shown) => Ok(shown.array(py)),
+            Shown::Copied(samples) => Ok(samples.bind(py).clone()),
+        })
     }
 
     /// Returns the samples as an array of two dimensions, if the stream has rows
@@ -272,39 +281,39 @@ impl Packet {
 
     /// Gives the packet back before it is garbage. Arrays over the packet stay valid, and keep the
     /// memory. A second call does nothing.
-    fn release(&self) -> PyResult<()> {
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
         let before = std::mem::replace(&mut *self.state()?, State::Released);
-        // The drop comes after the lock is released, because it may run code of the program.
-        drop(before);
+        // The end comes after the lock is released, because it may run code of the program.
+        self.end(py, before);
         Ok(())
     }
 
     /// Refuses the packet, and gives it back. A sender that waits for it (scope `target`) gets the
     /// reason. The refusal has no effect after the next packet was requested.
-    pub fn refuse(&self, reason: &str) -> PyResult<()> {
+    fn refuse(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
         let before = std::mem::replace(&mut *self.state()?, State::Released);
         match before {
-            State::Released => Err(self.released()),
-            State::Copied { info, samples } => {
-                *self.state()? = State::Copied { info, samples };
-                Err(error::argument("a copied packet was given back, and cannot be refused".into()))
+            State::Released => return Err(self.released()),
+            State::Copied { .. } => {
+                *self.state()? = before;
+                return Err(error::argument("a copied packet was given back, and cannot be refused".into()));
             }
-            State::Held { held, samples } => {
-                drop(samples);
-                match Arc::try_unwrap(held) {
-                    Ok(held) => {
-                        held.refuse(reason);
-                        Ok(())
-                    }
-                    Err(held) => {
-                        *self.state()? = State::Held { held, samples: None };
-                        Err(error::argument(
-                            "the packet cannot be refused while arrays over its samples are used; delete them".into(),
-                        ))
-                    }
+            State::Held(held) => held.refuse(reason),
+            State::Shown(shown) => match shown.take(py, &self.shared.array) {
+                Ok((held, empty)) => {
+                    held.refuse(reason);
+                    self.shared.spares.put(empty);
                 }
-            }
+                Err(shown) => {
+                    *self.state()? = State::Shown(shown);
+                    return Err(error::argument(
+                        "the packet cannot be refused while arrays over its samples are used; delete them"
+                            .into(),
+                    ));
+                }
+            },
         }
+        Ok(())
     }
 
     fn __enter__<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
@@ -312,8 +321,8 @@ impl Packet {
     }
 
     #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.release()
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.release(py)
     }
 
     fn __repr__(&self) -> String {
@@ -323,6 +332,16 @@ impl Packet {
                 format!("<stripline.Packet {sequence} of `{}`: {length} samples>", self.shared.topic)
             }
             Err(_) => format!("<stripline.Packet of `{}`: released>", self.shared.topic),
+        }
+    }
+}
+
+impl Drop for Packet {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let State::Shown(_) = state {
+            let state = std::mem::replace(state, State::Released);
+            Python::attach(|py| self.end(py, state));
         }
     }
 }

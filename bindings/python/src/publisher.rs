@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyResourceWarning, PyTimeoutError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use stripline::node::{self, HeldPacket, KeptStamps, Waker};
+use stripline::node::{self, KeptStamps, Waker};
 use stripline::payload::Dynamic;
 use stripline::terms::Scope;
 use stripline::{Error, StreamInfo};
@@ -17,7 +17,10 @@ use stripline_bindings as bindings;
 use crate::array::{self, ArrayType, Bytes};
 use crate::error;
 use crate::frames;
+use crate::held_array::PacketMemory;
+use crate::lender::Lender;
 use crate::loan::Loan;
+use crate::loan_in_place::{LentArray, LoanInPlace};
 use crate::messages::MessageStamps;
 use crate::node::NodeHandle;
 use crate::one_user::OneUser;
@@ -48,32 +51,43 @@ pub struct Publisher {
 }
 
 struct Port {
-    publisher: node::Publisher<Dynamic>,
+    publisher: Lender,
     waker: Option<Waker>,
     /// Arrays of the program. Loans use their memory by turns.
     buffers: Vec<Py<PyUntypedArray>>,
     /// New receivers are connected while the node exists.
     _node: Option<Arc<NodeHandle>>,
+    /// An array for the next loan in place.
+    spare: Option<LentArray>,
+    /// The end of the stream, which waits for a loan in place.
+    left: Option<Left>,
+}
+
+/// The way in which a stream was left.
+#[derive(Clone, Copy)]
+enum Left {
+    /// The library ends the stream.
+    GivenBack,
+    Abandoned,
 }
 
 /// The numbers of a packet that the sender sets.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Stamps {
     own: bindings::Stamps,
     like: Option<Like>,
 }
 
 /// The packet or message that a sent one takes the stamps of.
-#[derive(Clone)]
 enum Like {
-    Packet(Arc<HeldPacket<Dynamic>>),
+    Packet(PacketMemory),
     Message(KeptStamps),
 }
 
 impl Like {
     fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(packet) = given.cast::<Packet>() {
-            return packet.get().held_packet().map(Self::Packet);
+            return packet.get().memory(given.py()).map(Self::Packet);
         }
         let stamps = given.getattr_opt(pyo3::intern!(given.py(), "_stamps"))?;
         match stamps.as_ref().and_then(|stamps| stamps.cast::<MessageStamps>().ok()) {
@@ -116,7 +130,10 @@ impl Stamps {
         let (stream, next) = publisher.place();
         match &self.like {
             None => (Arc::clone(stream), self.own.sample_index.unwrap_or(next)),
-            Some(Like::Packet(packet)) => (Arc::clone(packet.stream()), packet.sample_index()),
+            Some(Like::Packet(memory)) => {
+                let packet = memory.packet();
+                (Arc::clone(packet.stream()), packet.sample_index())
+            }
             Some(Like::Message(stamps)) => (Arc::clone(stamps.stream()), stamps.sample_index()),
         }
     }
@@ -129,7 +146,7 @@ impl Stamps {
         let loan = self.own.apply(loan);
         match &self.like {
             None => loan.send(),
-            Some(Like::Packet(packet)) => loan.send_like(&**packet),
+            Some(Like::Packet(memory)) => loan.send_like(memory.packet()),
             Some(Like::Message(stamps)) => loan.send_like(stamps),
         }
     }
@@ -164,14 +181,27 @@ impl Publisher {
         node: Option<Arc<NodeHandle>>,
     ) -> Self {
         let is_acknowledged = publisher.scope() > Scope::Transport;
-        let port = Port { publisher, waker: None, buffers: Vec::new(), _node: node };
+        let publisher = Lender::new(publisher);
+        let port = Port { publisher, waker: None, buffers: Vec::new(), _node: node, spare: None, left: None };
         Self { topic, array, is_acknowledged, is_of_component: false, port: OneUser::new("publisher", port) }
     }
 
     /// Gives the output of a component back to the library, which ends the stream.
     pub fn give_back(&self) -> PyResult<()> {
-        self.lock()?.take();
+        drop(self.leave_as(Left::GivenBack)?);
         Ok(())
+    }
+
+    /// Takes the port. While a loan in place is open, the loan's end does it.
+    fn leave_as(&self, left: Left) -> PyResult<Option<Port>> {
+        let mut port = self.lock()?;
+        if let Some(port) = &mut *port
+            && port.publisher.is_lent()
+        {
+            port.left.get_or_insert(left);
+            return Ok(None);
+        }
+        Ok(port.take())
     }
 
     pub fn array(&self) -> &ArrayType {
@@ -180,7 +210,7 @@ impl Publisher {
 
     /// Returns the memory of an array that is to be sent.
     fn bytes_of(&self, samples: &Bound<'_, PyAny>, stamps: &Stamps) -> PyResult<Bytes> {
-        self.array.bytes_of(samples, &self.topic, || self.with(|port| Ok(stamps.place(&port.publisher))))
+        self.array.bytes_of(samples, &self.topic, || self.with(|port| Ok(stamps.place(port.publisher()?))))
     }
 
     fn lock(&self) -> PyResult<MutexGuard<'_, Option<Port>>> {
@@ -188,7 +218,96 @@ impl Publisher {
     }
 
     fn with<R>(&self, use_it: impl FnOnce(&mut Port) -> PyResult<R>) -> PyResult<R> {
-        self.port.with(&self.topic, use_it)
+        self.port.with(&self.topic, |port| match port.publisher.is_lent() {
+            false => use_it(port),
+            true => Err(self.lent(port)),
+        })
+    }
+
+    /// Returns the error for a publisher with an open loan in place.
+    #[cold]
+    fn lent(&self, port: &Port) -> PyErr {
+        let topic = &self.topic;
+        match port.left {
+            Some(_) => error::closed("publisher", topic),
+            None => error::argument(format!(
+                "publisher `{topic}` has an open loan in place; end the block, and delete all arrays, views and buffers \
+                 over its memory"
+            )),
+        }
+    }
+
+    /// Checks that this process made the publisher.
+    pub fn check_owner(&self) -> PyResult<()> {
+        self.port.owner().check(|| format!("publisher `{}`", self.topic))
+    }
+
+    /// Opens a loan in place, and returns the first byte of the memory, and an array that can be
+    /// used for it.
+    pub fn lend(&self, py: Python<'_>, samples: usize) -> PyResult<(*mut u8, Option<LentArray>)> {
+        self.with(|port| {
+            loop {
+                match port.publisher.lend(samples) {
+                    Err(Error::Full { .. }) => {}
+                    Err(Error::TooLarge { .. }) => break,
+                    Ok(place) => return Ok((place, port.spare.take())),
+                    Err(error) => return Err(error::raised(error)),
+                }
+                // The loan that waits is cancelled: a send of it would wait with the interpreter's
+                // lock.
+                port.wait(py, |publisher| publisher.loan(samples).map(drop))?;
+            }
+            let most = port.publisher()?.in_place_samples_max();
+            Err(error::argument(format!(
+                "a packet of {samples} samples is too large for a loan in place of port `{}`: one has at most {most}; \
+                 leave out `in_place`",
+                self.topic
+            )))
+        })
+    }
+
+    /// Ends the open loan in place, which no array reaches any more: sends the first `samples`
+    /// samples, or cancels the loan. A stream that was left in the block gets no packet.
+    pub fn end_lent(
+        &self,
+        py: Python<'_>,
+        samples: Option<usize>,
+        stamps: &Stamps,
+        spare: Option<LentArray>,
+    ) -> PyResult<()> {
+        let mut port = self.lock()?;
+        let Some(open) = &mut *port else { return Err(error::closed("publisher", &self.topic)) };
+        open.spare = spare;
+        let samples = samples.filter(|_| open.left.is_none());
+        let sent = match samples {
+            Some(samples) => open.send_lent(py, samples, stamps, self.is_acknowledged),
+            None => {
+                drop(open.publisher.take());
+                Ok(())
+            }
+        };
+        let left = open.left.and_then(|left| Some((left, port.take()?)));
+        drop(port);
+        Self::end_left(left);
+        sent
+    }
+
+    /// Cancels the loan in place when the last array over its memory is gone.
+    pub fn cancel_lent(&self) {
+        let Ok(mut port) = self.lock() else { return };
+        let Some(open) = &mut *port else { return };
+        drop(open.publisher.take());
+        let left = open.left.and_then(|left| Some((left, port.take()?)));
+        drop(port);
+        Self::end_left(left);
+    }
+
+    fn end_left(left: Option<(Left, Port)>) {
+        match left {
+            Some((Left::Abandoned, port)) => port.publisher.into_inner().abandon(),
+            Some((Left::GivenBack, port)) => drop(port),
+            None => {}
+        }
     }
 
     /// Sends the bytes of an array that the caller keeps alive. Without `may_wait`, it does not
@@ -197,7 +316,7 @@ impl Publisher {
         self.with(|port| {
             let is_acknowledged = self.is_acknowledged || stamps.is_acknowledged();
             if !is_acknowledged && bytes.length <= COPIED_WITH_LOCK_MAX {
-                let sent = match port.publisher.try_loan(bytes.samples) {
+                let sent = match port.publisher()?.try_loan(bytes.samples) {
                     Ok(mut loan) => {
                         // SAFETY: the caller keeps the array alive, and a loan does not overlap it.
                         unsafe { bytes.copy_to(&mut loan) };
@@ -240,7 +359,7 @@ impl Publisher {
                 array::set_writable(buffer.bind(py), true);
                 return Ok(buffer);
             }
-            let most = port.publisher.samples_max();
+            let most = port.publisher()?.samples_max();
             if samples > most {
                 return Err(error::argument(format!(
                     "a packet of {samples} samples is too large for port `{}`: one has at most {most}",
@@ -264,6 +383,9 @@ impl Publisher {
     fn end(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
         let mut port = self.lock()?;
         if let Some(open) = &mut *port {
+            if open.publisher.is_lent() {
+                return Err(self.lent(open));
+            }
             open.wait(py, |publisher| publisher.end(waits::time_left(deadline)))?;
         }
         *port = None;
@@ -277,9 +399,8 @@ impl Publisher {
     }
 
     fn give_up(&self) -> PyResult<()> {
-        let port = self.lock()?.take();
-        if let Some(port) = port {
-            port.publisher.abandon();
+        if let Some(port) = self.leave_as(Left::Abandoned)? {
+            port.publisher.into_inner().abandon();
         }
         Ok(())
     }
@@ -288,10 +409,14 @@ impl Publisher {
 impl Port {
     /// Waits until the transport has taken the packet: a send that waits has not returned before.
     fn settle(&mut self, py: Python<'_>) -> PyResult<()> {
-        match self.publisher.settle(false) {
+        match self.publisher()?.settle(false) {
             Err(Error::Full { .. }) => self.wait(py, |publisher| publisher.settle(true)),
             outcome => outcome.map_err(error::raised),
         }
+    }
+
+    fn publisher(&mut self) -> PyResult<&mut node::Publisher<Dynamic>> {
+        self.publisher.publisher().ok_or_else(|| error::argument("a loan in place is open".into()))
     }
 
     fn wait<R: Send>(
@@ -299,12 +424,40 @@ impl Port {
         py: Python<'_>,
         mut once: impl FnMut(&mut node::Publisher<Dynamic>) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
-        let Self { publisher, waker, .. } = self;
-        let waker = match waker {
-            Some(waker) => &*waker,
-            None => &*waker.insert(publisher.waker().map_err(error::raised)?),
+        if self.waker.is_none() {
+            self.waker = Some(self.publisher()?.waker().map_err(error::raised)?);
+        }
+        let Self { publisher, waker: Some(waker), .. } = self else { unreachable!("it was just made") };
+        let Some(publisher) = publisher.publisher() else {
+            return Err(error::argument("a loan in place is open".into()));
         };
         waits::run(py, waker, || once(publisher))?.map_err(error::raised)
+    }
+
+    /// Sends the open loan, and closes it.
+    fn send_lent(
+        &mut self,
+        py: Python<'_>,
+        samples: usize,
+        stamps: &Stamps,
+        is_acknowledged: bool,
+    ) -> PyResult<()> {
+        let Some(mut loan) = self.publisher.take() else { unreachable!("the loan's end comes once") };
+        loan.truncate(samples);
+        if !is_acknowledged && !stamps.is_acknowledged() {
+            stamps.send(loan).map_err(error::raised)?;
+            return self.settle(py);
+        }
+        // This send waits without the interpreter's lock, and may begin anew after a signal.
+        let (mut bytes, samples) = (loan.to_vec(), loan.samples());
+        drop(loan);
+        let bytes = Bytes { start: bytes.as_mut_ptr(), length: bytes.len(), samples };
+        self.wait(py, |publisher| {
+            let mut loan = publisher.loan(bytes.samples)?;
+            // SAFETY: the bytes live until the end of this function, and no loan overlaps them.
+            unsafe { bytes.copy_to(&mut loan) };
+            stamps.send(loan)
+        })
     }
 }
 
@@ -325,26 +478,26 @@ impl Publisher {
     /// Returns the number of the next packet, from 0.
     #[getter]
     pub fn sequence(&self) -> PyResult<u64> {
-        self.with(|port| Ok(port.publisher.sequence()))
+        self.with(|port| Ok(port.publisher()?.sequence()))
     }
 
     /// Returns the number of receivers that are connected now.
     #[getter]
     pub fn receivers(&self) -> PyResult<usize> {
-        self.with(|port| Ok(port.publisher.receivers()))
+        self.with(|port| Ok(port.publisher()?.receivers()))
     }
 
     /// Returns the maximum number of samples in a packet.
     #[getter]
     fn samples_max(&self) -> PyResult<usize> {
-        self.with(|port| Ok(port.publisher.samples_max()))
+        self.with(|port| Ok(port.publisher()?.samples_max()))
     }
 
     /// Describes the stream of the packets that follow.
     pub fn set_stream(&self, stream: &Bound<'_, PyAny>) -> PyResult<()> {
         let stream = stream::from_object(stream)?;
         self.with(|port| {
-            port.publisher.set_stream(stream);
+            port.publisher()?.set_stream(stream);
             Ok(())
         })
     }
@@ -423,7 +576,7 @@ impl Publisher {
         let (bytes, rows) = self.array.rows_of(packets, &self.topic)?;
         let samples = bytes.samples.checked_div(rows).unwrap_or(0);
         self.with(|port| {
-            let first = port.publisher.sequence();
+            let first = port.publisher()?.sequence();
             port.wait(py, |publisher| {
                 // The packets before a signal are sent.
                 let sent = usize::try_from(publisher.sequence() - first).unwrap_or(rows);
@@ -439,12 +592,14 @@ impl Publisher {
     /// block sends the array and makes it read-only; an exception cancels the loan. A tuple is a
     /// shape, as for `send`.
     ///
-    /// The memory belongs to the program, and is copied once. The other arguments are the same as
-    /// for `send`.
-    #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None, scope=None, deadline=None))]
+    /// The memory belongs to the program, and is copied once. With `in_place`, the `with` block
+    /// gets a `LoanInPlace`: its `samples` are the transport's own memory. Nothing is copied, and
+    /// the block must end without other references to the array. The other arguments are the same
+    /// as for `send`.
+    #[pyo3(signature = (samples, *, time_ns=None, sample_index=None, intended_ns=None, like=None, scope=None, deadline=None, in_place=false))]
     #[expect(clippy::too_many_arguments, reason = "a function with named arguments in Python")]
-    fn loan(
-        slf: &Bound<'_, Self>,
+    fn loan<'py>(
+        slf: &Bound<'py, Self>,
         samples: &Bound<'_, PyAny>,
         time_ns: Option<i64>,
         sample_index: Option<u64>,
@@ -452,7 +607,8 @@ impl Publisher {
         like: Option<&Bound<'_, PyAny>>,
         scope: Option<&str>,
         deadline: Option<f64>,
-    ) -> PyResult<Loan> {
+        in_place: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         // A publisher that has ended is refused at this point, not after the work in the block.
         slf.get().with(|_| Ok(()))?;
         let stamps = Stamps::new(time_ns, sample_index, intended_ns, like)?;
@@ -461,10 +617,15 @@ impl Publisher {
             Err(_) => vec![samples.extract()?],
         };
         if shape.len() != 1 {
-            let (stream, index) = slf.get().with(|port| Ok(stamps.place(&port.publisher)))?;
+            let (stream, index) = slf.get().with(|port| Ok(stamps.place(port.publisher()?)))?;
             frames::check_sent(&shape, &stream, index, &slf.get().topic)?;
         }
-        Ok(Loan::new(slf.clone().unbind(), shape, stamps.acknowledged(scope, deadline)?))
+        let (py, publisher) = (slf.py(), slf.clone().unbind());
+        let stamps = stamps.acknowledged(scope, deadline)?;
+        Ok(match in_place {
+            true => Bound::new(py, LoanInPlace::new(publisher, shape, stamps))?.into_any(),
+            false => Bound::new(py, Loan::new(publisher, shape, stamps))?.into_any(),
+        })
     }
 
     /// Ends the stream: receivers get the end after the last packet. Waits until they have room for
@@ -502,11 +663,14 @@ impl Drop for Publisher {
     fn drop(&mut self) {
         // The parent's stream continues.
         if !self.port.owner().is_current() {
+            if let Some(mut port) = self.port.take() {
+                port.publisher.forget_loan();
+            }
             return;
         }
         let port = self.port.take();
         let Some(port) = port.filter(|_| !self.is_of_component) else { return };
-        port.publisher.abandon();
+        port.publisher.into_inner().abandon();
         if waits::is_ending() {
             return;
         }

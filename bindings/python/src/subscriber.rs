@@ -98,8 +98,21 @@ impl Subscriber {
     }
 
     /// Waits for the next packet, at most until the deadline, and returns it.
-    pub fn next(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<Packet>> {
-        let found = self.with(|port| {
+    fn next(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Received<Packet>> {
+        Ok(match self.next_held(py, deadline)? {
+            Received::Packet(held) => Received::Packet(self.packet(py, held)?),
+            Received::Empty => Received::Empty,
+            Received::Ended => Received::Ended,
+        })
+    }
+
+    /// Waits like `next`, and returns the packet without an object.
+    pub fn next_held(
+        &self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+    ) -> PyResult<Received<HeldPacket<Dynamic>>> {
+        self.with(|port| {
             port.input.serve();
             // If a packet has arrived already, the interpreter's lock is not released.
             match port.try_receive() {
@@ -110,12 +123,20 @@ impl Subscriber {
                 true => port.spin(py, deadline),
                 false => port.input.wait(py, deadline),
             }
-        })?;
-        Ok(match found {
-            Received::Packet(held) => Received::Packet(self.packet(py, held)?),
-            Received::Empty => Received::Empty,
-            Received::Ended => Received::Ended,
         })
+    }
+
+    /// Returns the next packet without an object, if one has arrived; `None`: nothing has arrived.
+    pub fn try_next_held(&self) -> PyResult<Option<HeldPacket<Dynamic>>> {
+        let found = self.with(|port| {
+            port.input.serve();
+            port.try_receive().map_err(error::raised)
+        })?;
+        match found {
+            Received::Packet(held) => Ok(Some(held)),
+            Received::Empty => Ok(None),
+            Received::Ended => Err(error::end_of_stream(&self.shared.topic)),
+        }
     }
 }
 
@@ -211,16 +232,8 @@ impl Subscriber {
 
     /// Returns the next packet if one has arrived, otherwise None. Raises the same exceptions as
     /// `receive`.
-    pub fn try_receive(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
-        let found = self.with(|port| {
-            port.input.serve();
-            port.try_receive().map_err(error::raised)
-        })?;
-        match found {
-            Received::Packet(held) => self.packet(py, held).map(Some),
-            Received::Empty => Ok(None),
-            Received::Ended => Err(error::end_of_stream(&self.shared.topic)),
-        }
+    fn try_receive(&self, py: Python<'_>) -> PyResult<Option<Packet>> {
+        self.try_next_held()?.map(|held| self.packet(py, held)).transpose()
     }
 
     /// Waits for a packet, and returns it with all others that have arrived, `limit` at most. An

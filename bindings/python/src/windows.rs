@@ -1,6 +1,7 @@
 //! Windows of samples with any length that the receiver selects, independent of packet boundaries.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ use crate::array::{self, ArrayType};
 use crate::component::Requests;
 use crate::error;
 use crate::frames::{self, View};
+use crate::held_array::PacketMemory;
 use crate::input::Input;
 use crate::node::NodeHandle;
 use crate::one_user::OneUser;
@@ -66,16 +68,17 @@ struct Part {
 
 enum Samples {
     /// The samples are where they arrived.
-    Held(Arc<HeldPacket<Dynamic>>),
+    Held(PacketMemory),
     /// The samples are a copy, from sample `first` on: the next unused sample when it was made.
     Copied { bytes: Vec<u8>, first: usize },
 }
 
 impl Part {
-    fn new(held: HeldPacket<Dynamic>) -> Self {
+    fn new(py: Python<'_>, held: HeldPacket<Dynamic>) -> PyResult<Self> {
         let info = packet::info!(held);
         let (length, gap, info) = (info.length, info.gap, Arc::new(info));
-        Self { samples: Samples::Held(Arc::new(held)), used: 0, length, info, gap }
+        let samples = Samples::Held(PacketMemory::new(py, held)?);
+        Ok(Self { samples, used: 0, length, info, gap })
     }
 
     fn remaining(&self) -> usize {
@@ -95,7 +98,7 @@ impl Part {
     /// Returns the bytes of the remaining samples.
     fn bytes(&self, size: usize) -> &[u8] {
         match &self.samples {
-            Samples::Held(held) => &held[self.used * size..],
+            Samples::Held(memory) => &memory.packet()[self.used * size..],
             Samples::Copied { bytes, first } => &bytes[(self.used - first) * size..],
         }
     }
@@ -157,7 +160,7 @@ impl Port {
                 let rest = self.available;
                 return self.cut(py, shared, rest, rest, false).map(Search::Window);
             }
-            match self.next_part(shared.array.samples.size())? {
+            match self.next_part(py, shared.array.samples.size())? {
                 Received::Packet(()) => {}
                 Received::Ended => return Ok(Search::End),
                 Received::Empty => return Ok(Search::Nothing),
@@ -166,7 +169,7 @@ impl Port {
     }
 
     /// Adds the next packet to the samples, if one has arrived.
-    fn next_part(&mut self, size: usize) -> PyResult<Received<()>> {
+    fn next_part(&mut self, py: Python<'_>, size: usize) -> PyResult<Received<()>> {
         if let Some(part) = self.behind.take() {
             self.add(part);
             return Ok(Received::Packet(()));
@@ -177,7 +180,7 @@ impl Port {
         // A window across the boundary needs a copy of these samples, and holds no packet.
         self.parts.iter_mut().for_each(|before| before.copy(size));
         match self.input.holding.try_receive().map_err(error::raised)? {
-            Received::Packet(held) => self.add(Part::new(held)),
+            Received::Packet(held) => self.add(Part::new(py, held)?),
             Received::Ended => self.has_ended = true,
             Received::Empty => return Ok(Received::Empty),
         }
@@ -215,8 +218,8 @@ impl Port {
         let Some(first) = self.parts.front() else { unreachable!("there are samples") };
         let (info, before) = (Arc::clone(&first.info), first.used);
         let made = match &first.samples {
-            Samples::Held(held) if first.remaining() >= samples => {
-                packet::part_of(py, array, held, first.used, samples)?
+            Samples::Held(memory) if first.remaining() >= samples => {
+                memory.part(py, array, first.used, samples)?
             }
             _ => self.gather(py, array, samples)?,
         };
@@ -260,7 +263,7 @@ impl Port {
     /// Waits for the next packet. Returns false if the deadline has passed.
     fn wait(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
         match self.input.wait(py, deadline)? {
-            Received::Packet(held) => self.add(Part::new(held)),
+            Received::Packet(held) => self.add(Part::new(py, held)?),
             Received::Ended => self.has_ended = true,
             Received::Empty => return Ok(false),
         }
@@ -320,7 +323,7 @@ impl WindowedSubscriber {
             has_ended: false,
             _node: node,
         };
-        let shared = Arc::new(Shared { topic, array, streams: Default::default() });
+        let shared = Arc::new(Shared::new(topic, array));
         Self { shared, port: OneUser::new("subscriber", port) }
     }
 
@@ -405,7 +408,7 @@ impl WindowedSubscriber {
                 if let Some(first) = port.parts.front() {
                     return Ok(Arc::clone(&first.info));
                 }
-                match port.next_part(self.shared.array.samples.size())? {
+                match port.next_part(py, self.shared.array.samples.size())? {
                     Received::Packet(()) => {}
                     Received::Ended => return Err(error::end_of_stream(topic)),
                     Received::Empty if port.wait(py, deadline)? => {}
@@ -528,7 +531,10 @@ impl WindowedSubscriber {
 
     /// Ends the subscriber. Windows that are in use stay valid. A second call does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let port = self.lock()?.take();
+        let mut port = self.lock()?.take();
+        // Their memory is given back with the interpreter's lock.
+        let parts = port.as_mut().map(|port| (mem::take(&mut port.parts), port.behind.take()));
+        drop(parts);
         waits::detached(py, || drop(port));
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from conftest import TIMEOUT_S, linked
 import stripline
 
 PAIR = [("re", "i2"), ("im", "i2")]
+weakrefs: list[weakref.ref[Any]] = []
 
 
 @pytest.mark.parametrize(
@@ -197,4 +200,90 @@ def test_names_and_numbers_that_are_refused(node: stripline.Node) -> None:
             out.set_stream(stream)  # type: ignore[arg-type]
     # Numbers of numpy are numbers.
     out.set_stream(info("a", np.float32(8), row_length=np.int64(4)))
+    out.finish()
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda array: array,
+        lambda array: array[:],
+        lambda array: array.reshape(2, 2)[:],
+        memoryview,
+        lambda array: np.frombuffer(array, np.float32),
+        iter,
+    ],
+)
+def test_an_array_that_the_program_keeps_is_not_used_again(
+    node: stripline.Node, keep: Callable[[Any], Any]
+) -> None:
+    out, in_ = linked(node)
+    out.send(np.full(4, 5, np.float32))
+    kept = keep(in_.receive(TIMEOUT_S).samples)
+    for number in range(20):
+        out.send(np.full(4, number, np.float32))
+        packet = in_.receive(TIMEOUT_S)
+        assert packet.samples.tolist() == [number] * 4
+        if number % 2:
+            packet.release()
+    assert np.array(list(kept)).ravel().tolist() == [5] * 4
+    out.finish()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda array: setattr(array, "shape", (2, -1)),
+        lambda array: setattr(array, "dtype", np.int32),
+        lambda array: array.setflags(align=False),
+        lambda array: memoryview(array).release(),
+        lambda array: weakrefs.append(weakref.ref(array)),
+    ],
+)
+def test_an_array_that_the_program_has_changed_is_not_used_again(
+    node: stripline.Node, change: Callable[[Any], None]
+) -> None:
+    out, in_ = linked(node)
+    for number in range(20):
+        out.send(np.full(number + 1, number, np.float32))
+        packet = in_.receive(TIMEOUT_S)
+        array = packet.samples
+        assert array.shape == (number + 1,) and array.dtype == np.float32 and array.flags.aligned
+        assert array.tolist() == [number] * (number + 1) and not array.flags.writeable
+        if number % 4 == 3:
+            change(array)
+        del array
+    # No weak reference leads to an array of a later packet.
+    assert all(reference() is None for reference in weakrefs[:-1])
+    weakrefs.clear()
+    out.finish()
+
+
+def test_arrays_of_packets_are_used_again(node: stripline.Node) -> None:
+    out, in_ = linked(node)
+    places = set()
+    for number in range(50):
+        out.send(np.full(number, number, np.float32))
+        packet = in_.receive(TIMEOUT_S)
+        places.add(id(packet.samples))
+        assert packet.samples.tolist() == [number] * number
+    assert len(places) <= 2
+    out.finish()
+
+
+def test_a_packet_whose_array_is_used_again_cannot_reach_it(node: stripline.Node) -> None:
+    out, in_ = linked(node)
+    for number in range(4):
+        out.send(np.full(2, number, np.float32))
+    first = in_.receive(TIMEOUT_S)
+    assert first.samples.tolist() == [0, 0]
+    first.release()
+    second = in_.receive(TIMEOUT_S)
+    assert second.samples.tolist() == [1, 1]
+    with pytest.raises(stripline.UsageError, match="is closed"):
+        first.samples
+    # The packet keeps the memory for a send that takes its stamps.
+    out.send(np.full(2, 9, np.float32), like=second)
+    del second
+    assert [in_.receive(TIMEOUT_S).samples[0] for _ in range(3)] == [2, 3, 9]
     out.finish()

@@ -82,6 +82,25 @@ def loans(node: stripline.Node) -> Iterator[Turn]:
 
 
 @contextlib.contextmanager
+def loans_in_place(node: stripline.Node) -> Iterator[Turn]:
+    out, in_ = linked(node)
+
+    def turn() -> None:
+        with out.loan(32, in_place=True) as loan:
+            loan.samples[:] = 1
+        with pytest.raises(KeyError), out.loan(32, in_place=True):
+            raise KeyError
+        with pytest.raises(stripline.UsageError), out.loan(32, in_place=True) as loan:
+            kept = loan.samples
+        del kept
+        packet = in_.receive(TIMEOUT_S)
+        assert len(packet.samples) == 32
+
+    with out:
+        yield turn
+
+
+@contextlib.contextmanager
 def windows(node: stripline.Node) -> Iterator[Turn]:
     in_ = node.windowed_subscriber("topic", np.int32)
     out = node.publisher("topic", np.int32)
@@ -139,7 +158,7 @@ def refusals(node: stripline.Node) -> Iterator[Turn]:
         yield turn
 
 
-@pytest.mark.parametrize("kind", [samples, loans, windows, messages, calls, refusals])
+@pytest.mark.parametrize("kind", [samples, loans, loans_in_place, windows, messages, calls, refusals])
 def test_turns_keep_no_memory(
     node: stripline.Node, kind: Callable[[stripline.Node], contextlib.AbstractContextManager[Turn]]
 ) -> None:

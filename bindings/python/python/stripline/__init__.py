@@ -14,6 +14,7 @@ them where the sender wrote them::
 try:
     from ._stripline import (
         Loan,
+        LoanInPlace,
         MessagePublisher,
         MessageSubscriber,
         Node,
@@ -115,6 +116,7 @@ __all__ = [
     "Gap",
     "InputPort",
     "Loan",
+    "LoanInPlace",
     "Message",
     "MessageInputPort",
     "MessageOutputPort",

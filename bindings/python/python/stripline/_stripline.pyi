@@ -16,6 +16,7 @@ from ._types import Connection, Gap, Refusal, SampleType, StreamInfo
 
 __all__ = [
     "Loan",
+    "LoanInPlace",
     "MessagePublisher",
     "MessageSubscriber",
     "Node",
@@ -125,6 +126,7 @@ class Publisher:
         like: Packet | Message | None = None,
     ) -> None: ...
     def send_many(self, packets: npt.NDArray[Any]) -> None: ...
+    @overload
     def loan(
         self,
         samples: int | tuple[int, ...],
@@ -135,7 +137,21 @@ class Publisher:
         like: Packet | Message | None = None,
         scope: _Scope | None = None,
         deadline: float | None = None,
+        in_place: Literal[False] = False,
     ) -> Loan: ...
+    @overload
+    def loan(
+        self,
+        samples: int | tuple[int, ...],
+        *,
+        time_ns: int | None = None,
+        sample_index: int | None = None,
+        intended_ns: int | None = None,
+        like: Packet | Message | None = None,
+        scope: _Scope | None = None,
+        deadline: float | None = None,
+        in_place: Literal[True],
+    ) -> LoanInPlace: ...
     def finish(self, timeout: float | None = 10.0) -> None: ...
     def abandon(self) -> None: ...
     def __enter__(self) -> Self: ...
@@ -149,6 +165,19 @@ class Publisher:
 class Loan:
     def truncate(self, samples: int) -> None: ...
     def __enter__(self) -> npt.NDArray[Any]: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        value: BaseException | None = None,
+        traceback: object = None,
+    ) -> None: ...
+
+@final
+class LoanInPlace:
+    @property
+    def samples(self) -> npt.NDArray[Any]: ...
+    def truncate(self, samples: int) -> None: ...
+    def __enter__(self) -> Self: ...
     def __exit__(
         self,
         kind: type[BaseException] | None = None,
