@@ -24,7 +24,7 @@ def test_a_loan_in_place_is_sent_at_the_end(node: stripline.Node) -> None:
             assert loan.samples.flags.writeable and loan.samples.flags.c_contiguous
             loan.samples[:2] = number
             np.add(loan.samples[:2], 1, out=loan.samples[2:])
-            memoryview(loan.samples).release()
+            memoryview(loan.samples.data).release()
             if number % 2:
                 loan.truncate(3)
         packet = in_.receive(TIMEOUT_S)
@@ -79,6 +79,15 @@ def test_a_kept_array_prevents_the_send_and_the_next_use(
     out.finish()
 
 
+def test_the_example_of_the_page(node: stripline.Node) -> None:
+    out, in_ = linked(node)
+    a, b = np.arange(4, dtype=np.float32), np.full(4, 2, np.float32)
+    with out.loan(len(a), in_place=True) as loan:
+        np.multiply(a, b, out=loan.samples)
+    assert in_.receive(TIMEOUT_S).samples.tolist() == [0, 2, 4, 6]
+    out.finish()
+
+
 def test_a_variable_is_deleted_before_the_end_of_the_block(node: stripline.Node) -> None:
     out, in_ = linked(node)
     with out.loan(2, in_place=True) as loan:
@@ -100,7 +109,7 @@ def test_an_exception_cancels_a_loan_in_place(node: stripline.Node) -> None:
     with pytest.raises(KeyError):
         with out.loan(4, in_place=True) as loan:
             loan.samples[:] = 2
-            1 / {}["x"]
+            raise KeyError
     out.send(np.full(1, 3, np.float32))
     # The traceback has the array, in the frame of the function.
     try:
