@@ -307,6 +307,27 @@ def test_losses_are_reported_in_their_place(domain: str) -> None:
         assert (connection.lost, connection.gaps, connection.packets) == (lost, len(gaps), received)
 
 
+@pytest.mark.parametrize("transport", ["uds", "tcp"])
+def test_a_packet_that_fits_in_part_does_not_outlast_the_send_timeout(domain: str, transport: str) -> None:
+    rules = {"transport": transport, "depth": 4, "buffer": 16384, "send-timeout-ms": 20}
+    with stripline.Node(domain, topics={"topic": {"topic": rules}}) as node:
+        out, in_ = linked(node)
+        # The size is no divisor of the sockets' memory.
+        samples = np.arange(1999, dtype=np.float32)
+        for _ in range(5):
+            with pytest.raises(stripline.NoRoomError, match="has waited for 20ms"):
+                while True:
+                    out.send(samples)
+        sent = out.sequence
+        for sequence in range(sent):
+            packet = in_.receive(TIMEOUT_S)
+            assert packet.sequence == sequence and packet.gap is None
+            assert np.array_equal(packet.samples, samples)
+        out.finish()
+        with pytest.raises(stripline.EndOfStream):
+            in_.receive(TIMEOUT_S)
+
+
 def test_stamps_of_a_received_packet(node: stripline.Node) -> None:
     out, in_ = linked(node)
     next_in = node.subscriber("next", np.float64)

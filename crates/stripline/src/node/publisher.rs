@@ -450,7 +450,8 @@ impl<T: Content> Publisher<T> {
     }
 
     /// Waits until the transport has taken all packets that [`Publisher::try_send`] left to a
-    /// thread of this process. For languages that try to send before they wait without their lock.
+    /// thread of this process, but not longer than the send timeout. For languages that try to send
+    /// before they wait without their lock.
     ///
     /// # Errors
     /// Unless it `waits`: [`Error::Full`] if the transport has not taken all of them. Events that

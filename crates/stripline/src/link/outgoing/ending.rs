@@ -62,12 +62,19 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Waits until the paths of the receivers that block have taken all packets that were sent.
+    /// Waits until the paths of the receivers that block have taken all packets that were sent, but
+    /// not longer than the port's send timeout: then the next send waits for room.
     ///
     /// # Errors
-    /// [`Error::Full`] at the end of the wait; errors that end a wait.
+    /// [`Error::Full`] at the end of a limited wait; errors that end a wait.
     pub(crate) fn settle(&mut self, wait: Wait) -> Result<()> {
-        self.outlets.iter_mut().try_for_each(|outlet| outlet.flush(Flush::Blocking, wait))
+        let outcome = self.with_send_timeout(wait, |this, wait| {
+            this.outlets.iter_mut().try_for_each(|outlet| outlet.flush(Flush::Blocking, wait))
+        });
+        match outcome {
+            Err(Error::Stalled { .. }) => Ok(()),
+            outcome => outcome,
+        }
     }
 
     /// Waits until all data has left this process.
