@@ -62,7 +62,8 @@ pub use waterfall::WaterfallSink;
 pub use wav_sink::WavSink;
 
 /// Returns all stock components, by their names in waveform files, with the components of
-/// [`stripline_middleware`]. Also adds the transports of that crate to this process.
+/// [`stripline_middleware`] and [`stripline_radio`]. Also adds the transports of
+/// [`stripline_middleware`] to this process.
 ///
 /// ```
 /// let registry = stripline_components::registry();
@@ -70,7 +71,7 @@ pub use wav_sink::WavSink;
 /// ```
 pub fn registry() -> Registry {
     stripline_middleware::register();
-    stripline_middleware::with_components(Registry::new())
+    stripline_radio::with_components(stripline_middleware::with_components(Registry::new()))
         .with::<Adder>()
         .with::<adsb::AdsbDecoder>()
         .with::<adsb::AdsbDemodulator>()
