@@ -1,6 +1,7 @@
 //! `fir-filter` and `decimator`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use num_complex::Complex;
 use stripline::component::kit::{Continuity, StreamTracker, sample_rate, sample_rate_property};
@@ -13,7 +14,7 @@ use stripline::{Error, Result, Sample, StreamInfo};
 
 use super::property_errors::{can_be_made, setting};
 use super::stream_order::{at_ratio, between, channels, signal_input};
-use super::timing::time_after;
+use super::timing::{time_after, time_before};
 use crate::dsp::{
     self, DECIMATION_MAX, DecimatingFir, FirFilter, FirLength, Frames, PerChannel, Taps, Window,
 };
@@ -150,23 +151,20 @@ impl FirFilterComponent {
 
     /// Handles a request. `filters` has the filters and the rate of a channel after the first
     /// packet.
-    fn apply_changes<T: dsp::Sample>(
-        &mut self,
-        request: Request,
-        filters: &mut Option<(PerChannel<FirFilter<T>, T>, f64)>,
-    ) {
+    fn apply_changes<T: dsp::Sample>(&mut self, request: Request, filters: &mut Option<ActiveFilters<T>>) {
         match request {
             Request::Change(change) => change.apply(|properties| {
                 let changed = Self::new(properties)?;
-                if let Some((filters, rate)) = filters {
+                if let Some(ActiveFilters { filters, rate, delay }) = filters {
                     let taps = changed.design(*rate)?;
+                    *delay = delay_of(&taps, *rate);
                     filters.processors().iter_mut().for_each(|filter| filter.set_taps(&taps));
                 }
                 *self = changed;
                 Ok(())
             }),
             Request::Test(test) => {
-                let rate = filters.as_ref().map_or(self.shape.sample_rate, |(_, rate)| *rate);
+                let rate = filters.as_ref().map_or(self.shape.sample_rate, |active| active.rate);
                 let result = self.tested(test.name(), rate);
                 test.answer(result.unwrap_or_else(TestResult::fail));
             }
@@ -190,19 +188,21 @@ impl FirFilterComponent {
             }
         })? {
             let arrival = tracker.packet(&packet);
-            let (filters, _) = match &mut filters {
+            let ActiveFilters { filters, delay, .. } = match &mut filters {
                 Some(filters) if arrival != Continuity::NewStream => filters,
                 unset => {
                     let channels = channels(packet.stream());
                     let rate = sample_rate(self.shape.sample_rate, packet.stream())? / channels as f64;
-                    let filter = FirFilter::<T>::new(&self.design(rate)?);
+                    let taps = self.design(rate)?;
+                    let filter = FirFilter::<T>::new(&taps);
                     let given = Some(self.shape.sample_rate).filter(|rate| *rate > 0.0);
                     has_own_rate = given.is_some() && given != packet.stream().sample_rate_hz;
                     if has_own_rate {
                         let stream = StreamInfo::clone(packet.stream());
                         output.set_stream(StreamInfo { sample_rate_hz: given, ..stream });
                     }
-                    unset.insert((PerChannel::new(channels, filter), rate))
+                    let delay = delay_of(&taps, rate);
+                    unset.insert(ActiveFilters { filters: PerChannel::new(channels, filter), rate, delay })
                 }
             };
             if arrival == Continuity::AfterGap {
@@ -212,12 +212,28 @@ impl FirFilterComponent {
             let first = filters.channel_at(packet.sample_index());
             filters.run(first, &packet, &mut out, FirFilter::filter);
             match has_own_rate {
-                true => out.at_sample(packet.sample_index()).at_time_ns(packet.time_ns()).send()?,
-                false => out.send_like(&packet)?,
+                true => out
+                    .at_sample(packet.sample_index())
+                    .at_time_ns(time_before(packet.time_ns(), *delay))
+                    .send()?,
+                false => out.send_like_delayed(&packet, *delay)?,
             }
         }
         Ok(())
     }
+}
+
+/// The filters of a stream.
+struct ActiveFilters<T: dsp::Sample> {
+    filters: PerChannel<FirFilter<T>, T>,
+    /// The rate of a channel.
+    rate: f64,
+    /// The time from the centre of the filter to its newest sample.
+    delay: Duration,
+}
+
+fn delay_of(taps: &Taps, rate: f64) -> Duration {
+    Duration::try_from_secs_f64(taps.delay_samples() / rate).unwrap_or(Duration::MAX)
 }
 
 /// The component `decimator`.
@@ -300,6 +316,8 @@ impl Decimator {
         let mut tracker = StreamTracker::default();
         // The first packet starts a stream and creates the filters.
         let mut filters = None::<(PerChannel<DecimatingFir<T>, T>, Arc<StreamInfo>)>;
+        // The delay of the filter, in samples of a channel.
+        let mut delay = 0.0;
         let mut thinner = Downsampler::new(self.factor as u64);
         let mut frames = Frames::new(1);
         while let Some(packet) = input.receive_with(|| {
@@ -311,6 +329,7 @@ impl Decimator {
                 let changed = Self::new(new)?;
                 if let Some((filters, stream)) = &mut filters {
                     let taps = changed.design(changed.rate(stream)?)?;
+                    delay = taps.delay_samples();
                     filters.processors().iter_mut().for_each(|filter| filter.set_taps(&taps));
                 }
                 self = changed;
@@ -324,8 +343,9 @@ impl Decimator {
                     frames = Frames::new(channels(packet.stream()));
                     output.set_stream(self.stream(packet.stream()));
                     let rate = self.rate(packet.stream())?;
-                    let filter =
-                        DecimatingFir::new(&self.design(rate)?, self.factor).map_err(Error::failed)?;
+                    let taps = self.design(rate)?;
+                    delay = taps.delay_samples();
+                    let filter = DecimatingFir::new(&taps, self.factor).map_err(Error::failed)?;
                     let filters = PerChannel::new(frames.channels(), filter);
                     unset.insert((filters, Arc::clone(packet.stream())))
                 }
@@ -350,7 +370,7 @@ impl Decimator {
             filters.run(0, samples, &mut out, DecimatingFir::filter);
             let first = first.saturating_mul(channels as u64);
             let after = between(packet.sample_index(), u128::from(first) * self.factor as u128, 1);
-            let time_ns = time_after(packet.time_ns(), after, stream);
+            let time_ns = time_after(packet.time_ns(), after - delay * channels as f64, stream);
             out.at_sample(first).at_time_ns(time_ns).send()?;
         }
         Ok(())

@@ -122,7 +122,8 @@ impl ResamplerComponent {
                 // Positions are in parts of an input sample, which has `up` parts.
                 let place = u128::from(index) * down as u128;
                 let after = between(packet.sample_index(), place, up);
-                let time_ns = time_after(packet.time_ns(), after, packet.stream());
+                let delay = silent.delay_samples() * channels as f64;
+                let time_ns = time_after(packet.time_ns(), after - delay, packet.stream());
                 out.at_sample(index).at_time_ns(time_ns).send()?;
                 next = next.saturating_add(count as u64);
             }

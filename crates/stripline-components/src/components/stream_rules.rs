@@ -93,7 +93,7 @@ pub const STREAM_RULES: &[(&str, [StreamRule; 10])] = &[
     ("demultiplexer", [UsedAndChanged, PassedOn, UsedAndPassedOn, UsedAndPassedOn, Changed, Used, PassedOn, PassedOn, UsedAndChanged, Changed]),
     ("fft", [UsedAndChanged, PassedOn, Refused, Refused, UsedAndChanged, UsedAndPassedOn, PassedOn, Changed, UsedAndChanged, Changed]),
     ("file-sink", [ByFormat; 10]),
-    ("fir-filter", [UsedAndPassedOn, PassedOn, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
+    ("fir-filter", [UsedAndPassedOn, PassedOn, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, PassedOn, UsedAndPassedOn, Changed]),
     ("fm-demodulator", [UsedAndPassedOn, LeftOut, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
     ("gr-zeromq-sink", [Used, Used, Used, Used, LeftOut, Used, LeftOut, Used, Used, Used]),
     ("magnitude", [PassedOn; 10]),

@@ -203,6 +203,37 @@ impl<T: Content> Loan<'_, T> {
         self.send_stamped(packet.stamps())
     }
 
+    /// Sends the packet as [`Loan::send_like`] does, with a time that is earlier by the delay of a
+    /// filter. The output of a symmetric filter belongs to the input at the centre of the filter.
+    /// An unknown time stays unknown.
+    ///
+    /// # Errors
+    /// Same as [`Publisher::loan`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let node = stripline::node::Node::isolated()?;
+    /// # let mut source = node.publisher::<f32>("levels")?;
+    /// # let mut levels = node.subscriber::<f32>("levels")?;
+    /// # let mut output = node.publisher::<f32>("means")?;
+    /// # let mut means = node.subscriber::<f32>("means")?;
+    /// # source.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// # output.wait_for_receivers(1, Duration::from_secs(5))?;
+    /// source.loan(1)?.at_time_ns(5_000).send()?;
+    /// let packet = levels.receive()?.expect("a level");
+    /// output.loan(1)?.send_like_delayed(&packet, Duration::from_nanos(2_000))?;
+    /// assert_eq!(means.receive()?.expect("a mean").time_ns(), 3_000);
+    /// # Ok::<(), stripline::Error>(())
+    /// ```
+    pub fn send_like_delayed<P: Stamped + ?Sized>(self, packet: &P, delay: Duration) -> Result<()> {
+        let mut stamps = packet.stamps();
+        if stamps.time_ns != 0 {
+            let delay = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+            stamps.time_ns = stamps.time_ns.saturating_sub(delay);
+        }
+        self.send_stamped(stamps)
+    }
+
     /// Sends the packet as [`Loan::send_like`] does, at `up` / `down` of the received sample rate.
     /// The sample index is scaled by the same ratio and rounded down. A stream without a rate stays
     /// without a rate.
