@@ -87,6 +87,7 @@ static void packets() {
     stream.row_length = 3;
     stream.frame_rows = 2;
     stream.axes = {{0, 15, "m"}, {-1e3, 7.8125, "Hz"}};
+    stream.clock = {stripline::clock_reference::gps, 100};
     stream.more = R"({"keywords":{"antenna":")" + std::string(600, 'x') + R"("}})";
     TAKE(out.set_stream(stream, nt));
 
@@ -122,6 +123,7 @@ static void packets() {
     CHECK(view.id == "tone" && view.sample_rate_hz == 1e6 && view.center_frequency_hz == 433e6);
     CHECK(view.row_length == 3U);
     CHECK(view.frame_rows == 2U);
+    CHECK(view.clock && view.clock->reference == stripline::clock_reference::gps && view.clock->error_ns == 100U);
     CHECK(view.axes == stream.axes && view.axes[0].at(4) == 60 && view.axes[1] != stripline::axis{});
     const std::string json = TAKE(packet.stream_json(nt));
     CHECK(json.find(std::string(600, 'x')) != std::string::npos && json.back() == '}');

@@ -177,6 +177,7 @@ def test_names_and_numbers_that_are_refused(node: stripline.Node) -> None:
     out = node.publisher("topic", "f4")
     info: Any = stripline.StreamInfo
     axis: Any = stripline.Axis
+    clock: Any = stripline.StreamClock
     for stream, problem in (
         ("tone", "described by a `StreamInfo`"),
         (info("a", float("inf")), "`sample_rate_hz` of the stream is inf; it must be a finite number"),
@@ -187,6 +188,9 @@ def test_names_and_numbers_that_are_refused(node: stripline.Node) -> None:
         (info("a", row_length="100"), "`row_length` of the stream is '100'; it must be a whole"),
         (info("a", row_length=True), "`row_length` of the stream is True"),
         (info("a", frame_rows=2**32), "`frame_rows` .* from 1 to 4294967295, or None"),
+        (info("a", clock="gps"), r"`clock` of the stream is 'gps'; it must be a `StreamClock`"),
+        (info("a", clock=clock("sundial")), "`clock.reference` of the stream is 'sundial'; it must be one of host"),
+        (info("a", clock=clock("gps", -1)), "`clock.error_ns` of the stream is -1; it must be 0 to 1000000000000000"),
         (info("a", axes=(1,)), r"`axes` of the stream is \(1,\); it must be a tuple of `Axis`"),
         (info("a", axes=(axis("0", 1),)), r"`axes\[0\].start` of the stream is '0'"),
         (info("a", channels="ab"), "`channels` of the stream is 'ab'; it must be a tuple of texts"),

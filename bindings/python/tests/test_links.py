@@ -19,8 +19,9 @@ import stripline
 def test_samples_arrive_in_place_with_their_numbers(node: stripline.Node) -> None:
     out, in_ = linked(node, np.complex64)
     about = stripline.StreamInfo(
-        "tone", 1e5, 1e8, 4, (stripline.Axis(0, 1, "m"), stripline.Axis(0, 2)), ("a", "b"), {"k": [1, "x"]}
-    )
+        "tone", 1e5, 1e8, 4, (stripline.Axis(0, 1, "m"), stripline.Axis(0, 2)), ("a", "b"), {"k": [1, "x"]},
+        clock=stripline.StreamClock("gps", 100),
+    )  # fmt: skip
     out.set_stream(about)
     sent = np.arange(4, dtype=np.complex64)
     out.send(sent, time_ns=17, sample_index=100)

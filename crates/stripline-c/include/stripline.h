@@ -508,6 +508,24 @@ enum stripline_stream_set {
     STRIPLINE_STREAM_SET_ROW_LENGTH = 4,
     /* `frame_rows`. */
     STRIPLINE_STREAM_SET_FRAME_ROWS = 8,
+    /* `clock_error_ns`. */
+    STRIPLINE_STREAM_SET_CLOCK_ERROR = 16,
+};
+
+/* The clock on which the times of a stream stand. */
+enum stripline_clock_reference {
+    /* The stream does not state its clock. */
+    STRIPLINE_CLOCK_REFERENCE_NONE = 0,
+    /* The clock of the host that received the samples from the device. */
+    STRIPLINE_CLOCK_REFERENCE_HOST = 1,
+    /* A clock that follows the Precision Time Protocol. */
+    STRIPLINE_CLOCK_REFERENCE_PTP = 2,
+    /* A clock of the device that follows a pulse per second. */
+    STRIPLINE_CLOCK_REFERENCE_PPS = 3,
+    /* A clock of the device that follows GPS. */
+    STRIPLINE_CLOCK_REFERENCE_GPS = 4,
+    /* A counter of the device that follows nothing. */
+    STRIPLINE_CLOCK_REFERENCE_DEVICE = 5,
 };
 
 /* An axis of a stream's description, for a publisher: evenly spaced values for the samples of a
@@ -562,6 +580,10 @@ typedef struct stripline_stream_description {
      * `more`.
      */
     const stripline_axis *axes;
+    /* The clock of the packets' times: a `stripline_clock_reference`. */
+    uint32_t clock_reference;
+    /* The largest difference between a time and UTC, in nanoseconds; only with a clock. */
+    uint64_t clock_error_ns;
 } stripline_stream_description;
 
 /* The description of the stream that a packet belongs to. */
@@ -582,6 +604,12 @@ typedef struct stripline_stream_view {
     uint32_t frame_rows;
     /* The number of axes, for `stripline_packet_get_axis`. */
     uint32_t axis_count;
+    /* The clock of the packets' times: a `stripline_clock_reference`, 0 if the stream does not
+     * state it.
+     */
+    uint32_t clock_reference;
+    /* The largest difference between a time and UTC, in nanoseconds. */
+    uint64_t clock_error_ns;
 } stripline_stream_view;
 
 /* Packets, and the data that comes with their samples ---------------------------------------- */

@@ -69,7 +69,7 @@ pub use report::{ConnectionReport, Report};
 pub use sample_type::SampleType;
 pub use serve::{PacketHandler, Served};
 pub use status::Status;
-pub use stream::{Axis, AxisView, StreamDescription, StreamSet, StreamView};
+pub use stream::{Axis, AxisView, ClockReference, StreamDescription, StreamSet, StreamView};
 pub use subscriber::{
     Subscriber, SubscriberOptions, WindowUnit, stripline_subscriber_free, stripline_subscriber_new,
     stripline_subscriber_receive,

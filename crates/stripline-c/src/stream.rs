@@ -1,6 +1,6 @@
 //! The description of a stream.
 
-use stripline::StreamInfo;
+use stripline::{ClockReference as RustReference, StreamClock, StreamInfo};
 
 use crate::border::{Ref, Str};
 use crate::error::{Failure, missing};
@@ -19,12 +19,42 @@ pub enum StreamSet {
     RowLength = 4,
     /// `frame_rows`.
     FrameRows = 8,
+    /// `clock_error_ns`.
+    ClockError = 16,
 }
 
 const ALL: u64 = StreamSet::SampleRate as u64
     | StreamSet::CenterFrequency as u64
     | StreamSet::RowLength as u64
-    | StreamSet::FrameRows as u64;
+    | StreamSet::FrameRows as u64
+    | StreamSet::ClockError as u64;
+
+/// The clock on which the times of a stream stand.
+#[repr(u32)]
+#[derive(Clone, Copy)]
+pub enum ClockReference {
+    /// The stream does not state its clock.
+    None = 0,
+    /// The clock of the host that received the samples from the device.
+    Host = 1,
+    /// A clock that follows the Precision Time Protocol.
+    Ptp = 2,
+    /// A clock of the device that follows a pulse per second.
+    Pps = 3,
+    /// A clock of the device that follows GPS.
+    Gps = 4,
+    /// A counter of the device that follows nothing.
+    Device = 5,
+}
+
+/// The references of the library and of the header.
+const REFERENCES: [(RustReference, ClockReference); 5] = [
+    (RustReference::Host, ClockReference::Host),
+    (RustReference::Ptp, ClockReference::Ptp),
+    (RustReference::Pps, ClockReference::Pps),
+    (RustReference::Gps, ClockReference::Gps),
+    (RustReference::Device, ClockReference::Device),
+];
 
 /// An axis of a stream's description, for a publisher: evenly spaced values for the samples of a
 /// row, for the rows, or for the frames.
@@ -82,12 +112,17 @@ pub struct StreamDescription {
     /// The axes along a row, from row to row, and from frame to frame, in place of `axes` in
     /// `more`.
     pub axes: *const Axis,
+    /// The clock of the packets' times: a `stripline_clock_reference`.
+    pub clock_reference: u32,
+    /// The largest difference between a time and UTC, in nanoseconds; only with a clock.
+    pub clock_error_ns: u64,
 }
 
 sized::sized!(
     StreamDescription, "stripline_stream_description",
     size: usize, set: u64, id: Str, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
     more: Str, frame_rows: u32, axis_count: u32, axes: *const Axis,
+    clock_reference: u32, clock_error_ns: u64,
 );
 
 /// The description of the stream that a packet belongs to.
@@ -110,12 +145,17 @@ pub struct StreamView {
     pub frame_rows: u32,
     /// The number of axes, for `stripline_packet_get_axis`.
     pub axis_count: u32,
+    /// The clock of the packets' times: a `stripline_clock_reference`, 0 if the stream does not
+    /// state it.
+    pub clock_reference: u32,
+    /// The largest difference between a time and UTC, in nanoseconds.
+    pub clock_error_ns: u64,
 }
 
 sized::sized!(
     StreamView, "stripline_stream_view",
     size: usize, set: u64, id: Text, sample_rate_hz: f64, center_frequency_hz: f64, row_length: u32,
-    frame_rows: u32, axis_count: u32,
+    frame_rows: u32, axis_count: u32, clock_reference: u32, clock_error_ns: u64,
 );
 
 impl Ref<StreamDescription> {
@@ -154,6 +194,7 @@ fn read(given: StreamDescription) -> Result<StreamInfo, Failure> {
     if has(StreamSet::FrameRows) {
         stream.frame_rows = Some(given.frame_rows);
     }
+    stream.clock = clock(&given)?;
     if given.axis_count != 0 {
         if !stream.axes.is_empty() {
             return Err(Failure::argument("`stream` has axes in `axes` and in `more`; leave one out"));
@@ -162,6 +203,27 @@ fn read(given: StreamDescription) -> Result<StreamInfo, Failure> {
     }
     stream.check().map_err(|problem| Failure::argument(format!("`stream`: {problem}")))?;
     Ok(stream)
+}
+
+/// Returns the clock that the program has passed.
+fn clock(given: &StreamDescription) -> Result<Option<StreamClock>, Failure> {
+    let has_error = given.set & StreamSet::ClockError as u64 != 0;
+    if given.clock_reference == ClockReference::None as u32 {
+        return match has_error {
+            true => Err(Failure::argument(
+                "`stream->clock_error_ns` is set without a clock; set `stream->clock_reference`, too",
+            )),
+            false => Ok(None),
+        };
+    }
+    let found = REFERENCES.into_iter().find(|(_, number)| *number as u32 == given.clock_reference);
+    let (reference, _) = found.ok_or_else(|| {
+        Failure::argument(format!(
+            "`stream->clock_reference` is {}, which is not a `stripline_clock_reference`",
+            given.clock_reference
+        ))
+    })?;
+    Ok(Some(StreamClock { reference, error_ns: has_error.then_some(given.clock_error_ns) }))
 }
 
 /// Returns the axes that the program has passed.
@@ -199,12 +261,19 @@ fn parse(more: &str) -> Result<StreamInfo, Failure> {
 /// Returns the description of a packet's stream.
 pub(crate) fn view(stream: &StreamInfo) -> StreamView {
     let bit = |is_set: bool, member: StreamSet| if is_set { member as u64 } else { 0 };
+    let number = |clock: StreamClock| {
+        let found = REFERENCES.into_iter().find(|(reference, _)| *reference == clock.reference);
+        found.map(|(_, number)| number as u32)
+    };
+    let number = stream.clock.and_then(number).unwrap_or(ClockReference::None as u32);
+    let error_ns = stream.clock.and_then(|clock| clock.error_ns);
     StreamView {
         size: 0,
         set: bit(stream.sample_rate_hz.is_some(), StreamSet::SampleRate)
             | bit(stream.center_frequency_hz.is_some(), StreamSet::CenterFrequency)
             | bit(stream.row_length.is_some(), StreamSet::RowLength)
-            | bit(stream.frame_rows.is_some(), StreamSet::FrameRows),
+            | bit(stream.frame_rows.is_some(), StreamSet::FrameRows)
+            | bit(error_ns.is_some(), StreamSet::ClockError),
         id: Text::of(&stream.id),
         sample_rate_hz: stream.sample_rate_hz.unwrap_or(0.0),
         center_frequency_hz: stream.center_frequency_hz.unwrap_or(0.0),
@@ -212,6 +281,8 @@ pub(crate) fn view(stream: &StreamInfo) -> StreamView {
         frame_rows: stream.frame_rows.unwrap_or(0),
         // At most `AXES_MAX`.
         axis_count: stream.axes.len() as u32,
+        clock_reference: number,
+        clock_error_ns: error_ns.unwrap_or(0),
     }
 }
 

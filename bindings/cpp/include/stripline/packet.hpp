@@ -66,6 +66,28 @@ struct packet_info {
     bool is_whole;
 };
 
+/// The origin of the times of a stream.
+enum class clock_reference : std::uint32_t {
+    /// The clock of the host that received the samples from the device.
+    host = STRIPLINE_CLOCK_REFERENCE_HOST,
+    /// A clock that follows the Precision Time Protocol.
+    ptp = STRIPLINE_CLOCK_REFERENCE_PTP,
+    /// A clock of the device that follows a pulse per second.
+    pps = STRIPLINE_CLOCK_REFERENCE_PPS,
+    /// A clock of the device that follows GPS.
+    gps = STRIPLINE_CLOCK_REFERENCE_GPS,
+    /// A counter of the device that follows nothing.
+    device = STRIPLINE_CLOCK_REFERENCE_DEVICE,
+};
+
+/// The clock on which the times of a stream stand.
+struct stream_clock {
+    /// The origin of the times.
+    clock_reference reference = clock_reference::host;
+    /// The largest difference between a time and UTC, in nanoseconds; empty if it is unknown.
+    std::optional<std::uint64_t> error_ns{};
+};
+
 /// The values that the samples of a row, the rows, or the frames stand for: evenly spaced.
 struct axis {
     /// The value at the first place.
@@ -99,6 +121,8 @@ struct stream_view {
     /// The axes along a row, from row to row, and from frame to frame; without rows, only the axis
     /// from sample to sample.
     std::vector<axis> axes;
+    /// The clock on which the times of the packets stand.
+    std::optional<stream_clock> clock;
 };
 
 /// The common base of packets, windows and the packets of handlers. The functions may be called on
@@ -161,7 +185,7 @@ public:
             })) {
             return std::move(*failed);
         }
-        stream_view stream{detail::view(found.id), {}, {}, {}, {}, {}};
+        stream_view stream{detail::view(found.id), {}, {}, {}, {}, {}, {}};
         if ((found.set & STRIPLINE_STREAM_SET_SAMPLE_RATE) != 0) {
             stream.sample_rate_hz = found.sample_rate_hz;
         }
@@ -173,6 +197,13 @@ public:
         }
         if ((found.set & STRIPLINE_STREAM_SET_FRAME_ROWS) != 0) {
             stream.frame_rows = found.frame_rows;
+        }
+        if (found.clock_reference != STRIPLINE_CLOCK_REFERENCE_NONE) {
+            stream.clock.emplace();
+            stream.clock->reference = static_cast<clock_reference>(found.clock_reference);
+            if ((found.set & STRIPLINE_STREAM_SET_CLOCK_ERROR) != 0) {
+                stream.clock->error_ns = found.clock_error_ns;
+            }
         }
         for (std::size_t index = 0; index < found.axis_count; index++) {
             stripline_axis_view axis{};

@@ -53,6 +53,8 @@ struct stream_description {
     /// The axes along a row, from row to row, and from frame to frame; without rows, only the axis
     /// from sample to sample.
     std::vector<axis> axes;
+    /// The clock on which the times of the packets stand.
+    std::optional<stream_clock> clock;
 };
 
 /// @cond
@@ -312,6 +314,13 @@ public:
         if (stream.frame_rows) {
             from.set |= STRIPLINE_STREAM_SET_FRAME_ROWS;
             from.frame_rows = *stream.frame_rows;
+        }
+        if (stream.clock) {
+            from.clock_reference = static_cast<std::uint32_t>(stream.clock->reference);
+            if (stream.clock->error_ns) {
+                from.set |= STRIPLINE_STREAM_SET_CLOCK_ERROR;
+                from.clock_error_ns = *stream.clock->error_ns;
+            }
         }
         std::vector<stripline_axis> axes;
         for (const axis &of : stream.axes) {

@@ -96,7 +96,7 @@ from ._errors import (
 )
 from ._messages import Message
 from ._services import Server, ServerCounts, operation, service
-from ._types import Axis, Connection, Gap, Refusal, SampleType, StreamInfo
+from ._types import Axis, Connection, Gap, Refusal, SampleType, StreamClock, StreamInfo
 
 __all__ = [
     "AsyncClient",
@@ -146,6 +146,7 @@ __all__ = [
     "ServerGoneError",
     "ServerReport",
     "StoppedError",
+    "StreamClock",
     "StreamInfo",
     "Subscriber",
     "TestResult",

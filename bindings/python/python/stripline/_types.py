@@ -185,6 +185,17 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class StreamClock:
+    """The clock on which the times of a stream stand, and the error of that clock."""
+
+    reference: Literal["host", "ptp", "pps", "gps", "device"]
+    """The host's clock; a clock that follows PTP; a clock of the device that follows a pulse per
+    second or GPS; a counter of the device that follows nothing."""
+    error_ns: int | None = None
+    """The largest difference between a time and UTC, in nanoseconds; None if it is unknown."""
+
+
+@dataclass(frozen=True)
 class StreamInfo:
     """The description of a stream (docs/wire.md)."""
 
@@ -204,6 +215,8 @@ class StreamInfo:
     """Everything else, as values of JSON."""
     frame_rows: int | None = None
     """The number of rows in a frame, if the rows are frames: pulses × range."""
+    clock: StreamClock | None = None
+    """The clock on which the times of the packets stand."""
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
@@ -217,6 +230,8 @@ _REALS = ("sample_rate_hz", "center_frequency_hz")
 _COUNTS = ("row_length", "frame_rows")
 _OPTIONAL = _REALS + _COUNTS
 _COUNT_MAX = 2**32 - 1
+_REFERENCES = ("host", "ptp", "pps", "gps", "device")
+_ERROR_NS_MAX = 10**15
 
 
 def _stream_to_json(stream: StreamInfo) -> str:
@@ -228,6 +243,10 @@ def _stream_to_json(stream: StreamInfo) -> str:
     members |= {name: int(value) for name in _COUNTS if (value := getattr(stream, name)) is not None}
     members["axes"] = [{"start": float(it.start), "step": float(it.step), "unit": it.unit} for it in stream.axes]
     members["channels"] = list(stream.channels)
+    if stream.clock is not None:
+        members["clock"] = {"reference": stream.clock.reference}
+        if stream.clock.error_ns is not None:
+            members["clock"]["error_ns"] = int(stream.clock.error_ns)
     try:
         return json.dumps(members, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -259,6 +278,14 @@ def _check_fields(stream: StreamInfo) -> None:
             value = getattr(axis, name)
             check(f"axes[{index}].{name}", value, _is_finite(value), "a finite number")
         check(f"axes[{index}].unit", axis.unit, isinstance(axis.unit, str), "text")
+    clock = stream.clock
+    check("clock", clock, clock is None or isinstance(clock, StreamClock), "a `StreamClock`, or None")
+    if clock is not None:
+        words = _REFERENCES
+        check("clock.reference", clock.reference, clock.reference in words, f"one of {', '.join(words)}")
+        error = clock.error_ns
+        is_right = error is None or (_is_number(error, numbers.Integral) and 0 <= error <= _ERROR_NS_MAX)
+        check("clock.error_ns", error, is_right, f"0 to {_ERROR_NS_MAX}, or None")
     check("keywords", stream.keywords, isinstance(stream.keywords, Mapping), "a mapping")
 
 
@@ -275,11 +302,13 @@ def _is_finite(value: Any) -> bool:
 
 def _stream_from_json(text: str) -> StreamInfo:
     members = json.loads(text)
+    clock = members.get("clock")
     return StreamInfo(
         id=members["id"],
         axes=tuple(Axis(**axis) for axis in members.get("axes", ())),
         channels=tuple(members.get("channels", ())),
         keywords=members.get("keywords", {}),
+        clock=None if clock is None else StreamClock(**clock),
         **{name: members.get(name) for name in _OPTIONAL},
     )
 

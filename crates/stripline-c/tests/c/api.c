@@ -38,10 +38,15 @@ static void words(void) {
 static void packets_and_metadata(void) {
     stripline_node *node = isolated_node();
     stripline_publisher *publisher = publisher_of(node, "iq", "cf32");
-    stripline_stream_description tone = {sizeof tone, 0, "tone", 2e6, 433.92e6, 0, NULL, 0, 1, NULL};
+    stripline_stream_description tone = {sizeof tone, 0, "tone", 2e6, 433.92e6, 0, NULL, 0, 1, NULL, 0, 0};
     const stripline_axis seconds = {-1, 5e-7, "s"};
     tone.axes = &seconds;
-    tone.set = STRIPLINE_STREAM_SET_SAMPLE_RATE | STRIPLINE_STREAM_SET_CENTER_FREQUENCY;
+    tone.set = STRIPLINE_STREAM_SET_SAMPLE_RATE | STRIPLINE_STREAM_SET_CENTER_FREQUENCY | STRIPLINE_STREAM_SET_CLOCK_ERROR;
+    tone.clock_error_ns = 100;
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "without a clock", stripline_publisher_set_stream(publisher, &tone, &error));
+    tone.clock_reference = 6;
+    FAILS(STRIPLINE_INVALID_ARGUMENT, "clock_reference` is 6", stripline_publisher_set_stream(publisher, &tone, &error));
+    tone.clock_reference = STRIPLINE_CLOCK_REFERENCE_GPS;
     IS(STRIPLINE_OK, stripline_publisher_set_stream(publisher, &tone, &error));
     stripline_subscriber *subscriber = subscriber_of(node, "iq", "cf32", NULL);
     wait_for_receiver(publisher);
@@ -96,6 +101,7 @@ static void packets_and_metadata(void) {
     IS(STRIPLINE_OK, stripline_packet_get_stream(packet, &stream, &error));
     CHECK(text_is(stream.id, "tone") && stream.set == tone.set);
     CHECK(stream.sample_rate_hz == 2e6 && stream.center_frequency_hz == 433.92e6 && stream.axis_count == 1);
+    CHECK(stream.clock_reference == STRIPLINE_CLOCK_REFERENCE_GPS && stream.clock_error_ns == 100);
     stripline_axis_view axis = {.size = sizeof axis};
     IS(STRIPLINE_OK, stripline_packet_get_axis(packet, 0, &axis, &error));
     CHECK(axis.start == -1 && axis.step == 5e-7 && text_is(axis.unit, "s"));

@@ -39,10 +39,12 @@ pub fn all() -> Vec<LayoutOf> {
         Axis { start, step, unit }
         AxisView { size, start, step, unit }
         StreamDescription {
-            size, set, id, sample_rate_hz, center_frequency_hz, row_length, more, frame_rows, axis_count, axes
+            size, set, id, sample_rate_hz, center_frequency_hz, row_length, more, frame_rows, axis_count, axes,
+            clock_reference, clock_error_ns
         }
         StreamView {
-            size, set, id, sample_rate_hz, center_frequency_hz, row_length, frame_rows, axis_count
+            size, set, id, sample_rate_hz, center_frequency_hz, row_length, frame_rows, axis_count,
+            clock_reference, clock_error_ns
         }
         PacketInfo {
             size, sequence, sample_index, time_ns, intended_ns, sent_ns, gap_reason, gap_first, gap_packets,
