@@ -9,11 +9,11 @@ use stripline::component::Registry;
 ///
 /// ```
 /// let registry = stripline_radio::with_components(stripline::component::Registry::new());
-/// assert_eq!(registry.specs().len(), 0);
+/// assert!(registry.specs().iter().any(|spec| spec.name == "vita49-source"));
 /// ```
 #[must_use]
 pub fn with_components(registry: Registry) -> Registry {
-    registry
+    vita49::add(registry)
 }
 
 // Compiles the examples of the README, and runs them.

@@ -1,12 +1,21 @@
 //! VITA 49.2 and DIFI: signal data and its description in datagrams.
 
-#[allow(dead_code, reason = "the components follow")]
+mod address;
+mod batch;
 mod context;
-#[allow(dead_code, reason = "the components follow")]
+mod description;
 mod format;
-#[allow(dead_code, reason = "the components follow")]
+mod intake;
 mod loss;
-#[allow(dead_code, reason = "the components follow")]
 mod packet;
+mod source;
 
 pub use packet::{BadPacket, ClassId, Fraction, Indicators, Packet, PacketKind, Seconds, Stamp};
+pub use source::Vita49Source;
+
+use stripline::component::Registry;
+
+/// Adds the components of this module.
+pub(crate) fn add(registry: Registry) -> Registry {
+    registry.with::<Vita49Source>()
+}

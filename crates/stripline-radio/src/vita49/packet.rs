@@ -393,7 +393,17 @@ impl Prologue {
     /// Reads a packet from the `bytes` before the payload, and the rest of the stated size.
     #[inline]
     pub fn split<'a>(self, before: &[u8], rest: &'a [u8]) -> Result<Packet<'a>, BadPacket> {
-        let mut words = Words(&before[WORD..]);
+        let (payload, word) = match self.has_trailer() {
+            false => (rest, &[][..]),
+            true => rest.split_at(rest.len().saturating_sub(WORD)),
+        };
+        self.join(before, payload, word)
+    }
+
+    /// Reads a packet from its parts. The trailer is used if the header announces one.
+    #[inline]
+    pub fn join<'a>(self, before: &[u8], payload: &'a [u8], trailer: &[u8]) -> Result<Packet<'a>, BadPacket> {
+        let mut words = Words(before.get(WORD..).unwrap_or_default());
         let stream = self.has_stream().then(|| words.next());
         let mut pad_bits = 0;
         let class = self.has_class().then(|| {
@@ -416,13 +426,6 @@ impl Prologue {
             },
             _ => Fraction::FreeRunning(words.next_long()),
         };
-        let (payload, trailer) = match self.has_trailer() {
-            false => (rest, None),
-            true => {
-                let (payload, word) = rest.split_at(rest.len().saturating_sub(WORD));
-                (payload, Some(Indicators::of_word(Words(word).next())))
-            }
-        };
         if usize::from(pad_bits) > payload.len() * 8 {
             return Err(BadPacket::Padding(pad_bits));
         }
@@ -436,7 +439,7 @@ impl Prologue {
             is_coarse: is_context && self.header >> 24 & 1 == 1,
             payload,
             pad_bits,
-            trailer,
+            trailer: self.has_trailer().then(|| Indicators::of_word(Words(trailer).next())),
         })
     }
 }
