@@ -9,7 +9,7 @@ use stripline::component::Registry;
 ///
 /// ```
 /// let registry = stripline_radio::with_components(stripline::component::Registry::new());
-/// assert!(registry.specs().iter().any(|spec| spec.name == "vita49-source"));
+/// assert!(registry.specs().contains_key("vita49-source"));
 /// ```
 #[must_use]
 pub fn with_components(registry: Registry) -> Registry {

@@ -80,8 +80,8 @@ impl Batch {
             let name = &mut self.names[index];
             (header.msg_name, header.msg_namelen) = (name.as_mut_ptr().cast(), NAME_BYTES as _);
         }
-        // SAFETY: the descriptor is open. The first `count` messages, and all that they point to, live
-        // for the call, and no two of them share memory.
+        // SAFETY: the descriptor is open. The first `count` messages, and all that they point to,
+        // live for the call, and no two of them share memory.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -129,16 +129,16 @@ impl Batch {
     }
 
     /// Returns the address of a datagram's sender, byte by byte, to compare.
-    pub fn sender(&self, index: usize) -> Sender {
-        Sender(self.names[index])
+    pub fn sender(&self, index: usize) -> Peer {
+        Peer(self.names[index])
     }
 }
 
 /// The address of a sender.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sender([u8; NAME_BYTES]);
+pub(super) struct Peer([u8; NAME_BYTES]);
 
-impl Sender {
+impl Peer {
     pub fn address(self) -> Option<SocketAddr> {
         let name = self.0;
         let port = u16::from_be_bytes([name[2], name[3]]);

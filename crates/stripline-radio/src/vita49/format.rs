@@ -177,6 +177,39 @@ impl PayloadFormat {
         }
     }
 
+    /// Returns whether the numbers are floats.
+    pub fn is_float(self) -> bool {
+        self.is_float
+    }
+
+    /// Appends complex samples of the library as a payload of whole bytes: samples of the payload's
+    /// own type, or floats from -1 to 1 as integers. Returns the number of samples beyond the
+    /// range.
+    pub fn pack(self, samples: &[u8], from: Scalar, out: &mut Vec<u8>) -> u64 {
+        let place = out.len();
+        if self.natural() == Some(from) {
+            out.extend_from_slice(samples);
+            self.swap(&mut out[place..]);
+            return 0;
+        }
+        let max = ((1_u32 << (self.item_bits - 1)) - 1) as f32;
+        let is_small = self.item_bits == 8;
+        let mut clipped = 0;
+        for pair in samples.as_chunks::<8>().0 {
+            let mut is_beyond = false;
+            for number in pair.as_chunks::<4>().0 {
+                let value = f32::from_le_bytes(*number) * max;
+                // A value that is no number becomes 0.
+                is_beyond |= value.is_nan() || value.abs() > max;
+                let value = value.round().clamp(-max, max) as i16;
+                let bytes = value.to_be_bytes();
+                out.extend_from_slice(if is_small { &bytes[1..] } else { &bytes });
+            }
+            clipped += u64::from(is_beyond);
+        }
+        clipped
+    }
+
     /// Returns the number in a field, with its sign.
     fn field(self, payload: &[u8], index: usize) -> i32 {
         let field_bits = self.field_bits as usize;

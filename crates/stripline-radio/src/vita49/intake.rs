@@ -8,7 +8,7 @@ use stripline::component::FileReport;
 use stripline::payload::{Dynamic, Scalar};
 use stripline::{Error, Output, Result, StreamInfo};
 
-use super::batch::{BATCH_MAX, Batch, Sender, Split};
+use super::batch::{BATCH_MAX, Batch, Peer, Split};
 use super::context::Context;
 use super::description::Facts;
 use super::format::PayloadFormat;
@@ -82,7 +82,7 @@ pub(super) struct Intake {
     pub ids: BTreeMap<Option<u32>, u64>,
     /// The id of the taken stream, once it is decided.
     taken: Option<Option<u32>>,
-    sender: Option<Sender>,
+    sender: Option<Peer>,
     heard: Instant,
     context: Context,
     pending: Vec<Pending>,
@@ -100,12 +100,12 @@ pub(super) struct Intake {
     is_anew: bool,
     /// Memory for datagrams that are handled one by one, and for converted payloads.
     rest: Vec<u8>,
-    lengths: Vec<(usize, Sender)>,
+    lengths: Vec<(usize, Peer)>,
     converted: Vec<u8>,
     has_warned: [bool; 4],
 }
 
-/// The kinds of warnings, of which each is logged once.
+/// The kinds of warnings. Each is logged once.
 #[derive(Clone, Copy)]
 enum Warning {
     NotCarried,
@@ -193,7 +193,8 @@ impl Intake {
             kept += 1;
         }
         // The other datagrams are handled one by one, with loans of their own.
-        (self.rest.clear(), self.lengths.clear());
+        self.rest.clear();
+        self.lengths.clear();
         for index in kept..received {
             batch.append_to(index, &loan[index * split.payload..][..split.payload], &mut self.rest);
             self.lengths.push((batch.length(index), batch.sender(index)));
@@ -278,7 +279,7 @@ impl Intake {
     fn datagram(
         &mut self,
         bytes: &[u8],
-        sender: Sender,
+        sender: Peer,
         step: Option<Step>,
         output: &mut Output<Dynamic>,
     ) -> Result<()> {
@@ -398,7 +399,7 @@ impl Intake {
         let (mut from, mut sent) = (0, Ok(()));
         while from < samples {
             self.hold_from(packet.stamp, self.rate_hz(), from as i64);
-            self.loss.set_rate(self.rate_hz());
+            self.loss.set_rate_within(self.rate_hz());
             let to = self.next_hold(packet.stamp, samples);
             self.describe(packet, output);
             sent = sent.and(self.send(&converted[from * size..to * size], packet.stamp, from, output));
@@ -484,11 +485,11 @@ impl Intake {
     }
 
     /// Returns whether the sender is the one of the taken stream.
-    fn is_from(&mut self, sender: Sender) -> bool {
+    fn is_from(&mut self, sender: Peer) -> bool {
         let now = Instant::now();
         if let Some(own) = self.sender.filter(|own| *own != sender) {
             if now.duration_since(self.heard) < SILENCE {
-                let address = |sender: Sender| sender.address().map_or("?".into(), |at| at.to_string());
+                let address = |sender: Peer| sender.address().map_or("?".into(), |at| at.to_string());
                 let problem = format!("{} sends the stream of {}, too", address(sender), address(own));
                 self.warn(Warning::Sender, &problem, "give each sender another stream id");
                 return false;

@@ -8,6 +8,8 @@ const COUNTS: i64 = 16;
 const LATE_COUNTS: i64 = COUNTS / 2;
 /// Counters of 32 bits have wrapped if they then continue within this number of samples.
 const WRAP_MAX: u32 = 1 << 28;
+/// The distance of a stamp from the due one, in samples, that is rounding.
+const TOLERANCE: f64 = 1.5;
 /// The part of the measured jitter that remains after each packet.
 const DECAY: f64 = 0.999;
 /// Seconds of a day of UTC: a leap second is the last of a day.
@@ -28,11 +30,10 @@ pub(crate) struct LossCounter {
     has_varied: bool,
     /// The largest recent distance of a stamp from the stamp that was due, in samples.
     jitter: f64,
-    /// Whether the rate has changed since the last packet.
+    /// Whether the rate has changed within the last packet.
     is_new_rate: bool,
     /// Whether the counter of samples goes on when a second begins.
     runs_on: bool,
-    leap_seconds: u64,
 }
 
 /// The previous packet.
@@ -69,20 +70,21 @@ enum Elapsed {
 }
 
 impl LossCounter {
-    /// Sets the sample rate for the packets that follow.
+    /// Sets the sample rate from the last packet on.
     pub fn set_rate(&mut self, rate_hz: Option<f64>) {
+        self.rate_hz = rate_hz;
+    }
+
+    /// Sets the sample rate from a sample within the last packet on: the next stamp is due at a
+    /// time between those of both rates.
+    pub fn set_rate_within(&mut self, rate_hz: Option<f64>) {
         self.is_new_rate |= self.rate_hz != rate_hz;
         self.rate_hz = rate_hz;
     }
 
-    /// Returns the number of leap seconds that stamps have shown.
-    pub fn leap_seconds(&self) -> u64 {
-        self.leap_seconds
-    }
-
     /// Forgets the previous packet: the next one is the first of another sender.
     pub fn restart(&mut self) {
-        *self = Self { rate_hz: self.rate_hz, leap_seconds: self.leap_seconds, ..Self::default() };
+        *self = Self { rate_hz: self.rate_hz, ..Self::default() };
     }
 
     /// Takes the next packet, of at least one sample.
@@ -133,7 +135,6 @@ impl LossCounter {
             && missing < 0.0
             && (missing + rate_hz).abs() <= (packet * LATE_COUNTS as f64).min(rate_hz / 2.0)
         {
-            self.leap_seconds += 1;
             missing += rate_hz;
         }
         // The number of packets that the count allows, nearest to the clock.
@@ -142,18 +143,17 @@ impl LossCounter {
         let by_count = packets as f64 * packet;
         let off = (missing - by_count).abs();
         let is_steady = self.jitter <= packet / 4.0 && !self.is_new_rate;
-        if packets == 0 && skipped == 0 && (off <= packet / 4.0 || missing < 0.0) {
-            self.jitter = off.max(self.jitter * DECAY);
+        let tolerance = (self.jitter * 4.0).max(TOLERANCE);
+        if packets == 0 && skipped == 0 {
+            // An early stamp has jitter. A late one may show a gap of the sender.
+            let early = if missing < 0.0 { off } else { 0.0 };
+            self.jitter = early.max(self.jitter * DECAY);
         }
-        let fewest = last.fewest as f64;
-        let fits = off <= (packet / 2.0).max(1.0) || !is_steady || packets == 0 && missing < 0.0;
+        let is_early = skipped == 0 && missing < 0.0 && -missing < last.fewest as f64 * LATE_COUNTS as f64;
         let missing = match self.has_varied {
-            false if fits => by_count,
-            true if skipped == 0
-                && (missing.abs() < fewest / 2.0 || !is_steady && missing.abs() < fewest * 8.0) =>
-            {
-                0.0
-            }
+            false if off <= tolerance || !is_steady || is_early => by_count,
+            true if skipped == 0 && (missing.abs() <= tolerance || is_early) => 0.0,
+            true if skipped == 0 && !is_steady && missing < last.fewest as f64 * LATE_COUNTS as f64 => 0.0,
             _ => missing.round(),
         };
         self.by_samples(last, skipped, missing as i64)
