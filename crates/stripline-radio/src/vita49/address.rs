@@ -1,7 +1,7 @@
 //! The addresses of both components, and their sockets.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
@@ -16,7 +16,7 @@ const LOOPBACK: &str = "lo";
 /// Describes the properties `address`, `interface` and `insecure`.
 pub(super) fn properties(address: &str) -> [PropertySpec; 3] {
     [
-        PropertySpec::text("address", "", address).required().example(Value::Text("239.9.9.9:4991".into())),
+        PropertySpec::text("address", "", address).required().example(Value::Text("127.0.0.1:4991".into())),
         PropertySpec::text(
             "interface",
             "",
@@ -85,8 +85,8 @@ impl Address {
             // Several programs of a host may be members of one group.
             sockopt::set_socket_reuseaddr(&socket, true)?;
         }
-        bind(&socket, &self.at)?;
         let index = self.index(&socket)?;
+        bind(&socket, &self.scoped(index))?;
         match self.at.ip() {
             IpAddr::V4(group) if group.is_multicast() => {
                 sockopt::set_ip_add_membership_with_ifindex(&socket, &group, &Ipv4Addr::UNSPECIFIED, index)?;
@@ -129,9 +129,17 @@ impl Address {
             }
             _ => {}
         }
-        socket.connect(self.at)?;
+        socket.connect(self.scoped(index))?;
         socket.set_nonblocking(true)?;
         Ok(socket)
+    }
+
+    /// Returns the address on an interface, which a group of the local link needs.
+    fn scoped(&self, index: u32) -> SocketAddr {
+        match self.at {
+            SocketAddr::V6(at) if index > 0 => SocketAddrV6::new(*at.ip(), at.port(), 0, index).into(),
+            at => at,
+        }
     }
 
     /// Returns the number of the interface; 0: none is named.

@@ -227,6 +227,7 @@ impl Feed {
                 (self.gaps + 1, self.missing + place.index.saturating_sub(self.index));
         }
         if is_new {
+            check_one_channel(place.stream)?;
             self.rate_hz = sample_rate(self.properties.float("sample_rate"), place.stream)?;
             self.described = Some(place.stream.clone());
             if self.pace.is_some() {
@@ -388,6 +389,21 @@ impl Feed {
             ..FileReport::new(self.address.clone())
         }
     }
+}
+
+/// Checks that a stream has one channel.
+///
+/// # Errors
+/// The stream has several channels, for which a packet has no place.
+fn check_one_channel(stream: &StreamInfo) -> Result<()> {
+    let (id, count) = (&stream.id, stream.channels.len());
+    if count < 2 {
+        return Ok(());
+    }
+    Err(Error::Configuration(format!(
+        "the stream `{id}` has {count} channels (`channels`), and a packet has samples of one: put a `demultiplexer` \
+         before the sink, and give each channel a sink with a `stream` of its own"
+    )))
 }
 
 #[cfg(test)]

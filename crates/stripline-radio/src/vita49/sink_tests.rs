@@ -211,3 +211,47 @@ fn half_a_word_is_padding() {
     assert_eq!(payload, [1, 2, 3, 4, 5, 6, 0, 0]);
     assert_eq!(kinds, [PacketKind::Context, PacketKind::ExtensionContext, PacketKind::Signal]);
 }
+
+/// Sends to a group on the loopback interface, with two members on this host.
+#[test]
+fn a_group_has_several_members() {
+    let (socket, address) = receiver();
+    drop(socket);
+    let port = address.rsplit(':').next().unwrap();
+    let address = format!("239.9.9.9:{port}");
+    let cs8 = TypeName::parse("cs8").unwrap();
+    let mut sources = [(); 2].map(|()| {
+        Harness::of::<Vita49Source>()
+            .property("address", address.clone())
+            .property("interface", "lo")
+            .property("output", "cs8")
+            .payload("out", &cs8)
+            .start()
+            .unwrap()
+    });
+    let mut sink = Harness::of::<Vita49Sink>()
+        .property("address", address)
+        .property("interface", "lo")
+        .property("pace", true)
+        .property("sample_rate", 1e6)
+        .payload("in", &cs8)
+        .start()
+        .unwrap();
+    let mut outputs = sources.each_mut().map(|source| source.output::<Dynamic>("out").unwrap());
+    let mut input = sink.input::<Dynamic>(("in", &cs8)).unwrap();
+    input.send(&[7; 4000]).unwrap();
+    input.finish().unwrap();
+    sink.finish().unwrap();
+    for output in &mut outputs {
+        let mut samples = 0;
+        while samples < 2000 {
+            let packet = output.receive().unwrap().unwrap();
+            assert!(packet.iter().all(|byte| *byte == 7));
+            samples += packet.samples();
+        }
+    }
+    for source in sources {
+        source.stop();
+        source.finish().unwrap();
+    }
+}
