@@ -313,7 +313,7 @@ impl Intake {
                 self.pending.push(Pending { context, stamp });
                 if self.pending.len() > CONTEXTS_MAX {
                     let first = self.pending.remove(0);
-                    self.context.update(&first.context);
+                    self.apply(&first.context);
                 }
             }
             Err(error) => self.refuse(error),
@@ -436,18 +436,19 @@ impl Intake {
                 return;
             }
             let first = self.pending.remove(0);
-            self.context.update(&first.context);
-            match first.context.format {
-                Some(Ok(format)) => self.format = Some(format),
-                Some(Err(error)) => {
-                    self.format = None;
-                    self.not_carried(
-                        &format!("payloads with {error} cannot be carried"),
-                        "change the sender",
-                    );
-                }
-                None => {}
+            self.apply(&first.context);
+        }
+    }
+
+    fn apply(&mut self, context: &Context) {
+        self.context.update(context);
+        match context.format {
+            Some(Ok(format)) => self.format = Some(format),
+            Some(Err(error)) => {
+                self.format = None;
+                self.not_carried(&format!("payloads with {error} cannot be carried"), "change the sender");
             }
+            None => {}
         }
     }
 

@@ -100,6 +100,26 @@ fn every_planted_loss_is_counted_at_its_index() {
     }
 }
 
+/// Lets the seconds, and the counters of 64 bits, wrap between two packets.
+#[test]
+fn counters_wrap() {
+    let rate = RATE_HZ as u64;
+    for lost in [0_u64, 1, 40] {
+        let missing = match lost {
+            0 => Step::Next,
+            lost => Step::Missing { samples: lost * rate, is_exact: true },
+        };
+        let stamp = |second| Stamp { seconds: Seconds::Utc(second), fraction: Fraction::Picoseconds(5) };
+        let mut counter = counter();
+        assert_eq!(counter.step(15, stamp(u32::MAX), rate), Step::Next);
+        assert_eq!(counter.step((lost & 15) as u8, stamp(lost as u32), rate), missing);
+        let stamp = |index| Stamp { seconds: Seconds::Absent, fraction: Fraction::FreeRunning(index) };
+        let mut counter = LossCounter::default();
+        assert_eq!(counter.step(15, stamp(u64::MAX - 9), rate), Step::Next);
+        assert_eq!(counter.step((lost & 15) as u8, stamp((lost + 1) * rate - 10), rate), missing);
+    }
+}
+
 #[test]
 fn without_stamps_a_loss_is_counted_modulo_sixteen_packets() {
     let mut counter = counter();

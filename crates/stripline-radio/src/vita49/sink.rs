@@ -101,6 +101,9 @@ impl Component for Vita49Sink {
                 break Err(error);
             }
         };
+        if let Some(gap) = input.gap_at_end() {
+            (sender.gaps, sender.missing) = (sender.gaps + 1, sender.missing.saturating_add(gap.samples));
+        }
         files.report(sender.report(received.is_ok()));
         received
     }
@@ -135,6 +138,8 @@ struct Feed {
     /// The samples of a datagram.
     samples_max: usize,
     pace: Option<Pace>,
+    /// The samples of the pace so far.
+    paced: u64,
     rate_hz: f64,
     described: Option<StreamInfo>,
     anchor: Option<Anchor>,
@@ -196,6 +201,7 @@ impl Feed {
             sample_bytes,
             samples_max,
             pace,
+            paced: 0,
             rate_hz: 0.0,
             described: None,
             anchor: None,
@@ -228,10 +234,15 @@ impl Feed {
         }
         if is_new {
             check_one_channel(place.stream)?;
+            // The earlier samples have the earlier rate.
+            self.anchor = self
+                .anchor
+                .map(|anchor| Anchor { index: self.index, time_ps: self.time_ps(anchor, self.index) });
             self.rate_hz = sample_rate(self.properties.float("sample_rate"), place.stream)?;
             self.described = Some(place.stream.clone());
             if self.pace.is_some() {
                 self.pace = Some(Pace::new(self.stop.clone(), self.rate_hz));
+                self.paced = 0;
             }
         }
         self.set_anchor(place);
@@ -337,7 +348,8 @@ impl Feed {
         datagram.resize(datagram.len() + padded - self.payload.len(), 0);
         self.payload.clear();
         if let Some(pace) = &mut self.pace {
-            pace.wait_for(self.sent + samples)?;
+            self.paced += samples;
+            pace.wait_for(self.paced)?;
         }
         let sent = self.datagram(&datagram, samples);
         self.datagram = datagram;
