@@ -16,7 +16,8 @@ use stripline_waveform::{Catalog, Overrides, Placement, load, parse_bytes};
 fn every_description_is_sound_and_says_something() {
     let registry = registry();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/components");
-    let joining = stripline_middleware::with_components(Registry::new()).specs().len();
+    let joining = stripline_middleware::with_components(Registry::new());
+    let joining = stripline_radio::with_components(joining).specs().len();
     assert_eq!(
         registry.specs().len() - joining,
         components_in(&source),
@@ -86,7 +87,7 @@ fn the_example_waveforms_are_right_over_every_transport() {
     let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
     let catalog = Catalog::new(registry.specs(), &transports);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../waveforms");
-    for name in ["adsb.toml", "fm.toml", "spectrum.toml"] {
+    for name in ["adsb.toml", "fm.toml", "spectrum.toml", "vita49.toml", "vita49-send.toml"] {
         let path = folder.join(name);
         let ways = transports.iter().map(|name| (Some(*name), Placement::Thread));
         for (transport, placement) in ways.chain([(None, Placement::Thread), (None, Placement::Process)]) {

@@ -17,7 +17,7 @@ use stripline_middleware::gnuradio::{CarriedTags, Pmt, Tag};
 use stripline_middleware::internal::flowgraph_socket;
 
 /// Components that connect to other programs. A program has them only with their features.
-const JOINING: [&str; 4] = ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "zenoh-sink"];
+const JOINING: [&str; 5] = ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "vita49-sink", "zenoh-sink"];
 
 #[test]
 fn every_component_with_an_input_has_rules() {
@@ -368,6 +368,9 @@ fn every_rule_is_true() {
         let fault = fault::<f32, f32>(&component, 1, &real, "channels", rules[channels]);
         found.extend(fault.map(|fault| format!("{name}, channels: {fault}")));
     }
+    let vita49 = stage("vita49-sink", [("address", text("127.0.0.1:9"))]);
+    let fault = fault::<Complex<f32>, f32>(&vita49, 1, &iq, "channels", StreamRule::Refused);
+    found.extend(fault.map(|fault| format!("vita49-sink, channels: {fault}")));
     let flowgraph =
         stage("gr-zeromq-sink", [("tags", Value::Boolean(true)), ("repeat_s", Value::Float(0.0))]);
     if has(&flowgraph) {

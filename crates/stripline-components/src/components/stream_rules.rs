@@ -106,6 +106,7 @@ pub const STREAM_RULES: &[(&str, [StreamRule; 10])] = &[
     ("tee", [PassedOn; 10]),
     ("throttle", [PassedOn; 10]),
     ("udp-sink", [LeftOut; 10]),
+    ("vita49-sink", [Used, Used, LeftOut, LeftOut, LeftOut, Refused, LeftOut, Used, Used, Used]),
     ("waterfall-sink", [LeftOut, Used, Used, Used, Used, Used, LeftOut, LeftOut, Used, LeftOut]),
     ("wav-sink", [ByFormat; 10]),
     ("zenoh-sink", [LeftOut, LeftOut, LeftOut, LeftOut, LeftOut, Refused, LeftOut, LeftOut, LeftOut, LeftOut]),

@@ -1,0 +1,179 @@
+//! Many datagrams with one system call, with the payloads straight in a loan.
+
+use std::io;
+use std::mem::{size_of, size_of_val, zeroed};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::ptr::null_mut;
+
+use super::packet::{PROLOGUE_MAX, WORD};
+
+/// The most datagrams of a call.
+pub(super) const BATCH_MAX: usize = 64;
+/// The size of the largest datagram in bytes: a length has 16 bits.
+const DATAGRAM_BYTES_MAX: usize = 1 << 16;
+/// The size of a `sockaddr_in6` in bytes, the longest address of a sender.
+const NAME_BYTES: usize = size_of::<libc::sockaddr_in6>();
+/// The parts of a datagram: the words before the payload, the payload, and the rest.
+const PARTS: usize = 3;
+/// No datagram takes fewer bytes in a queue: the kernel's own description of one is as long.
+const QUEUED_BYTES_MIN: u32 = 128;
+/// The numbers of `SO_MEMINFO`, and the places of the bytes in the queue (`SK_MEMINFO_RMEM_ALLOC`)
+/// and of the dropped datagrams (`SK_MEMINFO_DROPS`).
+const MEMINFO_NUMBERS: usize = 9;
+const QUEUED: usize = 0;
+const DROPS: usize = 8;
+
+/// The expected layout of datagrams: bytes before the payload, and bytes of the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Split {
+    pub before: usize,
+    pub payload: usize,
+}
+
+/// Memory for datagrams, and the datagrams of the last call.
+pub(super) struct Batch {
+    heads: Vec<[u8; PROLOGUE_MAX]>,
+    names: Vec<[u8; NAME_BYTES]>,
+    /// The part of each datagram that is beyond the expected layout.
+    rests: Vec<u8>,
+    lengths: Vec<usize>,
+    /// The layout of the last call.
+    split: Split,
+}
+
+impl Batch {
+    pub fn new() -> Self {
+        Self {
+            heads: vec![[0; PROLOGUE_MAX]; BATCH_MAX],
+            names: vec![[0; NAME_BYTES]; BATCH_MAX],
+            // Pages that no datagram needs are never touched.
+            rests: vec![0; BATCH_MAX * DATAGRAM_BYTES_MAX],
+            lengths: Vec::with_capacity(BATCH_MAX),
+            split: Split { before: 0, payload: 0 },
+        }
+    }
+
+    /// Receives datagrams without a wait: as many as `payloads` has room for, if the layout has a
+    /// payload. Returns their number.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing has arrived.
+    pub fn receive(&mut self, socket: &UdpSocket, split: Split, payloads: &mut [u8]) -> io::Result<usize> {
+        let before = split.before.min(PROLOGUE_MAX);
+        self.split = Split { before, ..split };
+        self.lengths.clear();
+        let count = payloads.len().checked_div(split.payload).map_or(BATCH_MAX, |room| room.min(BATCH_MAX));
+        // SAFETY: messages of zeros are messages without parts.
+        let mut messages: [libc::mmsghdr; BATCH_MAX] = unsafe { zeroed() };
+        let mut parts = [[libc::iovec { iov_base: null_mut(), iov_len: 0 }; PARTS]; BATCH_MAX];
+        let mut places = payloads.chunks_exact_mut(split.payload.max(1));
+        for (index, (message, parts)) in messages.iter_mut().zip(&mut parts).enumerate().take(count) {
+            let place: &mut [u8] =
+                if split.payload > 0 { places.next().unwrap_or_default() } else { Default::default() };
+            let rest = &mut self.rests[index * DATAGRAM_BYTES_MAX..][..DATAGRAM_BYTES_MAX];
+            for (part, memory) in parts.iter_mut().zip([&mut self.heads[index][..before], place, rest]) {
+                *part = libc::iovec { iov_base: memory.as_mut_ptr().cast(), iov_len: memory.len() };
+            }
+            let header = &mut message.msg_hdr;
+            (header.msg_iov, header.msg_iovlen) = (parts.as_mut_ptr(), PARTS);
+            let name = &mut self.names[index];
+            (header.msg_name, header.msg_namelen) = (name.as_mut_ptr().cast(), NAME_BYTES as _);
+        }
+        // SAFETY: the descriptor is open. The first `count` messages, and all that they point to,
+        // live for the call, and no two of them share memory.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                count as _,
+                libc::MSG_DONTWAIT,
+                null_mut(),
+            )
+        };
+        let Ok(received) = usize::try_from(received) else { return Err(io::Error::last_os_error()) };
+        self.lengths.extend(messages.iter().take(received).map(|message| message.msg_len as usize));
+        Ok(received)
+    }
+
+    /// Returns the number of bytes of a datagram.
+    pub fn length(&self, index: usize) -> usize {
+        self.lengths[index]
+    }
+
+    /// Returns the bytes of a datagram before the payload, by the layout of the call.
+    pub fn before(&self, index: usize) -> &[u8] {
+        let head = &self.heads[index][..self.split.before];
+        &head[..head.len().min(self.lengths[index])]
+    }
+
+    /// Returns the first word beyond the layout.
+    pub fn word_behind(&self, index: usize) -> &[u8] {
+        &self.rests[index * DATAGRAM_BYTES_MAX..][..WORD]
+    }
+
+    /// Returns the whole datagram, if no layout was expected.
+    pub fn datagram(&self, index: usize) -> &[u8] {
+        &self.rests[index * DATAGRAM_BYTES_MAX..][..self.lengths[index]]
+    }
+
+    /// Appends the whole datagram to `out`. `payload` is the place of its payload.
+    pub fn append_to(&self, index: usize, payload: &[u8], out: &mut Vec<u8>) {
+        let mut left = self.lengths[index];
+        let rest = &self.rests[index * DATAGRAM_BYTES_MAX..][..DATAGRAM_BYTES_MAX];
+        for part in [&self.heads[index][..self.split.before], payload, rest] {
+            let bytes = left.min(part.len());
+            out.extend_from_slice(&part[..bytes]);
+            left -= bytes;
+        }
+    }
+
+    /// Returns the address of a datagram's sender, byte by byte, to compare.
+    pub fn sender(&self, index: usize) -> Peer {
+        Peer(self.names[index])
+    }
+}
+
+/// The address of a sender.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Peer([u8; NAME_BYTES]);
+
+impl Peer {
+    pub fn address(self) -> Option<SocketAddr> {
+        let name = self.0;
+        let port = u16::from_be_bytes([name[2], name[3]]);
+        match i32::from(u16::from_ne_bytes([name[0], name[1]])) {
+            libc::AF_INET => Some((<[u8; 4]>::try_from(&name[4..8]).ok()?, port).into()),
+            libc::AF_INET6 => Some((<[u8; 16]>::try_from(&name[8..24]).ok()?, port).into()),
+            _ => None,
+        }
+    }
+}
+
+/// The memory of a socket's queue.
+pub(super) struct QueueMemory {
+    /// No more datagrams than this are in the queue.
+    pub datagrams_max: u32,
+    /// The number of datagrams that the kernel has dropped so far, which wraps.
+    pub dropped: u32,
+}
+
+impl QueueMemory {
+    pub fn of(socket: &UdpSocket) -> io::Result<Self> {
+        let mut numbers = [0_u32; MEMINFO_NUMBERS];
+        let mut size = size_of_val(&numbers) as libc::socklen_t;
+        // SAFETY: the descriptor is open. The numbers and their size live for the call.
+        let got = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                numbers.as_mut_ptr().cast(),
+                &raw mut size,
+            )
+        };
+        let own =
+            || Self { datagrams_max: numbers[QUEUED].div_ceil(QUEUED_BYTES_MIN), dropped: numbers[DROPS] };
+        if got == 0 { Ok(own()) } else { Err(io::Error::last_os_error()) }
+    }
+}
