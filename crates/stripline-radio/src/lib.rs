@@ -1,13 +1,15 @@
 //! Receivers and digitisers for Stripline. Each kind of device has a folder with its components and
 //! their tests.
 
+mod devices;
 #[cfg(feature = "soapy")]
 mod soapy;
 
 use stripline::component::Registry;
 
+pub use devices::{DeviceList, FoundDevice, find_devices};
 #[cfg(feature = "soapy")]
-pub use soapy::SoapySource;
+pub use soapy::{SoapySink, SoapySource};
 
 /// Adds the components of this crate to a registry.
 ///
@@ -20,7 +22,7 @@ pub use soapy::SoapySource;
 #[must_use]
 pub fn with_components(registry: Registry) -> Registry {
     #[cfg(feature = "soapy")]
-    let registry = registry.with::<SoapySource>();
+    let registry = registry.with::<SoapySink>().with::<SoapySource>();
     registry
 }
 
@@ -35,7 +37,7 @@ pub fn absent_components() -> &'static [(&'static str, &'static str)] {
     #[cfg(feature = "soapy")]
     return &[];
     #[cfg(not(feature = "soapy"))]
-    &[("soapy-source", SOAPY_REMEDY)]
+    &[("soapy-sink", SOAPY_REMEDY), ("soapy-source", SOAPY_REMEDY)]
 }
 
 /// The way to add SoapySDR to a program.

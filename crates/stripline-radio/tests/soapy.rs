@@ -1,4 +1,4 @@
-//! `soapy-source` against a device with planted samples, times and faults:
+//! `soapy-source` and `soapy-sink` against a device with planted samples, times and faults:
 //! `soapy_module/ramp.cpp`, a module of SoapySDR that this test builds.
 
 #![cfg(feature = "soapy")]
@@ -14,8 +14,9 @@ use std::time::Duration;
 use stripline::component::harness::{Harness, HarnessRun};
 use stripline::component::{Component, Value};
 use stripline::node::Subscriber;
+use stripline::payload::TypeName;
 use stripline::{Complex, Sample, StreamInfo};
-use stripline_radio::SoapySource;
+use stripline_radio::{SoapySink, SoapySource};
 
 /// Builds the module, and loads it into this process.
 fn load() {
@@ -43,11 +44,11 @@ fn load() {
 fn ramp<C: Component>(serial: &str, arguments: &str) -> Harness {
     load();
     let device = format!("driver=ramp,serial={serial},{arguments}");
-    Harness::of::<C>()
-        .property("device", device)
-        .property("sample_rate", 1e6)
-        .property("frequency", 100e6)
-        .property("settle_ms", 0.0)
+    Harness::of::<C>().property("device", device).property("sample_rate", 1e6).property("frequency", 100e6)
+}
+
+fn receiver(serial: &str, arguments: &str) -> Harness {
+    ramp::<SoapySource>(serial, arguments).property("settle_ms", 0.0)
 }
 
 /// A packet that a source has sent.
@@ -117,7 +118,7 @@ fn end<T: Sample>(run: HarnessRun, output: Subscriber<T>) -> BTreeMap<String, Va
 #[test]
 fn samples_arrive_in_the_native_format() {
     let run = |format: &str| {
-        ramp::<SoapySource>("native", "start=5000000000")
+        receiver("native", "start=5000000000")
             .property("format", format)
             .property("time", "device")
             .start()
@@ -163,9 +164,7 @@ fn samples_arrive_in_the_native_format() {
 #[test]
 fn an_overflow_is_a_gap_at_its_place() {
     let mut source =
-        ramp::<SoapySource>("overflow", "overflow=1500:50+3001:123457,skip=200000:1+300000:70000")
-            .start()
-            .unwrap();
+        receiver("overflow", "overflow=1500:50+3001:123457,skip=200000:1+300000:70000").start().unwrap();
     let mut output = source.output::<Complex<i16>>("out").unwrap();
     let parts = receive_to(&mut output, 400_000);
     check_ramp(&parts);
@@ -181,7 +180,7 @@ fn an_overflow_is_a_gap_at_its_place() {
 #[test]
 fn a_loss_without_stamps_begins_a_stream() {
     for (serial, arguments) in [("blind", "stamps=0,overflow=1500:50"), ("back", "back=1500:700")] {
-        let mut source = ramp::<SoapySource>(serial, arguments).start().unwrap();
+        let mut source = receiver(serial, arguments).start().unwrap();
         let mut output = source.output::<Complex<i16>>("out").unwrap();
         let parts = receive(&mut output, |part| part.stream.id != "component" && part.index >= 1000);
         let (first, second): (Vec<_>, Vec<_>) =
@@ -204,8 +203,7 @@ fn a_new_frequency_begins_at_its_sample() {
         ("slow", "tune=700,ahead=2500", 0.7),
         ("blind", "stamps=0,tune=900", 1.0),
     ] {
-        let mut source =
-            ramp::<SoapySource>(serial, arguments).property("settle_ms", settle_ms).start().unwrap();
+        let mut source = receiver(serial, arguments).property("settle_ms", settle_ms).start().unwrap();
         let mut output = source.output::<Complex<i16>>("out").unwrap();
         let mut parts = receive_to(&mut output, 10_000);
         for megahertz in [200, 300, 400] {
@@ -232,7 +230,7 @@ fn a_new_frequency_begins_at_its_sample() {
 /// Reports the values that the device has reached, and keeps the old ones if it refuses a new one.
 #[test]
 fn changes_are_answered_with_the_reached_values() {
-    let mut source = ramp::<SoapySource>("changes", "").start().unwrap();
+    let mut source = receiver("changes", "").start().unwrap();
     let mut output = source.output::<Complex<i16>>("out").unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     let parts = std::thread::scope(|scope| {
@@ -279,7 +277,7 @@ fn changes_are_answered_with_the_reached_values() {
 /// Sends two channels in turn, with gaps and descriptions at the same place in both.
 #[test]
 fn channels_take_turns() {
-    let mut source = ramp::<SoapySource>("two", "channels=2,overflow=1500:50")
+    let mut source = receiver("two", "channels=2,overflow=1500:50")
         .property("channels", "1,0")
         .property("settle_ms", 0.2)
         .start()
@@ -309,7 +307,7 @@ fn channels_take_turns() {
 #[test]
 fn a_device_that_vanishes_comes_back_or_ends() {
     let mut source =
-        ramp::<SoapySource>("back-again", "vanish=2500,absent=2").property("reopen_s", 20.0).start().unwrap();
+        receiver("back-again", "vanish=2500,absent=2").property("reopen_s", 20.0).start().unwrap();
     let mut output = source.output::<Complex<i16>>("out").unwrap();
     let parts = receive(&mut output, |part| part.stream.id == "component-2");
     let first: usize =
@@ -327,7 +325,7 @@ fn a_device_that_vanishes_comes_back_or_ends() {
         ("broken-for-ever", "broken=1", 0.5, "CORRUPTION"),
         ("long", "long=1", 0.0, "1001 samples"),
     ] {
-        let source = ramp::<SoapySource>(serial, arguments).property("reopen_s", reopen_s).start().unwrap();
+        let source = receiver(serial, arguments).property("reopen_s", reopen_s).start().unwrap();
         let error = source.finish_within(Duration::from_secs(20)).unwrap_err().to_string();
         assert!(error.contains(wanted) && error.contains("`reopen_s`"), "{serial}: {error}");
     }
@@ -340,12 +338,12 @@ fn a_device_that_does_not_fit_is_refused() {
         Ok(run) => run.finish_within(Duration::from_secs(20)).unwrap_err().to_string(),
         Err(error) => error.to_string(),
     };
-    let error = refused(ramp::<SoapySource>("claims", "claims=1").property("format", "cs8"));
+    let error = refused(receiver("claims", "claims=1").property("format", "cs8"));
     assert!(error.contains("no stream of CS8") && error.contains("its native one is CS16"), "{error}");
-    let error = refused(ramp::<SoapySource>("channel", "").property("channels", "1"));
+    let error = refused(receiver("channel", "").property("channels", "1"));
     assert!(error.contains("there is no channel 1"), "{error}");
     for wrong in ["", "0,0", "a", "-1", "1000000"] {
-        let error = refused(ramp::<SoapySource>("channel", "").property("channels", wrong));
+        let error = refused(receiver("channel", "").property("channels", wrong));
         assert!(error.contains("`channels`"), "{error}");
     }
     let error = refused(Harness::of::<SoapySource>().property("device", "driver=none"));
@@ -355,15 +353,141 @@ fn a_device_that_does_not_fit_is_refused() {
 /// Ends a source at a stop, also if the driver does not return from a read.
 #[test]
 fn a_driver_that_hangs_does_not_hang_the_source() {
-    let mut source = ramp::<SoapySource>("hang", "hang=2500").start().unwrap();
+    let mut source = receiver("hang", "hang=2500").start().unwrap();
     let mut output = source.output::<Complex<i16>>("out").unwrap();
     check_ramp(&receive_to(&mut output, 2500));
     source.stop();
     let error = source.finish_within(Duration::from_secs(20)).unwrap_err().to_string();
     assert!(error.contains("has not returned from a call"), "{error}");
     // Waits between samples end with a stop.
-    let mut source = ramp::<SoapySource>("silent", "ends=2500").start().unwrap();
+    let mut source = receiver("silent", "ends=2500").start().unwrap();
     let mut output = source.output::<Complex<i16>>("out").unwrap();
     check_ramp(&receive_to(&mut output, 2500));
     drop(end(source, output));
+}
+
+/// Reads what the device has transmitted: for each write the time, whether a burst ends, and the
+/// samples.
+fn transmitted(path: &Path) -> Vec<(Option<i64>, bool, Vec<i16>)> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let line = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        (
+            words[1].parse().ok(),
+            words[2] == "end",
+            words[3..].iter().map(|word| word.parse().unwrap()).collect(),
+        )
+    };
+    text.lines().map(line).collect()
+}
+
+/// Sends packets of a ramp: index and length of each.
+fn send(run: &mut HarnessRun, packets: &[(u64, u64)]) {
+    let mut input = run.input::<Complex<i16>>("in").unwrap();
+    input.set_stream(StreamInfo::new("ramp").sample_rate_hz(1e6));
+    for (index, count) in packets {
+        let mut loan = input.loan(*count as usize).unwrap();
+        for (sample, value) in loan.iter_mut().zip(*index..) {
+            *sample = Complex::new(value as i16, 0);
+        }
+        loan.at_sample(*index).at_time_ns(1000 * *index as i64).send().unwrap();
+    }
+    input.finish().unwrap();
+}
+
+/// Transmits each sample once, from gap to gap in a burst with its time and end.
+#[test]
+fn bursts_have_their_time_and_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let packets = [(0, 1500), (1500, 1), (1501, 2), (5000, 10), (5010, 90)];
+    let ramp_of = |packets: &[(u64, u64)]| -> Vec<i16> {
+        packets.iter().flat_map(|(index, count)| *index..index + count).map(|value| value as i16).collect()
+    };
+    for (bursts, wanted) in
+        [("stream", vec![&packets[..3], &packets[3..]]), ("packet", packets.chunks(1).collect())]
+    {
+        let path = folder.path().join(bursts);
+        let mut sink = ramp::<SoapySink>(bursts, &format!("record={}", path.display()))
+            .payload("in", &TypeName::of::<Complex<i16>>())
+            .property("bursts", bursts)
+            .property("time", "device")
+            .property("delay_ms", 2.0)
+            .start()
+            .unwrap();
+        send(&mut sink, &packets);
+        let values = sink.finish_within(Duration::from_secs(20)).unwrap();
+        assert_eq!(
+            (&values["sent"], &values["late"], &values["underflows"]),
+            (&1603.into(), &0.into(), &0.into())
+        );
+        assert_eq!(values["bursts_sent"], (wanted.len() as i64).into());
+        let writes = transmitted(&path);
+        let mut found = writes.split_inclusive(|write| write.1);
+        for burst in wanted {
+            let writes = found.next().unwrap();
+            let samples: Vec<i16> = writes.iter().flat_map(|write| write.2.clone()).collect();
+            assert_eq!(samples, ramp_of(burst), "{bursts}");
+            assert_eq!(writes[0].0, Some(1000 * burst[0].0 as i64 + 2_000_000));
+            assert!(writes[1..].iter().all(|write| write.0.is_none()) && writes.last().unwrap().1);
+        }
+        assert!(found.next().is_none());
+    }
+}
+
+/// Counts late bursts and underflows that the driver reports.
+#[test]
+fn late_bursts_and_underflows_are_counted() {
+    let mut sink = ramp::<SoapySink>("late", "late=1,underflow=1200,start=100000")
+        .payload("in", &TypeName::of::<Complex<i16>>())
+        .property("time", "device")
+        .start()
+        .unwrap();
+    send(&mut sink, &[(0, 1000), (50, 10), (200, 500)]);
+    let values = sink.finish_within(Duration::from_secs(20)).unwrap();
+    assert_eq!((&values["late"], &values["underflows"]), (&2.into(), &1.into()));
+    assert_eq!((&values["bursts_sent"], &values["faults"]), (&3.into(), &0.into()));
+    assert_eq!(values["actual_sample_rate"], 1e6.into());
+}
+
+/// Splits the channels of a stream, and refuses another number of channels.
+#[test]
+fn a_sink_takes_the_channels_of_a_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("two");
+    let mut sink = ramp::<SoapySink>("tx-two", &format!("channels=2,record={}", path.display()))
+        .payload("in", &TypeName::of::<Complex<i16>>())
+        .property("channels", "0,1")
+        .start()
+        .unwrap();
+    let mut input = sink.input::<Complex<i16>>("in").unwrap();
+    input.set_stream(StreamInfo::new("two").sample_rate_hz(2e6).channels(["a", "b"]));
+    let samples = [1, -1, 2, -2, 3, -3].map(|value| Complex::new(value, 0));
+    input.send(&samples[..4]).unwrap();
+    input.send(&samples[4..]).unwrap();
+    input.finish().unwrap();
+    sink.finish_within(Duration::from_secs(20)).unwrap();
+    let writes: Vec<_> = transmitted(&path).into_iter().map(|write| (write.1, write.2)).collect();
+    assert_eq!(writes, [(false, vec![1, -1]), (false, vec![2, -2]), (true, vec![3, -3])]);
+
+    let mut sink =
+        ramp::<SoapySink>("tx-one", "").payload("in", &TypeName::of::<Complex<i16>>()).start().unwrap();
+    let mut input = sink.input::<Complex<i16>>("in").unwrap();
+    input.set_stream(StreamInfo::new("two").sample_rate_hz(2e6).channels(["a", "b"]));
+    input.send(&samples[..4]).unwrap();
+    let error = sink.finish_within(Duration::from_secs(20)).unwrap_err().to_string();
+    assert!(error.contains("2 channels") && error.contains("`channels`"), "{error}");
+}
+
+/// Finds the device, and opens it by the name that was found.
+#[test]
+fn a_device_is_found_by_its_name() {
+    load();
+    let list = stripline_radio::find_devices("driver=ramp,serial=found").unwrap();
+    let [device] = &list.devices[..] else { panic!("{list:?}") };
+    assert_eq!((&*device.driver, &*device.label), ("ramp", "Ramp of the tests"));
+    assert_eq!(device.name, "driver=ramp,serial=found");
+    assert!(list.library.starts_with("SoapySDR 0."));
+    let mut source = Harness::of::<SoapySource>().property("device", &*device.name).start().unwrap();
+    let output = source.output::<Complex<i16>>("out").unwrap();
+    assert_eq!(end(source, output)["actual_antenna"], "RX".into());
 }

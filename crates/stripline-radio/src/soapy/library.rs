@@ -76,11 +76,11 @@ pub(super) fn version() -> String {
     borrowed(unsafe { sys::SoapySDR_getLibVersion() })
 }
 
-/// Returns the folders in which the library searches for drivers.
-pub(super) fn search_paths() -> Vec<String> {
+/// Returns the files of the drivers that are installed.
+pub(super) fn modules() -> Vec<String> {
     let mut count = 0;
     // SAFETY: the count is writable.
-    let list = unsafe { sys::SoapySDR_listSearchPaths(&raw mut count) };
+    let list = unsafe { sys::SoapySDR_listModules(&raw mut count) };
     taken_list(list, count)
 }
 
@@ -147,15 +147,6 @@ impl Device {
     pub fn channels(&self, way: Way) -> Result<usize, String> {
         // SAFETY: the device is open.
         checked(unsafe { sys::SoapySDRDevice_getNumChannels(self.0.as_ptr(), way.code()) })
-    }
-
-    /// Returns the names of the driver and of the hardware.
-    pub fn keys(&self) -> Result<[String; 2], String> {
-        // SAFETY: the device is open.
-        let driver = unsafe { taken(sys::SoapySDRDevice_getDriverKey(self.0.as_ptr())) }?;
-        // SAFETY: the device is open.
-        let hardware = unsafe { taken(sys::SoapySDRDevice_getHardwareKey(self.0.as_ptr())) }?;
-        Ok([driver, hardware])
     }
 
     /// Sets the frequency of the whole tuner.
@@ -480,8 +471,8 @@ impl<T: NativeSample> Stream<T> {
         }
     }
 
-    /// Returns the next status of transmitted samples, without waiting.
-    pub fn transmit_status(&mut self) -> TransmitStatus {
+    /// Returns the next status of transmitted samples, after a wait of at most this time.
+    pub fn transmit_status(&mut self, timeout_us: c_long) -> TransmitStatus {
         let (mut mask, mut flags, mut time_ns) = (0, 0, 0);
         // SAFETY: the stream is open, and the numbers are writable.
         let code = unsafe {
@@ -491,7 +482,7 @@ impl<T: NativeSample> Stream<T> {
                 &raw mut mask,
                 &raw mut flags,
                 &raw mut time_ns,
-                0,
+                timeout_us,
             )
         };
         match code {

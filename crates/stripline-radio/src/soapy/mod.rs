@@ -3,10 +3,14 @@
 //! `library` is the border to the library's functions in C. `settings` has the properties,
 //! `timeline` the count of samples by hardware times, and `watch` the thread for a driver's calls.
 
+mod find;
 mod library;
 mod settings;
+mod sink;
 mod source;
 mod timeline;
 mod watch;
 
+pub(crate) use find::find_devices;
+pub use sink::SoapySink;
 pub use source::SoapySource;

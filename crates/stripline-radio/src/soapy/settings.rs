@@ -14,8 +14,6 @@ const UNCHANGED_GAIN_DB: f64 = -1000.0;
 const CHANNELS_MAX: usize = 64;
 /// The longest text that names a device, an antenna or stages, in bytes.
 const TEXT_MAX: usize = 1000;
-/// The formats of samples.
-pub(super) const FORMATS: [&str; 4] = ["cs16", "cs8", "cu8", "cf32"];
 
 /// The settings that the user has chosen. `None`: the device's own value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +31,7 @@ pub(super) struct Settings {
 }
 
 /// Adds the properties of both directions.
-pub(super) fn with_properties(spec: ComponentSpec) -> ComponentSpec {
+pub(super) fn with_properties(spec: ComponentSpec, sample_rate: &str) -> ComponentSpec {
     let text = |name, summary| PropertySpec::text(name, "", summary).changeable();
     let float = |name, default, summary| PropertySpec::float(name, default, summary).changeable();
     let reached = |name, summary, unit| {
@@ -46,17 +44,7 @@ pub(super) fn with_properties(spec: ComponentSpec) -> ComponentSpec {
         "the device, as `stripline devices` prints it; empty: the only one",
     ))
     .property(PropertySpec::text("channels", "0", "numbers of the device's channels, as `0,1`"))
-    .property(PropertySpec::choice(
-        "format",
-        &FORMATS,
-        FORMATS[0],
-        "type of the samples, as the driver has them",
-    ))
-    .property(
-        float("sample_rate", 0.0, "sample rate of each channel; 0: as the device has it")
-            .range(0.0, 1e12)
-            .unit("Hz"),
-    )
+    .property(float("sample_rate", 0.0, sample_rate).range(0.0, 1e12).unit("Hz"))
     .property(
         float("frequency", 0.0, "centre frequency; 0: as the device has it").range(0.0, 1e12).unit("Hz"),
     )
@@ -129,6 +117,11 @@ impl Settings {
             clock_source: text("clock_source"),
             time_source: text("time_source"),
         })
+    }
+
+    /// Returns the same settings with another rate.
+    pub fn with_sample_rate(self, sample_rate_hz: Option<f64>) -> Self {
+        Self { sample_rate_hz, ..self }
     }
 
     /// Sets everything but the frequency in the device that differs from `before`.

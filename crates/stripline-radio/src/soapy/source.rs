@@ -24,6 +24,8 @@ const REOPEN_PAUSE: Duration = Duration::from_millis(200);
 const LEAD_NS: i64 = 20_000_000;
 /// The time that a change of the frequency takes, if the device does not change it at a time.
 const SETTLE_MS: f64 = 50.0;
+/// The formats of samples.
+const FORMATS: [&str; 4] = ["cs16", "cs8", "cu8", "cf32"];
 /// The longest plausible time from the next sample to a change of the device.
 const AHEAD_MAX_S: f64 = 10.0;
 
@@ -40,7 +42,9 @@ impl Component for SoapySource {
             .output("out", PortTypes::Property("format".into()), "the samples of the device")
             .facts(facts)
             .validated(check);
-        settings::with_properties(spec)
+        let format = "type of the samples, as the driver has them";
+        let spec = spec.property(PropertySpec::choice("format", &FORMATS, FORMATS[0], format));
+        settings::with_properties(spec, "sample rate of each channel; 0: as the device has it")
             .property(
                 PropertySpec::float(
                     "settle_ms",
@@ -99,7 +103,7 @@ impl SoapySource {
     fn run_as<T: NativeSample + Sample>(self, mut ports: Ports) -> Result<()> {
         let (stop, files) = (ports.stop_signal(), ports.files());
         let output = ports.output::<T>("out")?;
-        let (requests, counts) = (ports.requests(), Counts::new(&ports)?);
+        let (requests, counts) = (ports.requests(), ReceiveCounts::new(&ports)?);
         let (reached, name) = (ReachedStatus::new(&ports)?, ports.component().to_owned());
         let signal = stop.clone();
         watched(&stop, move |watch| {
@@ -161,7 +165,7 @@ fn facts(properties: &Properties) -> PropertyFacts {
 }
 
 /// The counts of a source.
-struct Counts {
+struct ReceiveCounts {
     overflows: Status<u64>,
     missing: Status<u64>,
     unknown_losses: Status<u64>,
@@ -173,7 +177,7 @@ struct Counts {
     places: u64,
 }
 
-impl Counts {
+impl ReceiveCounts {
     fn new(ports: &Ports) -> Result<Self> {
         Ok(Self {
             overflows: ports.status("overflows")?,
@@ -271,7 +275,7 @@ struct Receiver<T: NativeSample + Sample> {
     output: Output<T>,
     labels: Labels,
     clock: PacketClock,
-    counts: Counts,
+    counts: ReceiveCounts,
     status: ReachedStatus,
     /// `None`: the device has failed.
     opened: Option<Opened<T>>,

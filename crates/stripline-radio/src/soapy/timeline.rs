@@ -107,8 +107,8 @@ impl Timeline {
             0.0 => Step::Next,
             // The time at which the old rate ended is not exact.
             _ if missing < 0.0 && self.is_retimed => Step::Next,
-            _ if missing < 0.0 || missing > GAP_MAX => Step::Unknown,
-            _ => Step::Gap(missing as u64),
+            _ if (0.0..=GAP_MAX).contains(&missing) => Step::Gap(missing as u64),
+            _ => Step::Unknown,
         }
     }
 }
