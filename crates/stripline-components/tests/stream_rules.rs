@@ -17,7 +17,7 @@ use stripline_middleware::gnuradio::{CarriedTags, Pmt, Tag};
 use stripline_middleware::internal::flowgraph_socket;
 
 /// Components that connect to other programs. A program has them only with their features.
-const JOINING: [&str; 4] = ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "zenoh-sink"];
+const JOINING: [&str; 5] = ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "soapy-sink", "zenoh-sink"];
 
 #[test]
 fn every_component_with_an_input_has_rules() {

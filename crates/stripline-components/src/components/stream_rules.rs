@@ -101,6 +101,7 @@ pub const STREAM_RULES: &[(&str, [StreamRule; 9])] = &[
     ("null-sink", [LeftOut; 9]),
     ("print-sink", [Used; 9]),
     ("resampler", [UsedAndChanged, PassedOn, Refused, Refused, Changed, UsedAndPassedOn, PassedOn, UsedAndChanged, Changed]),
+    ("soapy-sink", [Used, LeftOut, LeftOut, LeftOut, LeftOut, Used, LeftOut, Used, Used]),
     ("tcp-sink", [LeftOut; 9]),
     ("tee", [PassedOn; 9]),
     ("throttle", [PassedOn; 9]),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use stripline::component::kit::PacedSource;
 use stripline::component::{
     Change, Component, ComponentSpec, ControlRequests, FileReport, PortTypes, Ports, Properties,
     PropertyFacts, PropertySpec, Request, Status, StopSignal,
@@ -71,6 +72,7 @@ impl Component for SoapySource {
                     .range(0.0, 1e9)
                     .unit("s"),
             )
+            .property(PacedSource::duration_property(0.0, "length of the reception; 0: for ever"))
             .property(
                 PropertySpec::integer("packet", 16 << 10, 1, 1 << 24, "most samples of each channel in a packet")
                     .unit("samples"),
@@ -130,9 +132,11 @@ impl SoapySource {
                 errors: 0,
                 failed_at: None,
                 scratch: Vec::new(),
+                left: None,
                 properties,
             };
             receiver.describe();
+            receiver.limit();
             receiver.output.set_stream(receiver.info.clone());
             let received = receiver.run(&requests);
             let counts = &receiver.counts;
@@ -140,7 +144,7 @@ impl SoapySource {
                 samples: counts.samples,
                 missing: counts.all_missing,
                 places: counts.places,
-                finished: matches!(received, Err(Error::Stopped)),
+                finished: matches!(received, Ok(()) | Err(Error::Stopped)),
                 ..FileReport::new(path)
             });
             received
@@ -288,6 +292,8 @@ struct Receiver<T: NativeSample + Sample> {
     failed_at: Option<Instant>,
     /// The samples of a read, one channel behind the other.
     scratch: Vec<T>,
+    /// The samples of each channel up to the end, also the missing ones. `None`: there is no end.
+    left: Option<u64>,
 }
 
 impl<T: NativeSample + Sample> Receiver<T> {
@@ -298,6 +304,9 @@ impl<T: NativeSample + Sample> Receiver<T> {
             }
             if self.stop.is_stopped() {
                 return Err(Error::Stopped);
+            }
+            if self.left == Some(0) {
+                return Ok(());
             }
             let outcome = self.receive()?;
             match outcome {
@@ -319,7 +328,8 @@ impl<T: NativeSample + Sample> Receiver<T> {
         let wanted = usize::try_from(self.properties.count("packet")).unwrap_or(usize::MAX);
         let most = (self.output.in_place_samples_max() / many).max(1);
         let preferred = if opened.samples_preferred == 0 { most } else { opened.samples_preferred };
-        let samples = wanted.min(most).min(preferred);
+        let left = self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
+        let samples = wanted.min(most).min(preferred).min(left);
         if many > 1 {
             self.scratch.resize(samples * many, T::default());
             let outcome = self.watch.stream(|| opened.stream.read(&mut self.scratch, READ_TIME_US));
@@ -341,6 +351,7 @@ impl<T: NativeSample + Sample> Receiver<T> {
             loan.truncate(count);
             loan.at_sample(index).at_time_ns(time_ns).send()?;
             self.counts.samples += count as u64;
+            self.count_down(count as u64);
         } else {
             self.scratch.clear();
             self.scratch.extend_from_slice(&loan[..count]);
@@ -360,9 +371,11 @@ impl<T: NativeSample + Sample> Receiver<T> {
         arrived: (Option<i64>, Step),
     ) -> Result<()> {
         let (stamp_ns, step) = arrived;
+        self.count_down(count as u64);
         match step {
             Step::Next => {}
             Step::Gap(missing) => {
+                self.count_down(missing);
                 self.counts.missing.add(missing);
                 self.counts.all_missing += missing * self.channels.len() as u64;
                 self.counts.places += 1;
@@ -410,6 +423,17 @@ impl<T: NativeSample + Sample> Receiver<T> {
         loan.at_sample(index * many as u64).at_time_ns(time_ns).send()?;
         self.counts.samples += (range.len() * many) as u64;
         Ok(())
+    }
+
+    /// Sets the end of the reception.
+    fn limit(&mut self) {
+        let duration_s = self.properties.float("duration_s");
+        let rate = self.opened.as_ref().map_or(0.0, |opened| opened.reached.sample_rate_hz);
+        self.left = (duration_s > 0.0).then(|| (duration_s * rate).round() as u64);
+    }
+
+    fn count_down(&mut self, samples: u64) {
+        self.left = self.left.map(|left| left.saturating_sub(samples));
     }
 
     /// Notes a loss that the driver reports.

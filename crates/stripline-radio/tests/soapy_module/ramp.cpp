@@ -7,6 +7,7 @@
 //     serial=TEXT        name of the device, with its state in this process
 //     channels=N         receive and transmit channels (1)
 //     start=NS           hardware time of sample 0 (1000000000)
+//     play=PATH          samples of a file of cu8, from its start to its end, in place of ramps
 //     stamps=0           no hardware time
 //     reads=N            most samples of a read (1000)
 //     ahead=N            samples that the driver has taken, but not delivered (0)
@@ -38,6 +39,7 @@
 #include <cstdio>
 #include <deque>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -114,6 +116,12 @@ public:
             throw std::runtime_error("the ramp is not plugged in");
         }
         vanish_ = life.vanished ? -1 : number(args, "vanish", -1);
+        const auto play = args.find("play");
+        if (play != args.end()) {
+            std::ifstream file(play->second, std::ios::binary);
+            played_.assign(std::istreambuf_iterator<char>(file), {});
+            ends_ = played_.size() / 2;
+        }
         const auto record = args.find("record");
         if (record != args.end()) record_.open(record->second, std::ios::app);
     }
@@ -314,6 +322,10 @@ private:
     {
         for (long long i = 0; i < count; i++) {
             const long long index = index_ + i;
+            if (!played_.empty() && format == SOAPY_SDR_CU8) {
+                static_cast<std::complex<uint8_t> *>(out)[i] = {played_[2 * index], played_[2 * index + 1]};
+                continue;
+            }
             auto tuned = tuned_.upper_bound(index);
             const double megahertz = tuned == tuned_.begin() ? 0 : std::prev(tuned)->second / 1e6;
             const long long second = std::llround(megahertz) + 8 * static_cast<long long>(channel);
@@ -337,6 +349,7 @@ private:
     std::map<long long, double> tuned_;
     std::deque<Status> statuses_;
     std::ofstream record_;
+    std::vector<uint8_t> played_;
     long long index_ = 0, written_ = 0, command_ns_ = 0;
     double rate_ = 1e6, lna_ = 0, vga_ = 0, bandwidth_ = 0, correction_ = 0;
 };
