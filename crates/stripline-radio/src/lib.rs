@@ -1,6 +1,8 @@
 //! Receivers and digitisers for Stripline. Each kind of device has a folder with its components and
 //! their tests.
 
+pub mod tuner;
+
 use stripline::component::Registry;
 
 /// Adds the components of this crate to a registry.
