@@ -4,6 +4,7 @@
 mod devices;
 #[cfg(feature = "soapy")]
 mod soapy;
+pub mod tuner;
 
 use stripline::component::Registry;
 
