@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 pub(crate) use stripline_components::internal::{counted, grouped, packets, printable};
-pub(crate) use stripline_waveform::internal::{quantity, time};
+pub(crate) use stripline_waveform::internal::{age, quantity, time};
 
 /// Returns the most characters of a table cell on standard output. Only a terminal limits the
 /// width.

@@ -11,7 +11,7 @@ use stripline_waveform::internal::{suggestion, wrapped};
 use crate::Exit;
 use crate::arguments::LinksArguments;
 use crate::failure::Outcome;
-use crate::format::{cell_max, counted, grouped, printable};
+use crate::format::{age, cell_max, counted, grouped, printable};
 use crate::running::{Connection, UnusedRule, links, problem_lines, unused_rules};
 use crate::show::{Printed, print_while_read};
 use crate::table::{Cell, Table, Tone};
@@ -124,9 +124,9 @@ fn json(overview: &Overview, rules: &[UnusedRule], one_line: bool) -> String {
 }
 
 /// A row of the table, in the order of the columns.
-type Row = [String; 14];
+type Row = [String; 15];
 /// The index of the last column.
-const STATE: usize = 13;
+const STATE: usize = 14;
 
 /// Renders the tables for standard output. `filter` has the name and a suggestion for a misspelt
 /// name.
@@ -155,9 +155,10 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
         "TAKEN",
         "LAG",
         "LOST",
+        "AGE",
         "STATE",
     ])
-    .numbers(&["PID", "DEPTH", "SENT", "TAKEN", "LAG", "LOST"])
+    .numbers(&["PID", "DEPTH", "SENT", "TAKEN", "LAG", "LOST", "AGE"])
     .droppable(&[
         "PAYLOAD",
         "OVERFLOW",
@@ -169,7 +170,9 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
         "TAKEN",
         "LOST",
         "LAG",
+        "AGE",
     ]);
+    let has_ages = rows.iter().any(|row| !row[STATE - 1].is_empty());
     for row in rows {
         let tone = Tone::of_losses(u64::from(is_to_be_noted(&row[STATE])));
         let mut row = row.map(Cell::from);
@@ -179,6 +182,9 @@ fn render(overview: &Overview, filter: Option<(&str, Option<&str>)>) -> String {
     // Most programs are not waveforms.
     if overview.processes.iter().all(|process| process.waveform.is_none()) {
         table.remove("WAVEFORM");
+    }
+    if !has_ages {
+        table.remove("AGE");
     }
     let chains = wrapped(&waits(&overview.chains()), terminal::width(), 2);
     format!("{}{chains}{}", table.render(), omitted(&overview.processes))
@@ -214,6 +220,7 @@ fn row(it: &Connection) -> Row {
         taken(it.counts.packets),
         count(it.waiting),
         taken(it.counts.lost),
+        it.age.map_or_else(String::new, |ages| age(ages.last_ns, &ages)),
         name(&it.state),
     ]
 }
@@ -273,6 +280,21 @@ mod tests {
         let expected = "source.out 10 sink.in 11 shm - block 64 1,065 1,001 64 0 sender waits (full)";
         assert_eq!(words.join(" "), expected);
         assert!(text.contains("\nsource.out waits for sink.in (full)\n"), "{text}");
+    }
+
+    #[test]
+    fn ages_have_a_column_if_there_are_any() {
+        assert!(!render(&overview(BLOCKED), None).contains("AGE"));
+        let text = |clock: &str| {
+            let age =
+                format!(r#""lost": 0, "age": {{ "samples": 2, "last_ns": 12300000, "max_ns": 9 {clock} }}"#);
+            render(&overview(&BLOCKED.replace("\"lost\": 0", &age)), None)
+        };
+        assert!(text("").contains(" 12.3 ms ± ? "), "{}", text(""));
+        let gps = r#", "clock": { "reference": "gps", "error_ns": 100 }"#;
+        assert!(text(gps).contains(" 12.3 ms ± 100 ns "), "{}", text(gps));
+        let host = r#", "clock": { "reference": "host" }"#;
+        assert!(text(host).contains(" 12.3 ms  sender waits"), "{}", text(host));
     }
 
     #[test]

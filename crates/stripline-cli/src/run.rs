@@ -23,7 +23,7 @@ use crate::Exit;
 use crate::arguments::{LogArguments, OutputForm, OverrideArguments, PlacementArgument, RunArguments};
 use crate::builtin;
 use crate::failure::{Failure, Outcome};
-use crate::format::{counted, grouped, packets, printable, quantity, time};
+use crate::format::{age, counted, grouped, packets, printable, quantity, time};
 use crate::log::{LAUNCHER, RunLog};
 use crate::result_file::{Form, check_writable, end_at_signals, may_wait, write_json};
 use crate::show::{Printed, print, print_while_read};
@@ -364,6 +364,7 @@ pub(crate) fn summary(report: &RunReport) -> String {
         "MAX",
         "QUEUED",
         "SERVICE",
+        "AGE MAX",
     ])
     .numbers(&[
         "PACKETS",
@@ -377,6 +378,7 @@ pub(crate) fn summary(report: &RunReport) -> String {
         "MAX",
         "QUEUED",
         "SERVICE",
+        "AGE MAX",
     ])
     .droppable(&[
         "TRANSPORT",
@@ -387,6 +389,7 @@ pub(crate) fn summary(report: &RunReport) -> String {
         "RATE",
         "MAX",
         "SERVICE",
+        "AGE MAX",
         "QUEUED",
         "p50",
     ]);
@@ -405,7 +408,11 @@ pub(crate) fn summary(report: &RunReport) -> String {
             time(c.latency_ns.max).into(),
             queued(&c.queued_ns).into(),
             middle(&c.service_ns).into(),
+            c.age.map_or_else(String::new, |ages| age(ages.max_ns, &ages)).into(),
         ]);
+    }
+    if report.connections.iter().all(|c| c.age.is_none()) {
+        table.remove("AGE MAX");
     }
     let ending = match (&report.failure, &report.stopped) {
         (Some(failure), _) if failure == RunReport::ENDED_NOW => "was ended at once after".to_string(),
@@ -588,6 +595,18 @@ mod tests {
         assert!(ended.contains("1 of 500 packets sent is not accounted for (the receiver ended"), "{ended}");
         let died = summary(&report(&format!(r#"{partial},"receiver_died":true"#)));
         assert!(died.contains("not accounted for (the receiver was killed"), "{died}");
+    }
+
+    #[test]
+    fn the_largest_age_is_shown_with_its_error() {
+        let text = |age: &str| summary(&report(&format!(r#"{age}"sent":499,"statistics":"complete""#)));
+        assert!(!text("").contains("AGE"));
+        let aged = text(r#""age":{"samples":9,"last_ns":-7,"max_ns":-12300},"#);
+        assert!(aged.contains("AGE MAX") && aged.contains("-12.3 µs ± ?"), "{aged}");
+        let days = text(
+            r#""age":{"samples":9,"last_ns":1,"max_ns":172800000000000,"clock":{"reference":"ptp","error_ns":5}},"#,
+        );
+        assert!(days.contains("2.00 d ± 5 ns"), "{days}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::path::Path;
 use num_complex::Complex;
 use stage::{Part, Stage, stage};
 use stripline::component::{Direction, StreamShape, Value};
-use stripline::{Axis, Sample, StreamInfo};
+use stripline::{Axis, ClockReference, Sample, StreamClock, StreamInfo};
 use stripline_components::components::{STREAM_KEYS, STREAM_RULES, StreamRule};
 use stripline_components::{adsb, components, registry};
 use stripline_middleware::gnuradio::{CarriedTags, Pmt, Tag};
@@ -116,6 +116,10 @@ fn with_key<T: Sample>((mut stream, mut packets): Feed<T>, key: &str, variant: u
             let names = [&[][..], &["a", "b"], &["a", "b", "c"]][variant];
             stream.channels = names.iter().map(|name| (*name).to_owned()).collect();
         }
+        "clock" => {
+            let clock = |error| StreamClock::new(ClockReference::Gps).error_ns(error);
+            stream.clock = [None, Some(clock(1)), Some(clock(2))][variant];
+        }
         "keywords" if variant > 0 => {
             drop(stream.keywords.insert("gain".into(), n.into()));
             // `gr-zeromq-sink` can only send this keyword.
@@ -152,6 +156,7 @@ fn is_passed_on<T>(key: &str, feed: &Feed<T>, outcome: &Outcome) -> bool {
         "frame_rows" => sent.frame_rows == received.frame_rows,
         "axes" => sent.axes == received.axes,
         "channels" => sent.channels == received.channels,
+        "clock" => sent.clock == received.clock,
         "keywords" => sent.keywords == received.keywords,
         "sample_index" => outcome.indexes.iter().all(|index| feed.1.iter().any(|part| part.0 == *index)),
         _ => outcome.times.iter().all(|time| *time == 0 || feed.1.iter().any(|part| part.1 == *time)),
@@ -169,6 +174,7 @@ fn with_key_of(key: &str, base: &Outcome, other: &Outcome) -> Outcome {
         "frame_rows" => outcome.stream.frame_rows = from.frame_rows,
         "axes" => outcome.stream.axes = from.axes.clone(),
         "channels" => outcome.stream.channels = from.channels.clone(),
+        "clock" => outcome.stream.clock = from.clock,
         "keywords" => outcome.stream.keywords = from.keywords.clone(),
         "sample_index" => outcome.indexes = other.indexes.clone(),
         _ => outcome.times = other.times.clone(),

@@ -83,7 +83,7 @@ pub mod internal {
     pub use crate::schema::{topics_schema, waveform_schema};
     pub use crate::spec_check::check_spec;
     pub use crate::synonyms::{did_you_mean_key, meant_key};
-    pub use crate::text::{quantity, suggestion, time, wrapped};
+    pub use crate::text::{age, quantity, suggestion, time, wrapped};
     pub use crate::topics::{TopicChoice, check_topics, topic_choices};
 }
 

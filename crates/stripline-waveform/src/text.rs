@@ -1,5 +1,6 @@
 //! Text helpers: quantities, and wrapped lines.
 
+use stripline::inspect::AgeReport;
 use stripline::internal::quoted_up_to;
 pub use stripline::internal::suggestion;
 pub(super) use stripline::internal::{did_you_mean, listed, quoted};
@@ -27,6 +28,26 @@ pub fn time(ns: Option<u64>) -> String {
         _ if ns < 1e9 => format!("{} ms", three(ns / 1e6)),
         _ => format!("{} s", three(ns / 1e9)),
     }
+}
+
+/// Formats an age of samples, with the error of the clock: `?` if it is unknown, and nothing if the
+/// times stand on the clock of a host.
+///
+/// ```
+/// let text = r#"{ "samples": 2, "last_ns": 12300000, "max_ns": -15000 }"#;
+/// let report: stripline::inspect::AgeReport = serde_json::from_str(text).unwrap();
+/// assert_eq!(stripline_waveform::internal::age(report.last_ns, &report), "12.3 ms ± ?");
+/// assert_eq!(stripline_waveform::internal::age(report.max_ns, &report), "-15.0 µs ± ?");
+/// ```
+pub fn age(ns: i64, report: &AgeReport) -> String {
+    const DAY_NS: u64 = 86_400_000_000_000;
+    let sign = if ns < 0 { "-" } else { "" };
+    let size = match ns.unsigned_abs() {
+        ns if ns < DAY_NS => time(Some(ns)),
+        ns => format!("{} d", three(ns as f64 / DAY_NS as f64)),
+    };
+    let error = report.error().map_or_else(String::new, |error| format!(" ± {error}"));
+    format!("{sign}{size}{error}")
 }
 
 /// Formats a quantity with three significant digits and a decimal prefix.

@@ -88,7 +88,7 @@ pub use node::{Input, Loan, Output, Packet, Received};
 pub use num_complex::Complex;
 pub use packet::payload;
 pub use packet::payload::{Message, Sample};
-pub use packet::{Axis, Gap, GapReason, StreamInfo};
+pub use packet::{Axis, ClockReference, Gap, GapReason, StreamClock, StreamInfo};
 
 /// Generates a service of two-way [calls](call) from a trait, and a client with one function per
 /// operation.

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use stripline::inspect::{Overview, Process, Reader, ReceiverEnd, SenderEnd, SendingPort};
+use stripline::inspect::{AgeReport, Overview, Process, Reader, ReceiverEnd, SenderEnd, SendingPort};
 
 /// A connection, as both ends report it, or a port without a connection. A value that only one end
 /// has is missing if that end does not answer.
@@ -63,6 +63,8 @@ pub(crate) struct Connection {
     pub rates: Rates,
     /// The lower end of each bucket in nanoseconds, and the packets in the bucket.
     pub latency: Vec<(u64, u64)>,
+    /// The age of the samples; `None` if no packet had a time.
+    pub age: Option<AgeReport>,
 }
 
 /// The counts of a receiver since it connected.
@@ -204,6 +206,7 @@ impl Connection {
                 latency_sum_ns: end.latency_sum_ns,
             };
             it.latency.clone_from(&end.latency);
+            it.age = end.age;
         }
         it
     }

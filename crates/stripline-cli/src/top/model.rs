@@ -8,7 +8,7 @@ use stripline_waveform::control::{PropertyReading, RunningWaveform, Setting};
 use super::keys::Key;
 use super::snapshot::Snapshot;
 use crate::control::{restarts, state_of};
-use crate::format::{grouped, packets, printable, quantity, time};
+use crate::format::{age, grouped, packets, printable, quantity, time};
 use crate::running::{Busy, Connection, Course, Window};
 use crate::table::{Cell, Table, Tone, cut};
 
@@ -307,9 +307,9 @@ impl Model {
 
     fn connections(&self, now: &Snapshot) -> Table {
         let mut table =
-            Table::new(&["CONNECTION", "PACKETS/S", "RATE", "LOST", "LAG", "LATENCY", "LATENCIES"])
-                .numbers(&["PACKETS/S", "RATE", "LOST", "LAG", "LATENCY"])
-                .droppable(&["RATE", "LAG", "PACKETS/S", "LATENCIES", "LATENCY"]);
+            Table::new(&["CONNECTION", "PACKETS/S", "RATE", "LOST", "LAG", "LATENCY", "LATENCIES", "AGE"])
+                .numbers(&["PACKETS/S", "RATE", "LOST", "LAG", "LATENCY", "AGE"])
+                .droppable(&["RATE", "LAG", "PACKETS/S", "LATENCIES", "LATENCY", "AGE"]);
         // Connections are in the order of their senders in the waveform.
         let sender = |name: &str| {
             let component = name.split('.').next().unwrap_or_default();
@@ -336,7 +336,11 @@ impl Model {
                 lag(it).into(),
                 time(it.rates.latency_ns.map(|ns| ns as u64)).into(),
                 self.history.get(name).map_or(String::new(), sparkline).into(),
+                it.age.map_or_else(String::new, |ages| age(ages.last_ns, &ages)).into(),
             ]);
+        }
+        if now.connections.iter().all(|it| it.age.is_none()) {
+            table.remove("AGE");
         }
         table
     }
@@ -529,6 +533,17 @@ mod tests {
         assert_eq!(words("tone.out"), "tone.out -> filter.in 100 100 kB/s 7 3/64 3.00 µs ▂█");
         assert_eq!(words("filter.high"), ">filter.high 4000 Hz 0 or more");
         assert!(text.starts_with("radio: running for 3 s in process 9, 1,234 packets, 7 lost\n"), "{text}");
+    }
+
+    #[test]
+    fn the_age_is_of_the_last_packet() {
+        let mut model = model();
+        assert!(!text(&mut model).contains("AGE"));
+        let age = r#"{ "samples": 2, "last_ns": 12300000, "max_ns": 99000000 }"#;
+        let aged = Connection { age: serde_json::from_str(age).unwrap(), ..connection(200, 400_000) };
+        model.add(snapshot(Instant::now(), 1500, Some(aged)));
+        let shown = text(&mut model);
+        assert!(shown.contains(" AGE") && shown.contains(" 12.3 ms ± ?"), "{shown}");
     }
 
     #[test]

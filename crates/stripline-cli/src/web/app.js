@@ -164,9 +164,19 @@ function showLatency() {
   latency.draw();
   const [half, most] = [latency.quantile(0.5), latency.quantile(0.99)];
   const words = [half && `median ${time(half)}`, most && `99 % within ${time(most)}`].filter(Boolean);
-  at("latency-text").textContent = words.length
+  const text = words.length
     ? `From send to receive, last ${LatencyMap.SECONDS} s: ${words.join(", ")}.`
     : "From send to receive; no measured packets yet.";
+  at("latency-text").textContent = it.age ? `${text} ${ageText(it.age)}` : text;
+}
+
+// The age of samples, with the error of the clock. The clock of a host has no stated error.
+function ageText(age) {
+  const error = age.clock?.error_ns;
+  const isHost = age.clock?.reference === "host";
+  const within = error != null ? ` ± ${time(error)}` : isHost ? "" : " ± ?";
+  const sign = age.last_ns < 0 ? "-" : "";
+  return `Age of the samples: ${sign}${time(Math.abs(age.last_ns))}${within}.`;
 }
 
 function showSpectrum() {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use stripline::inspect::AgeReport;
+
 use super::model::PageState;
 use crate::running::Connection;
 
@@ -25,6 +27,19 @@ const OF_CONNECTIONS: [Metric; 7] = [
     }),
     ("depth_packets", "gauge", "Packets that may wait before the overflow policy acts.", |it| {
         Some(it.depth.into())
+    }),
+];
+
+/// A gauge of the ages of samples, in seconds: name, help and value.
+type AgeMetric = (&'static str, &'static str, fn(&AgeReport) -> Option<f64>);
+
+const OF_AGES: [AgeMetric; 3] = [
+    ("age_seconds", "Age of the samples measured last; not there without a time.", |it| {
+        Some(it.last_ns as f64 / 1e9)
+    }),
+    ("age_max_seconds", "Largest age of samples.", |it| Some(it.max_ns as f64 / 1e9)),
+    ("age_error_seconds", "Error of the ages by the clock of the stream; not there if unknown.", |it| {
+        it.clock?.error_ns.map(|ns| ns as f64 / 1e9)
     }),
 ];
 
@@ -56,6 +71,15 @@ pub(super) fn text(snapshot: &PageState) -> String {
         text.head(&name, kind, help);
         for (labels, it) in &connections {
             if let Some(value) = value(it) {
+                text.line(&name, labels, value);
+            }
+        }
+    }
+    for (name, help, value) in OF_AGES {
+        let name = format!("stripline_connection_{name}");
+        text.head(&name, "gauge", help);
+        for (labels, it) in &connections {
+            if let Some(value) = it.age.as_ref().and_then(value) {
                 text.line(&name, labels, value);
             }
         }
@@ -143,6 +167,9 @@ mod tests {
             "# TYPE stripline_connection_packets_total counter".into(),
             format!("stripline_connection_packets_total{{{labels}}} 100"),
             format!("stripline_connection_waiting_packets{{{labels}}} 48"),
+            format!("stripline_connection_age_seconds{{{labels}}} -0.5"),
+            format!("stripline_connection_age_max_seconds{{{labels}}} 12.5"),
+            format!("stripline_connection_age_error_seconds{{{labels}}} 0.001"),
             r#"stripline_component_restarts_total{waveform="radio \"1\"",pid="9",component="a"} 3"#.into(),
             r#"stripline_waveform_running_seconds{waveform="radio \"1\"",pid="9"} 2.5"#.into(),
             "# TYPE stripline_connection_latency_seconds histogram".into(),
@@ -161,14 +188,18 @@ mod tests {
         let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
         let mut once = names.clone();
         once.dedup();
-        assert_eq!((names.len(), &names), (12, &once));
+        assert_eq!((names.len(), &names), (15, &once));
     }
 
     #[test]
     fn an_unknown_value_has_no_line() {
         let mut snapshot = example();
         snapshot.connections[0].waiting = None;
-        assert!(!text(&snapshot).contains("stripline_connection_waiting_packets{"));
+        snapshot.connections[0].age = None;
+        let text = text(&snapshot);
+        for name in ["waiting_packets", "age_seconds", "age_error_seconds"] {
+            assert!(!text.contains(&format!("stripline_connection_{name}{{")), "{name}:\n{text}");
+        }
     }
 
     #[test]

@@ -159,7 +159,9 @@ pub(super) fn example() -> PageState {
                     "lag_packets": 48, "waited_for": true },
                 { "connection": "a.out -> tap", "pid": 12, "overflow": "drop-oldest", "depth": 8 }] }] },
         { "pid": 11, "parent": 9, "receiving": [{ "name": "b.in", "connections": [{ "connection": "a.out -> b.in",
-            "open": true, "packets": 100, "bytes": 800, "lost": 2, "gaps": 1, "latency": [[1024, 60], [1280, 40]] }] }] },
+            "open": true, "packets": 100, "bytes": 800, "lost": 2, "gaps": 1, "latency": [[1024, 60], [1280, 40]],
+            "age": { "samples": 2, "last_ns": -500000000, "max_ns": 12500000000,
+                "clock": { "reference": "gps", "error_ns": 1000000 } } }] }] },
         { "pid": 12, "parent": 1, "receiving": [{ "name": "tap", "connections": [{ "connection": "a.out -> tap" }] }] },
         { "pid": 13, "parent": 5, "sending": [{ "name": "x.out", "readers": [{ "connection": "x.out -> y.in" }] }] }] }"#;
     let connections = connections_within(&serde_json::from_str(text).unwrap(), &[9]);

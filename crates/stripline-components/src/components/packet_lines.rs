@@ -99,6 +99,7 @@ impl PacketLines {
             let ([start, step], unit) = ([axis.start, axis.step].map(rounded), &axis.unit);
             words.push(printable(&format!("axis {place} from {start} in steps of {step} {unit}"), TEXT_MAX));
         }
+        words.extend(stream.clock.map(|clock| format!("clock {clock}")));
         words.extend(
             stream.keywords.iter().map(|(key, value)| printable(&format!("{key} {value}"), TEXT_MAX)),
         );

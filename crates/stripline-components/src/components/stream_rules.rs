@@ -55,15 +55,16 @@ impl StreamRule {
 /// The keys of a stream's description, and the keys of each packet, in the order of the rules.
 ///
 /// ```
-/// assert_eq!(stripline_components::components::STREAM_KEYS.len(), 9);
+/// assert_eq!(stripline_components::components::STREAM_KEYS.len(), 10);
 /// ```
-pub const STREAM_KEYS: [&str; 9] = [
+pub const STREAM_KEYS: [&str; 10] = [
     "sample_rate_hz",
     "center_frequency_hz",
     "row_length",
     "frame_rows",
     "axes",
     "channels",
+    "clock",
     "keywords",
     "sample_index",
     "time_ns",
@@ -79,36 +80,36 @@ pub const STREAM_KEYS: [&str; 9] = [
 /// assert_eq!((name, rules.len()), ("adder", STREAM_KEYS.len()));
 /// ```
 #[rustfmt::skip]
-pub const STREAM_RULES: &[(&str, [StreamRule; 9])] = &[
-    ("adder", [UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
-    ("adsb-decoder", [PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, LeftOut, PassedOn]),
-    ("adsb-demodulator", [Used, PassedOn, Refused, Refused, LeftOut, Refused, PassedOn, Used, PassedOn]),
-    ("adsb-sink", [LeftOut; 9]),
-    ("am-demodulator", [UsedAndPassedOn, LeftOut, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
-    ("awgn", [PassedOn; 9]),
-    ("bulkio-sink", [Used, Used, Used, Used, Used, Refused, Used, LeftOut, Used]),
-    ("dds-sink", [Used, Used, LeftOut, LeftOut, LeftOut, Refused, LeftOut, Used, Used]),
-    ("decimator", [UsedAndChanged, PassedOn, Refused, Refused, Changed, UsedAndPassedOn, PassedOn, UsedAndChanged, Changed]),
-    ("demultiplexer", [UsedAndChanged, PassedOn, UsedAndPassedOn, UsedAndPassedOn, Changed, Used, PassedOn, UsedAndChanged, Changed]),
-    ("fft", [UsedAndChanged, PassedOn, Refused, Refused, UsedAndChanged, UsedAndPassedOn, Changed, UsedAndChanged, Changed]),
-    ("file-sink", [ByFormat; 9]),
-    ("fir-filter", [UsedAndPassedOn, PassedOn, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
-    ("fm-demodulator", [UsedAndPassedOn, LeftOut, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
-    ("gr-zeromq-sink", [Used, Used, Used, Used, LeftOut, Used, Used, Used, Used]),
-    ("magnitude", [PassedOn; 9]),
-    ("multiplexer, interleave", [UsedAndChanged, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndChanged, UsedAndChanged, PassedOn, UsedAndChanged, PassedOn]),
-    ("multiplexer, merge", [PassedOn; 9]),
-    ("null-sink", [LeftOut; 9]),
-    ("print-sink", [Used; 9]),
-    ("resampler", [UsedAndChanged, PassedOn, Refused, Refused, Changed, UsedAndPassedOn, PassedOn, UsedAndChanged, Changed]),
-    ("soapy-sink", [Used, LeftOut, LeftOut, LeftOut, LeftOut, Used, LeftOut, Used, Used]),
-    ("tcp-sink", [LeftOut; 9]),
-    ("tee", [PassedOn; 9]),
-    ("throttle", [PassedOn; 9]),
-    ("udp-sink", [LeftOut; 9]),
-    ("waterfall-sink", [LeftOut, Used, Used, Used, Used, Used, LeftOut, Used, LeftOut]),
-    ("wav-sink", [ByFormat; 9]),
-    ("zenoh-sink", [LeftOut, LeftOut, LeftOut, LeftOut, LeftOut, Refused, LeftOut, LeftOut, LeftOut]),
+pub const STREAM_RULES: &[(&str, [StreamRule; 10])] = &[
+    ("adder", [UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, PassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
+    ("adsb-decoder", [PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, PassedOn, LeftOut, PassedOn]),
+    ("adsb-demodulator", [Used, PassedOn, Refused, Refused, LeftOut, Refused, PassedOn, PassedOn, Used, PassedOn]),
+    ("adsb-sink", [LeftOut; 10]),
+    ("am-demodulator", [UsedAndPassedOn, LeftOut, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
+    ("awgn", [PassedOn; 10]),
+    ("bulkio-sink", [Used, Used, Used, Used, Used, Refused, LeftOut, Used, LeftOut, Used]),
+    ("dds-sink", [Used, Used, LeftOut, LeftOut, LeftOut, Refused, LeftOut, LeftOut, Used, Used]),
+    ("decimator", [UsedAndChanged, PassedOn, Refused, Refused, Changed, UsedAndPassedOn, PassedOn, PassedOn, UsedAndChanged, Changed]),
+    ("demultiplexer", [UsedAndChanged, PassedOn, UsedAndPassedOn, UsedAndPassedOn, Changed, Used, PassedOn, PassedOn, UsedAndChanged, Changed]),
+    ("fft", [UsedAndChanged, PassedOn, Refused, Refused, UsedAndChanged, UsedAndPassedOn, PassedOn, Changed, UsedAndChanged, Changed]),
+    ("file-sink", [ByFormat; 10]),
+    ("fir-filter", [UsedAndPassedOn, PassedOn, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
+    ("fm-demodulator", [UsedAndPassedOn, LeftOut, Refused, Refused, PassedOn, UsedAndPassedOn, PassedOn, PassedOn, UsedAndPassedOn, PassedOn]),
+    ("gr-zeromq-sink", [Used, Used, Used, Used, LeftOut, Used, LeftOut, Used, Used, Used]),
+    ("magnitude", [PassedOn; 10]),
+    ("multiplexer, interleave", [UsedAndChanged, UsedAndPassedOn, UsedAndPassedOn, UsedAndPassedOn, UsedAndChanged, UsedAndChanged, PassedOn, PassedOn, UsedAndChanged, PassedOn]),
+    ("multiplexer, merge", [PassedOn; 10]),
+    ("null-sink", [LeftOut; 10]),
+    ("print-sink", [Used; 10]),
+    ("resampler", [UsedAndChanged, PassedOn, Refused, Refused, Changed, UsedAndPassedOn, PassedOn, PassedOn, UsedAndChanged, Changed]),
+    ("soapy-sink", [Used, LeftOut, LeftOut, LeftOut, LeftOut, Used, LeftOut, LeftOut, Used, Used]),
+    ("tcp-sink", [LeftOut; 10]),
+    ("tee", [PassedOn; 10]),
+    ("throttle", [PassedOn; 10]),
+    ("udp-sink", [LeftOut; 10]),
+    ("waterfall-sink", [LeftOut, Used, Used, Used, Used, Used, LeftOut, LeftOut, Used, LeftOut]),
+    ("wav-sink", [ByFormat; 10]),
+    ("zenoh-sink", [LeftOut, LeftOut, LeftOut, LeftOut, LeftOut, Refused, LeftOut, LeftOut, LeftOut, LeftOut]),
 ];
 
 /// Returns the rule of a component, named as in [`STREAM_RULES`], for one of [`STREAM_KEYS`].

@@ -444,6 +444,7 @@ pub(crate) fn not_kept(stream: &StreamInfo, time_ns: i64, kept: Kept) -> Vec<&'s
         ("frame_rows", stream.frame_rows.is_some()),
         ("axes", !stream.axes.is_empty()),
         ("channels", !stream.channels.is_empty() && (is_raw || !numbered)),
+        ("clock", stream.clock.is_some()),
         ("keywords", !stream.keywords.is_empty()),
     ];
     keys.into_iter().filter(|(_, is_lost)| *is_lost).map(|(key, _)| key).collect()
@@ -460,7 +461,7 @@ fn begin_capture(writer: &mut IqFileWriter, capture: SigMfCapture) -> Result<(),
 
 #[cfg(test)]
 mod tests {
-    use stripline::GapReason;
+    use stripline::{ClockReference, GapReason, StreamClock};
 
     use super::super::file_reader::{FileReader, FileReaderOptions};
     use super::*;
@@ -555,11 +556,11 @@ mod tests {
     #[test]
     fn what_a_file_cannot_have_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let described =
-            Arc::new(StreamInfo { channels: vec!["a".into(), "b".into()], ..(*stream(1e8)).clone() });
+        let clock = StreamClock::new(ClockReference::Gps);
+        let described = Arc::new((*stream(1e8)).clone().channels(["a", "b"]).clock(clock));
         for (name, lost) in [
-            ("a.cu8", &["sample_rate_hz", "center_frequency_hz", "time", "channels"][..]),
-            ("a.sigmf-meta", &["channels"]),
+            ("a.cu8", &["sample_rate_hz", "center_frequency_hz", "time", "channels", "clock"][..]),
+            ("a.sigmf-meta", &["channels", "clock"]),
         ] {
             let path = folder.path().join(name);
             let mut writer = StreamFileWriter::new(path, scalar("cu8"), scalar("cu8"), Existing::Refuse);

@@ -212,6 +212,7 @@ impl BulkioSri {
             frame_rows,
             axes: axes.unwrap_or_default(),
             channels: Vec::new(),
+            clock: None,
             keywords,
         };
         info.check().map(|()| info)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use stripline::component::{FileReport, Value};
+use stripline::inspect::AgeReport;
 use stripline::link::{ConnectionReport, LatencyReport};
 
 use super::connection_state::ConnectionState;
@@ -210,6 +211,9 @@ pub struct ConnectionResult {
     pub queued_ns: LatencyReport,
     /// Time from taken to finished, in nanoseconds.
     pub service_ns: LatencyReport,
+    /// The age of the samples when the component took them; `None` if no packet had a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<AgeReport>,
     /// Whether a receiver died before it reported the last figures.
     #[serde(default)]
     pub receiver_died: bool,
@@ -270,6 +274,7 @@ impl ConnectionResult {
             latency_ns: total.latency.percentiles(),
             queued_ns: total.queued.percentiles(),
             service_ns: total.service.percentiles(),
+            age: counters.age,
             receiver_died: link.partial,
             statistics: if partial { "partial".into() } else { "complete".into() },
         }

@@ -10,6 +10,7 @@
 //! of a connection, the kernel's socket statistics. Ports do no extra work per packet. Values that
 //! a transport cannot provide are reported as unknown.
 
+mod age;
 mod client;
 mod registry;
 mod service;
@@ -17,6 +18,8 @@ mod topic_rules;
 mod types;
 mod waits;
 
+pub use age::AgeReport;
+pub(crate) use age::{Ages, UtcOffset};
 #[cfg(fuzzing)]
 pub(crate) use client::parse;
 pub use client::processes;

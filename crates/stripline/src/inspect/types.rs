@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::AgeReport;
 use crate::terms::{Overflow, Watermarks};
 
 /// A snapshot of all processes. Each process responds at a different moment, so the snapshots are
@@ -324,6 +325,8 @@ pub struct Connection {
     /// bucket in nanoseconds and the number of packets in it, in order. There are four buckets for
     /// each power of two, and empty buckets are left out.
     pub latency: Vec<(u64, u64)>,
+    /// The age of the samples, of the packets with a time; with another clock of the sender, too.
+    pub age: Option<AgeReport>,
     /// Whether the sender has another clock, for example on another host. No packet is measured
     /// then.
     pub other_clock: bool,

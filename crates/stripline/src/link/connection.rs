@@ -269,7 +269,7 @@ impl IncomingConnection {
         self.number_description();
         self.reassembler.forget();
         self.parts = inlet.parts();
-        self.options.stats.set_other_clock(self.parts.is_other_clock);
+        self.options.stats.set_other_clock(self.parts.is_other_clock, self.parts.ages.clone());
         self.inlet = Some(inlet);
     }
 
@@ -400,7 +400,7 @@ impl IncomingConnection {
         };
         self.is_steady = false;
         self.parts = inlet.parts();
-        self.options.stats.set_other_clock(self.parts.is_other_clock);
+        self.options.stats.set_other_clock(self.parts.is_other_clock, self.parts.ages.clone());
         self.inlet = Some(inlet);
         // The port's wait and view still belong to the old path.
         self.events.set_pending();
@@ -698,6 +698,9 @@ impl IncomingConnection {
         let arrival_ns = self.parts.arrival_ns.as_ref().map_or(0, |ns| ns.load(Ordering::Relaxed));
         let received_ns = if arrival_ns == 0 { taken_ns } else { arrival_ns };
         self.options.stats.arrival(header.sent_ns, received_ns, taken_ns);
+        if header.time_ns != 0 {
+            self.options.stats.age(header.time_ns, taken_ns);
+        }
     }
 
     /// Attaches a receipt if the packet's sender waits for an acknowledgement.
@@ -759,6 +762,7 @@ impl IncomingConnection {
         info.check().map_err(|problem| {
             Error::misbehaved(&self.name, format!("sent an invalid stream description: {problem}"))
         })?;
+        self.options.stats.set_clock(info.clock);
         // The first packet of the stream is compared with the shape.
         self.is_steady &= self.counts.shape.get().is_none();
         if self.streams.get(&stream).is_some_and(|known| **known == info) {

@@ -93,6 +93,7 @@ impl ConnectionView {
                 .and_then(Weak::upgrade)
                 .map(|queue_probe| queue_probe.packets() as u64),
             latency: self.options.stats.coarse_latency(),
+            age: counters.age,
             other_clock: self.options.stats.is_other_clock(),
         }
     }

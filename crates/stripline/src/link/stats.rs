@@ -1,10 +1,14 @@
 //! The statistics of a connection.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
+use crate::inspect::{AgeReport, Ages, UtcOffset};
+use crate::packet::StreamClock;
+use crate::sys::mutex::lock;
 
 /// The fewest samples beyond a percentile for which the percentile is reported.
 const SAMPLES_BEYOND: f64 = 100.0;
@@ -28,6 +32,21 @@ pub(crate) struct ConnectionStats {
     queued: Histogram<3>,
     /// The time from taken to finished.
     service: Histogram<4>,
+    /// The age of the samples when the component took them.
+    ages: Ages,
+    utc_offset: UtcOffset,
+    described: Mutex<Described>,
+}
+
+/// The parts of a connection's statistics that change with the sender.
+#[derive(Default)]
+struct Described {
+    /// The clock of the stream described last.
+    clock: Option<StreamClock>,
+    /// The ages that the inlet measures, if the sender has another clock.
+    other_ages: Option<Arc<Ages>>,
+    /// The ages that earlier inlets have measured.
+    earlier: Option<AgeReport>,
 }
 
 impl ConnectionStats {
@@ -62,10 +81,33 @@ impl ConnectionStats {
         bump(&self.peer_deaths, 1);
     }
 
-    /// Sets whether the sender has another clock, in which case nothing is measured.
-    pub(crate) fn set_other_clock(&self, is_other: bool) {
+    /// Sets whether the sender has another clock, in which case no latency is measured, and takes
+    /// the ages that the inlet measures then.
+    pub(crate) fn set_other_clock(&self, is_other: bool, ages: Option<Arc<Ages>>) {
         // Relaxed: information for inspection only.
         self.is_other_clock.store(is_other, Ordering::Relaxed);
+        let mut described = lock(&self.described);
+        let before = std::mem::replace(&mut described.other_ages, ages).and_then(|ages| ages.report());
+        described.earlier = sum(described.earlier, before);
+    }
+
+    /// Sets the clock of the stream described last.
+    pub(crate) fn set_clock(&self, clock: Option<StreamClock>) {
+        lock(&self.described).clock = clock;
+    }
+
+    /// Records the age of a measured packet by the time of its first sample, which is not 0, and
+    /// the monotonic time when the component took it.
+    pub(crate) fn age(&self, time_ns: i64, taken_ns: u64) {
+        self.ages.record(self.utc_offset.utc_at(taken_ns).saturating_sub(time_ns));
+    }
+
+    fn ages(&self) -> Option<AgeReport> {
+        let described = lock(&self.described);
+        let other = described.other_ages.as_ref().and_then(|ages| ages.report());
+        let mut all = sum(sum(described.earlier, self.ages.report()), other)?;
+        all.clock = described.clock;
+        Some(all)
     }
 
     pub(crate) fn is_other_clock(&self) -> bool {
@@ -97,6 +139,7 @@ impl ConnectionStats {
             gaps: read(&self.gaps),
             reordered: read(&self.reordered),
             peer_deaths: read(&self.peer_deaths),
+            age: self.ages(),
         }
     }
 
@@ -120,6 +163,17 @@ impl ConnectionStats {
             queued: RawLatencies(self.queued.pairs()),
             service: RawLatencies(self.service.pairs()),
         }
+    }
+}
+
+/// Returns the ages of both incarnations of a receiver.
+fn sum(before: Option<AgeReport>, later: Option<AgeReport>) -> Option<AgeReport> {
+    match (before, later) {
+        (Some(mut before), Some(later)) => {
+            before.add(&later);
+            Some(before)
+        }
+        (one, other) => other.or(one),
     }
 }
 
@@ -177,6 +231,9 @@ pub struct ConnectionReport {
     pub reordered: u64,
     /// The number of times that the sender vanished without an end of stream.
     pub peer_deaths: u64,
+    /// The age of the samples; `None` if no packet had a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age: Option<AgeReport>,
 }
 
 /// The counters and times of a connection, as a process reports them.
@@ -202,6 +259,7 @@ impl ConnectionReport {
         self.gaps = self.gaps.saturating_add(other.gaps);
         self.reordered = self.reordered.saturating_add(other.reordered);
         self.peer_deaths = self.peer_deaths.saturating_add(other.peer_deaths);
+        self.age = sum(self.age, other.age);
     }
 }
 
@@ -352,6 +410,23 @@ mod tests {
         assert!(samples == 3 && sum_ns.abs_diff(60_000) <= 60_000 / 64, "{samples} {sum_ns}");
         stats.arrival(0, u64::MAX, u64::MAX);
         assert!(stats.latency_total().1 > sum_ns);
+    }
+
+    #[test]
+    fn ages_are_of_all_inlets_and_have_the_clock() {
+        let (stats, other) = (ConnectionStats::default(), Arc::<Ages>::default());
+        assert_eq!(stats.report("a -> b").counters.age, None);
+        stats.set_other_clock(true, Some(Arc::clone(&other)));
+        other.record(30);
+        stats.set_other_clock(false, None);
+        stats.age(i64::MAX, 1);
+        let clock = StreamClock::new(crate::ClockReference::Ptp);
+        stats.set_clock(Some(clock));
+        let mut sum = stats.report("a -> b");
+        sum.add(&stats.report("a -> b"));
+        let age = sum.counters.age.unwrap();
+        assert_eq!((age.samples, age.max_ns, age.clock), (4, 30, Some(clock)));
+        assert!(age.last_ns < 0);
     }
 
     #[test]

@@ -13,11 +13,13 @@ mod sample_size;
 mod sample_type;
 pub(crate) mod scalar;
 pub(crate) mod schema;
+mod stream_clock;
 pub(crate) mod stream_info;
 mod stream_shape;
 
 pub(crate) use header::{HEADER_BYTES, Header, Kind, Outline};
 pub(crate) use sample_size::SampleSize;
+pub use stream_clock::{ClockReference, StreamClock};
 pub use stream_info::{Axis, StreamInfo};
 pub use stream_shape::StreamShape;
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::StreamClock;
+
 /// The description of a stream of samples, like BulkIO's SRI. The description is sent before the
 /// stream's first packet and when it changes.
 ///
@@ -55,6 +57,9 @@ pub struct StreamInfo {
     /// no frames, and after each sample if there are no rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<String>,
+    /// The clock on which the times of the packets stand; `None` if the stream does not state it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<StreamClock>,
     /// Any other properties.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keywords: BTreeMap<String, serde_json::Value>,
@@ -153,6 +158,20 @@ impl StreamInfo {
         self
     }
 
+    /// Sets the clock on which the times of the packets stand.
+    ///
+    /// ```
+    /// use stripline::{ClockReference, StreamClock, StreamInfo};
+    ///
+    /// let stream = StreamInfo::new("antenna-1").clock(StreamClock::new(ClockReference::Pps));
+    /// assert_eq!(stream.clock.unwrap().error_ns, None);
+    /// ```
+    #[must_use]
+    pub fn clock(mut self, clock: StreamClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
     /// Returns the stream without the description of the order of samples: rows, frames, axes and
     /// channels.
     /// A component that sends a different number of samples than it receives passes this on.
@@ -230,6 +249,7 @@ impl StreamInfo {
             let rule = "it must be finite; leave it out if the frequency is unknown";
             return Err(format!("`center_frequency_hz` is {frequency}; {rule}"));
         }
+        self.clock.map_or(Ok(()), StreamClock::check)?;
         if self.row_length == Some(0) {
             return Err("its rows have no samples; leave `row_length` out for a stream without rows".into());
         }
@@ -322,6 +342,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ClockReference;
 
     fn refused(stream: &StreamInfo) -> String {
         stream.check().unwrap_err()
@@ -421,6 +442,7 @@ mod tests {
             .rows(1024, Axis::new(-1e6, 1953.125, "Hz"), Axis::new(0.0, 0.01, "s"))
             .frames(50, Axis::new(0.0, 1.0, "s"))
             .channels(["left", "right"])
+            .clock(StreamClock::new(ClockReference::Gps).error_ns(100))
             .keyword("window", "hann");
         assert_eq!(values.next().unwrap().unwrap(), expected);
         let serde_json::Value::Object(keys) = serde_json::to_value(&expected).unwrap() else { panic!() };

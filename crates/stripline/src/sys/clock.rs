@@ -21,6 +21,12 @@ pub(crate) fn identity() -> Option<u64> {
     })
 }
 
+/// Returns the host's UTC in nanoseconds since the Unix epoch. The system may set this clock.
+pub(crate) fn utc_ns() -> i64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+    tv_sec.saturating_mul(1_000_000_000).saturating_add(tv_nsec)
+}
+
 /// Returns `CLOCK_MONOTONIC` in nanoseconds: the same for every process of the host. A reading
 /// takes about 20 ns.
 pub(crate) fn now_ns() -> u64 {

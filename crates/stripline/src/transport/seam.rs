@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Departures, Endpoint, FormerPaths, StopToken, Wait};
 use crate::error::Result;
 use crate::flow::{self, AckSender, AckWait};
-use crate::inspect::SendingPort;
+use crate::inspect::{Ages, SendingPort};
 use crate::packet::payload::TypeName;
 use crate::packet::{LastSent, SampleSize};
 use crate::sys::doorbell::PollSet;
@@ -312,6 +312,8 @@ pub(crate) struct InletParts {
     pub short_headers: bool,
     /// Whether the sender's stamps came from another clock, so that no latency is measured.
     pub is_other_clock: bool,
+    /// The ages of samples that the inlet measures, if the sender has another clock.
+    pub ages: Option<Arc<Ages>>,
     /// The last packet that a dead sender had sent, if the transport can lose that packet. Valid
     /// once the inlet is closed.
     pub last_sent: Option<LastSent>,

@@ -14,6 +14,7 @@ use crate::fail_point::fail_point;
 use crate::flow;
 use crate::flow::Ack;
 use crate::flow::AckSender;
+use crate::inspect::Ages;
 use crate::packet::{Header, Kind, LastSent};
 use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
@@ -69,6 +70,7 @@ pub(super) struct ReceiveShared {
     acks: Option<Arc<dyn AckSender>>,
     /// Whether the sender's stamps come from another clock.
     is_other_clock: bool,
+    ages: Option<Arc<Ages>>,
     /// Whether the frames of the sender may have short headers.
     short_headers: bool,
     /// The slot for the function that a middleware's thread calls, if such a thread fills the
@@ -122,6 +124,7 @@ impl ReceiveQueue {
             space: if blocks { Some(Doorbell::new()?) } else { None },
             acks: parts.acks,
             is_other_clock: parts.is_other_clock,
+            ages: parts.ages,
             short_headers: parts.short_headers,
             call_slot: parts.call_slot.is_some().then(Arc::default),
             caller: Mutex::new(None),
@@ -148,6 +151,7 @@ impl Inlet for ReceiveQueue {
             arrival_ns: Some(Arc::clone(&self.arrival_ns)),
             call_slot: self.shared.call_slot.clone(),
             is_other_clock: self.shared.is_other_clock,
+            ages: self.shared.ages.clone(),
             short_headers: self.shared.short_headers,
             last_sent: self.shared.last_sent.get().copied(),
             start: self.shared.start_position.get().copied().unwrap_or_default(),

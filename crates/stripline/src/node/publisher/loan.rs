@@ -250,6 +250,7 @@ impl<T: Content> Loan<'_, T> {
         let is_current = current.sample_rate_hz == rate
             && current.id == stream.id
             && current.center_frequency_hz == stream.center_frequency_hz
+            && current.clock == stream.clock
             && current.keywords == stream.keywords;
         let stream = if is_current {
             Arc::clone(current)

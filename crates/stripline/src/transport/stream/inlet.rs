@@ -13,6 +13,7 @@ use super::padded;
 use crate::error::{Error, Result};
 use crate::flow;
 use crate::flow::AckSender;
+use crate::inspect::Ages;
 use crate::packet::{HEADER_BYTES, Header};
 use crate::sys::aligned_buffer::AlignedBuffer;
 use crate::sys::doorbell::{Doorbell, PollSet};
@@ -72,6 +73,8 @@ pub(crate) struct StreamInlet {
     resume_from: Option<PortPosition>,
     /// Whether the sender's stamps come from another clock. If so, they are removed.
     is_other_clock: bool,
+    /// The ages of samples with a time, by the receiver's clock, if the sender has another one.
+    ages: Arc<Ages>,
     closed: bool,
     /// The sender's violation of the rules of the path. After it, nothing is read any more.
     violation: Option<String>,
@@ -161,6 +164,7 @@ impl StreamInlet {
             frame_max,
             resume_from,
             is_other_clock: false,
+            ages: Arc::default(),
             closed: false,
             violation: None,
             read_timed_out: false,
@@ -189,6 +193,14 @@ impl StreamInlet {
     fn clear_stamps(&mut self) {
         let there = &mut self.buffer.bytes_mut()[self.start..self.end];
         let Some(header) = there.get_mut(..HEADER_BYTES) else { return };
+        let word = |at: usize| header.get(at..at + 8).and_then(|bytes| bytes.first_chunk().copied());
+        // A packet that the sender measures is measured here, too: once, as its stamp is removed.
+        if let (Some(time), Some(sent)) = (word(24).map(i64::from_le_bytes), word(40))
+            && time != 0
+            && sent != [0; 8]
+        {
+            self.ages.record_now(time);
+        }
         let is_ordered = header[15] & Header::ORDERED != 0;
         // `intended_ns`, unless this field has an order stamp, and `sent_ns`.
         header[if is_ordered { 40 } else { 32 }..48].fill(0);
@@ -339,6 +351,7 @@ impl Inlet for StreamInlet {
             acks,
             flow: self.flow.take(),
             is_other_clock: self.is_other_clock,
+            ages: self.is_other_clock.then(|| Arc::clone(&self.ages)),
             polls_without_syscall: self.is_in_memory,
             call_slot: self.source.as_ref().and_then(|source| source.call_slot.clone()),
             last_sent: self.source.as_ref().and_then(|source| source.last_sent.as_ref()?()),
@@ -516,6 +529,7 @@ mod tests {
             for flags in [0, Header::ORDERED] {
                 let mut bytes = frame(3, b"four");
                 bytes[15] = flags;
+                bytes[24..32].copy_from_slice(&9_i64.to_le_bytes());
                 bytes[32..40].copy_from_slice(&5_u64.to_le_bytes());
                 bytes[40..48].copy_from_slice(&7_u64.to_le_bytes());
                 ours.write_all(&bytes).unwrap();
@@ -526,6 +540,8 @@ mod tests {
                 assert_eq!((header.sequence, header.intended_ns, header.sent_ns), (3, intended, sent));
                 assert_eq!(&frame[HEADER_BYTES..], b"four");
                 inlet.release();
+                let ages = inlet.parts().ages.and_then(|ages| ages.report());
+                assert_eq!(ages.map(|ages| ages.samples), is_other.then_some(if flags == 0 { 1 } else { 2 }));
             }
         }
     }
