@@ -11,11 +11,13 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use stripline::call::{CallError, ClientOptions};
 use stripline::component::harness::{Harness, HarnessRun};
 use stripline::component::{Component, Value};
-use stripline::node::Subscriber;
+use stripline::node::{Node, Subscriber};
 use stripline::payload::TypeName;
-use stripline::{Complex, Sample, StreamInfo};
+use stripline::{ClockReference, Complex, Sample, StreamInfo};
+use stripline_radio::tuner::{TunerClient, TunerError};
 use stripline_radio::{SoapySink, SoapySource};
 
 /// Builds the module, and loads it into this process.
@@ -48,7 +50,7 @@ fn ramp<C: Component>(serial: &str, arguments: &str) -> Harness {
 }
 
 fn receiver(serial: &str, arguments: &str) -> Harness {
-    ramp::<SoapySource>(serial, arguments).property("settle_ms", 0.0)
+    ramp::<SoapySource>(serial, arguments).property("settle_ms", 0.0).property("tuner", "")
 }
 
 /// A packet that a source has sent.
@@ -487,7 +489,62 @@ fn a_device_is_found_by_its_name() {
     assert_eq!((&*device.driver, &*device.label), ("ramp", "Ramp of the tests"));
     assert_eq!(device.name, "driver=ramp,serial=found");
     assert!(list.library.starts_with("SoapySDR 0."));
-    let mut source = Harness::of::<SoapySource>().property("device", &*device.name).start().unwrap();
+    let mut source =
+        Harness::of::<SoapySource>().property("device", &*device.name).property("tuner", "").start().unwrap();
     let output = source.output::<Complex<i16>>("out").unwrap();
     assert_eq!(end(source, output)["actual_antenna"], "RX".into());
+}
+
+/// Tunes a running source by the service, also at a time.
+#[test]
+fn a_client_tunes_the_source() {
+    let service = format!("tuner-{}", std::process::id());
+    let mut source = receiver("tuned", "timed=1,ahead=3000")
+        .property("tuner", &*service)
+        .property("sample_rate", 1e5)
+        .property("time", "device")
+        .start()
+        .unwrap();
+    let mut output = source.output::<Complex<i16>>("out").unwrap();
+    let node = Node::new().unwrap();
+    let (ended, end_of_calls) = std::sync::mpsc::channel();
+    let mut parts = receive_to(&mut output, 1000);
+    let asked_ns = std::thread::scope(|scope| {
+        let calls = scope.spawn(|| {
+            let tuner = TunerClient::connect(&node, &service, ClientOptions::default()).unwrap();
+            assert_eq!(tuner.frequency().unwrap(), 100e6);
+            assert_eq!(tuner.set_frequency(200.000_4e6, None).unwrap(), 200e6);
+            assert_eq!(tuner.set_stage_gain("LNA".into(), 13.0, None).unwrap(), 12.0);
+            assert_eq!(tuner.set_antenna("AUX".into(), None).unwrap(), "AUX");
+            assert!(tuner.set_automatic_gain(true, None).unwrap());
+            assert_eq!(tuner.set_gain(20.0, None).unwrap(), 20.0);
+            assert!(!tuner.automatic_gain().unwrap());
+            let abilities = tuner.abilities().unwrap();
+            assert_eq!((abilities.is_timed, abilities.stages.len()), (true, 2));
+            assert!(tuner.set_antenna("TX".into(), None).unwrap_err().to_string().contains("RX, AUX"));
+            assert!(tuner.set_frequency(9e9, None).unwrap_err().to_string().contains("beyond 6 GHz"));
+            let late = tuner.set_frequency(300e6, Some(1)).unwrap_err();
+            assert!(matches!(late, CallError::User(TunerError::Late { .. })), "{late}");
+            let CallError::User(TunerError::Late { now_ns, .. }) = late else { panic!("{late}") };
+            // The device's time goes on with the samples that this test takes.
+            let at_ns = now_ns + 60_000_000_000;
+            assert_eq!(tuner.set_frequency(300e6, Some(at_ns)).unwrap(), 300e6);
+            ended.send(()).unwrap();
+            at_ns
+        });
+        parts.extend(receive(&mut output, |_| end_of_calls.try_recv().is_ok()));
+        calls.join().unwrap()
+    });
+    // The samples up to that time are not all checked.
+    loop {
+        let part = receive(&mut output, |_| true).pop().unwrap();
+        if part.stream.center_frequency_hz == Some(300e6) {
+            parts.push(part);
+            break;
+        }
+    }
+    check_ramp(&parts);
+    assert_eq!(parts.last().unwrap().time_ns, (asked_ns + 9_999) / 10_000 * 10_000);
+    assert_eq!(parts[0].stream.clock.unwrap().reference, ClockReference::Device);
+    drop(end(source, output));
 }

@@ -208,6 +208,53 @@ impl Device {
         checked(code).map(drop)
     }
 
+    /// Returns the range of the whole gain, with the step.
+    pub fn whole_gain_range(&self, way: Way, channel: usize) -> Option<[f64; 3]> {
+        // SAFETY: the device is open.
+        let range = unsafe { sys::SoapySDRDevice_getGainRange(self.0.as_ptr(), way.code(), channel) };
+        checked(numbers(&range)).ok()
+    }
+
+    /// Returns the range of the gain of a stage, with the step.
+    pub fn stage_range(&self, way: Way, channel: usize, stage: &str) -> Option<[f64; 3]> {
+        let stage = c_text(stage).ok()?;
+        // SAFETY: the device is open, and the text ends with a zero.
+        let range = unsafe {
+            sys::SoapySDRDevice_getGainElementRange(self.0.as_ptr(), way.code(), channel, stage.as_ptr())
+        };
+        checked(numbers(&range)).ok()
+    }
+
+    /// Returns the ranges of the frequency, with the steps.
+    pub fn frequency_ranges(&self, way: Way, channel: usize) -> Vec<[f64; 3]> {
+        let mut count = 0;
+        // SAFETY: the device is open, and the count is writable.
+        let list = unsafe {
+            sys::SoapySDRDevice_getFrequencyRange(self.0.as_ptr(), way.code(), channel, &raw mut count)
+        };
+        taken_ranges(list, count)
+    }
+
+    /// Returns the ranges of the sample rate, with the steps.
+    pub fn rate_ranges(&self, way: Way, channel: usize) -> Vec<[f64; 3]> {
+        let mut count = 0;
+        // SAFETY: the device is open, and the count is writable.
+        let list = unsafe {
+            sys::SoapySDRDevice_getSampleRateRange(self.0.as_ptr(), way.code(), channel, &raw mut count)
+        };
+        taken_ranges(list, count)
+    }
+
+    /// Returns the ranges of the bandwidth, with the steps.
+    pub fn bandwidth_ranges(&self, way: Way, channel: usize) -> Vec<[f64; 3]> {
+        let mut count = 0;
+        // SAFETY: the device is open, and the count is writable.
+        let list = unsafe {
+            sys::SoapySDRDevice_getBandwidthRange(self.0.as_ptr(), way.code(), channel, &raw mut count)
+        };
+        taken_ranges(list, count)
+    }
+
     /// Returns the names of the antennas.
     pub fn antennas(&self, way: Way, channel: usize) -> Vec<String> {
         let mut count = 0;
@@ -566,6 +613,23 @@ fn taken_list(mut list: *mut *mut c_char, count: usize) -> Vec<String> {
     // SAFETY: the list is from the library, and is not used again.
     unsafe { sys::SoapySDRStrings_clear(&raw mut list, count) };
     texts
+}
+
+/// Takes a list of ranges that a call has returned.
+fn taken_ranges(list: *mut sys::SoapySDRRange, count: usize) -> Vec<[f64; 3]> {
+    if list.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the list has `count` ranges until it is freed below.
+    let ranges = unsafe { std::slice::from_raw_parts(list, count) };
+    let ranges = ranges.iter().take(ENTRIES_MAX).map(numbers).collect();
+    // SAFETY: the library allocated the list, which is not used again.
+    unsafe { sys::SoapySDR_free(list.cast()) };
+    ranges
+}
+
+fn numbers(range: &sys::SoapySDRRange) -> [f64; 3] {
+    [range.minimum, range.maximum, range.step]
 }
 
 fn pairs(arguments: &sys::SoapySDRKwargs) -> Vec<(String, String)> {

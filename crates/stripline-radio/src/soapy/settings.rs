@@ -7,6 +7,7 @@ use stripline::component::{ComponentSpec, InvalidProperties, Ports, Properties, 
 use stripline::{Error, Result};
 
 use super::library::{Device, NativeSample, Stream, Way};
+use super::tuning::TuneChange;
 
 /// The value of `gain` that leaves the gain of the device unchanged.
 const UNCHANGED_GAIN_DB: f64 = -1000.0;
@@ -82,7 +83,7 @@ pub(super) fn with_properties(spec: ComponentSpec, sample_rate: &str) -> Compone
     .property(reached("actual_correction", "correction that the device has reached", "ppm"))
     .property(found("actual_clock_source", "the source of the reference clock in use"))
     .property(found("actual_time_source", "the source of the time in use"))
-    .property(found("sensors", "values of the device's sensors, read once a second"))
+    .property(found("sensors", "values of the device's sensors, at the start and after each change"))
     .test("sensors", "reads all sensors; fails if a clock or time is not locked to its source")
 }
 
@@ -117,6 +118,47 @@ impl Settings {
             clock_source: text("clock_source"),
             time_source: text("time_source"),
         })
+    }
+
+    /// Returns these settings with the named ones of others.
+    pub fn with<'a>(mut self, new: Self, names: impl Iterator<Item = &'a str>) -> Self {
+        for name in names {
+            match name {
+                "frequency" => self.frequency_hz = new.frequency_hz,
+                "sample_rate" => self.sample_rate_hz = new.sample_rate_hz,
+                "gain" => self.gain_db = new.gain_db,
+                "gains" => self.gains_db.clone_from(&new.gains_db),
+                "antenna" => self.antenna.clone_from(&new.antenna),
+                "bandwidth" => self.bandwidth_hz = new.bandwidth_hz,
+                "agc" => self.agc = new.agc,
+                "correction" => self.correction_ppm = new.correction_ppm,
+                "clock_source" => self.clock_source.clone_from(&new.clock_source),
+                "time_source" => self.time_source.clone_from(&new.time_source),
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// Returns these settings with the value of a tuner's client.
+    pub fn tuned(mut self, change: TuneChange, has_agc: bool) -> Self {
+        match change {
+            TuneChange::Frequency(frequency) => self.frequency_hz = Some(frequency),
+            TuneChange::Rate(rate) => self.sample_rate_hz = Some(rate),
+            TuneChange::Bandwidth(bandwidth) => self.bandwidth_hz = Some(bandwidth),
+            TuneChange::Gain(gain) => {
+                // The gain of stages is set behind the whole gain.
+                self.gains_db.clear();
+                (self.gain_db, self.agc) = (Some(gain), if has_agc { Some(false) } else { self.agc });
+            }
+            TuneChange::StageGain(stage, gain) => {
+                self.gains_db.retain(|(name, _)| *name != stage);
+                self.gains_db.push((stage, gain));
+            }
+            TuneChange::AutomaticGain(is_on) => self.agc = Some(is_on),
+            TuneChange::Antenna(antenna) => self.antenna = Some(antenna),
+        }
+        self
     }
 
     /// Returns the same settings with another rate.
@@ -209,6 +251,9 @@ pub(super) fn tune(device: &Device, way: Way, channels: &[usize], frequency_hz: 
     })
 }
 
+/// The name of a sensor, and its value or the reason that there is none.
+pub(super) type Sensor = (String, std::result::Result<String, String>);
+
 /// The values that a device has reached, of the first channel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reached {
@@ -296,12 +341,12 @@ impl ReachedStatus {
         self.time_source.set(reached.time_source.clone());
     }
 
-    pub fn set_sensors(&self, device: &Device) {
-        let line = |(name, value): (String, std::result::Result<String, String>)| match value {
+    pub fn set_sensors(&self, sensors: &[Sensor]) {
+        let line = |(name, value): &Sensor| match value {
             Ok(value) => format!("{name}={value}"),
             Err(error) => format!("{name}: {error}"),
         };
-        self.sensors.set(device.sensors().into_iter().map(line).collect::<Vec<_>>().join(","));
+        self.sensors.set(sensors.iter().map(line).collect::<Vec<_>>().join(","));
     }
 }
 
@@ -391,7 +436,8 @@ pub(super) fn stream<T: NativeSample>(
     })
 }
 
-fn stages(text: &str) -> Result<Vec<(String, f64)>> {
+/// Parses the gains of stages.
+pub(super) fn stages(text: &str) -> Result<Vec<(String, f64)>> {
     let remedy = "write it as `LNA=20,VGA=10`";
     let stage = |word: &str| {
         let pair = word.split_once('=').and_then(|(name, gain)| {

@@ -3,7 +3,6 @@
 use std::ffi::c_long;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use stripline::component::{
     Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertySpec, Request, Status,
@@ -13,6 +12,7 @@ use stripline::payload::TypeName;
 use stripline::{Complex, Error, Packet, Result, Sample};
 
 use super::library::{Device, NativeSample, Stream, TransmitStatus, Way};
+use super::packet_clock::host_ns;
 use super::settings::{self, Reached, ReachedStatus, Settings};
 use super::watch::{Watch, watched};
 
@@ -343,9 +343,7 @@ impl<T: NativeSample + Sample> Transmitter<T> {
                 settings::wrong("time", "the device has no time for bursts", "set `time` to `now`")
             })?;
             if self.properties.text("time") == "host" {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let host_ns = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
-                self.offset_ns = device_ns.saturating_sub(host_ns);
+                self.offset_ns = device_ns.saturating_sub(host_ns());
             }
             Ok(())
         })
@@ -366,7 +364,7 @@ impl<T: NativeSample + Sample> Transmitter<T> {
         self.settings = new;
         let first = channels.first().copied().unwrap_or_default();
         self.status.set(&Reached::of(device, Way::Transmit, first));
-        self.status.set_sensors(device);
+        self.status.set_sensors(&device.sensors());
         Ok(())
     }
 

@@ -1,34 +1,22 @@
 //! `soapy-source`: receives the samples of a device.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, mpsc};
 
 use stripline::component::kit::PacedSource;
 use stripline::component::{
-    Change, Component, ComponentSpec, ControlRequests, FileReport, PortTypes, Ports, Properties,
-    PropertyFacts, PropertySpec, Request, Status, StopSignal,
+    Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
 };
-use stripline::{Complex, Error, Output, Result, Sample, StreamInfo};
+use stripline::{Complex, Error, Result, Sample};
 
-use super::library::{Device, NativeSample, ReadOutcome, Stream, Way};
-use super::settings::{self, Reached, ReachedStatus, Settings};
-use super::timeline::{Labels, Piece, Step, Timeline};
-use super::watch::{Watch, watched};
+use super::library::{Device, NativeSample, Way};
+use super::receiver::{Opened, ReceiveCounts, Receiver, ReceiverParts};
+use super::settings::{self, ReachedStatus, Settings};
+use super::tuning::SourceTuner;
+use super::watch::watched;
+use crate::tuner::OfferedTuner;
 
-/// The longest wait in a read: the time to a request or a stop.
-const READ_TIME_US: std::ffi::c_long = 100_000;
-/// The most errors of a driver in a row.
-const ERRORS_MAX: u32 = 10;
-/// The pause between two attempts to open a device.
-const REOPEN_PAUSE: Duration = Duration::from_millis(200);
-/// The time from a request to a change of the frequency at a hardware time.
-const LEAD_NS: i64 = 20_000_000;
-/// The time that a change of the frequency takes, if the device does not change it at a time.
-const SETTLE_MS: f64 = 50.0;
 /// The formats of samples.
 const FORMATS: [&str; 4] = ["cs16", "cs8", "cu8", "cf32"];
-/// The longest plausible time from the next sample to a change of the device.
-const AHEAD_MAX_S: f64 = 10.0;
 
 /// The component `soapy-source`.
 pub struct SoapySource {
@@ -77,6 +65,7 @@ impl Component for SoapySource {
                 PropertySpec::integer("packet", 16 << 10, 1, 1 << 24, "most samples of each channel in a packet")
                     .unit("samples"),
             )
+            .property(OfferedTuner::property())
             .property(count("overflows", "losses that the driver has reported"))
             .property(count("missing", "samples of each channel that were lost, by the time stamps"))
             .property(count("unknown_losses", "losses of an unknown number of samples: a new stream begins at each"))
@@ -106,7 +95,7 @@ impl SoapySource {
         let (stop, files) = (ports.stop_signal(), ports.files());
         let output = ports.output::<T>("out")?;
         let (requests, counts) = (ports.requests(), ReceiveCounts::new(&ports)?);
-        let (reached, name) = (ReachedStatus::new(&ports)?, ports.component().to_owned());
+        let (status, name) = (ReachedStatus::new(&ports)?, ports.component().to_owned());
         let signal = stop.clone();
         watched(&stop, move |watch| {
             let Self { properties, device } = self;
@@ -115,29 +104,23 @@ impl SoapySource {
             let channels = settings::channels(&properties)?;
             let opened = watch
                 .call(|| Opened::<T>::new(device, &channels, &settings, properties.boolean("stamps")))?;
-            let mut receiver = Receiver {
+            let (sender, tuning) = mpsc::channel();
+            let tuner = SourceTuner { device: properties.text("device").to_owned(), requests: sender };
+            // The loop ends first, so that no call of the tuner waits for it.
+            let _offered = OfferedTuner::of_properties(&properties, &name, tuner)?;
+            let mut receiver = Receiver::new(ReceiverParts {
                 name,
+                properties,
                 stop: signal,
                 watch: Arc::clone(watch),
                 settings,
                 channels,
                 output,
-                labels: Labels::default(),
-                clock: PacketClock::new(properties.text("time") == "device"),
                 counts,
-                status: reached,
-                opened: Some(opened),
-                info: StreamInfo::default(),
-                streams: 1,
-                errors: 0,
-                failed_at: None,
-                scratch: Vec::new(),
-                left: None,
-                properties,
-            };
-            receiver.describe();
-            receiver.limit();
-            receiver.output.set_stream(receiver.info.clone());
+                status,
+                opened,
+                tuning,
+            });
             let received = receiver.run(&requests);
             let counts = &receiver.counts;
             files.report(FileReport {
@@ -166,473 +149,4 @@ fn facts(properties: &Properties) -> PropertyFacts {
         channels,
         ..PropertyFacts::default()
     }
-}
-
-/// The counts of a source.
-struct ReceiveCounts {
-    overflows: Status<u64>,
-    missing: Status<u64>,
-    unknown_losses: Status<u64>,
-    left_out: Status<u64>,
-    reopened: Status<u64>,
-    /// Sent and missing samples of all channels, and places of gaps.
-    samples: u64,
-    all_missing: u64,
-    places: u64,
-}
-
-impl ReceiveCounts {
-    fn new(ports: &Ports) -> Result<Self> {
-        Ok(Self {
-            overflows: ports.status("overflows")?,
-            missing: ports.status("missing")?,
-            unknown_losses: ports.status("unknown_losses")?,
-            left_out: ports.status("left_out")?,
-            reopened: ports.status("reopened")?,
-            samples: 0,
-            all_missing: 0,
-            places: 0,
-        })
-    }
-}
-
-/// A device with a running stream.
-struct Opened<T> {
-    device: Arc<Device>,
-    stream: Stream<T>,
-    reached: Reached,
-    timeline: Timeline,
-    /// The most samples of a read.
-    samples_preferred: usize,
-}
-
-impl<T: NativeSample> Opened<T> {
-    fn new(device: Arc<Device>, channels: &[usize], settings: &Settings, uses_stamps: bool) -> Result<Self> {
-        settings.apply(&device, Way::Receive, channels, &Settings::default())?;
-        if let Some(frequency) = settings.frequency_hz {
-            settings::tune(&device, Way::Receive, channels, frequency)?;
-        }
-        let mut stream = settings::stream::<T>(&device, Way::Receive, channels)?;
-        let first = channels.first().copied().unwrap_or_default();
-        let reached = Reached::of(&device, Way::Receive, first);
-        if !(reached.sample_rate_hz.is_finite() && reached.sample_rate_hz > 0.0) {
-            return Err(settings::wrong("sample_rate", "the device has no sample rate", "set `sample_rate`"));
-        }
-        stream.activate().map_err(|error| Error::failed(format!("the stream does not start: {error}")))?;
-        let timeline = Timeline::new(reached.sample_rate_hz, uses_stamps);
-        let samples_preferred = stream.samples_preferred();
-        Ok(Self { device, stream, reached, timeline, samples_preferred })
-    }
-}
-
-/// The times of packets.
-struct PacketClock {
-    is_device_time: bool,
-    /// The host's time minus the device's time.
-    offset_ns: Option<i64>,
-    /// The time of sample 0 of a device without time.
-    first_ns: Option<i64>,
-}
-
-impl PacketClock {
-    fn new(is_device_time: bool) -> Self {
-        Self { is_device_time, offset_ns: None, first_ns: None }
-    }
-
-    /// Begins anew.
-    fn reset(&mut self) {
-        (self.offset_ns, self.first_ns) = (None, None);
-    }
-
-    /// Returns the time of the sample `index`, the first one of `samples` that have just arrived.
-    fn time_ns(&mut self, index: u64, samples: usize, rate_hz: f64, stamp_ns: Option<i64>) -> i64 {
-        let length_ns = |samples: f64| (samples * 1e9 / rate_hz) as i64;
-        let begun_ns = || host_ns().saturating_sub(length_ns(samples as f64));
-        match stamp_ns {
-            Some(stamp_ns) if self.is_device_time => stamp_ns,
-            Some(stamp_ns) => {
-                let offset_ns = *self.offset_ns.get_or_insert_with(|| begun_ns().saturating_sub(stamp_ns));
-                stamp_ns.saturating_add(offset_ns)
-            }
-            None => {
-                let since_ns = length_ns(index as f64);
-                let first_ns = *self.first_ns.get_or_insert_with(|| begun_ns().saturating_sub(since_ns));
-                first_ns.saturating_add(since_ns)
-            }
-        }
-    }
-}
-
-fn host_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
-/// The loop of a source.
-struct Receiver<T: NativeSample + Sample> {
-    name: String,
-    properties: Properties,
-    stop: StopSignal,
-    watch: Arc<Watch>,
-    settings: Settings,
-    channels: Vec<usize>,
-    output: Output<T>,
-    labels: Labels,
-    clock: PacketClock,
-    counts: ReceiveCounts,
-    status: ReachedStatus,
-    /// `None`: the device has failed.
-    opened: Option<Opened<T>>,
-    /// The newest description.
-    info: StreamInfo,
-    /// The number of streams so far.
-    streams: u64,
-    /// The errors of the driver since the last samples.
-    errors: u32,
-    failed_at: Option<Instant>,
-    /// The samples of a read, one channel behind the other.
-    scratch: Vec<T>,
-    /// The samples of each channel up to the end, also the missing ones. `None`: there is no end.
-    left: Option<u64>,
-}
-
-impl<T: NativeSample + Sample> Receiver<T> {
-    fn run(&mut self, requests: &ControlRequests) -> Result<()> {
-        loop {
-            while let Some(request) = requests.request() {
-                self.answer(request);
-            }
-            if self.stop.is_stopped() {
-                return Err(Error::Stopped);
-            }
-            if self.left == Some(0) {
-                return Ok(());
-            }
-            let outcome = self.receive()?;
-            match outcome {
-                ReadOutcome::Samples(..) => (self.errors, self.failed_at) = (0, None),
-                ReadOutcome::Timeout => {}
-                ReadOutcome::Overflow => {
-                    self.counts.overflows.add(1);
-                    self.interrupt();
-                }
-                ReadOutcome::Failed(reason) => self.fail(&reason)?,
-            }
-        }
-    }
-
-    /// Reads once, and sends what has arrived.
-    fn receive(&mut self) -> Result<ReadOutcome> {
-        let Some(opened) = &mut self.opened else { return Ok(ReadOutcome::Failed("it is closed".into())) };
-        let many = self.channels.len();
-        let wanted = usize::try_from(self.properties.count("packet")).unwrap_or(usize::MAX);
-        let most = (self.output.in_place_samples_max() / many).max(1);
-        let preferred = if opened.samples_preferred == 0 { most } else { opened.samples_preferred };
-        let left = self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
-        let samples = wanted.min(most).min(preferred).min(left);
-        if many > 1 {
-            self.scratch.resize(samples * many, T::default());
-            let outcome = self.watch.stream(|| opened.stream.read(&mut self.scratch, READ_TIME_US));
-            if let ReadOutcome::Samples(count, stamp_ns) = outcome {
-                let next = opened.timeline.next();
-                let step = opened.timeline.arrive(count, stamp_ns);
-                self.deliver(samples, count, next, (stamp_ns, step))?;
-            }
-            return Ok(outcome);
-        }
-        let mut loan = self.output.loan(samples)?;
-        let outcome = self.watch.stream(|| opened.stream.read(&mut loan, READ_TIME_US));
-        let ReadOutcome::Samples(count, stamp_ns) = outcome else { return Ok(outcome) };
-        let next = opened.timeline.next();
-        let step = opened.timeline.arrive(count, stamp_ns);
-        if step == Step::Next && self.labels.is_empty() {
-            let (rate, index) = (opened.reached.sample_rate_hz, opened.timeline.next() - count as u64);
-            let time_ns = self.clock.time_ns(index, count, rate, stamp_ns);
-            loan.truncate(count);
-            loan.at_sample(index).at_time_ns(time_ns).send()?;
-            self.counts.samples += count as u64;
-            self.count_down(count as u64);
-        } else {
-            self.scratch.clear();
-            self.scratch.extend_from_slice(&loan[..count]);
-            drop(loan);
-            self.deliver(count, count, next, (stamp_ns, step))?;
-        }
-        Ok(outcome)
-    }
-
-    /// Sends samples of the scratch memory, in which the channels are `stride` samples apart.
-    /// The next sample had the index `next`, before these came.
-    fn deliver(
-        &mut self,
-        stride: usize,
-        count: usize,
-        next: u64,
-        arrived: (Option<i64>, Step),
-    ) -> Result<()> {
-        let (stamp_ns, step) = arrived;
-        self.count_down(count as u64);
-        match step {
-            Step::Next => {}
-            Step::Gap(missing) => {
-                self.count_down(missing);
-                self.counts.missing.add(missing);
-                self.counts.all_missing += missing * self.channels.len() as u64;
-                self.counts.places += 1;
-            }
-            Step::Unknown => {
-                // A description that is about to hold may not do so yet.
-                let coming = self.labels.length_from(next);
-                self.begin_stream();
-                self.labels.add(0, coming, self.info.clone());
-            }
-        }
-        let Some(opened) = &self.opened else { return Ok(()) };
-        let (rate, first) = (opened.reached.sample_rate_hz, opened.timeline.next() - count as u64);
-        let time_ns = self.clock.time_ns(first, count, rate, stamp_ns);
-        let (mut done, mut is_left_out) = (0, false);
-        while done < count {
-            match self.labels.piece(first + done as u64, count - done) {
-                Piece::Describe(info) => self.output.set_stream(*info),
-                Piece::LeaveOut(samples) => {
-                    done += samples;
-                    is_left_out = true;
-                    self.counts.left_out.add(samples as u64);
-                    self.counts.all_missing += (samples * self.channels.len()) as u64;
-                }
-                Piece::Send(samples) => {
-                    let later_ns = (done as f64 * 1e9 / rate).round() as i64;
-                    self.send(stride, done..done + samples, first + done as u64, time_ns + later_ns)?;
-                    done += samples;
-                }
-            }
-        }
-        self.counts.places += u64::from(is_left_out);
-        Ok(())
-    }
-
-    /// Sends a range of the scratch memory, sample by sample of the channels in turn.
-    fn send(&mut self, stride: usize, range: std::ops::Range<usize>, index: u64, time_ns: i64) -> Result<()> {
-        let many = self.channels.len();
-        let mut loan = self.output.loan(range.len() * many)?;
-        for (channel, part) in self.scratch.chunks(stride).take(many).enumerate() {
-            for (frame, sample) in loan.chunks_exact_mut(many).zip(&part[range.clone()]) {
-                frame[channel] = *sample;
-            }
-        }
-        loan.at_sample(index * many as u64).at_time_ns(time_ns).send()?;
-        self.counts.samples += (range.len() * many) as u64;
-        Ok(())
-    }
-
-    /// Sets the end of the reception.
-    fn limit(&mut self) {
-        let duration_s = self.properties.float("duration_s");
-        let rate = self.opened.as_ref().map_or(0.0, |opened| opened.reached.sample_rate_hz);
-        self.left = (duration_s > 0.0).then(|| (duration_s * rate).round() as u64);
-    }
-
-    fn count_down(&mut self, samples: u64) {
-        self.left = self.left.map(|left| left.saturating_sub(samples));
-    }
-
-    /// Notes a loss that the driver reports.
-    fn interrupt(&mut self) {
-        if let Some(opened) = &mut self.opened {
-            opened.timeline.interrupt();
-        }
-    }
-
-    /// Begins another stream, because the number of lost samples is unknown.
-    fn begin_stream(&mut self) {
-        self.streams += 1;
-        self.counts.unknown_losses.add(1);
-        self.counts.places += 1;
-        self.clock.reset();
-        drop(self.labels.take_last());
-        self.describe();
-        self.output.set_stream(self.info.clone());
-    }
-
-    /// Describes the stream with the values that the device has reached.
-    fn describe(&mut self) {
-        let Some(opened) = &self.opened else { return };
-        let (reached, many) = (&opened.reached, self.channels.len());
-        let id = match self.streams {
-            1 => self.name.clone(),
-            number => format!("{}-{number}", self.name),
-        };
-        let mut info = StreamInfo::new(&id).sample_rate_hz(reached.sample_rate_hz * many as f64);
-        if reached.frequency_hz.is_finite() && reached.frequency_hz != 0.0 {
-            info = info.center_frequency_hz(reached.frequency_hz);
-        }
-        if many > 1 {
-            info = info.channels(self.channels.iter().map(usize::to_string));
-        }
-        info = info.keyword("gain_db", reached.gain_db).keyword("device", self.properties.text("device"));
-        if !reached.antenna.is_empty() {
-            info = info.keyword("antenna", reached.antenna.clone());
-        }
-        if reached.bandwidth_hz > 0.0 {
-            info = info.keyword("bandwidth_hz", reached.bandwidth_hz);
-        }
-        if self.streams > 1 {
-            info = info.keyword("lost_before", "unknown");
-        }
-        self.info = info;
-        self.status.set(reached);
-        self.status.set_sensors(&opened.device);
-    }
-
-    fn answer(&mut self, request: Request) {
-        match request {
-            Request::Change(change) => self.change(change),
-            Request::Test(test) => match &self.opened {
-                Some(opened) => match self.watch.call(|| settings::test_sensors(&opened.device)) {
-                    Ok(values) => test.pass(values),
-                    Err(fault) => test.fail(fault),
-                },
-                None => test.fail("the device is closed"),
-            },
-        }
-    }
-
-    fn change(&mut self, change: Change) {
-        let watch = Arc::clone(&self.watch);
-        let changed = Settings::new(change.properties()).and_then(|new| watch.call(|| self.apply(new)));
-        match changed {
-            Ok(()) => change.accept(),
-            Err(error) => change.refuse(error),
-        }
-    }
-
-    /// Sets new values in the device, all or none.
-    fn apply(&mut self, new: Settings) -> Result<()> {
-        let settle_ms = self.properties.float("settle_ms");
-        let Some(opened) = &mut self.opened else { return Err(Error::failed("the device is closed")) };
-        let (device, channels) = (&opened.device, &*self.channels);
-        let is_new_rate = new.sample_rate_hz.is_some() && new.sample_rate_hz != self.settings.sample_rate_hz;
-        let started = |error| Error::failed(format!("the stream does not start: {error}"));
-        if is_new_rate {
-            opened.stream.deactivate().map_err(Error::failed)?;
-        }
-        let set = new.apply(device, Way::Receive, channels, &self.settings);
-        let tuned = set.and_then(|()| {
-            let frequency = new.frequency_hz.filter(|_| new.frequency_hz != self.settings.frequency_hz);
-            frequency
-                .map(|frequency| retune(device, channels, frequency, &opened.timeline, settle_ms))
-                .transpose()
-        });
-        let tuned = match tuned {
-            Ok(tuned) => tuned,
-            Err(error) => {
-                // The error is about the new values. The old ones were taken before.
-                drop(self.settings.apply(device, Way::Receive, channels, &new));
-                if is_new_rate {
-                    opened.stream.activate().map_err(started)?;
-                    opened.timeline.retime(opened.reached.sample_rate_hz);
-                }
-                return Err(error);
-            }
-        };
-        opened.reached = Reached::of(device, Way::Receive, channels.first().copied().unwrap_or_default());
-        let (next, now_ns) = (opened.timeline.next(), device.hardware_time_ns());
-        let now = now_ns.and_then(|now_ns| opened.timeline.index_at(now_ns)).unwrap_or(next);
-        if is_new_rate {
-            opened.stream.activate().map_err(started)?;
-            opened.timeline.retime(opened.reached.sample_rate_hz);
-        }
-        self.settings = new;
-        let before = self.info.clone();
-        self.describe();
-        if is_new_rate {
-            drop(self.labels.take_last());
-            let length = tuned.map_or(0, |(until, from)| from - until);
-            self.labels.add(next, next + length, self.info.clone());
-        } else if let Some((until, from)) = tuned {
-            self.labels.add(until, from, self.info.clone());
-        } else if self.info != before {
-            self.labels.add(now, now, self.info.clone());
-        }
-        Ok(())
-    }
-
-    /// Counts an error of the driver. After several ones, opens the device again, or ends.
-    fn fail(&mut self, reason: &str) -> Result<()> {
-        self.errors += 1;
-        self.interrupt();
-        if self.errors < ERRORS_MAX && self.opened.is_some() {
-            return Ok(());
-        }
-        let device = self.properties.text("device").to_owned();
-        let patience = Duration::from_secs_f64(self.properties.float("reopen_s"));
-        let failed = |reason: &str| {
-            Error::failed(format!(
-                "the device `{device}` gives no samples: {reason}; check its cable, or let the source wait for it \
-                 with `reopen_s`"
-            ))
-        };
-        if patience.is_zero() {
-            return Err(failed(reason));
-        }
-        log::warn!(target: "stripline::soapy-source", "the device `{device}` has failed: {reason}; it is opened again");
-        let failed_at = *self.failed_at.get_or_insert_with(Instant::now);
-        let watch = Arc::clone(&self.watch);
-        watch.call(|| self.opened = None);
-        let mut reason = reason.to_owned();
-        loop {
-            if failed_at.elapsed() >= patience {
-                return Err(failed(&reason));
-            }
-            self.stop.sleep(REOPEN_PAUSE)?;
-            let stamps = self.properties.boolean("stamps");
-            let opened = watch.call(|| {
-                let device = settings::open(&device, Way::Receive, &self.channels)?;
-                Opened::new(device, &self.channels, &self.settings, stamps)
-            });
-            match opened {
-                Ok(opened) => {
-                    self.opened = Some(opened);
-                    self.errors = 0;
-                    self.counts.reopened.add(1);
-                    self.begin_stream();
-                    return Ok(());
-                }
-                Err(error) => reason = error.to_string(),
-            }
-        }
-    }
-}
-
-/// Sets the frequency. Returns the sample up to which the old one holds for sure, and the sample
-/// from which on the new one does.
-fn retune(
-    device: &Device,
-    channels: &[usize],
-    frequency_hz: f64,
-    timeline: &Timeline,
-    settle_ms: f64,
-) -> Result<(u64, u64)> {
-    let samples = |seconds: f64| (seconds * timeline.rate_hz()).ceil() as u64;
-    let next = timeline.next();
-    let index_at = |time_ns: Option<i64>| {
-        let index = time_ns.and_then(|time_ns| timeline.index_at(time_ns)).unwrap_or(next);
-        index.min(next + samples(AHEAD_MAX_S))
-    };
-    let command = || {
-        let soon_ns = device.hardware_time_ns().filter(|_| device.is_timed())?.saturating_add(LEAD_NS);
-        let index = timeline.index_at(soon_ns)?;
-        Some((index, timeline.time_ns(index)?))
-    };
-    if let Some((index, time_ns)) = command() {
-        device.set_command_time_ns(time_ns).map_err(Error::failed)?;
-        let tuned = settings::tune(device, Way::Receive, channels, frequency_hz);
-        device.set_command_time_ns(0).map_err(Error::failed)?;
-        return tuned.map(|()| (index, index + samples(settle_ms.max(0.0) / 1e3)));
-    }
-    let settle_ms = if settle_ms < 0.0 { SETTLE_MS } else { settle_ms };
-    let until = index_at(device.hardware_time_ns());
-    settings::tune(device, Way::Receive, channels, frequency_hz)?;
-    let from = index_at(device.hardware_time_ns()) + samples(settle_ms / 1e3);
-    Ok((until, from.max(until)))
 }
