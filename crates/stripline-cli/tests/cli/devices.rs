@@ -5,7 +5,8 @@ use crate::common::run;
 #[test]
 fn a_program_without_soapysdr_names_the_feature() {
     if cfg!(feature = "soapy") {
-        return run(&["components", "soapy-source"]).says(0, &["stripline devices"]);
+        assert!(run(&["components", "soapy-source"]).stdout.contains("stripline devices"));
+        return;
     }
     let brings = "build it with the feature `soapy`, which takes SoapySDR (libsoapysdr-dev, pkg-config)";
     run(&["devices"]).says(1, &["SoapySDR is not in this program", brings]);
@@ -47,12 +48,16 @@ mod with_soapysdr {
     fn devices_are_listed_with_their_names() {
         let folder = tempfile::tempdir().unwrap();
         build(folder.path());
-        let text = run(folder.path(), &["devices", "driver=ramp"]);
-        text.says(0, &["Ramp of the tests", "driver=ramp,serial=0001", "[component.source]"]);
+        let text = run(folder.path(), &["devices", "driver=ramp"]).stdout;
+        for part in ["Ramp of the tests", "driver=ramp,serial=0001", "[component.source]"] {
+            assert!(text.contains(part), "{text}");
+        }
         let json = run(folder.path(), &["devices", "--json", "driver=ramp"]).stdout;
         let json: Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["devices"][0]["device"], "driver=ramp,serial=0001");
-        run(folder.path(), &["devices", "driver=none"]).says(0, &["no devices"]);
+        let none = run(folder.path(), &["devices", "driver=none"]);
+        none.says(0, &[]);
+        assert!(none.stdout.starts_with("no devices (SoapySDR 0."), "{}", none.stdout);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Receivers and transmitters by SoapySDR.
 //!
 //! `library` is the border to the library's functions in C. `settings` has the properties,
-//! `timeline` the count of samples by hardware times, `receiver` the loop of the source, `tuning` the
-//! service that tunes it, and `watch` the thread for a driver's calls.
+//! `timeline` the count of samples by hardware times, `receiver` the loop of the source, `tuning`
+//! the service that tunes it, and `watch` the thread for a driver's calls.
 
 mod find;
 mod library;

@@ -251,7 +251,7 @@ pub(super) fn tune(device: &Device, way: Way, channels: &[usize], frequency_hz: 
     })
 }
 
-/// The name of a sensor, and its value or the reason that there is none.
+/// The name of a sensor, and its value or the reason that the value is missing.
 pub(super) type Sensor = (String, std::result::Result<String, String>);
 
 /// The values that a device has reached, of the first channel.
