@@ -30,6 +30,7 @@ use crate::web::arguments::WebArguments;
         stripline bench ladder --quick                        the speed of links on this machine\n  \
         stripline calibrate                                   the cost of a packet here, for `check --explain`\n  \
         stripline bench experiments/e1-messaging.toml         pipelines compared with ideal and published figures\n  \
+        stripline devices                                     receivers that are connected to this machine\n  \
         stripline links                                       live ports, and which waits for which\n  \
         stripline top                                         a live view of a running waveform\n  \
         stripline services                                    servers of calls, and their operations\n  \
@@ -75,6 +76,8 @@ pub(crate) enum Command {
     Components(ComponentsArguments),
     /// List the transports and their properties
     Transports(TransportsArguments),
+    /// List the receivers and transmitters of this machine, each with its name for a waveform file
+    Devices(DevicesArguments),
     /// List this user's live ports with their readers, how far these are behind, and the chains of
     /// waiting ports
     Links(LinksArguments),
@@ -150,10 +153,31 @@ pub(crate) struct ComponentsArguments {
     pub json: bool,
 }
 
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    stripline devices                     all of them\n  \
+    stripline devices driver=rtlsdr       the devices of a driver\n  \
+    stripline devices --json | jq -r '.devices[].device'\n  \
+    stripline run adsb --set source.type=soapy-source --set source.device=driver=rtlsdr,serial=00000001\n\n\
+    DEVICE is the value of the property `device` of soapy-source and soapy-sink. SoapySDR finds the devices, and needs \
+    a driver for each kind, for example the Debian package soapysdr-module-rtlsdr. A device that another program \
+    uses may be missing.\n\n\
+    Exit codes: 0 listed, also without a device; 1 a driver failed, or SoapySDR is not in this program.")]
+pub(crate) struct DevicesArguments {
+    /// Only devices that fit these arguments of SoapySDR
+    #[arg(value_name = "KEY=VALUE,...", default_value = "")]
+    pub filter: String,
+
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The changes to a waveform file.
 #[derive(Args, Debug)]
 pub(crate) struct OverrideArguments {
-    /// Set a component's property; repeatable
+    /// Set a component's property, or by `type` another stock component, without the properties in
+    /// the file; repeatable
     #[arg(long, value_name = "COMPONENT.PROPERTY=VALUE")]
     pub set: Vec<String>,
 

@@ -16,6 +16,7 @@ mod call;
 mod check;
 mod control;
 mod data;
+mod devices;
 mod failure;
 mod format;
 mod generate;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Command::New(arguments) => new::new(&arguments),
         Command::Components(arguments) => show::components(&arguments, &registry),
         Command::Transports(arguments) => Ok(show::transports(&arguments)),
+        Command::Devices(arguments) => devices::devices(&arguments),
         Command::Links(arguments) => links::print_links(&arguments),
         Command::Top(arguments) => top::top(&arguments),
         Command::Call(arguments) => call::call(&arguments),

@@ -192,7 +192,8 @@ pub(crate) fn catalog<'a>(registry: &'a Registry, transports: &'a [&'a str]) -> 
 pub(crate) fn absent_components() -> &'static [(&'static str, &'static str)] {
     static ABSENT: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
         let absent = wire_formats().iter().filter(|format| !format.in_program);
-        absent.flat_map(|format| format.components.map(|name| (name, format.remedy))).collect()
+        let joining = absent.flat_map(|format| format.components.map(|name| (name, format.remedy)));
+        joining.chain(stripline_radio::absent_components().iter().copied()).collect()
     });
     &ABSENT
 }

@@ -16,8 +16,8 @@ use stripline_waveform::{Catalog, Overrides, Placement, load, parse_bytes};
 fn every_description_is_sound_and_says_something() {
     let registry = registry();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/components");
-    let joining = stripline_middleware::with_components(Registry::new());
-    let joining = stripline_radio::with_components(joining).specs().len();
+    let joining = stripline_radio::with_components(stripline_middleware::with_components(Registry::new()));
+    let joining = joining.specs().len();
     assert_eq!(
         registry.specs().len() - joining,
         components_in(&source),

@@ -17,7 +17,8 @@ use stripline_middleware::gnuradio::{CarriedTags, Pmt, Tag};
 use stripline_middleware::internal::flowgraph_socket;
 
 /// Components that connect to other programs. A program has them only with their features.
-const JOINING: [&str; 5] = ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "vita49-sink", "zenoh-sink"];
+const JOINING: [&str; 6] =
+    ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "soapy-sink", "vita49-sink", "zenoh-sink"];
 
 #[test]
 fn every_component_with_an_input_has_rules() {

@@ -1,20 +1,51 @@
 //! Receivers and digitisers for Stripline. Each kind of device has a folder with its components and
 //! their tests.
 
+mod devices;
+#[cfg(feature = "soapy")]
+mod soapy;
+pub mod tuner;
 pub mod vita49;
 
 use stripline::component::Registry;
+
+pub use devices::{DeviceList, FoundDevice, find_devices};
+#[cfg(feature = "soapy")]
+pub use soapy::{SoapySink, SoapySource};
 
 /// Adds the components of this crate to a registry.
 ///
 /// ```
 /// let registry = stripline_radio::with_components(stripline::component::Registry::new());
-/// assert!(registry.specs().contains_key("vita49-source"));
+/// for (name, _) in stripline_radio::absent_components() {
+///     assert!(!registry.specs().contains_key(*name));
+/// }
 /// ```
 #[must_use]
 pub fn with_components(registry: Registry) -> Registry {
+    #[cfg(feature = "soapy")]
+    let registry = registry.with::<SoapySink>().with::<SoapySource>();
     vita49::add(registry)
 }
+
+/// Returns the components that this build lacks, each with the way to add it.
+///
+/// ```
+/// let has_soapy = stripline_radio::absent_components().is_empty();
+/// let registry = stripline_radio::with_components(stripline::component::Registry::new());
+/// assert_eq!(registry.specs().contains_key("soapy-source"), has_soapy);
+/// ```
+pub fn absent_components() -> &'static [(&'static str, &'static str)] {
+    #[cfg(feature = "soapy")]
+    return &[];
+    #[cfg(not(feature = "soapy"))]
+    &[("soapy-sink", SOAPY_REMEDY), ("soapy-source", SOAPY_REMEDY)]
+}
+
+/// The way to add SoapySDR to a program.
+#[cfg(not(feature = "soapy"))]
+const SOAPY_REMEDY: &str =
+    "build it with the feature `soapy`, which takes SoapySDR (libsoapysdr-dev, pkg-config)";
 
 // Compiles the examples of the README, and runs them.
 #[cfg(doctest)]

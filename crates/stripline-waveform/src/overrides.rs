@@ -21,7 +21,8 @@ use super::diagnostics::{At, Code, Diagnostics, Place, Source};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// `--set`: each is `component.property=value`. If two set the same property, the later one
-    /// counts. A relative path is resolved against the current folder.
+    /// counts. `component.type=name` replaces a stock component, with all properties that the file
+    /// gives it. A relative path is resolved against the current folder.
     pub set: Vec<String>,
     /// `--transport`: the transport of every connection, or `auto`.
     pub transport: Option<String>,

@@ -14,6 +14,7 @@ mod control;
 mod control_peers;
 mod control_stop;
 mod data;
+mod devices;
 mod dispatch;
 mod experiment;
 mod explain;

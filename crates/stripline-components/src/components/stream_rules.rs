@@ -102,6 +102,7 @@ pub const STREAM_RULES: &[(&str, [StreamRule; 10])] = &[
     ("null-sink", [LeftOut; 10]),
     ("print-sink", [Used; 10]),
     ("resampler", [UsedAndChanged, PassedOn, Refused, Refused, Changed, UsedAndPassedOn, PassedOn, PassedOn, UsedAndChanged, Changed]),
+    ("soapy-sink", [Used, LeftOut, LeftOut, LeftOut, LeftOut, Used, LeftOut, LeftOut, Used, Used]),
     ("tcp-sink", [LeftOut; 10]),
     ("tee", [PassedOn; 10]),
     ("throttle", [PassedOn; 10]),

@@ -404,6 +404,21 @@ fn options_come_before_the_file() {
     assert_eq!(path, std::env::current_dir().unwrap().join("x=y.bin"), "relative to the current folder");
 }
 
+#[test]
+fn an_option_replaces_a_stock_component() {
+    let text = "[component.tone]\ntype = \"tone\"\nproperties = { order = 16 }\n\
+                [component.sink]\ntype = \"null-sink\"\n[[connection]]\nfrom = \"tone\"\nto = \"sink\"\n";
+    let checked = |set: &[&str]| {
+        let set = set.iter().map(|&set| set.to_owned()).collect();
+        check_text(text, &Overrides { set, ..Overrides::default() })
+    };
+    let (waveform, _) = checked(&["tone.sample_rate=5e3", "tone.type=sampler"]).unwrap();
+    assert_eq!(waveform.components[0].properties.float("sample_rate"), 5e3);
+    let found = checked(&["tone.type=tones"]).unwrap_err();
+    assert_eq!(codes(&found), [Code::UnknownType]);
+    assert!(found.to_string().contains("--set tone.type=tones"), "{found}");
+}
+
 const CHAIN: &str = r#"
 [component.tone]
 type = "tone"
