@@ -174,6 +174,7 @@ fn connection_plans(
             transport: link.transport,
             choice: link.choice,
             options: link.draft.options,
+            age_limit_ms: link.draft.age_limit_ms,
             payload: types.get(&from)?.clone(),
         })
     };

@@ -92,6 +92,8 @@ pub(super) struct ConnectionDraft {
     pub options: LinkOptions,
     /// The types without a layout that are allowed between programs built differently.
     pub types_without_layout: Vec<At<TypeName>>,
+    /// The age of samples above which the launcher warns.
+    pub age_limit_ms: Option<u32>,
     /// The place of the value of each key.
     pub places: BTreeMap<&'static str, Place>,
 }

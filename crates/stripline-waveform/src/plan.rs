@@ -105,6 +105,7 @@ pub enum Program {
 ///     transport: "shm".into(),
 ///     choice: TransportChoice::default(),
 ///     options: LinkOptions::default(),
+///     age_limit_ms: None,
 ///     payload: TypeName::of::<f32>(),
 /// };
 /// assert_eq!(format!("{} -> {}", plan.from, plan.to), "source.out -> sink.in");
@@ -121,6 +122,8 @@ pub struct ConnectionPlan {
     pub choice: TransportChoice,
     /// The options of the link.
     pub options: LinkOptions,
+    /// The age of samples above which the launcher warns, in milliseconds; `None`: no limit.
+    pub age_limit_ms: Option<u32>,
     /// The payload type.
     pub payload: TypeName,
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde_json::{Map, json};
 use stripline::component::Value;
 use stripline::internal::units;
-use stripline::link::Sampling;
 use stripline::node::Dispatch;
 use stripline::packet::payload::TypeName;
 use stripline::terms::{Flow, LinkOptions, Overflow, Resequence, Scope, WaitStrategy};
@@ -25,6 +24,7 @@ use super::text::{count, did_you_mean, listed, quoted};
 use super::{AfterGivingUp, GiveUp, Placement, Restart, RestartWhen};
 
 pub(super) mod program;
+mod topics;
 mod transport_tables;
 
 /// The maximum length of a description in bytes.
@@ -37,7 +37,7 @@ const ALLOWED_MAX: usize = 16;
 
 /// The ends and the transport, the transports in `allow`, the options, and the types in
 /// `types-without-layout`.
-type ConnectionKeys = ([Option<At<String>>; 3], Vec<At<String>>, LinkOptions, Vec<At<TypeName>>);
+type ConnectionKeys = ([Option<At<String>>; 3], Vec<At<String>>, LinkOptions, Vec<At<TypeName>>, Option<u32>);
 
 type Key<'i> = Spanned<DeString<'i>>;
 type Item<'i> = Spanned<DeValue<'i>>;
@@ -262,7 +262,8 @@ impl<'r, 't> TableReader<'r, 't> {
 
     fn connection(&mut self, item: &Item) -> Option<ConnectionDraft> {
         let mut table = self.table(item, "connection")?;
-        let ([from, to, transport], allow, options, types_without_layout) = table.connection_keys();
+        let (ends, allow, options, types_without_layout, age_limit_ms) = table.connection_keys();
+        let [from, to, transport] = ends;
         for key in ["from", "to"] {
             if !table.entries.contains_key(key) {
                 let example = if key == "from" { "from = \"source.out\"" } else { "to = \"sink.in\"" };
@@ -273,12 +274,23 @@ impl<'r, 't> TableReader<'r, 't> {
         table.unknown_keys();
         let place = table.place(item.span());
         let places = table.places;
-        Some(ConnectionDraft { place, from, to, transport, allow, options, types_without_layout, places })
+        Some(ConnectionDraft {
+            place,
+            from,
+            to,
+            transport,
+            allow,
+            options,
+            types_without_layout,
+            age_limit_ms,
+            places,
+        })
     }
 
     fn connection_keys(&mut self) -> ConnectionKeys {
         let names = ["from", "to", "transport"].map(|key| self.text(key));
-        (names, self.allow(), self.options(), self.types_without_layout())
+        let age_limit_ms = self.number("age-limit-ms", 1, LinkOptions::DEADLINE_MS_MAX);
+        (names, self.allow(), self.options(), self.types_without_layout(), age_limit_ms)
     }
 
     /// Reads the transports that `auto` may choose in addition.
@@ -364,65 +376,6 @@ impl<'r, 't> TableReader<'r, 't> {
             group: None,
             any_build: false,
             transport_options: self.transport_options(),
-        }
-    }
-
-    /// Reads a topics file. The parser of topics checks that the values fit together.
-    pub(super) fn topics(&mut self) {
-        let domain = self.value("domain", || shape(&[], |table| table.domain()));
-        let default = self.value("default", || shape(&[], |table| table.topic()));
-        let topic = self.value("topic", || {
-            let topic = shape(&[], |table| table.topic());
-            json!({ "type": "object", "additionalProperties": topic })
-        });
-        if let Some(mut table) = domain.and_then(|item| self.table(item, "domain")) {
-            table.domain();
-        }
-        if let Some(mut table) = default.and_then(|item| self.table(item, "default")) {
-            table.topic();
-        }
-        if let Some(mut table) = topic.and_then(|item| self.table(item, "topic")) {
-            for (key, item) in in_order(table.entries) {
-                match item.get_ref().as_table() {
-                    Some(entries) => TableReader::new(table.source, table.found, entries).topic(),
-                    None => {
-                        let message = format!("`topic` takes tables, not {}", noun(item.get_ref()));
-                        let remedy = format!("write a table: [topic.{}]", key.get_ref());
-                        table.error(Code::WrongKind, item, message, remedy);
-                    }
-                }
-            }
-        }
-        self.unknown_keys();
-    }
-
-    fn domain(&mut self) {
-        self.text("group");
-        self.unknown_keys();
-    }
-
-    fn topic(&mut self) {
-        self.options();
-        self.types_without_layout();
-        self.transport();
-        self.dispatch();
-        self.text("group");
-        self.truth("refusal-is-error");
-        self.word("sampling", &[Sampling::Auto, Sampling::All, Sampling::Off], |sampling| match sampling {
-            Sampling::Auto => "auto",
-            Sampling::All => "all",
-            Sampling::Off => "off",
-        });
-        self.unknown_keys();
-        // In this table `buffer` is only a number of bytes.
-        if let Some(shapes) = &mut self.shapes {
-            shapes["buffer"] = shapes["buffer"]["anyOf"][0].take();
-        }
-        if let Some(item) = self.entries.get("buffer")
-            && let Some(bytes) = item.get_ref().as_str().and_then(bytes_of)
-        {
-            let message = "`buffer` takes a number of bytes here, not a text";
-            self.error(Code::WrongKind, item, message, format!("write buffer = {bytes}"));
         }
     }
 

@@ -1,5 +1,6 @@
 //! The tests of `components.rs`.
 
+mod ages;
 mod bench;
 mod files;
 mod parent;
@@ -16,13 +17,14 @@ use stripline_components::adsb::{
 use stripline_components::dsp::FmStation;
 use stripline_components::formats::{IqFileReader, IqReaderOptions, SampleFormat};
 
+use ages::{Aging, Stamping};
 use bench::{Bench, wav};
 use parent::{Parent, inherited};
 use stripline::component::Registry;
 
-/// Returns the stock components, and a component of these tests.
+/// Returns the stock components, and the components of these tests.
 pub fn registry() -> Registry {
-    stripline_components::registry().with::<Parent>()
+    stripline_components::registry().with::<Parent>().with::<Stamping>().with::<Aging>()
 }
 
 /// All tests, by name.
@@ -61,6 +63,7 @@ pub const TESTS: &[(&str, fn())] = &[
     ("a_name_of_another_format_is_refused", files::a_name_of_another_format_is_refused),
     ("a_data_file_that_is_read_is_not_written", files::a_data_file_that_is_read_is_not_written),
     ("structures_and_messages_are_printed", streams::structures_and_messages_are_printed),
+    ("a_planted_delay_is_named_at_its_place", ages::a_planted_delay_is_named_at_its_place),
     ("index_and_time_are_right_behind_a_gap", streams::index_and_time_are_right_behind_a_gap),
     ("streams_are_added", streams::streams_are_added),
     ("streams_are_interleaved_and_merged", streams::streams_are_interleaved_and_merged),

@@ -98,6 +98,7 @@ mod tests {
                 transport: "shm".into(),
                 choice: TransportChoice::default(),
                 options: LinkOptions::default(),
+                age_limit_ms: None,
                 payload: TypeName::of::<f32>(),
             }
         };

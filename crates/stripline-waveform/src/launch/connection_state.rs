@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 
+use stripline::inspect::AgeReport;
 use stripline::internal::control::{ConnectionAssignment, LauncherCommand};
 use stripline::internal::{Endpoint, FullReport};
 use stripline::link::ConnectionReport;
 
+use super::age_watch::AgeWatch;
 use crate::plan::ConnectionPlan;
 use crate::transport_choice::ChosenBy;
 
@@ -55,6 +57,7 @@ pub(super) struct ConnectionState<'a> {
     pub room: WaitMeter,
     pub ack: WaitMeter,
     pub idle: WaitMeter,
+    pub ages: AgeWatch,
 }
 
 /// The part of the time that a port waits for one reason.
@@ -123,6 +126,7 @@ impl<'a> ConnectionState<'a> {
             room: WaitMeter::default(),
             ack: WaitMeter::default(),
             idle: WaitMeter::default(),
+            ages: AgeWatch::default(),
         }
     }
 
@@ -198,6 +202,11 @@ impl<'a> ConnectionState<'a> {
         self.before.counters.packets.saturating_add(now.packets)
     }
 
+    /// Returns the ages of the samples that the present receiver has taken.
+    pub(super) fn ages_now(&self) -> Option<AgeReport> {
+        self.last.as_ref().map_or(&self.counters, |last| &last.counters).age
+    }
+
     /// Returns the waits of the sender, for room and for acknowledgements, and the waits of the
     /// receiving port.
     pub(super) fn waits(&self) -> [WaitShare; 2] {
@@ -248,6 +257,7 @@ mod tests {
             transport: "shm".into(),
             choice: TransportChoice::default(),
             options: LinkOptions::default(),
+            age_limit_ms: None,
             payload: TypeName::of::<f32>(),
         }
     }

@@ -2,6 +2,7 @@
 //! threads share one process for each program. Each process has a control socket. A single loop
 //! waits for all sockets.
 
+mod age_watch;
 mod bottleneck;
 mod connection_state;
 mod line_reader;

@@ -1,5 +1,6 @@
 //! The loop that starts, connects, watches and stops the components of a waveform.
 
+mod ages;
 mod ending;
 mod moves;
 mod reports;
@@ -291,6 +292,7 @@ impl<'a> Supervisor<'a> {
         self.ended.get_or_insert_with(Instant::now);
         self.stop_processes();
         self.release_processes();
+        self.check_ages();
         let report = self.final_report();
         // The service ends only after all clients have received the final report.
         drop(service);
@@ -406,6 +408,8 @@ impl<'a> Supervisor<'a> {
             if self.started.is_some() {
                 self.connect_ready();
                 self.start_ready();
+                // The reports of the poll before are complete, as far as processes answer in time.
+                self.check_ages();
                 self.order_all(&LauncherCommand::Poll);
                 let progress = self.progress();
                 self.observer.progress(&progress);

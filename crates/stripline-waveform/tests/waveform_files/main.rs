@@ -315,6 +315,7 @@ fn a_plan_has_the_values_of_the_file() {
     assert_eq!(first.options, options);
     assert!(second.options.huge_pages && second.options.locked);
     assert_eq!((second.options.scope, second.options.deadline_ms), (Scope::Target, 250));
+    assert_eq!((first.age_limit_ms, second.age_limit_ms), (None, Some(500)));
     let resequence = Resequence::new(64, Duration::from_millis(100)).unwrap();
     assert_eq!((first.options.resequence, second.options.resequence), (None, Some(resequence)));
     assert_eq!(first.payload.as_str(), "cf32");
