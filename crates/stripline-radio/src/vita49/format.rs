@@ -183,9 +183,9 @@ impl PayloadFormat {
     }
 
     /// Appends complex samples of the library as a payload of whole bytes: samples of the payload's
-    /// own type, or floats from -1 to 1 as integers. Returns the number of samples beyond the
-    /// range.
-    pub fn pack(self, samples: &[u8], from: Scalar, out: &mut Vec<u8>) -> u64 {
+    /// own type, or floats up to `full_scale` as integers. Returns the number of samples beyond
+    /// the range.
+    pub fn pack(self, samples: &[u8], from: Scalar, full_scale: f32, out: &mut Vec<u8>) -> u64 {
         let place = out.len();
         if self.natural() == Some(from) {
             out.extend_from_slice(samples);
@@ -193,12 +193,12 @@ impl PayloadFormat {
             return 0;
         }
         let max = ((1_u32 << (self.item_bits - 1)) - 1) as f32;
-        let is_small = self.item_bits == 8;
+        let (is_small, scale) = (self.item_bits == 8, max / full_scale);
         let mut clipped = 0;
         for pair in samples.as_chunks::<8>().0 {
             let mut is_beyond = false;
             for number in pair.as_chunks::<4>().0 {
-                let value = f32::from_le_bytes(*number) * max;
+                let value = f32::from_le_bytes(*number) * scale;
                 // A value that is no number becomes 0.
                 is_beyond |= value.is_nan() || value.abs() > max;
                 let value = value.round().clamp(-max, max) as i16;

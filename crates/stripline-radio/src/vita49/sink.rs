@@ -57,6 +57,10 @@ impl Component for Vita49Sink {
             .property(integer("stream", 1, 0, i64::from(u32::MAX), "stream id"))
             .property(PropertySpec::choice("format", &FORMATS, FORMATS[0], format))
             .property(
+                PropertySpec::float("full_scale", 1.0, "amplitude of floats that is the largest integer")
+                    .range(1e-6, 1e9),
+            )
+            .property(
                 integer("datagram", DATAGRAM_BYTES, 64, DATAGRAM_BYTES_MAX, "bytes of a datagram").unit("B"),
             )
             .property(integer("hops", 1, 0, 255, "networks that datagrams to a group may cross"))
@@ -133,6 +137,8 @@ struct Feed {
     id: u32,
     input: Scalar,
     format: PayloadFormat,
+    /// The amplitude of a float that is the largest integer.
+    full_scale: f32,
     /// The size of a sample in a payload, in bytes.
     sample_bytes: usize,
     /// The samples of a datagram.
@@ -198,6 +204,7 @@ impl Feed {
             id: u32::try_from(properties.integer("stream")).unwrap_or_default(),
             input,
             format,
+            full_scale: properties.float("full_scale") as f32,
             sample_bytes,
             samples_max,
             pace,
@@ -261,7 +268,7 @@ impl Feed {
             let (part, behind) = left.split_at(left.len().min(room * size));
             left = behind;
             self.index += (part.len() / size) as u64;
-            self.clipped += self.format.pack(part, self.input, &mut self.payload);
+            self.clipped += self.format.pack(part, self.input, self.full_scale, &mut self.payload);
             if self.payload.len() / self.sample_bytes == self.samples_max {
                 self.flush()?;
                 self.first = self.index;
