@@ -122,6 +122,8 @@ pub(super) struct Receiver<T: NativeSample + Sample> {
     opened: Option<Opened<T>>,
     /// The newest description.
     info: StreamInfo,
+    /// The most samples of each channel in a packet.
+    packet: usize,
     /// The number of streams so far.
     streams: u64,
     /// The errors of the driver since the last samples.
@@ -142,6 +144,7 @@ impl<T: NativeSample + Sample> Receiver<T> {
         let rate = parts.opened.reached.sample_rate_hz;
         let mut receiver = Self {
             clock: PacketClock::new(properties.text("time") == "device"),
+            packet: usize::try_from(properties.count("packet")).unwrap_or(usize::MAX),
             name,
             properties,
             stop,
@@ -198,11 +201,10 @@ impl<T: NativeSample + Sample> Receiver<T> {
     fn receive(&mut self) -> Result<ReadOutcome> {
         let Some(opened) = &mut self.opened else { return Ok(ReadOutcome::Failed("it is closed".into())) };
         let many = self.channels.len();
-        let wanted = usize::try_from(self.properties.count("packet")).unwrap_or(usize::MAX);
         let most = (self.output.in_place_samples_max() / many).max(1);
         let preferred = if opened.samples_preferred == 0 { most } else { opened.samples_preferred };
         let left = self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
-        let samples = wanted.min(most).min(preferred).min(left);
+        let samples = self.packet.min(most).min(preferred).min(left);
         if many > 1 {
             self.scratch.resize(samples * many, T::default());
             let outcome = self.watch.stream(|| opened.stream.read(&mut self.scratch, READ_TIME_US));

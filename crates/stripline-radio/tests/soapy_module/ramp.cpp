@@ -8,6 +8,7 @@
 //     channels=N         receive and transmit channels (1)
 //     start=NS           hardware time of sample 0 (1000000000)
 //     play=PATH          samples of a file of cu8, from its start to its end, in place of ramps
+//     copies=1           samples of CS16 are copied from a buffer, as from a driver's own, all alike
 //     stamps=0           no hardware time
 //     reads=N            most samples of a read (1000)
 //     ahead=N            samples that the driver has taken, but not delivered (0)
@@ -116,6 +117,7 @@ public:
             throw std::runtime_error("the ramp is not plugged in");
         }
         vanish_ = life.vanished ? -1 : number(args, "vanish", -1);
+        if (number(args, "copies", 0) != 0) copied_.resize(reads_);
         const auto play = args.find("play");
         if (play != args.end()) {
             std::ifstream file(play->second, std::ios::binary);
@@ -320,6 +322,10 @@ private:
     // times the channel.
     void fill(const std::string &format, void *out, const size_t channel, const long long count) const
     {
+        if (!copied_.empty() && format == SOAPY_SDR_CS16) {
+            std::copy_n(copied_.begin(), count, static_cast<std::complex<int16_t> *>(out));
+            return;
+        }
         for (long long i = 0; i < count; i++) {
             const long long index = index_ + i;
             if (!played_.empty() && format == SOAPY_SDR_CU8) {
@@ -350,6 +356,7 @@ private:
     std::deque<Status> statuses_;
     std::ofstream record_;
     std::vector<uint8_t> played_;
+    std::vector<std::complex<int16_t>> copied_;
     long long index_ = 0, written_ = 0, command_ns_ = 0;
     double rate_ = 1e6, lna_ = 0, vga_ = 0, bandwidth_ = 0, correction_ = 0;
 };
