@@ -275,6 +275,7 @@ public:
             : index_ + ahead_ + (tuned_.empty() ? 0 : tune_);
         tuned_[tuned_.empty() ? 0 : from] = 1e3 * std::round(frequency / 1e3);
     }
+    SoapySDR::RangeList getFrequencyRange(const int, const size_t) const override { return {{0, 6e9}}; }
     double getFrequency(const int, const size_t) const override
     {
         return tuned_.empty() ? 0 : tuned_.rbegin()->second;
@@ -287,8 +288,10 @@ public:
         start_ = time_of(index_) - SoapySDR::ticksToTimeNs(index_, reached);
         rate_ = reached;
     }
+    SoapySDR::RangeList getSampleRateRange(const int, const size_t) const override { return {{1e3, 1e8}}; }
     double getSampleRate(const int, const size_t) const override { return rate_; }
     void setBandwidth(const int, const size_t, const double bandwidth) override { bandwidth_ = bandwidth; }
+    SoapySDR::RangeList getBandwidthRange(const int, const size_t) const override { return {{0, 1e8}}; }
     double getBandwidth(const int, const size_t) const override { return bandwidth_; }
 
     std::vector<std::string> listClockSources() const override { return {"internal", "external"}; }
