@@ -357,6 +357,23 @@ fn a_device_that_does_not_fit_is_refused() {
     assert!(error.contains("`stripline devices`"), "{error}");
 }
 
+/// Refuses a second component for the same channel, until the first one has ended.
+#[test]
+fn a_device_is_used_once() {
+    let mut source = receiver("once", "channels=2").start().unwrap();
+    let output = source.output::<Complex<i16>>("out").unwrap();
+    let error = receiver("once", "channels=2").property("channels", "1,0").start().map(drop).unwrap_err();
+    assert!(error.to_string().contains("another component of this process uses channel 0"), "{error}");
+    let sink = ramp::<SoapySink>("once", "channels=2").payload("in", &TypeName::of::<Complex<i16>>());
+    let mut sink = sink.start().unwrap();
+    send(&mut sink, &[(0, 10)]);
+    sink.finish_within(Duration::from_secs(20)).unwrap();
+    drop(end(source, output));
+    let mut source = receiver("once", "channels=2").start().unwrap();
+    let output = source.output::<Complex<i16>>("out").unwrap();
+    drop(end(source, output));
+}
+
 /// Ends a source at a stop, also if the driver does not return from a read.
 #[test]
 fn a_driver_that_hangs_does_not_hang_the_source() {

@@ -11,6 +11,7 @@ use stripline::component::{
 use stripline::payload::TypeName;
 use stripline::{Complex, Error, Packet, Result, Sample};
 
+use super::claim::Claim;
 use super::library::{Device, NativeSample, Stream, TransmitStatus, Way};
 use super::packet_clock::host_ns;
 use super::settings::{self, Reached, ReachedStatus, Settings};
@@ -26,6 +27,7 @@ const STATUSES_MAX: usize = 1000;
 /// The component `soapy-sink`.
 pub struct SoapySink {
     properties: Properties,
+    claim: Claim,
     device: Arc<Device>,
 }
 
@@ -69,8 +71,9 @@ impl Component for SoapySink {
     fn new(properties: &Properties) -> Result<Self> {
         check(properties)?;
         let channels = settings::channels(properties)?;
+        let claim = Claim::new(properties.text("device"), Way::Transmit, &channels)?;
         let device = settings::open(properties.text("device"), Way::Transmit, &channels)?;
-        Ok(Self { properties: properties.clone(), device })
+        Ok(Self { properties: properties.clone(), claim, device })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -96,7 +99,7 @@ impl SoapySink {
         let (counts, status) = (TransmitCounts::new(&ports)?, ReachedStatus::new(&ports)?);
         let signal = stop.clone();
         watched(&stop, move |watch| {
-            let Self { properties, device } = self;
+            let Self { properties, claim: _claim, device } = self;
             let path = format!("soapy:{}", properties.text("device"));
             let channels = settings::channels(&properties)?;
             let mut transmitter = Transmitter::<T> {

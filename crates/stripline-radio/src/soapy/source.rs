@@ -8,6 +8,7 @@ use stripline::component::{
 };
 use stripline::{Complex, Error, Result, Sample};
 
+use super::claim::Claim;
 use super::library::{Device, NativeSample, Way};
 use super::receiver::{Opened, ReceiveCounts, Receiver, ReceiverParts};
 use super::settings::{self, ReachedStatus, Settings};
@@ -21,6 +22,7 @@ const FORMATS: [&str; 4] = ["cs16", "cs8", "cu8", "cf32"];
 /// The component `soapy-source`.
 pub struct SoapySource {
     properties: Properties,
+    claim: Claim,
     device: Arc<Device>,
 }
 
@@ -76,8 +78,9 @@ impl Component for SoapySource {
     fn new(properties: &Properties) -> Result<Self> {
         check(properties)?;
         let channels = settings::channels(properties)?;
+        let claim = Claim::new(properties.text("device"), Way::Receive, &channels)?;
         let device = settings::open(properties.text("device"), Way::Receive, &channels)?;
-        Ok(Self { properties: properties.clone(), device })
+        Ok(Self { properties: properties.clone(), claim, device })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -98,7 +101,7 @@ impl SoapySource {
         let (status, name) = (ReachedStatus::new(&ports)?, ports.component().to_owned());
         let signal = stop.clone();
         watched(&stop, move |watch| {
-            let Self { properties, device } = self;
+            let Self { properties, claim: _claim, device } = self;
             let path = format!("soapy:{}", properties.text("device"));
             let settings = Settings::new(&properties)?;
             let channels = settings::channels(&properties)?;
