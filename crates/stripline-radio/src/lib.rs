@@ -1,6 +1,8 @@
 //! Receivers and digitisers for Stripline. Each kind of device has a folder with its components and
 //! their tests.
 
+mod address;
+pub mod rtl_tcp;
 pub mod tuner;
 
 use stripline::component::Registry;
@@ -9,11 +11,11 @@ use stripline::component::Registry;
 ///
 /// ```
 /// let registry = stripline_radio::with_components(stripline::component::Registry::new());
-/// assert_eq!(registry.specs().len(), 0);
+/// assert!(registry.specs().contains_key("rtl-tcp-source"));
 /// ```
 #[must_use]
 pub fn with_components(registry: Registry) -> Registry {
-    registry
+    registry.with::<rtl_tcp::RtlTcpSink>().with::<rtl_tcp::RtlTcpSource>()
 }
 
 // Compiles the examples of the README, and runs them.

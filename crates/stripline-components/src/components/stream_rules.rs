@@ -101,6 +101,7 @@ pub const STREAM_RULES: &[(&str, [StreamRule; 9])] = &[
     ("null-sink", [LeftOut; 9]),
     ("print-sink", [Used; 9]),
     ("resampler", [UsedAndChanged, PassedOn, Refused, Refused, Changed, UsedAndPassedOn, PassedOn, UsedAndChanged, Changed]),
+    ("rtl-tcp-sink", [LeftOut, LeftOut, LeftOut, LeftOut, LeftOut, Refused, LeftOut, LeftOut, LeftOut]),
     ("tcp-sink", [LeftOut; 9]),
     ("tee", [PassedOn; 9]),
     ("throttle", [PassedOn; 9]),
