@@ -153,7 +153,7 @@ pub(crate) struct ComponentsArguments {
 /// The changes to a waveform file.
 #[derive(Args, Debug)]
 pub(crate) struct OverrideArguments {
-    /// Set a component's property; repeatable
+    /// Set a component's property, or its `type`; repeatable
     #[arg(long, value_name = "COMPONENT.PROPERTY=VALUE")]
     pub set: Vec<String>,
 

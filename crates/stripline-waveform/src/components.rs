@@ -215,6 +215,30 @@ fn cpus_of_this_machine() -> Option<Vec<RangeInclusive<usize>>> {
     text.trim().split(',').map(range).collect()
 }
 
+/// The word that stands for the type of a component in `--set COMPONENT.type=TYPE`.
+const TYPE: &str = "type";
+
+/// Replaces the types of stock components by the types that options name. The properties of the
+/// file are left out, because they belong to the earlier type. A component type with a property of
+/// that name keeps its type, and the option sets the property.
+pub(super) fn replace_types(drafts: &mut [ComponentDraft], options: &mut Options, catalog: &Catalog) {
+    let is_property = |stock: &At<String>| {
+        let spec = catalog.components.get(&stock.value);
+        spec.is_some_and(|spec| spec.properties.iter().any(|property| property.name == TYPE))
+    };
+    options.set.retain(|SetOption { component, property, text }| {
+        let draft = drafts.iter_mut().find(|draft| draft.name.value == component.value);
+        let stock = draft.filter(|draft| property.value == TYPE && draft.executable.is_none());
+        let Some(draft) = stock.filter(|draft| draft.stock.as_ref().is_some_and(|stock| !is_property(stock)))
+        else {
+            return true;
+        };
+        draft.stock = Some(At { value: text.value.clone(), place: text.place.clone() });
+        draft.properties.clear();
+        false
+    });
+}
+
 fn check_set_names(options: &Options, drafts: &[ComponentDraft], found: &mut Diagnostics) {
     let names = || drafts.iter().map(|draft| draft.name.value.as_str());
     let known: BTreeSet<&str> = names().collect();
