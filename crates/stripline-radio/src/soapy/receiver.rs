@@ -9,7 +9,7 @@ use stripline::{Error, Output, Result, Sample, StreamInfo};
 
 use super::library::{Device, NativeSample, ReadOutcome, Stream, Way};
 use super::packet_clock::PacketClock;
-use super::settings::{self, Reached, ReachedStatus, Settings};
+use super::settings::{self, DeviceSettings, Reached, ReachedStatus};
 use super::timeline::{Labels, Piece, Step, Timeline};
 use super::tuning::{self, TuneChange, TuneRequest};
 use super::watch::Watch;
@@ -70,10 +70,10 @@ impl<T: NativeSample> Opened<T> {
     pub fn new(
         device: Arc<Device>,
         channels: &[usize],
-        settings: &Settings,
+        settings: &DeviceSettings,
         uses_stamps: bool,
     ) -> Result<Self> {
-        settings.apply(&device, Way::Receive, channels, &Settings::default())?;
+        settings.apply(&device, Way::Receive, channels, &DeviceSettings::default())?;
         if let Some(frequency) = settings.frequency_hz {
             settings::tune(&device, Way::Receive, channels, frequency)?;
         }
@@ -91,12 +91,12 @@ impl<T: NativeSample> Opened<T> {
 }
 
 /// The parts of a source that its loop takes over.
-pub(super) struct ReceiverParts<T: NativeSample + Sample> {
+pub(super) struct DeviceReceiverParts<T: NativeSample + Sample> {
     pub name: String,
     pub properties: Properties,
     pub stop: StopSignal,
     pub watch: Arc<Watch>,
-    pub settings: Settings,
+    pub settings: DeviceSettings,
     pub channels: Vec<usize>,
     pub output: Output<T>,
     pub counts: ReceiveCounts,
@@ -106,12 +106,12 @@ pub(super) struct ReceiverParts<T: NativeSample + Sample> {
 }
 
 /// The loop of a source.
-pub(super) struct Receiver<T: NativeSample + Sample> {
+pub(super) struct DeviceReceiver<T: NativeSample + Sample> {
     name: String,
     properties: Properties,
     stop: StopSignal,
     watch: Arc<Watch>,
-    settings: Settings,
+    settings: DeviceSettings,
     channels: Vec<usize>,
     output: Output<T>,
     labels: Labels,
@@ -137,9 +137,9 @@ pub(super) struct Receiver<T: NativeSample + Sample> {
     tuning: mpsc::Receiver<TuneRequest>,
 }
 
-impl<T: NativeSample + Sample> Receiver<T> {
-    pub fn new(parts: ReceiverParts<T>) -> Self {
-        let ReceiverParts { name, properties, stop, watch, settings, channels, output, .. } = parts;
+impl<T: NativeSample + Sample> DeviceReceiver<T> {
+    pub fn new(parts: DeviceReceiverParts<T>) -> Self {
+        let DeviceReceiverParts { name, properties, stop, watch, settings, channels, output, .. } = parts;
         let duration_s = properties.float("duration_s");
         let rate = parts.opened.reached.sample_rate_hz;
         let mut receiver = Self {
@@ -370,7 +370,7 @@ impl<T: NativeSample + Sample> Receiver<T> {
 
     fn change(&mut self, change: Change) {
         let watch = Arc::clone(&self.watch);
-        let changed = Settings::new(change.properties()).and_then(|new| {
+        let changed = DeviceSettings::new(change.properties()).and_then(|new| {
             // A client of the tuner may have changed the others.
             let new = self.settings.clone().with(new, change.names());
             watch.call(|| self.apply(new, None))
@@ -434,7 +434,7 @@ impl<T: NativeSample + Sample> Receiver<T> {
     }
 
     /// Sets new values in the device, all or none; at a hardware time, if there is one.
-    fn apply(&mut self, new: Settings, at_ns: Option<i64>) -> Result<()> {
+    fn apply(&mut self, new: DeviceSettings, at_ns: Option<i64>) -> Result<()> {
         let settle_ms = self.properties.float("settle_ms");
         let Some(opened) = &mut self.opened else { return Err(Error::failed("the device is closed")) };
         let (device, channels) = (&opened.device, &*self.channels);

@@ -14,7 +14,7 @@ use stripline::{Complex, Error, Packet, Result, Sample};
 use super::claim::Claim;
 use super::library::{Device, NativeSample, Stream, TransmitStatus, Way};
 use super::packet_clock::host_ns;
-use super::settings::{self, Reached, ReachedStatus, Settings};
+use super::settings::{self, DeviceSettings, Reached, ReachedStatus};
 use super::watch::{Watch, watched};
 
 /// The longest wait in a write: the time to a stop.
@@ -89,7 +89,7 @@ impl Component for SoapySink {
 /// Checks the properties, without opening the device.
 fn check(properties: &Properties) -> Result<()> {
     settings::channels(properties)?;
-    Settings::new(properties).map(drop)
+    DeviceSettings::new(properties).map(drop)
 }
 
 impl SoapySink {
@@ -103,8 +103,8 @@ impl SoapySink {
             let path = format!("soapy:{}", properties.text("device"));
             let channels = settings::channels(&properties)?;
             let mut transmitter = Transmitter::<T> {
-                settings: Settings::default(),
-                wanted: Settings::new(&properties)?,
+                settings: DeviceSettings::default(),
+                wanted: DeviceSettings::new(&properties)?,
                 properties,
                 watch: Arc::clone(watch),
                 stop: signal,
@@ -188,8 +188,8 @@ struct Transmitter<T> {
     watch: Arc<Watch>,
     stop: StopSignal,
     /// The settings in the device, and those that the user wants.
-    settings: Settings,
-    wanted: Settings,
+    settings: DeviceSettings,
+    wanted: DeviceSettings,
     device: Arc<Device>,
     /// `None`: no packet has arrived.
     stream: Option<Stream<T>>,
@@ -353,7 +353,7 @@ impl<T: NativeSample + Sample> Transmitter<T> {
     }
 
     /// Sets new values in the device.
-    fn set(&mut self, new: Settings) -> Result<()> {
+    fn set(&mut self, new: DeviceSettings) -> Result<()> {
         let (device, channels) = (&self.device, &*self.channels);
         let set = new.apply(device, Way::Transmit, channels, &self.settings).and_then(|()| {
             let frequency = new.frequency_hz.filter(|_| new.frequency_hz != self.settings.frequency_hz);
@@ -375,13 +375,13 @@ impl<T: NativeSample + Sample> Transmitter<T> {
         let watch = Arc::clone(&self.watch);
         match request {
             Request::Change(change) => {
-                let mut set = |new: Settings| {
+                let mut set = |new: DeviceSettings| {
                     let rate = new.sample_rate_hz.or(self.settings.sample_rate_hz);
                     self.set(new.clone().with_sample_rate(rate))?;
                     self.wanted = new;
                     Ok(())
                 };
-                match Settings::new(change.properties()).and_then(|new| watch.call(|| set(new))) {
+                match DeviceSettings::new(change.properties()).and_then(|new| watch.call(|| set(new))) {
                     Ok(()) => change.accept(),
                     Err(error) => change.refuse(error),
                 }
