@@ -10,7 +10,7 @@ use stripline::{Error, Output, Result, Sample, StreamInfo};
 use super::library::{Device, NativeSample, ReadOutcome, Stream, Way};
 use super::packet_clock::PacketClock;
 use super::settings::{self, DeviceSettings, Reached, ReachedStatus};
-use super::timeline::{Labels, Piece, Step, Timeline};
+use super::timeline::{ArrivalStep, Labels, Piece, Timeline};
 use super::tuning::{self, TuneChange, TuneRequest};
 use super::watch::Watch;
 use crate::tuner::TunerError;
@@ -220,7 +220,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         let ReadOutcome::Samples(count, stamp_ns) = outcome else { return Ok(outcome) };
         let next = opened.timeline.next();
         let step = opened.timeline.arrive(count, stamp_ns);
-        if step == Step::Next && self.labels.is_empty() {
+        if step == ArrivalStep::Next && self.labels.is_empty() {
             let (rate, index) = (opened.reached.sample_rate_hz, opened.timeline.next() - count as u64);
             let time_ns = self.clock.time_ns(index, count, rate, stamp_ns);
             loan.truncate(count);
@@ -243,19 +243,19 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         stride: usize,
         count: usize,
         next: u64,
-        arrived: (Option<i64>, Step),
+        arrived: (Option<i64>, ArrivalStep),
     ) -> Result<()> {
         let (stamp_ns, step) = arrived;
         self.count_down(count as u64);
         match step {
-            Step::Next => {}
-            Step::Gap(missing) => {
+            ArrivalStep::Next => {}
+            ArrivalStep::Gap(missing) => {
                 self.count_down(missing);
                 self.counts.missing.add(missing);
                 self.counts.all_missing += missing * self.channels.len() as u64;
                 self.counts.places += 1;
             }
-            Step::Unknown => {
+            ArrivalStep::Unknown => {
                 // A description that is about to hold may not do so yet.
                 let coming = self.labels.length_from(next);
                 self.begin_stream();
