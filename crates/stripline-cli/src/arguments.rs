@@ -176,8 +176,7 @@ pub(crate) struct DevicesArguments {
 /// The changes to a waveform file.
 #[derive(Args, Debug)]
 pub(crate) struct OverrideArguments {
-    /// Set a component's property, or by `type` another stock component, without the properties in
-    /// the file; repeatable
+    /// Set a component's property, or its `type`; repeatable
     #[arg(long, value_name = "COMPONENT.PROPERTY=VALUE")]
     pub set: Vec<String>,
 

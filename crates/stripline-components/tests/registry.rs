@@ -16,8 +16,8 @@ use stripline_waveform::{Catalog, Overrides, Placement, load, parse_bytes};
 fn every_description_is_sound_and_says_something() {
     let registry = registry();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/components");
-    let joining = stripline_radio::with_components(stripline_middleware::with_components(Registry::new()));
-    let joining = joining.specs().len();
+    let middleware = stripline_middleware::with_components(Registry::new());
+    let joining = stripline_radio::with_components(middleware).specs().len();
     assert_eq!(
         registry.specs().len() - joining,
         components_in(&source),
@@ -101,6 +101,42 @@ fn the_example_waveforms_are_right_over_every_transport() {
             assert_eq!(warnings.iter().count(), 0, "{}: {warnings}", path.display());
         }
     }
+}
+
+/// Replaces the source of aircraft by a dongle, as docs/components.md shows. The properties of the
+/// earlier type are left out.
+#[test]
+fn an_option_replaces_the_type_of_a_component() {
+    let registry = registry();
+    let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
+    let catalog = Catalog::new(registry.specs(), &transports);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../waveforms/adsb.toml");
+    let loaded = |set: &[&str]| {
+        let set = set.iter().map(|option| (*option).to_owned()).collect();
+        load(&path, &Overrides { set, ..Overrides::default() }, &catalog).map_err(|found| found.to_string())
+    };
+    // The order of the options has no effect.
+    let options = ["source.address=127.0.0.1:1234", "source.type=rtl-tcp-source"];
+    let (waveform, warnings) = loaded(&options).unwrap();
+    assert!(warnings.is_empty(), "{warnings}");
+    let source = waveform.components.iter().find(|component| component.name == "source").unwrap();
+    assert_eq!(source.spec.name, "rtl-tcp-source");
+    assert_eq!(source.properties.text("address"), "127.0.0.1:1234");
+    for (set, problem) in [
+        (&["source.type=rtl-tcp-source"][..], "needs its property `address`"),
+        (&["source.type=rtl-tcp-sourc"], "did you mean `rtl-tcp-source`"),
+        (&[options[0], options[1], "source.aircraft=3"], "`aircraft`"),
+        (&[options[0], options[1], "source.sample_rate=1e6"], "1000000"),
+        (&["sauce.type=rtl-tcp-source"], "there is no component `sauce`"),
+    ] {
+        let found = loaded(set).map(drop).unwrap_err();
+        assert!(found.contains(problem), "{set:?}: {found}");
+    }
+    // A type with a property of this name: the option sets the property.
+    let replay = Overrides { set: vec!["source.type=f32".into()], ..Overrides::default() };
+    let text = b"[component.source]\ntype = 'replay'\nproperties = { path = 'none.slrec' }";
+    let found = parse_bytes(text, &path, &replay, &catalog).map(drop).unwrap_err().to_string();
+    assert!(!found.contains("unknown component type"), "{found}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Receivers and digitisers for Stripline. Each kind of device has a folder with its components and
 //! their tests.
 
+mod address;
 mod devices;
+pub mod rtl_tcp;
 #[cfg(feature = "soapy")]
 mod soapy;
 pub mod tuner;
@@ -17,12 +19,14 @@ pub use soapy::{SoapySink, SoapySource};
 ///
 /// ```
 /// let registry = stripline_radio::with_components(stripline::component::Registry::new());
+/// assert!(registry.specs().contains_key("rtl-tcp-source"));
 /// for (name, _) in stripline_radio::absent_components() {
 ///     assert!(!registry.specs().contains_key(*name));
 /// }
 /// ```
 #[must_use]
 pub fn with_components(registry: Registry) -> Registry {
+    let registry = registry.with::<rtl_tcp::RtlTcpSink>().with::<rtl_tcp::RtlTcpSource>();
     #[cfg(feature = "soapy")]
     let registry = registry.with::<SoapySink>().with::<SoapySource>();
     vita49::add(registry)

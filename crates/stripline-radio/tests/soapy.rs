@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -20,22 +20,27 @@ use stripline::{ClockReference, Complex, Sample, StreamInfo};
 use stripline_radio::tuner::{TunerClient, TunerError};
 use stripline_radio::{SoapySink, SoapySource};
 
+/// Builds the module into a folder. Returns the path of the module.
+fn build(folder: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/soapy_module/ramp.cpp");
+    let module = folder.join("libramp.so");
+    let built = Command::new("c++")
+        .args(["-std=c++14", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
+        .arg(source)
+        .arg("-o")
+        .arg(&module)
+        .arg("-lSoapySDR")
+        .status();
+    assert!(built.unwrap().success());
+    module
+}
+
 /// Builds the module, and loads it into this process.
 fn load() {
     static LOADED: OnceLock<()> = OnceLock::new();
     LOADED.get_or_init(|| {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/soapy_module/ramp.cpp");
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let module = folder.path().join("libramp.so");
-        let built = Command::new("c++")
-            .args(["-std=c++14", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
-            .arg(source)
-            .arg("-o")
-            .arg(&module)
-            .arg("-lSoapySDR")
-            .status();
-        assert!(built.unwrap().success());
-        let path = CString::new(module.to_str().unwrap()).unwrap();
+        let path = CString::new(build(folder.path()).to_str().unwrap()).unwrap();
         // SAFETY: the path ends with a zero. The library returns a text, which the test keeps.
         let problem = unsafe { std::ffi::CStr::from_ptr(soapysdr_sys::SoapySDR_loadModule(path.as_ptr())) };
         assert_eq!(problem.to_str(), Ok(""));
@@ -352,6 +357,23 @@ fn a_device_that_does_not_fit_is_refused() {
     assert!(error.contains("`stripline devices`"), "{error}");
 }
 
+/// Refuses a second component for the same channel, until the first one has ended.
+#[test]
+fn a_device_is_used_once() {
+    let mut source = receiver("once", "channels=2").start().unwrap();
+    let output = source.output::<Complex<i16>>("out").unwrap();
+    let error = receiver("once", "channels=2").property("channels", "1,0").start().map(drop).unwrap_err();
+    assert!(error.to_string().contains("another component of this process uses channel 0"), "{error}");
+    let sink = ramp::<SoapySink>("once", "channels=2").payload("in", &TypeName::of::<Complex<i16>>());
+    let mut sink = sink.start().unwrap();
+    send(&mut sink, &[(0, 10)]);
+    sink.finish_within(Duration::from_secs(20)).unwrap();
+    drop(end(source, output));
+    let mut source = receiver("once", "channels=2").start().unwrap();
+    let output = source.output::<Complex<i16>>("out").unwrap();
+    drop(end(source, output));
+}
+
 /// Ends a source at a stop, also if the driver does not return from a read.
 #[test]
 fn a_driver_that_hangs_does_not_hang_the_source() {
@@ -522,7 +544,7 @@ fn a_client_tunes_the_source() {
             let abilities = tuner.abilities().unwrap();
             assert_eq!((abilities.is_timed, abilities.stages.len()), (true, 2));
             assert!(tuner.set_antenna("TX".into(), None).unwrap_err().to_string().contains("RX, AUX"));
-            assert!(tuner.set_frequency(9e9, None).unwrap_err().to_string().contains("beyond 6 GHz"));
+            assert!(tuner.set_frequency(9e9, None).unwrap_err().to_string().contains("0 to 6000000000 Hz"));
             let late = tuner.set_frequency(300e6, Some(1)).unwrap_err();
             assert!(matches!(late, CallError::User(TunerError::Late { .. })), "{late}");
             let CallError::User(TunerError::Late { now_ns, .. }) = late else { panic!("{late}") };
@@ -547,4 +569,52 @@ fn a_client_tunes_the_source() {
     assert_eq!(parts.last().unwrap().time_ns, (asked_ns + 9_999) / 10_000 * 10_000);
     assert_eq!(parts[0].stream.clock.unwrap().reference, ClockReference::Device);
     drop(end(source, output));
+}
+
+/// Receives the same samples as GNU Radio's source, with the same losses at the same samples.
+#[test]
+fn gnu_radio_plays_the_same_device() {
+    let python = "/usr/bin/python3";
+    let has = Command::new(python).args(["-c", "from gnuradio import soapy"]).output();
+    if !has.is_ok_and(|has| has.status.success()) {
+        println!("NOT RUN: GNU Radio with SoapySDR is missing (Debian: gnuradio-dev)");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    build(folder.path());
+    // The stamps begin at a second, so that the tags are exact.
+    let device = "driver=ramp,serial=gnu-radio,overflow=15000:5000+30000:7";
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/soapy_gnuradio.py");
+    let mut command = Command::new(python);
+    command.env("SOAPY_SDR_PLUGIN_PATH", folder.path()).arg(script).args([device, "40000"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let theirs: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+
+    let mut source = receiver("gnu-radio", "overflow=15000:5000+30000:7").start().unwrap();
+    let mut output = source.output::<Complex<i16>>("out").unwrap();
+    let parts = receive_to(&mut output, 45_007);
+    drop(end(source, output));
+    let samples: Vec<i16> =
+        parts.iter().flat_map(|part| &part.samples).flat_map(|sample| [sample.re, sample.im]).collect();
+    let their_samples: Vec<i16> = serde_json::from_value(theirs["samples"].clone()).unwrap();
+    assert_eq!(their_samples.len(), 80_000);
+    assert!(samples[..80_000] == their_samples, "other samples");
+    // A tag has the time behind each loss.
+    let times: Vec<(u64, u64, f64)> = serde_json::from_value(theirs["times"].clone()).unwrap();
+    let indexes =
+        times.iter().map(|(_, seconds, part)| ((*seconds as f64 - 1.0 + part) * 1e6).round() as u64);
+    let their_gaps: Vec<_> =
+        indexes.zip(&times).map(|(index, (offset, ..))| (*offset, index - offset)).collect();
+    let mut missing = 0;
+    let ours: Vec<_> = gaps(&parts)
+        .into_iter()
+        .map(|(index, count)| {
+            let offset = index - missing;
+            missing += count;
+            (offset, missing)
+        })
+        .collect();
+    assert_eq!((&their_gaps[0], &their_gaps[1..]), (&(0, 0), &ours[..]));
 }

@@ -101,14 +101,15 @@ fn parse_named(
 ) -> Result<(Waveform, Diagnostics), Diagnostics> {
     let source = file::source(bytes, path)?;
     let mut found = Diagnostics::default();
-    let options = overrides::read(overrides, &mut found);
-    let Some(draft) = file::read(&source, &mut found) else {
+    let mut options = overrides::read(overrides, &mut found);
+    let Some(mut draft) = file::read(&source, &mut found) else {
         found.sort();
         return Err(found);
     };
     let name = draft.name.unwrap_or_else(|| name_of(path));
     named(&name);
     let folder = folder_of(path);
+    components::replace_types(&mut draft.components, &mut options, catalog);
     let components = components::check(draft.components, &options, catalog, &folder, &mut found);
     if components.is_empty() {
         // The cause has been reported; that the connections have no ends adds no information.

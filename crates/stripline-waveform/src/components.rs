@@ -86,35 +86,14 @@ impl CheckedProperties {
     }
 }
 
-/// The property of `--set` that replaces the type of a stock component.
-const TYPE: &str = "type";
-
-/// Replaces the types of stock components that an option replaces. The properties in the file are
-/// of the other type, and are dropped.
-fn replace_types(drafts: &mut [ComponentDraft], options: &Options) {
-    for set in options.set.iter().filter(|set| set.property.value == TYPE) {
-        let is_named = |draft: &&mut ComponentDraft| draft.name.value == set.component.value;
-        if let Some(draft) = drafts.iter_mut().filter(|draft| has_stock_type(draft)).find(is_named) {
-            draft.stock = Some(set.text.clone());
-            draft.properties.clear();
-        }
-    }
-}
-
-/// Returns whether a component is of a stock type.
-fn has_stock_type(draft: &ComponentDraft) -> bool {
-    draft.stock.is_some() && draft.executable.is_none()
-}
-
 /// Checks every component.
 pub(super) fn check<'c>(
-    mut drafts: Vec<ComponentDraft>,
+    drafts: Vec<ComponentDraft>,
     options: &Options,
     catalog: &Catalog<'c>,
     folder: &Path,
     found: &mut Diagnostics,
 ) -> Vec<CheckedComponent<'c>> {
-    replace_types(&mut drafts, options);
     let described = describe_all(&drafts, catalog, folder);
     let cpus_here = cpus_of_this_machine();
     check_set_names(options, &drafts, found);
@@ -234,6 +213,30 @@ fn cpus_of_this_machine() -> Option<Vec<RangeInclusive<usize>>> {
         Some(first.parse().ok()?..=last.parse().ok()?)
     };
     text.trim().split(',').map(range).collect()
+}
+
+/// The word that stands for the type of a component in `--set COMPONENT.type=TYPE`.
+const TYPE: &str = "type";
+
+/// Replaces the types of stock components by the types that options name. The properties of the
+/// file are left out, because they belong to the earlier type. A component type with a property of
+/// that name keeps its type, and the option sets the property.
+pub(super) fn replace_types(drafts: &mut [ComponentDraft], options: &mut Options, catalog: &Catalog) {
+    let is_property = |stock: &At<String>| {
+        let spec = catalog.components.get(&stock.value);
+        spec.is_some_and(|spec| spec.properties.iter().any(|property| property.name == TYPE))
+    };
+    options.set.retain(|SetOption { component, property, text }| {
+        let draft = drafts.iter_mut().find(|draft| draft.name.value == component.value);
+        let stock = draft.filter(|draft| property.value == TYPE && draft.executable.is_none());
+        let Some(draft) = stock.filter(|draft| draft.stock.as_ref().is_some_and(|stock| !is_property(stock)))
+        else {
+            return true;
+        };
+        draft.stock = Some(At { value: text.value.clone(), place: text.place.clone() });
+        draft.properties.clear();
+        false
+    });
 }
 
 fn check_set_names(options: &Options, drafts: &[ComponentDraft], found: &mut Diagnostics) {
@@ -440,9 +443,7 @@ impl<'c> ComponentChecker<'_, 'c> {
         let in_file = draft.properties.iter().map(|property| {
             (&property.name, &property.value.place, property.value.value.as_ref().map(Ok), Some(folder))
         });
-        let is_type = |set: &SetOption| has_stock_type(draft) && set.property.value == TYPE;
-        let is_set = |set: &&SetOption| set.component.value == draft.name.value && !is_type(set);
-        let set = self.options.set.iter().filter(is_set);
+        let set = self.options.set.iter().filter(|set| set.component.value == draft.name.value);
         let set = set
             .map(|set| (&set.property, &set.text.place, Some(Err(set.text.value.as_str())), here.as_deref()));
         for (name, place, value, folder) in in_file.chain(set) {

@@ -4,6 +4,7 @@
 //! `timeline` the count of samples by hardware times, `receiver` the loop of the source, `tuning`
 //! the service that tunes it, and `watch` the thread for a driver's calls.
 
+mod claim;
 mod find;
 mod library;
 mod packet_clock;

@@ -9,8 +9,8 @@ use stripline::{Error, Output, Result, Sample, StreamInfo};
 
 use super::library::{Device, NativeSample, ReadOutcome, Stream, Way};
 use super::packet_clock::PacketClock;
-use super::settings::{self, Reached, ReachedStatus, Settings};
-use super::timeline::{Labels, Piece, Step, Timeline};
+use super::settings::{self, DeviceSettings, Reached, ReachedStatus};
+use super::timeline::{ArrivalStep, Labels, Piece, Timeline};
 use super::tuning::{self, TuneChange, TuneRequest};
 use super::watch::Watch;
 use crate::tuner::TunerError;
@@ -70,10 +70,10 @@ impl<T: NativeSample> Opened<T> {
     pub fn new(
         device: Arc<Device>,
         channels: &[usize],
-        settings: &Settings,
+        settings: &DeviceSettings,
         uses_stamps: bool,
     ) -> Result<Self> {
-        settings.apply(&device, Way::Receive, channels, &Settings::default())?;
+        settings.apply(&device, Way::Receive, channels, &DeviceSettings::default())?;
         if let Some(frequency) = settings.frequency_hz {
             settings::tune(&device, Way::Receive, channels, frequency)?;
         }
@@ -91,12 +91,12 @@ impl<T: NativeSample> Opened<T> {
 }
 
 /// The parts of a source that its loop takes over.
-pub(super) struct ReceiverParts<T: NativeSample + Sample> {
+pub(super) struct DeviceReceiverParts<T: NativeSample + Sample> {
     pub name: String,
     pub properties: Properties,
     pub stop: StopSignal,
     pub watch: Arc<Watch>,
-    pub settings: Settings,
+    pub settings: DeviceSettings,
     pub channels: Vec<usize>,
     pub output: Output<T>,
     pub counts: ReceiveCounts,
@@ -106,12 +106,12 @@ pub(super) struct ReceiverParts<T: NativeSample + Sample> {
 }
 
 /// The loop of a source.
-pub(super) struct Receiver<T: NativeSample + Sample> {
+pub(super) struct DeviceReceiver<T: NativeSample + Sample> {
     name: String,
     properties: Properties,
     stop: StopSignal,
     watch: Arc<Watch>,
-    settings: Settings,
+    settings: DeviceSettings,
     channels: Vec<usize>,
     output: Output<T>,
     labels: Labels,
@@ -122,6 +122,8 @@ pub(super) struct Receiver<T: NativeSample + Sample> {
     opened: Option<Opened<T>>,
     /// The newest description.
     info: StreamInfo,
+    /// The most samples of each channel in a packet.
+    packet: usize,
     /// The number of streams so far.
     streams: u64,
     /// The errors of the driver since the last samples.
@@ -135,13 +137,14 @@ pub(super) struct Receiver<T: NativeSample + Sample> {
     tuning: mpsc::Receiver<TuneRequest>,
 }
 
-impl<T: NativeSample + Sample> Receiver<T> {
-    pub fn new(parts: ReceiverParts<T>) -> Self {
-        let ReceiverParts { name, properties, stop, watch, settings, channels, output, .. } = parts;
+impl<T: NativeSample + Sample> DeviceReceiver<T> {
+    pub fn new(parts: DeviceReceiverParts<T>) -> Self {
+        let DeviceReceiverParts { name, properties, stop, watch, settings, channels, output, .. } = parts;
         let duration_s = properties.float("duration_s");
         let rate = parts.opened.reached.sample_rate_hz;
         let mut receiver = Self {
             clock: PacketClock::new(properties.text("time") == "device"),
+            packet: usize::try_from(properties.count("packet")).unwrap_or(usize::MAX),
             name,
             properties,
             stop,
@@ -198,11 +201,10 @@ impl<T: NativeSample + Sample> Receiver<T> {
     fn receive(&mut self) -> Result<ReadOutcome> {
         let Some(opened) = &mut self.opened else { return Ok(ReadOutcome::Failed("it is closed".into())) };
         let many = self.channels.len();
-        let wanted = usize::try_from(self.properties.count("packet")).unwrap_or(usize::MAX);
         let most = (self.output.in_place_samples_max() / many).max(1);
         let preferred = if opened.samples_preferred == 0 { most } else { opened.samples_preferred };
         let left = self.left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
-        let samples = wanted.min(most).min(preferred).min(left);
+        let samples = self.packet.min(most).min(preferred).min(left);
         if many > 1 {
             self.scratch.resize(samples * many, T::default());
             let outcome = self.watch.stream(|| opened.stream.read(&mut self.scratch, READ_TIME_US));
@@ -218,7 +220,7 @@ impl<T: NativeSample + Sample> Receiver<T> {
         let ReadOutcome::Samples(count, stamp_ns) = outcome else { return Ok(outcome) };
         let next = opened.timeline.next();
         let step = opened.timeline.arrive(count, stamp_ns);
-        if step == Step::Next && self.labels.is_empty() {
+        if step == ArrivalStep::Next && self.labels.is_empty() {
             let (rate, index) = (opened.reached.sample_rate_hz, opened.timeline.next() - count as u64);
             let time_ns = self.clock.time_ns(index, count, rate, stamp_ns);
             loan.truncate(count);
@@ -241,19 +243,19 @@ impl<T: NativeSample + Sample> Receiver<T> {
         stride: usize,
         count: usize,
         next: u64,
-        arrived: (Option<i64>, Step),
+        arrived: (Option<i64>, ArrivalStep),
     ) -> Result<()> {
         let (stamp_ns, step) = arrived;
         self.count_down(count as u64);
         match step {
-            Step::Next => {}
-            Step::Gap(missing) => {
+            ArrivalStep::Next => {}
+            ArrivalStep::Gap(missing) => {
                 self.count_down(missing);
                 self.counts.missing.add(missing);
                 self.counts.all_missing += missing * self.channels.len() as u64;
                 self.counts.places += 1;
             }
-            Step::Unknown => {
+            ArrivalStep::Unknown => {
                 // A description that is about to hold may not do so yet.
                 let coming = self.labels.length_from(next);
                 self.begin_stream();
@@ -368,7 +370,7 @@ impl<T: NativeSample + Sample> Receiver<T> {
 
     fn change(&mut self, change: Change) {
         let watch = Arc::clone(&self.watch);
-        let changed = Settings::new(change.properties()).and_then(|new| {
+        let changed = DeviceSettings::new(change.properties()).and_then(|new| {
             // A client of the tuner may have changed the others.
             let new = self.settings.clone().with(new, change.names());
             watch.call(|| self.apply(new, None))
@@ -432,7 +434,7 @@ impl<T: NativeSample + Sample> Receiver<T> {
     }
 
     /// Sets new values in the device, all or none; at a hardware time, if there is one.
-    fn apply(&mut self, new: Settings, at_ns: Option<i64>) -> Result<()> {
+    fn apply(&mut self, new: DeviceSettings, at_ns: Option<i64>) -> Result<()> {
         let settle_ms = self.properties.float("settle_ms");
         let Some(opened) = &mut self.opened else { return Err(Error::failed("the device is closed")) };
         let (device, channels) = (&opened.device, &*self.channels);

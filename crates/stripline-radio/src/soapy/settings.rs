@@ -18,7 +18,7 @@ const TEXT_MAX: usize = 1000;
 
 /// The settings that the user has chosen. `None`: the device's own value.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Settings {
+pub(super) struct DeviceSettings {
     pub frequency_hz: Option<f64>,
     pub sample_rate_hz: Option<f64>,
     gain_db: Option<f64>,
@@ -87,7 +87,7 @@ pub(super) fn with_properties(spec: ComponentSpec, sample_rate: &str) -> Compone
     .test("sensors", "reads all sensors; fails if a clock or time is not locked to its source")
 }
 
-impl Settings {
+impl DeviceSettings {
     /// Takes the settings from properties.
     ///
     /// # Errors

@@ -11,9 +11,10 @@ use stripline::component::{
 use stripline::payload::TypeName;
 use stripline::{Complex, Error, Packet, Result, Sample};
 
+use super::claim::Claim;
 use super::library::{Device, NativeSample, Stream, TransmitStatus, Way};
 use super::packet_clock::host_ns;
-use super::settings::{self, Reached, ReachedStatus, Settings};
+use super::settings::{self, DeviceSettings, Reached, ReachedStatus};
 use super::watch::{Watch, watched};
 
 /// The longest wait in a write: the time to a stop.
@@ -26,6 +27,7 @@ const STATUSES_MAX: usize = 1000;
 /// The component `soapy-sink`.
 pub struct SoapySink {
     properties: Properties,
+    claim: Claim,
     device: Arc<Device>,
 }
 
@@ -69,8 +71,9 @@ impl Component for SoapySink {
     fn new(properties: &Properties) -> Result<Self> {
         check(properties)?;
         let channels = settings::channels(properties)?;
+        let claim = Claim::new(properties.text("device"), Way::Transmit, &channels)?;
         let device = settings::open(properties.text("device"), Way::Transmit, &channels)?;
-        Ok(Self { properties: properties.clone(), device })
+        Ok(Self { properties: properties.clone(), claim, device })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -86,7 +89,7 @@ impl Component for SoapySink {
 /// Checks the properties, without opening the device.
 fn check(properties: &Properties) -> Result<()> {
     settings::channels(properties)?;
-    Settings::new(properties).map(drop)
+    DeviceSettings::new(properties).map(drop)
 }
 
 impl SoapySink {
@@ -96,12 +99,12 @@ impl SoapySink {
         let (counts, status) = (TransmitCounts::new(&ports)?, ReachedStatus::new(&ports)?);
         let signal = stop.clone();
         watched(&stop, move |watch| {
-            let Self { properties, device } = self;
+            let Self { properties, claim: _claim, device } = self;
             let path = format!("soapy:{}", properties.text("device"));
             let channels = settings::channels(&properties)?;
             let mut transmitter = Transmitter::<T> {
-                settings: Settings::default(),
-                wanted: Settings::new(&properties)?,
+                settings: DeviceSettings::default(),
+                wanted: DeviceSettings::new(&properties)?,
                 properties,
                 watch: Arc::clone(watch),
                 stop: signal,
@@ -185,8 +188,8 @@ struct Transmitter<T> {
     watch: Arc<Watch>,
     stop: StopSignal,
     /// The settings in the device, and those that the user wants.
-    settings: Settings,
-    wanted: Settings,
+    settings: DeviceSettings,
+    wanted: DeviceSettings,
     device: Arc<Device>,
     /// `None`: no packet has arrived.
     stream: Option<Stream<T>>,
@@ -350,7 +353,7 @@ impl<T: NativeSample + Sample> Transmitter<T> {
     }
 
     /// Sets new values in the device.
-    fn set(&mut self, new: Settings) -> Result<()> {
+    fn set(&mut self, new: DeviceSettings) -> Result<()> {
         let (device, channels) = (&self.device, &*self.channels);
         let set = new.apply(device, Way::Transmit, channels, &self.settings).and_then(|()| {
             let frequency = new.frequency_hz.filter(|_| new.frequency_hz != self.settings.frequency_hz);
@@ -372,13 +375,13 @@ impl<T: NativeSample + Sample> Transmitter<T> {
         let watch = Arc::clone(&self.watch);
         match request {
             Request::Change(change) => {
-                let mut set = |new: Settings| {
+                let mut set = |new: DeviceSettings| {
                     let rate = new.sample_rate_hz.or(self.settings.sample_rate_hz);
                     self.set(new.clone().with_sample_rate(rate))?;
                     self.wanted = new;
                     Ok(())
                 };
-                match Settings::new(change.properties()).and_then(|new| watch.call(|| set(new))) {
+                match DeviceSettings::new(change.properties()).and_then(|new| watch.call(|| set(new))) {
                     Ok(()) => change.accept(),
                     Err(error) => change.refuse(error),
                 }

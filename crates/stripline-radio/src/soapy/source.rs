@@ -8,9 +8,10 @@ use stripline::component::{
 };
 use stripline::{Complex, Error, Result, Sample};
 
+use super::claim::Claim;
 use super::library::{Device, NativeSample, Way};
-use super::receiver::{Opened, ReceiveCounts, Receiver, ReceiverParts};
-use super::settings::{self, ReachedStatus, Settings};
+use super::receiver::{DeviceReceiver, DeviceReceiverParts, Opened, ReceiveCounts};
+use super::settings::{self, DeviceSettings, ReachedStatus};
 use super::tuning::SourceTuner;
 use super::watch::watched;
 use crate::tuner::OfferedTuner;
@@ -21,6 +22,7 @@ const FORMATS: [&str; 4] = ["cs16", "cs8", "cu8", "cf32"];
 /// The component `soapy-source`.
 pub struct SoapySource {
     properties: Properties,
+    claim: Claim,
     device: Arc<Device>,
 }
 
@@ -76,8 +78,9 @@ impl Component for SoapySource {
     fn new(properties: &Properties) -> Result<Self> {
         check(properties)?;
         let channels = settings::channels(properties)?;
+        let claim = Claim::new(properties.text("device"), Way::Receive, &channels)?;
         let device = settings::open(properties.text("device"), Way::Receive, &channels)?;
-        Ok(Self { properties: properties.clone(), device })
+        Ok(Self { properties: properties.clone(), claim, device })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -98,9 +101,9 @@ impl SoapySource {
         let (status, name) = (ReachedStatus::new(&ports)?, ports.component().to_owned());
         let signal = stop.clone();
         watched(&stop, move |watch| {
-            let Self { properties, device } = self;
+            let Self { properties, claim: _claim, device } = self;
             let path = format!("soapy:{}", properties.text("device"));
-            let settings = Settings::new(&properties)?;
+            let settings = DeviceSettings::new(&properties)?;
             let channels = settings::channels(&properties)?;
             let opened = watch
                 .call(|| Opened::<T>::new(device, &channels, &settings, properties.boolean("stamps")))?;
@@ -108,7 +111,7 @@ impl SoapySource {
             let tuner = SourceTuner { device: properties.text("device").to_owned(), requests: sender };
             // The loop ends first, so that no call of the tuner waits for it.
             let _offered = OfferedTuner::of_properties(&properties, &name, tuner)?;
-            let mut receiver = Receiver::new(ReceiverParts {
+            let mut receiver = DeviceReceiver::new(DeviceReceiverParts {
                 name,
                 properties,
                 stop: signal,
@@ -138,7 +141,7 @@ impl SoapySource {
 /// Checks the properties, without opening the device.
 fn check(properties: &Properties) -> Result<()> {
     settings::channels(properties)?;
-    Settings::new(properties).map(drop)
+    DeviceSettings::new(properties).map(drop)
 }
 
 fn facts(properties: &Properties) -> PropertyFacts {

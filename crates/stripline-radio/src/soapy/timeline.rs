@@ -11,7 +11,7 @@ const GAP_MAX: f64 = 1e15;
 
 /// The relation of arrived samples to the earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ArrivalStep {
     /// The samples continue the stream.
     Next,
     /// This number of samples of each channel is missing before.
@@ -55,13 +55,13 @@ impl Timeline {
         self.is_interrupted = true;
     }
 
-    /// Places samples. With [`Step::Unknown`], the count begins again at 0.
-    pub fn arrive(&mut self, samples: usize, stamp_ns: Option<i64>) -> Step {
+    /// Places samples. With [`ArrivalStep::Unknown`], the count begins again at 0.
+    pub fn arrive(&mut self, samples: usize, stamp_ns: Option<i64>) -> ArrivalStep {
         let step = self.step(stamp_ns);
         match step {
-            Step::Next => {}
-            Step::Gap(missing) => self.next += missing,
-            Step::Unknown => (self.next, self.anchor) = (0, None),
+            ArrivalStep::Next => {}
+            ArrivalStep::Gap(missing) => self.next += missing,
+            ArrivalStep::Unknown => (self.next, self.anchor) = (0, None),
         }
         (self.is_interrupted, self.is_retimed) = (false, false);
         if let Some(stamp_ns) = stamp_ns {
@@ -93,22 +93,26 @@ impl Timeline {
         Some(self.next.max(first + samples))
     }
 
-    fn step(&self, stamp_ns: Option<i64>) -> Step {
+    fn step(&self, stamp_ns: Option<i64>) -> ArrivalStep {
         if self.next == 0 && self.anchor.is_none() {
-            return Step::Next;
+            return ArrivalStep::Next;
         }
         let stamps = self.anchor.zip(stamp_ns).filter(|_| self.uses_stamps);
         let Some(((first, anchor_ns), stamp_ns)) = stamps else {
-            return if self.is_interrupted || self.is_retimed { Step::Unknown } else { Step::Next };
+            return if self.is_interrupted || self.is_retimed {
+                ArrivalStep::Unknown
+            } else {
+                ArrivalStep::Next
+            };
         };
         let since = stamp_ns.saturating_sub(anchor_ns) as f64 * self.rate_hz / NS_PER_S;
         let missing = since.round() - (self.next - first) as f64;
         match missing {
-            0.0 => Step::Next,
+            0.0 => ArrivalStep::Next,
             // The time at which the old rate ended is not exact.
-            _ if missing < 0.0 && self.is_retimed => Step::Next,
-            _ if (0.0..=GAP_MAX).contains(&missing) => Step::Gap(missing as u64),
-            _ => Step::Unknown,
+            _ if missing < 0.0 && self.is_retimed => ArrivalStep::Next,
+            _ if (0.0..=GAP_MAX).contains(&missing) => ArrivalStep::Gap(missing as u64),
+            _ => ArrivalStep::Unknown,
         }
     }
 }
@@ -188,12 +192,16 @@ mod tests {
         for rate in [1e6, 2.4e6, 2_048_000.3, 61.44e6] {
             let mut line = Timeline::new(rate, true);
             let stamp = |index: u64| Some(7_000_000_000 + (index as f64 * 1e9 / rate).round() as i64);
-            assert_eq!(line.arrive(1000, stamp(0)), Step::Next);
+            assert_eq!(line.arrive(1000, stamp(0)), ArrivalStep::Next);
             let mut at = 1000;
             for missing in [0, 1, 0, 17, 1_000_000, 0, 1_000_000_007] {
                 at += missing;
                 let step = line.arrive(1000, stamp(at));
-                assert_eq!(step, if missing == 0 { Step::Next } else { Step::Gap(missing) }, "{rate}");
+                assert_eq!(
+                    step,
+                    if missing == 0 { ArrivalStep::Next } else { ArrivalStep::Gap(missing) },
+                    "{rate}"
+                );
                 at += 1000;
                 assert_eq!(line.next(), at);
             }
@@ -210,17 +218,17 @@ mod tests {
     fn a_loss_without_stamps_is_unknown() {
         let mut line = Timeline::new(1e6, true);
         line.interrupt();
-        assert_eq!(line.arrive(10, None), Step::Next);
-        assert_eq!(line.arrive(10, None), Step::Next);
+        assert_eq!(line.arrive(10, None), ArrivalStep::Next);
+        assert_eq!(line.arrive(10, None), ArrivalStep::Next);
         line.interrupt();
-        assert_eq!(line.arrive(10, None), Step::Unknown);
+        assert_eq!(line.arrive(10, None), ArrivalStep::Unknown);
         assert_eq!(line.next(), 10);
         // Stamps that go back, and stamps that are not used.
-        assert_eq!(line.arrive(10, Some(5_000_000)), Step::Next);
-        assert_eq!(line.arrive(10, Some(1_000_000)), Step::Unknown);
+        assert_eq!(line.arrive(10, Some(5_000_000)), ArrivalStep::Next);
+        assert_eq!(line.arrive(10, Some(1_000_000)), ArrivalStep::Unknown);
         let mut line = Timeline::new(1e6, false);
-        assert_eq!(line.arrive(10, Some(0)), Step::Next);
-        assert_eq!(line.arrive(10, Some(1_000_000)), Step::Next);
+        assert_eq!(line.arrive(10, Some(0)), ArrivalStep::Next);
+        assert_eq!(line.arrive(10, Some(1_000_000)), ArrivalStep::Next);
     }
 
     /// Counts the time between two rates in samples of the new one.
@@ -229,7 +237,7 @@ mod tests {
         let mut line = Timeline::new(1e6, true);
         line.arrive(1000, Some(0));
         line.retime(2e6);
-        assert_eq!(line.arrive(1000, Some(1_500_000)), Step::Gap(1000));
+        assert_eq!(line.arrive(1000, Some(1_500_000)), ArrivalStep::Gap(1000));
         assert_eq!(line.next(), 3000);
     }
 

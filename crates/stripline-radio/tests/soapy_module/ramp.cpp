@@ -8,6 +8,7 @@
 //     channels=N         receive and transmit channels (1)
 //     start=NS           hardware time of sample 0 (1000000000)
 //     play=PATH          samples of a file of cu8, from its start to its end, in place of ramps
+//     copies=1           samples of CS16 are copied from a buffer, as from a driver's own, all alike
 //     stamps=0           no hardware time
 //     reads=N            most samples of a read (1000)
 //     ahead=N            samples that the driver has taken, but not delivered (0)
@@ -116,6 +117,7 @@ public:
             throw std::runtime_error("the ramp is not plugged in");
         }
         vanish_ = life.vanished ? -1 : number(args, "vanish", -1);
+        if (number(args, "copies", 0) != 0) copied_.resize(reads_);
         const auto play = args.find("play");
         if (play != args.end()) {
             std::ifstream file(play->second, std::ios::binary);
@@ -273,6 +275,7 @@ public:
             : index_ + ahead_ + (tuned_.empty() ? 0 : tune_);
         tuned_[tuned_.empty() ? 0 : from] = 1e3 * std::round(frequency / 1e3);
     }
+    SoapySDR::RangeList getFrequencyRange(const int, const size_t) const override { return {{0, 6e9}}; }
     double getFrequency(const int, const size_t) const override
     {
         return tuned_.empty() ? 0 : tuned_.rbegin()->second;
@@ -285,8 +288,10 @@ public:
         start_ = time_of(index_) - SoapySDR::ticksToTimeNs(index_, reached);
         rate_ = reached;
     }
+    SoapySDR::RangeList getSampleRateRange(const int, const size_t) const override { return {{1e3, 1e8}}; }
     double getSampleRate(const int, const size_t) const override { return rate_; }
     void setBandwidth(const int, const size_t, const double bandwidth) override { bandwidth_ = bandwidth; }
+    SoapySDR::RangeList getBandwidthRange(const int, const size_t) const override { return {{0, 1e8}}; }
     double getBandwidth(const int, const size_t) const override { return bandwidth_; }
 
     std::vector<std::string> listClockSources() const override { return {"internal", "external"}; }
@@ -320,6 +325,10 @@ private:
     // times the channel.
     void fill(const std::string &format, void *out, const size_t channel, const long long count) const
     {
+        if (!copied_.empty() && format == SOAPY_SDR_CS16) {
+            std::copy_n(copied_.begin(), count, static_cast<std::complex<int16_t> *>(out));
+            return;
+        }
         for (long long i = 0; i < count; i++) {
             const long long index = index_ + i;
             if (!played_.empty() && format == SOAPY_SDR_CU8) {
@@ -350,6 +359,7 @@ private:
     std::deque<Status> statuses_;
     std::ofstream record_;
     std::vector<uint8_t> played_;
+    std::vector<std::complex<int16_t>> copied_;
     long long index_ = 0, written_ = 0, command_ns_ = 0;
     double rate_ = 1e6, lna_ = 0, vga_ = 0, bandwidth_ = 0, correction_ = 0;
 };
