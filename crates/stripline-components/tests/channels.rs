@@ -179,6 +179,128 @@ proptest! {
     }
 }
 
+/// Returns runs of samples without a gap: the samples missing before each, its samples, and the
+/// lengths of its packets.
+fn sample_runs() -> impl Strategy<Value = Vec<(u64, u64, Vec<usize>)>> {
+    let run = (1u64..60, 1u64..200, prop::collection::vec(1usize..80, 0..5));
+    prop::collection::vec(run, 1..5)
+}
+
+/// Returns the packets of runs that begin and end anywhere in a frame, and the ranges of indexes.
+fn anywhere(
+    runs: &[(u64, u64, Vec<usize>)],
+    rate_hz: f64,
+) -> (Vec<Part<Complex<f32>>>, Vec<std::ops::Range<u64>>) {
+    let (mut packets, mut ranges, mut next) = (Vec::new(), Vec::new(), 0);
+    for (gap, count, cuts) in runs {
+        let (mut index, end) = (next + gap, next + gap + count);
+        ranges.push(index..end);
+        for cut in cuts.iter().copied().chain([usize::MAX]) {
+            let samples: Vec<_> = (index..end).take(cut).map(|n| complex(n, 0)).collect();
+            if !samples.is_empty() {
+                let count = samples.len() as u64;
+                packets.push((index, time_ns(index, rate_hz), samples));
+                index += count;
+            }
+        }
+        next = end;
+    }
+    (packets, ranges)
+}
+
+/// Returns a stream of `channels` channels, sample by sample, row by row, or frame by frame.
+fn ordered(channels: u64, order: usize) -> StreamInfo {
+    let names = (0..channels).map(|channel| format!("{channel}th"));
+    let axis = || Axis::new(0.0, 1.0, "s");
+    let stream = StreamInfo::new("iq").sample_rate_hz(RATE_HZ * channels as f64);
+    let stream = match order {
+        0 => stream,
+        1 => stream.rows(4, axis(), axis()),
+        _ => stream.rows(4, axis(), axis()).frames(2, axis()),
+    };
+    stream.channels(names)
+}
+
+/// Returns the samples of an output by their indexes.
+fn by_index(found: Vec<Part<Complex<f32>>>) -> BTreeMap<u64, Complex<f32>> {
+    found.into_iter().flat_map(|(index, _, samples)| (index..).zip(samples)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Compares `channel-select` with the samples of the model: at their indexes, also behind gaps.
+    #[test]
+    fn selected_channels_are_the_samples_of_the_model(
+        runs in sample_runs(), channels in 1u64..5, order in 0usize..3, mask in 1u64..16,
+    ) {
+        let stream = ordered(channels, order);
+        let chosen: Vec<u64> = (0..channels).filter(|channel| mask >> channel & 1 == 1).collect();
+        prop_assume!(!chosen.is_empty());
+        let (packets, ranges) = anywhere(&runs, RATE_HZ * channels as f64);
+        // By number and by name, in any order.
+        let names = chosen.iter().rev().map(|n| if n % 2 == 0 { format!("{}", n + 1) } else { format!("{n}th") });
+        let names: Vec<String> = names.collect();
+        let select = stage("channel-select", [("channels", Value::Text(names.join(",")))]);
+        let (described, found) = select.run::<_, Complex<f32>>(&[(&stream, &packets)]).unwrap();
+        let (turn, frame) = (stream.turn_samples(), stream.frame_samples());
+        let mut expected = BTreeMap::new();
+        for n in ranges.into_iter().flatten() {
+            if let Some(rank) = chosen.iter().position(|channel| *channel == n / turn % channels) {
+                let index = (n / frame * chosen.len() as u64 + rank as u64) * turn + n % turn;
+                expected.insert(index, complex(n, 0));
+            }
+        }
+        if !expected.is_empty() {
+            let rate_hz = RATE_HZ * chosen.len() as f64;
+            prop_assert!((described.sample_rate_hz.unwrap() - rate_hz).abs() < 1e-6);
+            prop_assert_eq!(described.channels.len(), if chosen.len() > 1 { chosen.len() } else { 0 });
+            for (index, packet_ns, _) in found.iter().filter(|_| order == 0) {
+                prop_assert!((packet_ns - time_ns(*index, rate_hz)).abs() <= 2, "{packet_ns} at {index}");
+            }
+        }
+        prop_assert_eq!(by_index(found), expected);
+    }
+
+    /// Compares `beamformer` with the sums of the model, of all frames that are whole.
+    #[test]
+    fn a_beam_is_the_sum_of_the_model(
+        runs in sample_runs(), channels in 1u64..5, order in 0usize..3, has_weights: bool,
+    ) {
+        let stream = ordered(channels, order);
+        let (packets, ranges) = anywhere(&runs, RATE_HZ * channels as f64);
+        let weight = |channel: u64| match has_weights {
+            true => Complex::new(channel as f32 + 1.0, 0.5 - channel as f32),
+            false => Complex::new(1.0 / channels as f32, 0.0),
+        };
+        let text: Vec<String> = (0..channels).map(|channel| weight(channel).to_string()).collect();
+        let text = if has_weights { text.join(", ") } else { String::new() };
+        let beam = stage("beamformer", [("weights", Value::Text(text))]);
+        let (described, found) = beam.run::<_, Complex<f32>>(&[(&stream, &packets)]).unwrap();
+        let (turn, frame) = (stream.turn_samples(), stream.frame_samples());
+        let mut expected = BTreeMap::new();
+        for range in ranges {
+            for number in range.start.div_ceil(frame)..range.end / frame {
+                for n in 0..turn {
+                    let of = |channel| complex(number * frame + channel * turn + n, 0) * weight(channel);
+                    expected.insert(number * turn + n, (0..channels).map(of).sum::<Complex<f32>>());
+                }
+            }
+        }
+        if !expected.is_empty() {
+            prop_assert_eq!((described.sample_rate_hz, described.channels.len()), (Some(RATE_HZ), 0));
+            for (index, packet_ns, _) in found.iter().filter(|_| order == 0) {
+                prop_assert!((packet_ns - time_ns(*index, RATE_HZ)).abs() <= 2, "{packet_ns} at {index}");
+            }
+        }
+        let found = by_index(found);
+        prop_assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        for (index, sum) in &found {
+            prop_assert!((sum - expected[index]).norm() < 1e-4, "{index}: {sum}, not {}", expected[index]);
+        }
+    }
+}
+
 /// Returns a packet that begins at a sample index.
 fn part(index: u64, samples: &[f32]) -> Part<f32> {
     (index, time_ns(index, 2.0 * RATE_HZ), samples.to_vec())

@@ -43,6 +43,9 @@ fn the_check_refuses_what_the_component_refuses() {
         assert_eq!(spec.order.takes_channels, !refused("channels"), "{name}");
         let takes_signal_only = spec.ports.iter().any(|port| port.shape == Some(StreamShape::Signal));
         assert_eq!(takes_signal_only, refused("row_length"), "{name}");
+        // A component that sends samples of several channels does not drop their description.
+        let channels = rules[STREAM_KEYS.iter().position(|known| *known == "channels").unwrap()];
+        assert!(channels != StreamRule::LeftOut || name.ends_with("-sink"), "{name}");
     }
 }
 
@@ -381,6 +384,10 @@ fn every_rule_is_true() {
     let channels = (real.0.clone().channels(["v", "w", "x", "y", "z"]), real.1.clone());
     let second = Stage { output: 1, ..stage("demultiplexer", []) };
     found.extend(faults::<f32, f32>("demultiplexer", &second, 1, &channels));
+    let select = stage("channel-select", [("channels", text("2"))]);
+    found.extend(faults::<f32, f32>("channel-select", &select, 1, &channels));
+    let array = (iq.0.clone().channels(["v", "w", "x"]), iq.1.clone());
+    found.extend(faults::<Complex<f32>, Complex<f32>>("beamformer", &stage("beamformer", []), 1, &array));
     let mut rows = real;
     rows.0 = rows.0.rows(4, Axis::new(0.0, 1.0, "Hz"), Axis::new(0.0, 1.0, "s"));
     let waterfall = stage("waterfall-sink", [("terminal", Value::Boolean(false))]);

@@ -9,6 +9,8 @@
 
 mod adder;
 pub mod adsb;
+mod beamformer;
+mod channel_select;
 mod demodulate;
 mod demultiplexer;
 mod fft;
@@ -40,6 +42,8 @@ mod wav_sink;
 use stripline::component::{HandlerComponent, Registry};
 
 pub use adder::Adder;
+pub use beamformer::Beamformer;
+pub use channel_select::ChannelSelect;
 pub use demodulate::{AmDemodulatorComponent, FmDemodulatorComponent};
 pub use demultiplexer::Demultiplexer;
 pub use fft::FftComponent;
@@ -79,6 +83,8 @@ pub fn registry() -> Registry {
         .with::<adsb::AdsbSource>()
         .with::<AmDemodulatorComponent>()
         .with::<AwgnComponent>()
+        .with::<Beamformer>()
+        .with::<ChannelSelect>()
         .with::<Decimator>()
         .with::<Demultiplexer>()
         .with::<FftComponent>()
