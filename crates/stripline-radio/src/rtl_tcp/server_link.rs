@@ -18,7 +18,7 @@ const GAIN_RANGE: TunerRange = TunerRange { min: -100.0, max: 200.0, step: 0.1 }
 
 /// The settings of a server. The protocol does not report the values that the device has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct ServerSettings {
     pub frequency_hz: u32,
     pub rate_hz: u32,
     /// In tenths of dB.
@@ -28,7 +28,7 @@ pub(super) struct Settings {
     pub bias_tee: bool,
 }
 
-impl Settings {
+impl ServerSettings {
     /// Returns the commands that bring a server from other settings to these; all: `None`.
     fn commands(self, from: Option<Self>) -> Vec<Command> {
         let is_new = |differs: fn(&Self, &Self) -> bool| from.is_none_or(|from| differs(&from, &self));
@@ -62,7 +62,7 @@ pub(super) enum Arrival {
     /// Bytes of whole samples.
     Samples(usize),
     /// The settings of the samples from here on.
-    Settings(Settings),
+    Settings(ServerSettings),
     /// Nothing has arrived.
     Nothing,
     /// The server has closed the connection; the number of bytes of an incomplete sample.
@@ -76,7 +76,7 @@ pub(super) struct ServerLink {
 }
 
 struct LinkState {
-    settings: Settings,
+    settings: ServerSettings,
     connection: Option<Connection>,
 }
 
@@ -88,11 +88,11 @@ struct Connection {
     /// The first byte of an incomplete sample.
     carried: Option<u8>,
     /// Settings, and the number of bytes before their first sample.
-    changes: VecDeque<(u64, Settings)>,
+    changes: VecDeque<(u64, ServerSettings)>,
 }
 
 impl ServerLink {
-    pub fn new(address: &str, settings: Settings) -> Arc<Self> {
+    pub fn new(address: &str, settings: ServerSettings) -> Arc<Self> {
         let state = Mutex::new(LinkState { settings, connection: None });
         Arc::new(Self { address: address.to_owned(), state })
     }
@@ -101,7 +101,7 @@ impl ServerLink {
     ///
     /// # Errors
     /// The connection has ended.
-    pub fn begin(&self, socket: TcpStream, header: Header) -> io::Result<Settings> {
+    pub fn begin(&self, socket: TcpStream, header: Header) -> io::Result<ServerSettings> {
         let mut state = self.lock();
         state.settings.gain = snapped(header, state.settings.gain);
         let mut connection =
@@ -120,7 +120,7 @@ impl ServerLink {
     ///
     /// # Errors
     /// Too many changes wait, or the server takes no commands. The settings are unchanged.
-    pub fn change(&self, change: impl FnOnce(&mut Settings)) -> io::Result<Settings> {
+    pub fn change(&self, change: impl FnOnce(&mut ServerSettings)) -> io::Result<ServerSettings> {
         let mut state = self.lock();
         let mut settings = state.settings;
         change(&mut settings);
@@ -160,7 +160,7 @@ impl ServerLink {
     }
 
     /// Returns the settings of a server that is there.
-    fn settings(&self) -> Result<Settings, TunerError> {
+    fn settings(&self) -> Result<ServerSettings, TunerError> {
         self.header()?;
         Ok(self.lock().settings)
     }
@@ -175,8 +175,8 @@ impl ServerLink {
         &self,
         setting: TunerSetting,
         at_ns: Option<i64>,
-        change: impl FnOnce(&mut Settings),
-    ) -> Result<Settings, TunerError> {
+        change: impl FnOnce(&mut ServerSettings),
+    ) -> Result<ServerSettings, TunerError> {
         self.settings()?;
         TunerError::check_untimed(setting, at_ns, "rtl_tcp")?;
         self.change(change).map_err(|error| TunerError::Failed { setting, reason: error.to_string() })
@@ -188,7 +188,7 @@ impl ServerLink {
 }
 
 impl Connection {
-    fn change(&mut self, settings: Settings, commands: &[Command]) -> io::Result<()> {
+    fn change(&mut self, settings: ServerSettings, commands: &[Command]) -> io::Result<()> {
         if self.changes.len() >= CHANGES_MAX {
             return Err(io::Error::other(format!("{CHANGES_MAX} changes wait for their samples")));
         }

@@ -109,7 +109,7 @@ impl RtlTcpSink {
         let server = Server { listener, queue: Arc::clone(&queue), commands, clients, ignored };
         let spawned = thread::Builder::new().name("stripline-rtl".into()).spawn(move || server.run());
         let thread = spawned.map_err(Error::failed)?;
-        let mut intake = Intake::new(&queue, &ports)?;
+        let mut intake = SinkInput::new(&queue, &ports)?;
         let received = intake.run::<T>(&mut ports);
         queue.finish();
         let served = thread.join();
@@ -170,7 +170,7 @@ fn byte(number: f32) -> (u8, bool) {
 }
 
 /// The packets of the input.
-struct Intake<'q> {
+struct SinkInput<'q> {
     queue: &'q ClientQueue,
     dropped: Status<u64>,
     clipped: u64,
@@ -182,7 +182,7 @@ struct Intake<'q> {
     bytes: Vec<u8>,
 }
 
-impl<'q> Intake<'q> {
+impl<'q> SinkInput<'q> {
     fn new(queue: &'q ClientQueue, ports: &Ports) -> Result<Self> {
         let dropped = ports.status("dropped")?;
         Ok(Self { queue, dropped, clipped: 0, missing: 0, places: 0, next: None, bytes: Vec::new() })

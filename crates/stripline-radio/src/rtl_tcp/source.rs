@@ -14,7 +14,7 @@ use stripline::component::{
 use stripline::{Complex, Error, Output, Result, StreamInfo};
 
 use super::protocol::Header;
-use super::server_link::{Arrival, ServerLink, ServerTuner, Settings};
+use super::server_link::{Arrival, ServerLink, ServerSettings, ServerTuner};
 use crate::address;
 use crate::tuner::OfferedTuner;
 
@@ -126,8 +126,8 @@ impl Component for RtlTcpSource {
 }
 
 /// Returns the settings in the properties.
-fn settings(properties: &Properties) -> Settings {
-    Settings {
+fn settings(properties: &Properties) -> ServerSettings {
+    ServerSettings {
         frequency_hz: properties.float("frequency").round() as u32,
         rate_hz: properties.float("sample_rate").round() as u32,
         gain: (properties.float("gain") * 10.0).round() as i32,
@@ -304,7 +304,7 @@ impl Receiver<'_> {
     }
 
     /// Describes the next samples.
-    fn describe(&mut self, settings: Settings) {
+    fn describe(&mut self, settings: ServerSettings) {
         let (rate, frequency) = (f64::from(settings.rate_hz), f64::from(settings.frequency_hz));
         self.tuned.set(frequency);
         let stream = StreamInfo::new(&self.id).sample_rate_hz(rate).center_frequency_hz(frequency);

@@ -14,7 +14,7 @@ use stripline::payload::TypeName;
 
 use super::client_queue::ClientQueue;
 use super::protocol::Header;
-use super::server_link::{Arrival, ServerLink, Settings};
+use super::server_link::{Arrival, ServerLink, ServerSettings};
 use super::{RtlTcpSink, RtlTcpSource};
 use crate::tuner::{TunerClient, TunerError};
 
@@ -141,7 +141,7 @@ fn samples_that_had_arrived_keep_their_description() {
     socket.set_nonblocking(true).unwrap();
     let mut peer = server.accept(b"");
     let settings =
-        Settings { frequency_hz: 100, rate_hz: 2, gain: 0, agc: true, correction: 0, bias_tee: false };
+        ServerSettings { frequency_hz: 100, rate_hz: 2, gain: 0, agc: true, correction: 0, bias_tee: false };
     let link = ServerLink::new(&server.address(), settings);
     let arrived = socket.try_clone().unwrap();
     link.begin(socket, Header::R820T).unwrap();

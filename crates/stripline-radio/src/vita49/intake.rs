@@ -25,7 +25,7 @@ const AHEAD_S: f64 = 2.0;
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The settings of a source.
-pub(super) struct Settings {
+pub(super) struct IntakeSettings {
     pub id: String,
     pub address: String,
     pub output: Scalar,
@@ -76,7 +76,7 @@ struct Pending {
 
 /// The state of the taken stream.
 pub(super) struct Intake {
-    settings: Settings,
+    settings: IntakeSettings,
     pub counts: Counts,
     /// The packets of each stream id, of at most [`STREAMS_MAX`].
     pub ids: BTreeMap<Option<u32>, u64>,
@@ -115,7 +115,7 @@ enum Warning {
 }
 
 impl Intake {
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: IntakeSettings) -> Self {
         let taken = settings.stream.map(Some);
         let context = Context {
             sample_rate_hz: settings.sample_rate_hz,

@@ -11,7 +11,7 @@ use stripline::{Error, Result};
 use super::address::{self, Address};
 use super::batch::{BATCH_MAX, Batch, QueueMemory};
 use super::format::{BY_CONTEXT, FORMATS, OUTPUTS, PayloadFormat};
-use super::intake::{Intake, Settings};
+use super::intake::{Intake, IntakeSettings};
 
 /// The leap seconds between GPS and UTC since 2017.
 const LEAP_SECONDS: i64 = 18;
@@ -82,7 +82,7 @@ impl Component for Vita49Source {
         let statuses = COUNTS.map(|(name, _)| ports.status::<u64>(name));
         let statuses = statuses.into_iter().collect::<Result<Vec<Status<u64>>>>()?;
         let positive = |name| Some(properties.float(name)).filter(|value| *value > 0.0);
-        let mut intake = Intake::new(Settings {
+        let mut intake = Intake::new(IntakeSettings {
             id: ports.component().into(),
             address: address.to_string(),
             output: scalar(&properties)?,
