@@ -10,6 +10,8 @@ use super::packet::{PROLOGUE_MAX, WORD};
 
 /// The most datagrams of a call.
 pub(super) const BATCH_MAX: usize = 64;
+/// The fewest datagrams that a call has room for.
+const BATCH_MIN: usize = 8;
 /// The size of the largest datagram in bytes: a length has 16 bits.
 const DATAGRAM_BYTES_MAX: usize = 1 << 16;
 /// The size of a `sockaddr_in6` in bytes, the longest address of a sender.
@@ -40,6 +42,12 @@ pub(super) struct Batch {
     lengths: Vec<usize>,
     /// The layout of the last call.
     split: Split,
+    /// The arguments of a call, which sets as many as it needs.
+    messages: Vec<libc::mmsghdr>,
+    parts: Vec<[libc::iovec; PARTS]>,
+    /// The number of datagrams that the next call has room for: twice what the last one found,
+    /// because each costs time also if none arrives.
+    room: usize,
 }
 
 impl Batch {
@@ -51,7 +59,16 @@ impl Batch {
             rests: vec![0; BATCH_MAX * DATAGRAM_BYTES_MAX],
             lengths: Vec::with_capacity(BATCH_MAX),
             split: Split { before: 0, payload: 0 },
+            // SAFETY: messages of zeros are messages without parts.
+            messages: vec![unsafe { zeroed() }; BATCH_MAX],
+            parts: vec![[libc::iovec { iov_base: null_mut(), iov_len: 0 }; PARTS]; BATCH_MAX],
+            room: BATCH_MIN,
         }
+    }
+
+    /// Returns the number of datagrams that the next call has room for.
+    pub fn room(&self) -> usize {
+        self.room
     }
 
     /// Receives datagrams without a wait: as many as `payloads` has room for, if the layout has a
@@ -64,11 +81,9 @@ impl Batch {
         self.split = Split { before, ..split };
         self.lengths.clear();
         let count = payloads.len().checked_div(split.payload).map_or(BATCH_MAX, |room| room.min(BATCH_MAX));
-        // SAFETY: messages of zeros are messages without parts.
-        let mut messages: [libc::mmsghdr; BATCH_MAX] = unsafe { zeroed() };
-        let mut parts = [[libc::iovec { iov_base: null_mut(), iov_len: 0 }; PARTS]; BATCH_MAX];
         let mut places = payloads.chunks_exact_mut(split.payload.max(1));
-        for (index, (message, parts)) in messages.iter_mut().zip(&mut parts).enumerate().take(count) {
+        for (index, (message, parts)) in self.messages.iter_mut().zip(&mut self.parts).enumerate().take(count)
+        {
             let place: &mut [u8] =
                 if split.payload > 0 { places.next().unwrap_or_default() } else { Default::default() };
             let rest = &mut self.rests[index * DATAGRAM_BYTES_MAX..][..DATAGRAM_BYTES_MAX];
@@ -80,19 +95,20 @@ impl Batch {
             let name = &mut self.names[index];
             (header.msg_name, header.msg_namelen) = (name.as_mut_ptr().cast(), NAME_BYTES as _);
         }
-        // SAFETY: the descriptor is open. The first `count` messages, and all that they point to,
-        // live for the call, and no two of them share memory.
+        // SAFETY: the descriptor is open. The first `count` messages were set above; all that they
+        // point to lives for the call, and no two of them share memory.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
-                messages.as_mut_ptr(),
+                self.messages.as_mut_ptr(),
                 count as _,
                 libc::MSG_DONTWAIT,
                 null_mut(),
             )
         };
         let Ok(received) = usize::try_from(received) else { return Err(io::Error::last_os_error()) };
-        self.lengths.extend(messages.iter().take(received).map(|message| message.msg_len as usize));
+        self.room = (2 * received).clamp(BATCH_MIN, BATCH_MAX);
+        self.lengths.extend(self.messages.iter().take(received).map(|message| message.msg_len as usize));
         Ok(received)
     }
 

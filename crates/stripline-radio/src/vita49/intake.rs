@@ -8,7 +8,7 @@ use stripline::component::FileReport;
 use stripline::payload::{Dynamic, Scalar};
 use stripline::{Error, Output, Result, StreamInfo};
 
-use super::batch::{BATCH_MAX, Batch, Peer, Split};
+use super::batch::{Batch, Peer, Split};
 use super::context::Context;
 use super::description::Facts;
 use super::format::PayloadFormat;
@@ -175,7 +175,7 @@ impl Intake {
             return stopped.map(|()| true);
         };
         let each = split.payload / size;
-        let count = (output.in_place_samples_max() / each).clamp(1, BATCH_MAX);
+        let count = (output.in_place_samples_max() / each).clamp(1, batch.room());
         let mut loan = output.loan(each * count)?;
         let received = match batch.receive(socket, split, &mut loan) {
             Ok(received) => received,

@@ -1,6 +1,7 @@
 //! The component `vita49-source`.
 
 use std::net::UdpSocket;
+use std::time::{Duration, Instant};
 
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, PortTypes, Ports, Properties, PropertySpec, RateRule, Status,
@@ -17,6 +18,8 @@ use super::intake::{Intake, IntakeSettings};
 const LEAP_SECONDS: i64 = 18;
 /// The turns between two updates of the read-only properties.
 const STATUS_TURNS: u32 = 64;
+/// The time between two questions to the system for dropped datagrams.
+const QUEUE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The counts that are read-only properties, and their summaries.
 const COUNTS: [(&str, &str); 10] = [
@@ -96,10 +99,13 @@ impl Component for Vita49Source {
         let stop = ports.stop_signal();
         let mut output = ports.output::<Dynamic>("out")?;
         let (mut turns, mut dropped, mut seen) = (0_u32, 0, 0);
-        let mut update = |intake: &Intake| {
-            if let Ok(memory) = QueueMemory::of(&socket) {
+        let mut asked = Instant::now();
+        let mut update = |intake: &Intake, asks_system: bool| {
+            if (asks_system || asked.elapsed() > QUEUE_INTERVAL)
+                && let Ok(memory) = QueueMemory::of(&socket)
+            {
                 dropped += u64::from(memory.dropped.wrapping_sub(seen));
-                seen = memory.dropped;
+                (seen, asked) = (memory.dropped, Instant::now());
             }
             let counts = &intake.counts;
             let streams = intake.ids.len() as u64;
@@ -125,7 +131,7 @@ impl Component for Vita49Source {
             match intake.turn(&socket, &mut batch, &mut output, false) {
                 Ok(true) => {}
                 Ok(false) => {
-                    update(&intake);
+                    update(&intake, false);
                     if let Err(error) = stop.wait_readable(&socket) {
                         break error;
                     }
@@ -135,13 +141,13 @@ impl Component for Vita49Source {
             intake.note_time(before);
             turns = turns.wrapping_add(1);
             if turns % STATUS_TURNS == 0 {
-                update(&intake);
+                update(&intake, false);
             }
         };
         if matches!(ended, Error::Stopped) {
             take_rest(&mut intake, &socket, &mut batch, &mut output);
         }
-        update(&intake);
+        update(&intake, true);
         ports.files().report(intake.report());
         Err(ended)
     }
