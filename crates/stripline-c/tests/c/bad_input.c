@@ -182,7 +182,7 @@ static void sizes(stripline_node *node, stripline_publisher *publisher) {
         stripline_send_options send = {wrong[index], 0, 0, 0, 0, 0, 0};
         uint32_t sample = 0;
         BAD("sizeof", stripline_publisher_send(publisher, &sample, 1, &send, &error));
-        stripline_stream_description stream = {wrong[index], 0, NULL, 0, 0, 0, NULL, 0, 0, NULL};
+        stripline_stream_description stream = {wrong[index], 0, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0, 0};
         BAD("sizeof", stripline_publisher_set_stream(publisher, &stream, &error));
     }
 }
@@ -205,8 +205,10 @@ static void options_out_of_range(stripline_node *node, stripline_publisher *publ
     BAD("scope", stripline_publisher_send(publisher, &sample, 1, &send, &error));
     send.set = 32;
     BAD("bits", stripline_publisher_send(publisher, &sample, 1, &send, &error));
-    stripline_stream_description stream = {sizeof stream, 16, NULL, 0, 0, 0, NULL, 0, 0, NULL};
+    stripline_stream_description stream = {sizeof stream, 32, NULL, 0, 0, 0, NULL, 0, 0, NULL, 0, 0};
     BAD("", stripline_publisher_set_stream(publisher, &stream, &error));
+    stream.set = STRIPLINE_STREAM_SET_CLOCK_ERROR;
+    BAD("clock", stripline_publisher_set_stream(publisher, &stream, &error));
     stream.set = 0;
     stream.more = "{\"axes\": 5";
     BAD("", stripline_publisher_set_stream(publisher, &stream, &error));

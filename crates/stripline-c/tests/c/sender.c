@@ -10,7 +10,7 @@ int main(int count, char **arguments) {
     stripline_node *node = NULL;
     IS(STRIPLINE_OK, stripline_node_new(&options, &node, &error));
     stripline_publisher *publisher = publisher_of(node, "numbers", "u32");
-    stripline_stream_description stream = {sizeof stream, STRIPLINE_STREAM_SET_SAMPLE_RATE, "of C", 5e5, 0, 0, NULL, 0, 0, NULL};
+    stripline_stream_description stream = {sizeof stream, STRIPLINE_STREAM_SET_SAMPLE_RATE, "of C", 5e5, 0, 0, NULL, 0, 0, NULL, 0, 0};
     IS(STRIPLINE_OK, stripline_publisher_set_stream(publisher, &stream, &error));
     wait_for_receiver(publisher);
     uint32_t packets = (uint32_t)strtoul(arguments[3], NULL, 10);

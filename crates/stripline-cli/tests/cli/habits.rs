@@ -90,7 +90,8 @@ fn waveforms_are_built_in() {
     let ran = run_there(&["run", "adsb", "--set", "source.duration_s=0.5"]);
     ran.says(0, &[]);
     assert!(ran.stdout.contains("adsb ended after"), "{}", ran.stdout);
-    run_there(&["run", "adbs"]).says(2, &["adbs", "built into the command: adsb, fm, radio, spectrum"]);
+    run_there(&["run", "adbs"])
+        .says(2, &["adbs", "built into the command: adsb, fm, radio, spectrum, vita49, vita49-send"]);
     // A file with the name comes before the built-in waveform.
     std::fs::write(folder.path().join("adsb"), "[waveform]\nname = 'mine'").unwrap();
     run_there(&["run", "adsb"]).says(2, &["adsb"]);

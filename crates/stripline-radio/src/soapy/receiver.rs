@@ -456,7 +456,9 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
                 return tuned.map(|()| Some((index, index)));
             }
             frequency
-                .map(|frequency| retune(device, channels, frequency, &opened.timeline, settle_ms))
+                .map(|frequency| {
+                    retune(device, channels, frequency, &opened.timeline, settle_ms, opened.samples_preferred)
+                })
                 .transpose()
         });
         let tuned = match tuned {
@@ -551,6 +553,7 @@ fn retune(
     frequency_hz: f64,
     timeline: &Timeline,
     settle_ms: f64,
+    buffer: usize,
 ) -> Result<(u64, u64)> {
     let samples = |seconds: f64| (seconds * timeline.rate_hz()).ceil() as u64;
     let next = timeline.next();
@@ -569,9 +572,13 @@ fn retune(
         device.set_command_time_ns(0).map_err(Error::failed)?;
         return tuned.map(|()| (index, index + samples(settle_ms.max(0.0) / 1e3)));
     }
-    let settle_ms = if settle_ms < 0.0 { SETTLE_MS } else { settle_ms };
+    let settle = match settle_ms {
+        // The driver may have filled a buffer, and the device a part of the next one.
+        ..0.0 => samples(SETTLE_MS / 1e3) + 2 * (buffer as u64).min(samples(AHEAD_MAX_S)),
+        _ => samples(settle_ms / 1e3),
+    };
     let until = index_at(device.hardware_time_ns());
     settings::tune(device, Way::Receive, channels, frequency_hz)?;
-    let from = index_at(device.hardware_time_ns()) + samples(settle_ms / 1e3);
+    let from = index_at(device.hardware_time_ns()) + settle;
     Ok((until, from.max(until)))
 }

@@ -40,8 +40,8 @@ impl Component for SoapySource {
                 PropertySpec::float(
                     "settle_ms",
                     -1.0,
-                    "time that a new frequency takes, whose samples are left out; -1: 50, or 0 for a device that \
-                     changes the frequency at a time",
+                    "time that a new frequency takes, whose samples are left out; -1: 50 and two buffers of the driver, \
+                     or 0 for a device that changes the frequency at a time",
                 )
                 .range(-1.0, 60_000.0)
                 .unit("ms"),

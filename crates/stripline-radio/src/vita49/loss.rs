@@ -75,8 +75,8 @@ impl LossCounter {
         self.rate_hz = rate_hz;
     }
 
-    /// Sets the sample rate from a sample within the last packet on: the next stamp is due at a
-    /// time between those of both rates.
+    /// Sets the sample rate from a sample within the last packet on: the next stamp is due
+    /// between the times by the old and by the new rate.
     pub fn set_rate_within(&mut self, rate_hz: Option<f64>) {
         self.is_new_rate |= self.rate_hz != rate_hz;
         self.rate_hz = rate_hz;

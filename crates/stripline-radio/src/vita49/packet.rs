@@ -28,7 +28,7 @@ pub(crate) const PS_PER_S: u64 = 1_000_000_000_000;
 pub struct Packet<'a> {
     /// The kind of packet.
     pub kind: PacketKind,
-    /// The number of the packet among those of its kind and stream, modulo 16.
+    /// The number of the packet among the packets of the same kind and stream, modulo 16.
     pub count: u8,
     /// The id of the stream; `None`: signal data without a stream id.
     pub stream: Option<u32>,
@@ -36,7 +36,7 @@ pub struct Packet<'a> {
     pub class: Option<ClassId>,
     /// The time of the first sample, or of the context.
     pub stamp: Stamp,
-    /// Whether the stamp of a context is that of the next signal data, and not of its own.
+    /// Whether a context has the stamp of the next signal data, and no stamp of its own.
     pub is_coarse: bool,
     /// The bytes between the stamps and the trailer.
     pub payload: &'a [u8],
@@ -213,7 +213,7 @@ impl Indicators {
         }
     }
 
-    /// Returns the indicators of a packet over those of the context.
+    /// Returns the indicators of a packet, in place of the indicators of the context.
     #[must_use]
     pub fn or(self, context: Self) -> Self {
         Self {

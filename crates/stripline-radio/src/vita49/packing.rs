@@ -38,7 +38,7 @@ impl Prefix {
         WORD * if has_class { 7 } else { 5 }
     }
 
-    /// Appends the words before a payload of so many bytes. Padding needs a class.
+    /// Appends the words before a payload with this number of bytes. Padding needs a class.
     pub fn write(&self, payload: usize, out: &mut Vec<u8>) {
         let has_class = self.class.is_some() || self.pad_bits > 0;
         let size = (Self::bytes(has_class) + payload) / WORD;

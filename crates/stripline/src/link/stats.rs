@@ -1,7 +1,7 @@
 //! The statistics of a connection.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub(crate) struct ConnectionStats {
     lost_samples: AtomicU64,
     gaps: AtomicU64,
     reordered: AtomicU64,
-    peer_deaths: AtomicU64,
+    peer_deaths: AtomicU32,
     is_other_clock: AtomicBool,
     /// The time from sent to received.
     latency: Histogram<5>,
@@ -32,13 +32,20 @@ pub(crate) struct ConnectionStats {
     queued: Histogram<3>,
     /// The time from taken to finished.
     service: Histogram<4>,
+    /// Made for the first packet with a time. Most connections have none, and save the memory.
+    aging: OnceLock<Box<Aging>>,
+}
+
+/// The ages of a connection's samples.
+#[derive(Default)]
+struct Aging {
     /// The age of the samples when the component took them.
     ages: Ages,
     utc_offset: UtcOffset,
     described: Mutex<Described>,
 }
 
-/// The parts of a connection's statistics that change with the sender.
+/// The parts of the ages that change with the sender.
 #[derive(Default)]
 struct Described {
     /// The clock of the stream described last.
@@ -78,7 +85,9 @@ impl ConnectionStats {
     }
 
     pub(crate) fn peer_died(&self) {
-        bump(&self.peer_deaths, 1);
+        // Relaxed, as for all counts.
+        let deaths = self.peer_deaths.load(Ordering::Relaxed);
+        self.peer_deaths.store(deaths.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Sets whether the sender has another clock, in which case no latency is measured, and takes
@@ -86,26 +95,37 @@ impl ConnectionStats {
     pub(crate) fn set_other_clock(&self, is_other: bool, ages: Option<Arc<Ages>>) {
         // Relaxed: information for inspection only.
         self.is_other_clock.store(is_other, Ordering::Relaxed);
-        let mut described = lock(&self.described);
+        if self.aging.get().is_none() && ages.is_none() {
+            return;
+        }
+        let mut described = lock(&self.aging().described);
         let before = std::mem::replace(&mut described.other_ages, ages).and_then(|ages| ages.report());
         described.earlier = sum(described.earlier, before);
     }
 
     /// Sets the clock of the stream described last.
     pub(crate) fn set_clock(&self, clock: Option<StreamClock>) {
-        lock(&self.described).clock = clock;
+        if self.aging.get().is_some() || clock.is_some() {
+            lock(&self.aging().described).clock = clock;
+        }
     }
 
     /// Records the age of a measured packet by the time of its first sample, which is not 0, and
     /// the monotonic time when the component took it.
     pub(crate) fn age(&self, time_ns: i64, taken_ns: u64) {
-        self.ages.record(self.utc_offset.utc_at(taken_ns).saturating_sub(time_ns));
+        let aging = self.aging();
+        aging.ages.record(aging.utc_offset.utc_at(taken_ns).saturating_sub(time_ns));
+    }
+
+    fn aging(&self) -> &Aging {
+        self.aging.get_or_init(Box::default)
     }
 
     fn ages(&self) -> Option<AgeReport> {
-        let described = lock(&self.described);
+        let aging = self.aging.get()?;
+        let described = lock(&aging.described);
         let other = described.other_ages.as_ref().and_then(|ages| ages.report());
-        let mut all = sum(sum(described.earlier, self.ages.report()), other)?;
+        let mut all = sum(sum(described.earlier, aging.ages.report()), other)?;
         all.clock = described.clock;
         Some(all)
     }
@@ -138,7 +158,7 @@ impl ConnectionStats {
             lost_samples: read(&self.lost_samples),
             gaps: read(&self.gaps),
             reordered: read(&self.reordered),
-            peer_deaths: read(&self.peer_deaths),
+            peer_deaths: self.peer_deaths.load(Ordering::Relaxed).into(),
             age: self.ages(),
         }
     }
