@@ -3,6 +3,7 @@
 
 mod address;
 mod devices;
+mod queue_memory;
 pub mod rtl_tcp;
 #[cfg(feature = "soapy")]
 mod soapy;
@@ -10,6 +11,13 @@ pub mod tuner;
 pub mod vita49;
 
 use stripline::component::Registry;
+
+/// Items for the stock components, outside of the public interface. Any release may change or
+/// remove them.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::queue_memory::QueueMemory;
+}
 
 pub use devices::{DeviceList, FoundDevice, find_devices};
 #[cfg(feature = "soapy")]

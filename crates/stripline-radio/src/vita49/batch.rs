@@ -1,7 +1,7 @@
 //! Many datagrams with one system call, with the payloads straight in a loan.
 
 use std::io;
-use std::mem::{size_of, size_of_val, zeroed};
+use std::mem::{size_of, zeroed};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr::null_mut;
@@ -18,13 +18,6 @@ const DATAGRAM_BYTES_MAX: usize = 1 << 16;
 const NAME_BYTES: usize = size_of::<libc::sockaddr_in6>();
 /// The parts of a datagram: the words before the payload, the payload, and the rest.
 const PARTS: usize = 3;
-/// No datagram takes fewer bytes in a queue: the kernel's own description of one is as long.
-const QUEUED_BYTES_MIN: u32 = 128;
-/// The numbers of `SO_MEMINFO`, and the places of the bytes in the queue (`SK_MEMINFO_RMEM_ALLOC`)
-/// and of the dropped datagrams (`SK_MEMINFO_DROPS`).
-const MEMINFO_NUMBERS: usize = 9;
-const QUEUED: usize = 0;
-const DROPS: usize = 8;
 
 /// The expected layout of datagrams: bytes before the payload, and bytes of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,33 +156,5 @@ impl Peer {
             libc::AF_INET6 => Some((<[u8; 16]>::try_from(&name[8..24]).ok()?, port).into()),
             _ => None,
         }
-    }
-}
-
-/// The memory of a socket's queue.
-pub(super) struct QueueMemory {
-    /// No more datagrams than this are in the queue.
-    pub datagrams_max: u32,
-    /// The number of datagrams that the kernel has dropped so far, which wraps.
-    pub dropped: u32,
-}
-
-impl QueueMemory {
-    pub fn of(socket: &UdpSocket) -> io::Result<Self> {
-        let mut numbers = [0_u32; MEMINFO_NUMBERS];
-        let mut size = size_of_val(&numbers) as libc::socklen_t;
-        // SAFETY: the descriptor is open. The numbers and their size live for the call.
-        let got = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MEMINFO,
-                numbers.as_mut_ptr().cast(),
-                &raw mut size,
-            )
-        };
-        let own =
-            || Self { datagrams_max: numbers[QUEUED].div_ceil(QUEUED_BYTES_MIN), dropped: numbers[DROPS] };
-        if got == 0 { Ok(own()) } else { Err(io::Error::last_os_error()) }
     }
 }

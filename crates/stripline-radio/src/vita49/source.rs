@@ -10,9 +10,10 @@ use stripline::payload::{Dynamic, Scalar};
 use stripline::{Error, Result};
 
 use super::address::{self, Address};
-use super::batch::{BATCH_MAX, Batch, QueueMemory};
+use super::batch::{BATCH_MAX, Batch};
 use super::format::{BY_CONTEXT, FORMATS, OUTPUTS, PayloadFormat};
 use super::intake::{Intake, IntakeSettings};
+use crate::queue_memory::QueueMemory;
 
 /// The leap seconds between GPS and UTC since 2017.
 const LEAP_SECONDS: i64 = 18;

@@ -698,9 +698,7 @@ impl IncomingConnection {
         let arrival_ns = self.parts.arrival_ns.as_ref().map_or(0, |ns| ns.load(Ordering::Relaxed));
         let received_ns = if arrival_ns == 0 { taken_ns } else { arrival_ns };
         self.options.stats.arrival(header.sent_ns, received_ns, taken_ns);
-        if header.time_ns != 0 {
-            self.options.stats.age(header.time_ns, taken_ns);
-        }
+        self.options.stats.age(header.time_ns, taken_ns);
     }
 
     /// Attaches a receipt if the packet's sender waits for an acknowledgement.

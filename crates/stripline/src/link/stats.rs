@@ -110,9 +110,12 @@ impl ConnectionStats {
         }
     }
 
-    /// Records the age of a measured packet by the time of its first sample, which is not 0, and
-    /// the monotonic time when the component took it.
+    /// Records the age of a measured packet by the time of its first sample, unless the time is
+    /// unknown (0), and the monotonic time when the component took it.
     pub(crate) fn age(&self, time_ns: i64, taken_ns: u64) {
+        if time_ns == 0 {
+            return;
+        }
         let aging = self.aging();
         aging.ages.record(aging.utc_offset.utc_at(taken_ns).saturating_sub(time_ns));
     }

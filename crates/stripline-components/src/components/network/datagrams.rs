@@ -14,15 +14,6 @@ const CONTROL_WORDS: usize = 3;
 /// The size of a `sockaddr_in6` in bytes, the longest address of a sender.
 const NAME_BYTES: usize = size_of::<libc::sockaddr_in6>();
 
-/// No datagram takes fewer bytes in a queue: the kernel's own description of one is as long.
-const QUEUED_BYTES_MIN: u32 = 128;
-
-/// The numbers of `SO_MEMINFO`, and the places of the bytes in the queue (`SK_MEMINFO_RMEM_ALLOC`)
-/// and of the dropped datagrams (`SK_MEMINFO_DROPS`).
-const MEMINFO_NUMBERS: usize = 9;
-const QUEUED: usize = 0;
-const DROPS: usize = 8;
-
 /// Makes the kernel count the datagrams that it drops because the queue of the socket is full.
 pub(super) fn count_drops(socket: &UdpSocket) -> io::Result<()> {
     let on: libc::c_int = 1;
@@ -38,34 +29,6 @@ pub(super) fn count_drops(socket: &UdpSocket) -> io::Result<()> {
         )
     };
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// The memory of a socket's queue.
-pub(super) struct Memory {
-    /// No more datagrams than this are in the queue.
-    pub datagrams_max: u32,
-    /// The number of datagrams that the kernel has dropped so far, which wraps.
-    pub dropped: u32,
-}
-
-impl Memory {
-    pub fn of(socket: &UdpSocket) -> io::Result<Self> {
-        let mut numbers = [0_u32; MEMINFO_NUMBERS];
-        let mut size = size_of_val(&numbers) as libc::socklen_t;
-        // SAFETY: the descriptor is open. The numbers and their size live for the call.
-        let got = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MEMINFO,
-                numbers.as_mut_ptr().cast(),
-                &raw mut size,
-            )
-        };
-        let own =
-            || Self { datagrams_max: numbers[QUEUED].div_ceil(QUEUED_BYTES_MIN), dropped: numbers[DROPS] };
-        if got == 0 { Ok(own()) } else { Err(io::Error::last_os_error()) }
-    }
 }
 
 /// A datagram that was received.

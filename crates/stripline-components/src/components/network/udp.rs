@@ -12,8 +12,9 @@ use stripline::component::{
 };
 use stripline::payload::Dynamic;
 use stripline::{Error, Output, Result};
+use stripline_radio::internal::QueueMemory;
 
-use super::datagrams::{DATAGRAM_BYTES_MAX, Memory, count_drops, receive};
+use super::datagrams::{DATAGRAM_BYTES_MAX, count_drops, receive};
 use super::{
     Conversion, address_property, check, check_source, insecure_property, not_opened, resolve, sample_bytes,
     says_listens, source, stream,
@@ -226,7 +227,7 @@ impl Component for UdpSource {
             arrivals.take_rest(&socket, &mut output);
         }
         // No datagram came behind the last dropped ones.
-        if let Ok(memory) = Memory::of(&socket) {
+        if let Ok(memory) = QueueMemory::of(&socket) {
             arrivals.count_drops(memory.dropped, 0);
         }
         refused.set(arrivals.refused);
@@ -320,7 +321,7 @@ impl<'a> Arrivals<'a> {
 
     /// Sends, or counts as missing, at least all datagrams that have arrived so far.
     fn take_rest(&mut self, socket: &UdpSocket, output: &mut Output<Dynamic>) {
-        let Ok(Memory { datagrams_max, .. }) = Memory::of(socket) else { return };
+        let Ok(QueueMemory { datagrams_max, .. }) = QueueMemory::of(socket) else { return };
         for _ in 0..datagrams_max {
             if !matches!(self.take(socket, output), Ok(true) | Err(Error::Stopped)) {
                 break;
