@@ -208,6 +208,7 @@ macro_rules! rules_of {
                 turns_pass_through_further_stages,
                 several_senders_are_put_in_sequence_each,
                 messages_are_put_in_sequence,
+                losses_at_the_end_are_counted_once,
                 losses_of_the_link_are_counted_once,
                 no_loss_is_silent,
                 resequenced_packets_are_served,

@@ -497,6 +497,27 @@ pub fn losses_of_the_link_are_counted_once(transport: &'static str) {
     assert_eq!(received + lost, sent);
 }
 
+pub fn losses_at_the_end_are_counted_once(transport: &'static str) {
+    let calm = node(transport, "");
+    let (mut source, mut input) = pair::<u64>(&calm, "first");
+    let node = node(transport, "overflow = \"drop-newest\"\ndepth = 3\nbuffer = 16384");
+    let (mut output, sink) = pair::<u64>(&node, "second");
+    send(&mut source, 0..8);
+    source.finish().unwrap();
+    // The first packets fill the queue, so that the link loses the others and reports the loss at
+    // the end. Some of them belong between the first packets, and so are also missing there.
+    shuffle(&mut input, &mut output, &[0, 3, 7, 5, 1, 2, 4, 6]);
+    output.finish().unwrap();
+    let mut packets = sink.resequenced(8, NEVER).unwrap();
+    let (mut received, mut lost) = (0, 0);
+    while let Received::Packet(packet) = packets.receive_timeout(DEADLINE).unwrap() {
+        received += 1;
+        lost += packet.gap().map_or(0, |gap| gap.packets);
+    }
+    lost += packets.gap_at_end().map_or(0, |gap| gap.packets);
+    assert_eq!((received + lost, node.connections()[0].lost), (8, lost), "{received} received");
+}
+
 pub fn no_loss_is_silent(transport: &'static str) {
     // Here a packet may be given up before the link has reported the loss. Both then report it.
     let (sent, received, lost) = lossy(transport, 8, Duration::from_micros(50));

@@ -501,6 +501,13 @@ impl Incoming {
         }
     }
 
+    /// Takes the packets lost at the end of that connection, if it has ended.
+    pub(super) fn take_gap_of(&mut self, (index, number): (usize, u16)) -> Option<Gap> {
+        let connection = self.connections.get_mut(index)?;
+        let is_over = connection.ended && connection.connection() == number;
+        connection.gap.take_if(|gap| is_over && gap.packets > 0)
+    }
+
     /// Returns the wait strategy of the connection that spins most.
     pub(crate) fn wait_strategy(&self) -> WaitStrategy {
         self.spinner.strategy()

@@ -147,7 +147,7 @@ impl Resequencer {
                 Polled::Packet if self.place(link) => return Ok(Polled::Packet),
                 Polled::Packet => {}
                 Polled::Ended => {
-                    self.origins.iter_mut().for_each(|origin_sequence| origin_sequence.packets.close());
+                    self.close(link);
                     if self.origins.iter().all(|origin_sequence| origin_sequence.packets.held() == 0) {
                         self.forget();
                         return Ok(Polled::Ended);
@@ -308,6 +308,18 @@ impl Resequencer {
             link.lend(*header, packet.lend(), packet.gap, packet.index);
         }
         self.current = Some(packet);
+    }
+
+    /// Gives up all missing packets, because no packet arrives any more.
+    fn close(&mut self, link: &mut Incoming) {
+        for origin_sequence in &mut self.origins {
+            // The packets that the link lost at its end may be missing before a held packet.
+            if origin_sequence.packets.held() > 0 {
+                let gap = link.take_gap_of(origin_sequence.connection_index);
+                origin_sequence.known = merge(origin_sequence.known.take(), gap);
+            }
+            origin_sequence.packets.close();
+        }
     }
 
     /// Drops sequences that get no more packets.
