@@ -2,6 +2,10 @@
 //! middleware has its formats; this folder has the parts that all formats share.
 
 #[cfg(any(feature = "zeromq", feature = "zenoh", feature = "dds", feature = "corba"))]
+#[cfg_attr(
+    not(all(feature = "zeromq", feature = "zenoh", feature = "dds", feature = "corba")),
+    allow(dead_code, reason = "each format uses a part of it")
+)]
 pub(crate) mod ends;
 mod formats;
 #[cfg(any(feature = "zeromq", feature = "zenoh", feature = "dds", feature = "corba"))]
