@@ -151,7 +151,7 @@ fn rates_latencies_and_loads_are_shown() {
             let line = view.line("tone.out -> filter.in").unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
             let is_course = |word: &&str| word.contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']);
-            let course = words.iter().position(|word| is_course(word)).unwrap_or_default();
+            let course = words.iter().position(is_course).unwrap_or_default();
             course > 0 && ["ns", "µs", "ms", "s"].contains(&words[course - 1])
         });
         view.wait("the filter has a load", |view| {
