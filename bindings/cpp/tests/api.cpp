@@ -175,6 +175,9 @@ static void packets() {
     const auto report = TAKE(of.report(nt));
     CHECK(report.connections.size() == 2 && report.refused.empty());
     CHECK(report.connections[0].packets + report.connections[1].packets == 7);
+    const auto &age = report.connections[0].age;
+    CHECK(age && age->samples > 0 && age->last_ns > 1'000'000'000'000'000'000 && age->max_ns == age->last_ns);
+    CHECK(age->clock && age->clock->error_ns == 100U);
     CHECK(report.connections[0].lost == 0 && report.connections[0].connection.find("->") != std::string::npos);
 }
 

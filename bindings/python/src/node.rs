@@ -236,9 +236,16 @@ impl Node {
     /// Returns a `Connection` with the counters of each connection to the node's subscribers.
     fn connections<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         static CONNECTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        static AGE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let connection = CONNECTION.import(py, "stripline._types", "Connection")?;
         let reports = self.handle()?.node.connections();
         let made = reports.into_iter().map(|it| {
+            let age = it.age.map(|age| {
+                let reference = age.clock.map(|clock| clock.reference.word());
+                let error_ns = age.clock.and_then(|clock| clock.error_ns);
+                let of = AGE.import(py, "stripline._types", "_age")?;
+                of.call1((age.samples, age.last_ns, age.max_ns, reference, error_ns))
+            });
             connection.call1((
                 it.connection,
                 it.packets,
@@ -248,6 +255,7 @@ impl Node {
                 it.gaps,
                 it.reordered,
                 it.peer_deaths,
+                age.transpose()?,
             ))
         });
         made.collect()

@@ -6,6 +6,7 @@ import gc
 import logging
 import pickle
 import threading
+import time
 import weakref
 from pathlib import Path
 
@@ -327,6 +328,21 @@ def test_a_packet_that_fits_in_part_does_not_outlast_the_send_timeout(domain: st
         out.finish()
         with pytest.raises(stripline.EndOfStream):
             in_.receive(TIMEOUT_S)
+
+
+def test_packets_with_a_time_have_an_age(node: stripline.Node) -> None:
+    out, in_ = linked(node)
+    clock = stripline.StreamClock("gps", 100)
+    out.set_stream(stripline.StreamInfo("antenna", clock=clock))
+    out.send(np.ones(1, np.float32))
+    in_.receive(TIMEOUT_S)
+    assert node.connections()[0].age is None
+    age = None
+    while age is None:  # only packets with a measured latency are measured
+        out.send(np.ones(1, np.float32), time_ns=time.time_ns() - 60_000_000_000)
+        in_.receive(TIMEOUT_S)
+        age = node.connections()[0].age
+    assert (age.samples, age.clock) == (1, clock) and age.max_ns == age.last_ns >= 60_000_000_000
 
 
 def test_stamps_of_a_received_packet(node: stripline.Node) -> None:

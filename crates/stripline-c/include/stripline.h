@@ -403,6 +403,20 @@ typedef struct stripline_connection_report {
     uint64_t reordered;
     /* The number of times that a sender vanished without an end of stream. */
     uint64_t peer_deaths;
+    /* The number of packets with a measured age; 0: no packet had a time, and the next members are
+     * not set.
+     */
+    uint64_t age_samples;
+    /* The age of the packet measured last, in nanoseconds: the time since the first sample was
+     * taken. A negative age is of a time in the future.
+     */
+    int64_t age_last_ns;
+    /* The largest age, in nanoseconds. */
+    int64_t age_max_ns;
+    /* The largest error of the stream's clock, in nanoseconds; `UINT64_MAX`: unknown. */
+    uint64_t age_error_ns;
+    /* The clock of the stream: one of `stripline_clock_reference`. */
+    uint32_t age_clock;
 } stripline_connection_report;
 
 /* Reads the counters of every connection to the node's subscribers, and of the last connections

@@ -8,6 +8,7 @@ use crate::handle::drop_quietly;
 use crate::node::Node;
 use crate::sized;
 use crate::status::Status;
+use crate::stream::reference_number;
 use crate::text::Text;
 
 /// The counters of all connections to a node's subscribers at one time, and the refused
@@ -39,12 +40,25 @@ pub struct ConnectionReport {
     pub reordered: u64,
     /// The number of times that a sender vanished without an end of stream.
     pub peer_deaths: u64,
+    /// The number of packets with a measured age; 0: no packet had a time, and the next members are
+    /// not set.
+    pub age_samples: u64,
+    /// The age of the packet measured last, in nanoseconds: the time since the first sample was
+    /// taken. A negative age is of a time in the future.
+    pub age_last_ns: i64,
+    /// The largest age, in nanoseconds.
+    pub age_max_ns: i64,
+    /// The largest error of the stream's clock, in nanoseconds; `UINT64_MAX`: unknown.
+    pub age_error_ns: u64,
+    /// The clock of the stream: one of `stripline_clock_reference`.
+    pub age_clock: u32,
 }
 
 sized::sized!(
     ConnectionReport, "stripline_connection_report",
     size: usize, connection: Text, packets: u64, bytes: u64, lost: u64, lost_samples: u64, gaps: u64,
-    reordered: u64, peer_deaths: u64,
+    reordered: u64, peer_deaths: u64, age_samples: u64, age_last_ns: i64, age_max_ns: i64, age_error_ns: u64,
+    age_clock: u32,
 );
 
 /// Reads the counters of every connection to the node's subscribers, and of the last connections
@@ -96,6 +110,8 @@ pub extern "C" fn stripline_report_connection(
         let from = report.connections.get(index).ok_or_else(|| {
             Failure::argument(format!("the index is {index}, of {} connections", report.connections.len()))
         })?;
+        let age = from.age.as_ref();
+        let clock = age.and_then(|age| age.clock);
         let value = ConnectionReport {
             size: 0,
             connection: Text::of(&from.connection),
@@ -106,6 +122,11 @@ pub extern "C" fn stripline_report_connection(
             gaps: from.gaps,
             reordered: from.reordered,
             peer_deaths: from.peer_deaths,
+            age_samples: age.map_or(0, |age| age.samples),
+            age_last_ns: age.map_or(0, |age| age.last_ns),
+            age_max_ns: age.map_or(0, |age| age.max_ns),
+            age_error_ns: clock.and_then(|clock| clock.error_ns).unwrap_or(u64::MAX),
+            age_clock: reference_number(clock),
         };
         connection.write(&value)
     })

@@ -261,11 +261,6 @@ fn parse(more: &str) -> Result<StreamInfo, Failure> {
 /// Returns the description of a packet's stream.
 pub(crate) fn view(stream: &StreamInfo) -> StreamView {
     let bit = |is_set: bool, member: StreamSet| if is_set { member as u64 } else { 0 };
-    let number = |clock: StreamClock| {
-        let found = REFERENCES.into_iter().find(|(reference, _)| *reference == clock.reference);
-        found.map(|(_, number)| number as u32)
-    };
-    let number = stream.clock.and_then(number).unwrap_or(ClockReference::None as u32);
     let error_ns = stream.clock.and_then(|clock| clock.error_ns);
     StreamView {
         size: 0,
@@ -281,9 +276,15 @@ pub(crate) fn view(stream: &StreamInfo) -> StreamView {
         frame_rows: stream.frame_rows.unwrap_or(0),
         // At most `AXES_MAX`.
         axis_count: stream.axes.len() as u32,
-        clock_reference: number,
+        clock_reference: reference_number(stream.clock),
         clock_error_ns: error_ns.unwrap_or(0),
     }
+}
+
+/// Returns the number of a clock's reference.
+pub(crate) fn reference_number(clock: Option<StreamClock>) -> u32 {
+    let found = |clock: StreamClock| REFERENCES.into_iter().find(|(own, _)| *own == clock.reference);
+    clock.and_then(found).map_or(ClockReference::None, |(_, number)| number) as u32
 }
 
 /// Returns an axis of a packet's stream.

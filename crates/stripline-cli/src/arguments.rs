@@ -211,8 +211,8 @@ pub(crate) struct OverrideArguments {
     one for 5 s, or after a minute (exit code 0); a warning names the missing packets. A second Ctrl-C ends \
     everything at once (exit code 1), whereas further SIGTERM and SIGHUP change nothing.")]
 pub(crate) struct RunArguments {
-    /// The waveform file (TOML), or a waveform that is built in: adsb, fm, radio, spectrum, vita49,
-    /// vita49-send
+    /// The waveform file (TOML), or a waveform that is built in: adsb, fm, radio, scan, spectrum,
+    /// vita49, vita49-send
     pub file: PathBuf,
 
     #[command(flatten)]

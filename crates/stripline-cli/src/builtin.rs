@@ -5,10 +5,11 @@ use std::path::Path;
 /// The names and texts of the built-in waveforms. A built-in waveform needs no file, no user's
 /// component and no library of the system. `src/waveforms` has links to the files, so that the
 /// package of this crate contains them.
-const ALL: [(&str, &str); 6] = [
+const ALL: [(&str, &str); 7] = [
     ("adsb", include_str!("waveforms/adsb.toml")),
     ("fm", include_str!("waveforms/fm.toml")),
     ("radio", include_str!("waveforms/radio.toml")),
+    ("scan", include_str!("waveforms/scan.toml")),
     ("spectrum", include_str!("waveforms/spectrum.toml")),
     ("vita49", include_str!("waveforms/vita49.toml")),
     ("vita49-send", include_str!("waveforms/vita49-send.toml")),

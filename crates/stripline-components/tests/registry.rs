@@ -87,7 +87,7 @@ fn the_example_waveforms_are_right_over_every_transport() {
     let transports: Vec<&str> = transport::all().map(|transport| transport.name).collect();
     let catalog = Catalog::new(registry.specs(), &transports);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../waveforms");
-    for name in ["adsb.toml", "fm.toml", "spectrum.toml", "vita49.toml", "vita49-send.toml"] {
+    for name in ["adsb.toml", "fm.toml", "scan.toml", "spectrum.toml", "vita49.toml", "vita49-send.toml"] {
         let path = folder.join(name);
         let ways = transports.iter().map(|name| (Some(*name), Placement::Thread));
         for (transport, placement) in ways.chain([(None, Placement::Thread), (None, Placement::Process)]) {

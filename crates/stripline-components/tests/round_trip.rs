@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use stripline::payload::{Scalar, TypeName};
-use stripline::{Gap, GapReason, StreamInfo};
+use stripline::{ClockReference, Gap, GapReason, StreamClock, StreamInfo};
 use stripline_components::formats::{
     Existing, FileReader, FileReaderOptions, RecordedPacket, RecordingEntry, RecordingInfo, RecordingReader,
     RecordingWriter, SamplePlace, StreamFileWriter, WavEncoding, WavFileWriter, WavSettings,
@@ -61,8 +61,11 @@ fn packets(runs: &[Run], size: usize) -> Vec<Sent> {
             let (rate, channels, frequency) = kind;
             let rate = 48e3 * f64::from(rate) * channels as f64;
             let info = StreamInfo::new("s").sample_rate_hz(rate);
-            let info =
-                if frequency > 0 { info.center_frequency_hz(1e6 * f64::from(frequency)) } else { info };
+            let clock = StreamClock::new(ClockReference::Gps).error_ns(frequency.into());
+            let info = match frequency {
+                0 => info,
+                _ => info.center_frequency_hz(1e6 * f64::from(frequency)).clock(clock),
+            };
             let names = (1..=channels).map(|channel| channel.to_string());
             stream = Arc::new(if channels > 1 { info.channels(names) } else { info });
         }
@@ -86,8 +89,8 @@ fn packets(runs: &[Run], size: usize) -> Vec<Sent> {
     sent
 }
 
-/// A sample with its position: index, time, frequency.
-type Placed = (u64, Option<i64>, Option<f64>, Vec<u8>);
+/// A sample with its position: index, time, frequency and clock.
+type Placed = (u64, Option<i64>, (Option<f64>, Option<StreamClock>), Vec<u8>);
 
 /// Returns the index after a packet.
 fn end_of(packet: &Sent) -> u64 {
@@ -124,7 +127,8 @@ fn expected(sent: &[Sent], size: usize) -> (Vec<Vec<Placed>>, u64) {
             }
             let after = (at as f64 * 1e9 / packet.stream.sample_rate_hz.unwrap()).round() as i64;
             let time = Some(packet.place.time_ns).filter(|time| *time != 0).map(|time| time + after);
-            let placed = (index, time, packet.stream.center_frequency_hz, bytes.to_vec());
+            let described = (packet.stream.center_frequency_hz, packet.stream.clock);
+            let placed = (index, time, described, bytes.to_vec());
             files.last_mut().unwrap().push(placed);
         }
     }
@@ -145,7 +149,8 @@ fn read(path: &Path, room: usize) -> (FileReader, Vec<Placed>) {
         }
         for (at, sample) in bytes[..count].chunks(size).enumerate() {
             let time = place.time_ns.map(|time| time + (at as f64 * 1e9 / rate).round() as i64);
-            found.push((place.sample_index + at as u64, time, place.frequency_hz, sample.to_vec()));
+            let described = (place.frequency_hz, place.clock);
+            found.push((place.sample_index + at as u64, time, described, sample.to_vec()));
         }
     }
 }

@@ -16,9 +16,10 @@ use stripline_components::{adsb, components, registry};
 use stripline_middleware::gnuradio::{CarriedTags, Pmt, Tag};
 use stripline_middleware::internal::flowgraph_socket;
 
-/// Components that connect to other programs. A program has them only with their features.
-const JOINING: [&str; 6] =
-    ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "soapy-sink", "vita49-sink", "zenoh-sink"];
+/// Components that connect to other programs, or to a tuner. A program has some only with their
+/// features.
+const JOINING: [&str; 7] =
+    ["bulkio-sink", "dds-sink", "gr-zeromq-sink", "scanner", "soapy-sink", "vita49-sink", "zenoh-sink"];
 
 #[test]
 fn every_component_with_an_input_has_rules() {

@@ -335,6 +335,7 @@ macro_rules! rules_of {
                 losses_add_up,
                 every_connection_is_counted_by_itself,
                 connections_that_have_ended_are_summed_up,
+                packets_with_a_time_have_an_age,
             ]
             windows here: [
                 any_windows_match_the_model,

@@ -1,7 +1,10 @@
 //! Section 7: the counters of every connection.
 
-use stripline::Received;
-use stripline::node::Node;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use stripline::inspect::AgeReport;
+use stripline::node::{Node, Publisher, Subscriber};
+use stripline::{ClockReference, Received, StreamClock, StreamInfo};
 
 use crate::support::{
     DEADLINE, Dice, await_receivers, await_senders, expect_end, node, pair, take, take_number,
@@ -101,4 +104,39 @@ pub fn connections_that_have_ended_are_summed_up(transport: &'static str) {
     assert_eq!(unlisted as usize + listed.len(), SENDERS);
     let packets: u64 = listed.iter().map(|report| report.packets).sum();
     assert_eq!((packets + sums.packets, sums.bytes), (SENDERS as u64, 8 * unlisted));
+}
+
+/// Sends a packet with a time, and returns the ages after it was taken.
+fn age_behind(
+    node: &Node,
+    publisher: &mut Publisher<u8>,
+    subscriber: &mut Subscriber<u8>,
+    time_ns: i64,
+) -> Option<AgeReport> {
+    publisher.loan(1).unwrap().at_time_ns(time_ns).send().unwrap();
+    take(subscriber);
+    node.connections()[0].age
+}
+
+pub fn packets_with_a_time_have_an_age(transport: &'static str) {
+    const HOUR_NS: i64 = 3_600_000_000_000;
+    let node = node(transport, "");
+    let (mut publisher, mut subscriber) = pair::<u8>(&node, "aged");
+    let clock = StreamClock::new(ClockReference::Gps).error_ns(100);
+    publisher.set_stream(StreamInfo::new("antenna").clock(clock));
+    let mut age = |time_ns| age_behind(&node, &mut publisher, &mut subscriber, time_ns);
+    for _ in 0..300 {
+        assert_eq!(age(0), None, "a packet without a time");
+    }
+    let now_ns = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
+    // Only packets with a measured latency are measured.
+    let old = std::iter::repeat_with(|| age(now_ns - HOUR_NS)).flatten().next().unwrap();
+    assert_eq!((old.samples, old.clock, old.error().as_deref()), (1, Some(clock), Some("100 ns")));
+    assert!(old.last_ns >= HOUR_NS && old.max_ns == old.last_ns, "{old:?}");
+    let ahead =
+        std::iter::repeat_with(|| age(now_ns + HOUR_NS).unwrap()).find(|age| age.samples > 1).unwrap();
+    assert!(ahead.last_ns < 0 && ahead.max_ns == old.max_ns, "a time in the future: {ahead:?}");
+    for _ in 0..300 {
+        assert_eq!(age(0).unwrap(), ahead, "a packet without a time");
+    }
 }

@@ -5,6 +5,7 @@ mod address;
 mod devices;
 mod queue_memory;
 pub mod rtl_tcp;
+mod samples;
 #[cfg(feature = "soapy")]
 mod soapy;
 pub mod tuner;
@@ -34,7 +35,8 @@ pub use soapy::{SoapySink, SoapySource};
 /// ```
 #[must_use]
 pub fn with_components(registry: Registry) -> Registry {
-    let registry = registry.with::<rtl_tcp::RtlTcpSink>().with::<rtl_tcp::RtlTcpSource>();
+    let registry =
+        registry.with::<rtl_tcp::RtlTcpSink>().with::<rtl_tcp::RtlTcpSource>().with::<tuner::Scanner>();
     #[cfg(feature = "soapy")]
     let registry = registry.with::<SoapySink>().with::<SoapySource>();
     vita49::add(registry)

@@ -11,7 +11,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
-use stripline_waveform::{Catalog, Observer, Overrides, RunOptions, parse_bytes, run};
 
 /// A time limit that only ends a hang.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -264,69 +263,6 @@ fn the_cost_of_a_scope_is_printed_with_its_error() {
     example.says("scope target, 64 B: shm ");
     example.says("the same twice: shm ");
     assert_eq!(example.end(), Some(0));
-}
-
-/// Runs two components that call a server, and a component with two inputs.
-#[test]
-fn components_call_and_have_several_inputs() {
-    let domain = domain("scan");
-    let server = Running::start("tuner", &domain, &["serve"]);
-    server.says("serving `tuner` at ");
-    let mut launcher = Command::new(std::env::current_exe().unwrap());
-    launcher.args(["--exact", "launch", "--nocapture"]).env(WAVEFORM, "scan.toml");
-    let _built = ["scan", "monitor"].map(built);
-    let launcher = Running::run(launcher, &domain);
-    let lines = launcher.rest();
-    let of = |input: &str| -> Vec<&str> {
-        let prefix = format!("monitor: monitor.{input}: ");
-        lines.iter().filter_map(|line| Some(line.split_once(&prefix)?.1)).collect()
-    };
-    let expected = |channels: &[&str]| -> Vec<String> {
-        let packets = channels.iter().map(|mhz| format!("1000 samples at {mhz} MHz"));
-        packets.chain(["end of the stream".into()]).collect()
-    };
-    assert_eq!(of("left"), expected(&["433.0000", "433.0250", "433.0500"]), "{lines:#?}");
-    assert_eq!(of("right"), expected(&["868.0000", "868.0250"]), "{lines:#?}");
-    assert_eq!(launcher.end(), Some(0));
-    server.ctrl_c();
-    server.says("answered 5 calls");
-    assert_eq!(server.end(), Some(0));
-}
-
-/// The variable with the waveform's file, set in the process that launches.
-const WAVEFORM: &str = "STRIPLINE_EXAMPLES_WAVEFORM";
-
-/// An observer that prints the lines of components.
-struct Lines;
-
-impl Observer for Lines {
-    fn line(&mut self, component: &str, text: &str) {
-        println!("{component}: {text}");
-    }
-}
-
-/// Does nothing unless it is started as the launching process. A separate process is needed because
-/// a launcher handles the signals of the whole process.
-#[test]
-fn launch() {
-    let Some(name) = std::env::var_os(WAVEFORM) else { return };
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../waveforms").join(name);
-    let text = std::fs::read_to_string(&file).unwrap();
-    let examples = built("scan").parent().unwrap().display().to_string();
-    let text = text.replace("../target/release/examples", &examples);
-    let (components, transports) = (Default::default(), ["inproc", "shm", "uds", "tcp", "udp"]);
-    let catalog = Catalog::new(&components, &transports);
-    let checked = parse_bytes(text.as_bytes(), &file, &Overrides::default(), &catalog);
-    let (waveform, _) = checked.unwrap_or_else(|problems| panic!("{problems:?}"));
-    let host = std::env::current_exe().unwrap();
-    let options = RunOptions {
-        host,
-        duration: None,
-        sampling: Default::default(),
-        quiet: false,
-        output: Default::default(),
-    };
-    assert_eq!(run(&waveform, &options, &mut Lines).unwrap().failure, None);
 }
 
 #[test]

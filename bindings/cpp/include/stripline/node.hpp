@@ -27,6 +27,18 @@ struct node_options {
     bool isolated = false;
 };
 
+/// The age of a connection's samples: the time since they were taken, in nanoseconds. A negative age
+/// is of a time in the future.
+struct age_report {
+    /// Measured packets.
+    std::uint64_t samples;
+    /// The age of the packet measured last, and the largest.
+    std::int64_t last_ns;
+    std::int64_t max_ns;
+    /// The clock of the times, with its error.
+    std::optional<stream_clock> clock;
+};
+
 /// The counters of one connection.
 struct connection_report {
     /// The connection, as `from -> to`.
@@ -43,6 +55,8 @@ struct connection_report {
     std::uint64_t reordered;
     /// The number of times that the sender vanished without an end of stream.
     std::uint64_t peer_deaths;
+    /// The age of the samples, if any packet had a time.
+    std::optional<age_report> age;
 };
 
 /// A refused connection, and the reason.
@@ -59,6 +73,22 @@ struct report {
 
 /// @cond
 namespace detail {
+
+/// Returns the age in a report of the C interface.
+inline std::optional<age_report> age(const stripline_connection_report &from) {
+    if (from.age_samples == 0) {
+        return std::nullopt;
+    }
+    age_report age{from.age_samples, from.age_last_ns, from.age_max_ns, std::nullopt};
+    if (from.age_clock != STRIPLINE_CLOCK_REFERENCE_NONE) {
+        age.clock.emplace();
+        age.clock->reference = static_cast<clock_reference>(from.age_clock);
+        if (from.age_error_ns != UINT64_MAX) {
+            age.clock->error_ns = from.age_error_ns;
+        }
+    }
+    return age;
+}
 
 /// Checks that the running library is not older than the headers, and has their major version.
 inline std::optional<failure> check_version() {
@@ -266,7 +296,7 @@ public:
             }
             report.connections.push_back(
                 {std::string(detail::view(found.connection)), found.packets, found.bytes, found.lost,
-                 found.lost_samples, found.gaps, found.reordered, found.peer_deaths});
+                 found.lost_samples, found.gaps, found.reordered, found.peer_deaths, detail::age(found)});
         }
         for (std::size_t index = 0; index < stripline_report_refused_connections(from.handle); index++) {
             stripline_text connection{}, reason{};

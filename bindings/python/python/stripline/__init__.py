@@ -96,9 +96,10 @@ from ._errors import (
 )
 from ._messages import Message
 from ._services import Server, ServerCounts, operation, service
-from ._types import Axis, Connection, Gap, Refusal, SampleType, StreamClock, StreamInfo
+from ._types import Age, Axis, Connection, Gap, Refusal, SampleType, StreamClock, StreamInfo
 
 __all__ = [
+    "Age",
     "AsyncClient",
     "AsyncOperation",
     "Axis",

@@ -345,6 +345,23 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Age:
+    """The age of a connection's samples: the time since they were taken, in nanoseconds.
+
+    A negative age is of a time in the future.
+    """
+
+    samples: int
+    """Measured packets."""
+    last_ns: int
+    """The age of the packet measured last."""
+    max_ns: int
+    """The largest age."""
+    clock: StreamClock | None
+    """The clock of the times, with its error."""
+
+
+@dataclass(frozen=True)
 class Connection:
     """The counters of a connection to a subscriber."""
 
@@ -364,6 +381,14 @@ class Connection:
     """Packets that arrived out of order."""
     peer_deaths: int
     """Deaths of the sender."""
+    age: Age | None = None
+    """The age of the samples; None: no packet had a time."""
+
+
+def _age(samples: int, last_ns: int, max_ns: int, reference: str | None, error_ns: int | None) -> Age:
+    """Returns the age that the library has measured."""
+    clock = None if reference is None else StreamClock(reference, error_ns)
+    return Age(samples, last_ns, max_ns, clock)
 
 
 def _topics_text(topics: Any) -> str | os.PathLike[str]:

@@ -144,6 +144,9 @@ static void packets_and_metadata(void) {
     stripline_connection_report connection = {.size = sizeof connection};
     IS(STRIPLINE_OK, stripline_report_connection(report, 0, &connection, &error));
     CHECK(connection.packets == 4 && connection.lost == 0 && connection.connection.length > 0);
+    CHECK(connection.age_samples == 1 && connection.age_last_ns > INT64_C(1000000000000000000));
+    CHECK(connection.age_max_ns == connection.age_last_ns && connection.age_error_ns == 100);
+    CHECK(connection.age_clock == STRIPLINE_CLOCK_REFERENCE_GPS);
     FAILS(STRIPLINE_INVALID_ARGUMENT, "index", stripline_report_connection(report, 1, &connection, &error));
     stripline_report_free(report);
     stripline_publisher_free(publisher);

@@ -33,7 +33,8 @@ pub fn all() -> Vec<LayoutOf> {
         Text { data, length }
         NodeOptions { size, domain, topics, isolated }
         ConnectionReport {
-            size, connection, packets, bytes, lost, lost_samples, gaps, reordered, peer_deaths
+            size, connection, packets, bytes, lost, lost_samples, gaps, reordered, peer_deaths,
+            age_samples, age_last_ns, age_max_ns, age_error_ns, age_clock
         }
         SampleType { size, name, sample_size, sample_align }
         Axis { start, step, unit }

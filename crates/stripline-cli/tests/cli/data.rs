@@ -70,8 +70,8 @@ fn packets_of_outputs_and_inputs_are_shown() {
     let text = file.ask("echo", &["tone.out", "--count", "2", "--samples", "3"]);
     text.says(0, &["tone.out: f32"]);
     let lines: Vec<&str> = text.stdout.lines().collect();
-    assert_eq!(lines[0], "stream tone, 48000 samples/s");
-    assert!(lines[1].starts_with("packet ") && lines[1].contains("(480 samples): "), "{}", lines[1]);
+    assert_eq!(lines[0], "stream tone, 48000 samples/s, clock host ± ?");
+    assert!(lines[1].starts_with("packet ") && lines[1].contains("Z (480 samples): "), "{}", lines[1]);
     assert!(lines[1].ends_with(" …") && lines.len() == 3, "{}", text.stdout);
 
     // An input shows the packets of its sender.

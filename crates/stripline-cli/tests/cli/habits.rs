@@ -84,14 +84,14 @@ fn waveforms_are_built_in() {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     };
-    for name in ["adsb", "fm", "radio", "spectrum"] {
+    for name in ["adsb", "fm", "radio", "scan", "spectrum"] {
         assert!(run_there(&["check", name]).stdout.starts_with(&format!("{name}: ok: ")));
     }
     let ran = run_there(&["run", "adsb", "--set", "source.duration_s=0.5"]);
     ran.says(0, &[]);
     assert!(ran.stdout.contains("adsb ended after"), "{}", ran.stdout);
     run_there(&["run", "adbs"])
-        .says(2, &["adbs", "built into the command: adsb, fm, radio, spectrum, vita49, vita49-send"]);
+        .says(2, &["adbs", "built into the command: adsb, fm, radio, scan, spectrum, vita49, vita49-send"]);
     // A file with the name comes before the built-in waveform.
     std::fs::write(folder.path().join("adsb"), "[waveform]\nname = 'mine'").unwrap();
     run_there(&["run", "adsb"]).says(2, &["adsb"]);

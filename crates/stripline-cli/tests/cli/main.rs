@@ -40,6 +40,7 @@ mod printing;
 mod promises;
 mod recording;
 mod restarts;
+mod scan;
 mod services;
 mod signals;
 mod terminal;

@@ -150,12 +150,9 @@ fn rates_latencies_and_loads_are_shown() {
         view.wait("it has a latency and its course", |view| {
             let line = view.line("tone.out -> filter.in").unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
-            // Only the latency has a unit as a separate word.
-            let has_unit = words.iter().any(|word| ["ns", "µs", "ms", "s"].contains(word));
-            has_unit
-                && words
-                    .last()
-                    .is_some_and(|course| course.contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']))
+            let is_course = |word: &&str| word.contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']);
+            let course = words.iter().position(is_course).unwrap_or_default();
+            course > 0 && ["ns", "µs", "ms", "s"].contains(&words[course - 1])
         });
         view.wait("the filter has a load", |view| {
             view.line("fir-filter").is_some_and(|line| line.contains(" % ") && line.contains("running"))
@@ -163,6 +160,70 @@ fn rates_latencies_and_loads_are_shown() {
         view.press("q");
         view.ends(0);
     }
+}
+
+/// Returns the last time of a line in ms.
+fn milliseconds(line: &str) -> Option<f64> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let units = [("ns", 1e-6), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3)];
+    let time = |pair: &[&str]| {
+        let (_, unit) = units.into_iter().find(|(name, _)| *name == pair[1])?;
+        Some(pair[0].parse::<f64>().ok()? * unit)
+    };
+    words.windows(2).rev().find_map(time)
+}
+
+/// Shows where samples get old: at a filter in the middle, with a delay of 0.8 s.
+#[test]
+fn a_planted_delay_is_shown_at_its_place() {
+    let source = r#"type = "signal-generator", properties = { output = "f32", sample_rate = 1e3, rate = 1e3"#;
+    let file = File::new(&format!(
+        r#"
+        [component]
+        tone = {{ {source}, frequency = 10.0, packet = 10 }} }}
+        first = {{ type = "awgn" }}
+        slow = {{ type = "fir-filter", properties = {{ high = 100.0, transition = 2.0 }} }}
+        last = {{ type = "awgn" }}
+        sink = {{ type = "null-sink" }}
+        [[connection]]
+        from = "tone"
+        to = "first"
+        [[connection]]
+        from = "first"
+        to = "slow"
+        [[connection]]
+        from = "slow"
+        to = "last"
+        [[connection]]
+        from = "last"
+        to = "sink"
+        "#
+    ));
+    let _running = file.start(&[], 5);
+    let connections =
+        ["tone.out -> first.in", "first.out -> slow.in", "slow.out -> last.in", "last.out -> sink.in"];
+    let is_shown = |ages: [Option<f64>; 4]| match ages {
+        [Some(first), Some(slow), Some(last), Some(sink)] => {
+            let growths = [first, slow - first, last - slow, sink - last];
+            (0..4).all(|place| (growths[place] > 400.0) == (place == 2))
+        }
+        _ => false,
+    };
+    let mut view = View::start(&[&file.name, "--every", "0.1", "--color=never"]);
+    view.resize(160, 40);
+    view.wait("the delay is shown behind the filter", |view| {
+        is_shown(connections.map(|name| milliseconds(&view.line(name)?)))
+    });
+    view.press("q");
+    view.ends(0);
+    wait_until("the delay is listed behind the filter", || {
+        let listed = run(&["links", &file.name]).stdout;
+        let row = |name: &str| {
+            let (from, to) = name.split_once(" -> ")?;
+            listed.lines().find(|line| line.contains(from) && line.contains(to))
+        };
+        is_shown(connections.map(|name| milliseconds(row(name)?)))
+    });
 }
 
 #[test]

@@ -149,12 +149,13 @@ fn send(
     // Keep the samples of all channels in one packet.
     let samples = packet.max(reader.channels());
     let mut output = ports.output::<Dynamic>("out")?;
-    let (mut frequency_hz, mut sent, mut scratch) = (None, 0, Vec::new());
+    let (mut sent_place, mut sent, mut scratch) = (None, 0, Vec::new());
     loop {
         let place = reader.place();
-        if frequency_hz != Some(place.frequency_hz) {
-            frequency_hz = Some(place.frequency_hz);
-            output.set_stream(described(place.frequency_hz));
+        let described_by = (place.frequency_hz, place.clock);
+        if sent_place != Some(described_by) {
+            sent_place = Some(described_by);
+            output.set_stream(StreamInfo { clock: place.clock, ..described(place.frequency_hz) });
         }
         let mut loan = output.loan(samples)?;
         let count = read(reader, scalar, &mut loan, &mut scratch).map_err(ended)?;

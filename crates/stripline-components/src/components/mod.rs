@@ -32,6 +32,7 @@ mod property_errors;
 mod replay;
 mod resample;
 mod sent_type;
+mod simulated_receiver;
 mod stream_order;
 mod stream_rules;
 mod throttle_tee;
@@ -60,6 +61,7 @@ pub use packet_lines::PacketLines;
 pub use print_sink::PrintSink;
 pub use replay::{Played, Replay, WITHOUT_CHECKSUMS, play};
 pub use resample::ResamplerComponent;
+pub use simulated_receiver::SimulatedReceiver;
 pub use stream_rules::{STREAM_KEYS, STREAM_RULES, StreamRule, stream_rule};
 pub use throttle_tee::{Tee, Throttle};
 pub use waterfall::WaterfallSink;
@@ -101,6 +103,7 @@ pub fn registry() -> Registry {
         .with::<Replay>()
         .with::<ResamplerComponent>()
         .with::<SignalGenerator>()
+        .with::<SimulatedReceiver>()
         .with::<TcpSink>()
         .with::<TcpSource>()
         .with::<Tee>()

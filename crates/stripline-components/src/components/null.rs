@@ -46,17 +46,17 @@ impl Component for NullSource {
     fn run(self, mut ports: Ports) -> Result<()> {
         let mut pace = Pace::new(ports.stop_signal(), self.rate);
         let mut output = ports.output::<Dynamic>("out")?;
-        output.set_stream(StreamInfo {
+        output.set_stream(pace.described(StreamInfo {
             sample_rate_hz: self.sample_rate,
             ..StreamInfo::new(ports.component())
-        });
+        }));
         let mut sent = 0;
         let mut packets = 0;
         while self.packets == 0 || packets < self.packets {
             let mut zeros = output.loan(self.packet)?;
             zeros.fill(0);
             let due_ns = pace.wait_for(sent + self.packet as u64)?;
-            zeros.at_sample(sent).intended_ns(due_ns).send()?;
+            zeros.at_sample(sent).intended_ns(due_ns).at_time_ns(pace.time_ns(sent)).send()?;
             sent += self.packet as u64;
             packets += 1;
         }

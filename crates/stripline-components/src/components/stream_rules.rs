@@ -105,6 +105,7 @@ pub const STREAM_RULES: &[(&str, [StreamRule; 10])] = &[
     ("print-sink", [Used; 10]),
     ("resampler", [UsedAndChanged, PassedOn, Refused, Refused, Changed, UsedAndPassedOn, PassedOn, PassedOn, UsedAndChanged, Changed]),
     ("rtl-tcp-sink", [LeftOut, LeftOut, LeftOut, LeftOut, LeftOut, Refused, LeftOut, LeftOut, LeftOut, LeftOut]),
+    ("scanner", [Used, Used, LeftOut, LeftOut, LeftOut, Refused, PassedOn, LeftOut, LeftOut, Changed]),
     ("soapy-sink", [Used, LeftOut, LeftOut, LeftOut, LeftOut, Used, LeftOut, LeftOut, Used, Used]),
     ("tcp-sink", [LeftOut; 10]),
     ("tee", [PassedOn; 10]),

@@ -1,5 +1,7 @@
 //! The segments of a file, each with its own index, time and frequency.
 
+use stripline::StreamClock;
+
 use super::sigmf::{SigMfCapture, SigMfMeta};
 use super::utc::utc_ns;
 use crate::text::counted;
@@ -18,6 +20,8 @@ pub struct FilePlace {
     pub time_ns: Option<i64>,
     /// The centre frequency in Hz, if the file states it.
     pub frequency_hz: Option<f64>,
+    /// The clock of the time, if the file states it.
+    pub clock: Option<StreamClock>,
 }
 
 /// A part of a file that begins at a sample.
@@ -48,7 +52,7 @@ pub(super) struct Segments {
 impl Segments {
     /// Returns one segment for a whole file.
     pub(super) fn one(sample_rate_hz: Option<f64>, frequency_hz: Option<f64>, time_ns: Option<i64>) -> Self {
-        let place = FilePlace { sample_index: 0, time_ns, frequency_hz };
+        let place = FilePlace { time_ns, frequency_hz, ..FilePlace::default() };
         Self::new(sample_rate_hz, vec![Segment { start: 0, place }])
     }
 
@@ -70,7 +74,8 @@ impl Segments {
             // Of two captures at one sample, the later one is valid.
             segments.pop_if(|before| before.start == start);
             let time_ns = capture.datetime.as_deref().and_then(utc_ns);
-            let place = FilePlace { sample_index: index, time_ns, frequency_hz: capture.frequency_hz };
+            let &SigMfCapture { frequency_hz, clock, .. } = capture;
+            let place = FilePlace { sample_index: index, time_ns, frequency_hz, clock };
             segments.push(Segment { start, place });
         }
         if segments.is_empty() {
@@ -196,13 +201,14 @@ mod tests {
                 global_index: *global_index,
                 frequency_hz: *frequency_hz,
                 datetime: datetime.map(str::to_owned),
+                clock: None,
             });
         let captures = captures.collect();
         SigMfMeta { captures, sample_rate_hz: Some(1e6), ..SigMfMeta::new(Scalar::parse("cf32").unwrap()) }
     }
 
     fn place(sample_index: u64, time_ns: Option<i64>, frequency_hz: Option<f64>) -> FilePlace {
-        FilePlace { sample_index, time_ns, frequency_hz }
+        FilePlace { sample_index, time_ns, frequency_hz, clock: None }
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use stripline::StreamInfo;
 use stripline::payload::Scalar;
+use stripline::{StreamClock, StreamInfo};
 
 use super::encoding::{self, Encoding};
 use super::error::FormatError;
@@ -94,6 +94,9 @@ pub struct SigMfCapture {
     /// The time of the first sample in UTC (ISO 8601, see [`utc_datetime`](super::utc_datetime)),
     /// unchanged from the file.
     pub datetime: Option<String>,
+    /// The clock of the time (`stripline:clock`, one of the words of
+    /// [`ClockReference`](stripline::ClockReference), and `stripline:clock_error_ns`).
+    pub clock: Option<StreamClock>,
 }
 
 impl SigMfMeta {
@@ -157,6 +160,8 @@ impl SigMfMeta {
                     global_index: capture.global_index,
                     frequency: capture.frequency_hz,
                     datetime: capture.datetime.as_deref(),
+                    clock: capture.clock.map(|clock| clock.reference.word()),
+                    clock_error_ns: capture.clock.and_then(|clock| clock.error_ns),
                 })
                 .collect(),
             annotations: [],
@@ -392,6 +397,10 @@ struct Capture<'a> {
     frequency: Option<f64>,
     #[serde(rename = "core:datetime", skip_serializing_if = "Option::is_none")]
     datetime: Option<&'a str>,
+    #[serde(rename = "stripline:clock", skip_serializing_if = "Option::is_none")]
+    clock: Option<&'a str>,
+    #[serde(rename = "stripline:clock_error_ns", skip_serializing_if = "Option::is_none")]
+    clock_error_ns: Option<u64>,
 }
 
 #[cfg(test)]

@@ -280,7 +280,7 @@ impl<T: Copy> FrameSteps<T> {
 /// Returns whether a segment can have samples of both streams: no other part of a description is
 /// written for each segment.
 fn is_alike(one: &StreamInfo, other: &StreamInfo) -> bool {
-    let parts = |stream: &StreamInfo| (stream.sample_rate_hz, stream.center_frequency_hz);
+    let parts = |stream: &StreamInfo| (stream.sample_rate_hz, stream.center_frequency_hz, stream.clock);
     (&one.id, parts(one), &one.channels) == (&other.id, parts(other), &other.channels)
 }
 

@@ -166,6 +166,7 @@ impl StreamFileWriter {
                 global_index: Some(part.place.sample_index / kind.1 as u64),
                 frequency_hz: stream.center_frequency_hz,
                 datetime: time.map(|ns| utc_datetime(UNIX_EPOCH + Duration::from_nanos(ns))),
+                clock: stream.clock,
                 ..SigMfCapture::default()
             };
             begin_capture(writer, capture)?;
@@ -444,7 +445,7 @@ pub(crate) fn not_kept(stream: &StreamInfo, time_ns: i64, kept: Kept) -> Vec<&'s
         ("frame_rows", stream.frame_rows.is_some()),
         ("axes", !stream.axes.is_empty()),
         ("channels", !stream.channels.is_empty() && (is_raw || !numbered)),
-        ("clock", stream.clock.is_some()),
+        ("clock", kept != Kept::SigMf && stream.clock.is_some()),
         ("keywords", !stream.keywords.is_empty()),
     ];
     keys.into_iter().filter(|(_, is_lost)| *is_lost).map(|(key, _)| key).collect()
@@ -560,7 +561,7 @@ mod tests {
         let described = Arc::new((*stream(1e8)).clone().channels(["a", "b"]).clock(clock));
         for (name, lost) in [
             ("a.cu8", &["sample_rate_hz", "center_frequency_hz", "time", "channels", "clock"][..]),
-            ("a.sigmf-meta", &["channels", "clock"]),
+            ("a.sigmf-meta", &["channels"]),
         ] {
             let path = folder.path().join(name);
             let mut writer = StreamFileWriter::new(path, scalar("cu8"), scalar("cu8"), Existing::Refuse);

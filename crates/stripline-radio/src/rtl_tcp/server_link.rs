@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::io::ioctl_fionread;
 
 use super::protocol::{Command, Header};
-use crate::tuner::{Tuner, TunerAbilities, TunerError, TunerRange, TunerSetting};
+use crate::tuner::{Tuner, TunerAbilities, TunerError, TunerRange, TunerSetting, missing};
 
 /// The most changes of the description that wait for their sample.
 const CHANGES_MAX: usize = 1024;
@@ -181,10 +181,6 @@ impl ServerLink {
         TunerError::check_untimed(setting, at_ns, "rtl_tcp")?;
         self.change(change).map_err(|error| TunerError::Failed { setting, reason: error.to_string() })
     }
-
-    fn missing<T>(&self, setting: TunerSetting) -> Result<T, TunerError> {
-        Err(TunerError::NotSupported { setting, device: "rtl_tcp".into() })
-    }
 }
 
 impl Connection {
@@ -292,18 +288,13 @@ impl Tuner for ServerTuner {
         Ok(reached.rate_hz.into())
     }
 
-    fn bandwidth(&self) -> Result<f64, TunerError> {
-        self.0.missing(TunerSetting::Bandwidth)
-    }
-
-    fn set_bandwidth(&self, _: f64, _: Option<i64>) -> Result<f64, TunerError> {
-        self.0.missing(TunerSetting::Bandwidth)
-    }
-
     fn gain(&self) -> Result<f64, TunerError> {
         let settings = self.0.settings()?;
         // The device does not report the gain that it has set.
-        if settings.agc { self.0.missing(TunerSetting::Gain) } else { Ok(f64::from(settings.gain) / 10.0) }
+        match settings.agc {
+            false => Ok(f64::from(settings.gain) / 10.0),
+            true => missing(self, TunerSetting::Gain),
+        }
     }
 
     fn set_gain(&self, gain_db: f64, at_ns: Option<i64>) -> Result<f64, TunerError> {
@@ -322,28 +313,12 @@ impl Tuner for ServerTuner {
         Ok(f64::from(reached.gain) / 10.0)
     }
 
-    fn stage_gain(&self, _: String) -> Result<f64, TunerError> {
-        self.0.missing(TunerSetting::StageGain)
-    }
-
-    fn set_stage_gain(&self, _: String, _: f64, _: Option<i64>) -> Result<f64, TunerError> {
-        self.0.missing(TunerSetting::StageGain)
-    }
-
     fn automatic_gain(&self) -> Result<bool, TunerError> {
         Ok(self.0.settings()?.agc)
     }
 
     fn set_automatic_gain(&self, is_on: bool, at_ns: Option<i64>) -> Result<bool, TunerError> {
         Ok(self.0.tune(TunerSetting::AutomaticGain, at_ns, |settings| settings.agc = is_on)?.agc)
-    }
-
-    fn antenna(&self) -> Result<String, TunerError> {
-        self.0.missing(TunerSetting::Antenna)
-    }
-
-    fn set_antenna(&self, _: String, _: Option<i64>) -> Result<String, TunerError> {
-        self.0.missing(TunerSetting::Antenna)
     }
 
     fn abilities(&self) -> Result<TunerAbilities, TunerError> {

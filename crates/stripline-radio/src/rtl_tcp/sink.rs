@@ -8,15 +8,16 @@ use std::thread::{self, JoinHandle};
 
 use stripline::call::{CallError, ClientOptions};
 use stripline::component::{
-    Component, ComponentSpec, FileReport, OrderRule, PortTypes, Ports, Properties, PropertySpec, Status,
+    Component, ComponentSpec, FileReport, OrderRule, Ports, Properties, PropertySpec, Status,
 };
 use stripline::node::Node;
 use stripline::payload::TypeName;
-use stripline::{Complex, Error, Packet, Result, Sample, StreamInfo};
+use stripline::{Complex, Error, Packet, Result, Sample};
 
 use super::client_queue::{ClientQueue, QueueCounts, Server};
 use super::protocol::{Command, Header};
 use crate::address;
+use crate::samples::{Number, check_one_channel, complex_types};
 use crate::tuner::{TunerClient, TunerError};
 
 /// The most commands that wait for the tuner.
@@ -30,15 +31,9 @@ pub struct RtlTcpSink {
 
 impl Component for RtlTcpSink {
     fn describe() -> ComponentSpec {
-        let types = vec![
-            TypeName::of::<Complex<u8>>(),
-            TypeName::of::<Complex<i8>>(),
-            TypeName::of::<Complex<i16>>(),
-            TypeName::of::<Complex<f32>>(),
-        ];
         let count = |name, summary| PropertySpec::integer(name, 0, 0, i64::MAX, summary).read_only();
         ComponentSpec::new("rtl-tcp-sink", "Serves samples by the rtl_tcp protocol, to one client at a time.")
-            .input("in", PortTypes::OneOf(types), "samples to serve, as unsigned bytes")
+            .input("in", complex_types(), "samples to serve, as unsigned bytes")
             .sample_order(OrderRule { takes_channels: false, ..OrderRule::default() })
             .property(address::property("where the sink listens", "127.0.0.1:1234"))
             .property(
@@ -132,36 +127,6 @@ impl RtlTcpSink {
     }
 }
 
-/// A number that becomes an unsigned byte.
-trait Number: Copy + Send + Sync + 'static {
-    /// Returns the number, of full scale 1.
-    fn to_f32(self) -> f32;
-}
-
-impl Number for u8 {
-    fn to_f32(self) -> f32 {
-        (f32::from(self) - 127.5) / 127.5
-    }
-}
-
-impl Number for i8 {
-    fn to_f32(self) -> f32 {
-        f32::from(self) / 128.0
-    }
-}
-
-impl Number for i16 {
-    fn to_f32(self) -> f32 {
-        f32::from(self) / 32768.0
-    }
-}
-
-impl Number for f32 {
-    fn to_f32(self) -> f32 {
-        self
-    }
-}
-
 /// Returns the byte for a number of full scale 1, and whether the number is beyond it.
 fn byte(number: f32) -> (u8, bool) {
     let scaled = (number * 127.5 + 127.5).round();
@@ -203,7 +168,7 @@ impl<'q> SinkInput<'q> {
     where
         Complex<T>: Sample,
     {
-        check_one_channel(packet.stream())?;
+        check_one_channel(packet.stream(), "rtl_tcp")?;
         let index = packet.sample_index();
         if let Some(next) = self.next.filter(|next| *next != index) {
             // The protocol has no place for a gap.
@@ -220,17 +185,6 @@ impl<'q> SinkInput<'q> {
         self.dropped.set(self.queue.push(&self.bytes).slow);
         Ok(())
     }
-}
-
-/// Checks that a stream has one channel.
-fn check_one_channel(stream: &StreamInfo) -> Result<()> {
-    let (id, count) = (&stream.id, stream.channels.len());
-    if count < 2 {
-        return Ok(());
-    }
-    Err(Error::failed(format!(
-        "the stream `{id}` has {count} channels (`channels`), and rtl_tcp has one: put a `channel-select` before it"
-    )))
 }
 
 /// The thread that passes commands to a tuner.

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::ioctl_fionread;
 use stripline::component::kit::PacedSource;
 use stripline::component::{
     Change, Component, ComponentSpec, ControlRequests, FileReport, PortTypes, Ports, Properties,
     PropertySpec, RateRule, Request, Status, StopSignal,
 };
-use stripline::{Complex, Error, Output, Result, StreamInfo};
+use stripline::{ClockReference, Complex, Error, Output, Result, StreamClock, StreamInfo};
 
+use super::arrival_clock::ArrivalClock;
 use super::protocol::Header;
 use super::server_link::{Arrival, ServerLink, ServerSettings, ServerTuner};
 use crate::address;
@@ -113,6 +115,8 @@ impl Component for RtlTcpSource {
             tuned: ports.status("tuned")?,
             id: ports.component().to_owned(),
             packet: usize::try_from(properties.count("packet")).unwrap_or(usize::MAX),
+            rate_hz: properties.float("sample_rate"),
+            clock: ArrivalClock::default(),
             timeout: Duration::from_secs_f64(properties.float("timeout_s")),
             link: &link,
             address,
@@ -172,6 +176,8 @@ struct Receiver<'a> {
     id: String,
     /// The most samples in a packet.
     packet: usize,
+    rate_hz: f64,
+    clock: ArrivalClock,
     timeout: Duration,
     link: &'a ServerLink,
     address: &'a str,
@@ -273,6 +279,7 @@ impl Receiver<'_> {
     /// closed the connection.
     fn samples(&mut self, socket: &TcpStream, counts: &mut FileReport) -> Result<Option<String>> {
         let mut index = 0;
+        self.clock = ArrivalClock::default();
         let mut latest = Instant::now();
         loop {
             if !self.wait(socket)? {
@@ -287,7 +294,10 @@ impl Receiver<'_> {
                 Ok(Arrival::Samples(bytes)) => {
                     let samples = bytes / 2;
                     loan.truncate(samples);
-                    loan.at_sample(index).send()?;
+                    let queued = ioctl_fionread(socket).map_err(io::Error::from).map_err(Error::failed)?;
+                    let arrived = samples as u64 + queued / 2;
+                    let time_ns = self.clock.time_ns(index, arrived, self.rate_hz);
+                    loan.at_sample(index).at_time_ns(time_ns).send()?;
                     (index, counts.samples) = (index + samples as u64, counts.samples + samples as u64);
                     latest = Instant::now();
                 }
@@ -307,8 +317,12 @@ impl Receiver<'_> {
     fn describe(&mut self, settings: ServerSettings) {
         let (rate, frequency) = (f64::from(settings.rate_hz), f64::from(settings.frequency_hz));
         self.tuned.set(frequency);
+        if self.rate_hz != rate {
+            (self.rate_hz, self.clock) = (rate, ArrivalClock::default());
+        }
+        let clock = StreamClock::new(ClockReference::Host);
         let stream = StreamInfo::new(&self.id).sample_rate_hz(rate).center_frequency_hz(frequency);
-        self.output.set_stream(stream);
+        self.output.set_stream(stream.clock(clock));
     }
 
     /// Takes changes, and waits a moment for bytes. Returns whether there are some, or an end.

@@ -2,15 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::io::ioctl_fionread;
-use stripline::Complex;
 use stripline::call::{CallError, ClientOptions};
 use stripline::component::Value;
 use stripline::component::harness::{Harness, HarnessRun};
 use stripline::node::{Node, Subscriber};
 use stripline::payload::TypeName;
+use stripline::{ClockReference, Complex, StreamClock};
 
 use super::client_queue::ClientQueue;
 use super::protocol::Header;
@@ -66,13 +66,17 @@ const FIRST: [[u8; 5]; 5] = [
     [8, 0, 0, 0, 1],
 ];
 
-/// Receives samples with their indexes, until there are `count`.
+/// Receives samples with their indexes, until there are `count`. Checks that all arrived before now.
 fn take(output: &mut Subscriber<Complex<u8>>, count: usize) -> (Vec<Complex<u8>>, u64, Vec<f64>) {
     let (mut samples, mut first, mut frequencies) = (Vec::new(), None, Vec::new());
     while samples.len() < count {
         let packet = output.receive().unwrap().expect("more samples");
         let index = *first.get_or_insert(packet.sample_index());
         assert_eq!(packet.sample_index(), index + samples.len() as u64);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
+        let age_ns = now - packet.time_ns();
+        assert!((1..60_000_000_000).contains(&age_ns), "{age_ns}");
+        assert_eq!(packet.stream().clock, Some(StreamClock::new(ClockReference::Host)));
         samples.extend_from_slice(&packet);
         frequencies.extend(packet.iter().map(|_| packet.stream().center_frequency_hz.unwrap()));
     }

@@ -4,6 +4,7 @@
 //! ports. `docs/tuning.md` has the operations for other languages.
 
 mod offer;
+mod scanner;
 #[cfg(test)]
 mod tests;
 
@@ -12,13 +13,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use offer::OfferedTuner;
+pub use scanner::{ScanStep, Scanner};
 
 /// The settings of a tuner. Each operation that sets a value returns the value that the device has
 /// reached. The settings apply to all channels of the stream.
 ///
 /// `at_ns` is the time at which a setting takes effect, in nanoseconds since 1970 (UTC), as the
 /// times of packets. Without a time, it takes effect at once. A device without timed commands
-/// refuses a time with [`TunerError::NotTimed`].
+/// refuses a time with [`TunerError::NotTimed`]. A setting that a type does not implement is an
+/// error, [`TunerError::NotSupported`].
 ///
 /// ```
 /// use stripline::call::{CallError, ClientOptions};
@@ -44,30 +47,64 @@ pub trait Tuner {
     /// Returns the sample rate of each channel in Hz.
     fn rate(&self) -> Result<f64, TunerError>;
     /// Sets the sample rate of each channel in Hz, at a time or null. Returns the rate reached.
-    fn set_rate(&self, rate_hz: f64, at_ns: Option<i64>) -> Result<f64, TunerError>;
+    fn set_rate(&self, rate_hz: f64, at_ns: Option<i64>) -> Result<f64, TunerError> {
+        let _ = (rate_hz, at_ns);
+        missing(self, TunerSetting::Rate)
+    }
     /// Returns the width of the analogue filter in Hz.
-    fn bandwidth(&self) -> Result<f64, TunerError>;
+    fn bandwidth(&self) -> Result<f64, TunerError> {
+        missing(self, TunerSetting::Bandwidth)
+    }
     /// Sets the width of the analogue filter in Hz, at a time or null. Returns the width reached.
-    fn set_bandwidth(&self, bandwidth_hz: f64, at_ns: Option<i64>) -> Result<f64, TunerError>;
+    fn set_bandwidth(&self, bandwidth_hz: f64, at_ns: Option<i64>) -> Result<f64, TunerError> {
+        let _ = (bandwidth_hz, at_ns);
+        missing(self, TunerSetting::Bandwidth)
+    }
     /// Returns the gain of all stages together in dB.
-    fn gain(&self) -> Result<f64, TunerError>;
+    fn gain(&self) -> Result<f64, TunerError> {
+        missing(self, TunerSetting::Gain)
+    }
     /// Sets the gain of all stages together in dB, at a time or null, and ends the automatic gain.
     /// Returns the gain reached.
-    fn set_gain(&self, gain_db: f64, at_ns: Option<i64>) -> Result<f64, TunerError>;
+    fn set_gain(&self, gain_db: f64, at_ns: Option<i64>) -> Result<f64, TunerError> {
+        let _ = (gain_db, at_ns);
+        missing(self, TunerSetting::Gain)
+    }
     /// Returns the gain of a stage in dB. The abilities have the names of the stages.
-    fn stage_gain(&self, stage: String) -> Result<f64, TunerError>;
+    fn stage_gain(&self, stage: String) -> Result<f64, TunerError> {
+        let _ = stage;
+        missing(self, TunerSetting::StageGain)
+    }
     /// Sets the gain of a stage in dB, at a time or null. Returns the gain reached.
-    fn set_stage_gain(&self, stage: String, gain_db: f64, at_ns: Option<i64>) -> Result<f64, TunerError>;
+    fn set_stage_gain(&self, stage: String, gain_db: f64, at_ns: Option<i64>) -> Result<f64, TunerError> {
+        let _ = (stage, gain_db, at_ns);
+        missing(self, TunerSetting::StageGain)
+    }
     /// Returns whether the device sets the gain itself.
-    fn automatic_gain(&self) -> Result<bool, TunerError>;
+    fn automatic_gain(&self) -> Result<bool, TunerError> {
+        missing(self, TunerSetting::AutomaticGain)
+    }
     /// Sets whether the device sets the gain itself, at a time or null. Returns the state reached.
-    fn set_automatic_gain(&self, is_on: bool, at_ns: Option<i64>) -> Result<bool, TunerError>;
+    fn set_automatic_gain(&self, is_on: bool, at_ns: Option<i64>) -> Result<bool, TunerError> {
+        let _ = (is_on, at_ns);
+        missing(self, TunerSetting::AutomaticGain)
+    }
     /// Returns the name of the antenna port.
-    fn antenna(&self) -> Result<String, TunerError>;
+    fn antenna(&self) -> Result<String, TunerError> {
+        missing(self, TunerSetting::Antenna)
+    }
     /// Sets the antenna port, at a time or null. Returns the port reached.
-    fn set_antenna(&self, antenna: String, at_ns: Option<i64>) -> Result<String, TunerError>;
+    fn set_antenna(&self, antenna: String, at_ns: Option<i64>) -> Result<String, TunerError> {
+        let _ = (antenna, at_ns);
+        missing(self, TunerSetting::Antenna)
+    }
     /// Returns the ranges of all settings, and the abilities of the device.
     fn abilities(&self) -> Result<TunerAbilities, TunerError>;
+}
+
+/// Returns the error for a setting that a tuner does not have.
+pub(crate) fn missing<T>(tuner: &(impl Tuner + ?Sized), setting: TunerSetting) -> Result<T, TunerError> {
+    Err(TunerError::NotSupported { setting, device: tuner.abilities()?.device })
 }
 
 /// A setting of a [`Tuner`].

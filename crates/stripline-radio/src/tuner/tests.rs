@@ -16,10 +16,6 @@ struct Device {
 
 const DEVICE: &str = "device";
 
-fn missing<T>(setting: TunerSetting) -> Result<T, TunerError> {
-    Err(TunerError::NotSupported { setting, device: DEVICE.into() })
-}
-
 impl Tuner for Device {
     fn frequency(&self) -> Result<f64, TunerError> {
         if self.is_gone {
@@ -45,14 +41,6 @@ impl Tuner for Device {
         TunerError::check_untimed(TunerSetting::Rate, at_ns, DEVICE)?;
         TunerRange::check(TunerSetting::Rate, rate_hz, &[TunerRange::only(2e6)])?;
         Ok(rate_hz)
-    }
-
-    fn bandwidth(&self) -> Result<f64, TunerError> {
-        missing(TunerSetting::Bandwidth)
-    }
-
-    fn set_bandwidth(&self, _: f64, _: Option<i64>) -> Result<f64, TunerError> {
-        missing(TunerSetting::Bandwidth)
     }
 
     fn gain(&self) -> Result<f64, TunerError> {

@@ -17,7 +17,7 @@
 //! | run a handler for each packet, on one thread or a pool | [`Subscriber::serve`], [`Dispatch`] | |
 //! | the same, and send the results one at a time | [`Subscriber::serve_then`] | |
 //! | let the waveform choose the threads of a handler | [`component::Handler`](crate::component::Handler) | `handler` |
-//! | wait for several inputs at once, then receive | [`wait_any`] | `monitor` |
+//! | wait for several inputs at once, then receive | [`wait_any`] | |
 //! | wait for ports, clients, servers and descriptors at once | [`WaitSet`] | |
 //! | wait in your own event loop, or a toolkit's | [`Waitable::arm`], [`Publisher::arm`] | |
 //! | end a wait from another thread | [`Subscriber::waker`], [`Publisher::waker`], [`Waker`] | |
@@ -28,7 +28,7 @@
 //! | send samples that are elsewhere in memory | [`Publisher::send`] | `embedded` |
 //! | send and receive values of any serde type | [`Cbor`](crate::payload::Cbor), [`Packet::decode`] | `embedded` |
 //! | send or receive samples of a type that is defined at run time | [`Dynamic`](crate::payload::Dynamic) | |
-//! | get a reply to each request | [`call`](crate::call) | `tuner`, `scan` |
+//! | get a reply to each request | [`call`](crate::call) | `tuner` |
 //!
 //! The examples are in the folder `crates/stripline/examples`; `examples/README.md` lists them. All
 //! ways to receive follow the same contract for order, gaps, overflow and the end of stream.

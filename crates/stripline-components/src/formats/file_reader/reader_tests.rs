@@ -386,7 +386,7 @@ proptest! {
             for sample in 0..length as u64 {
                 // A sample takes a microsecond.
                 let time_ns = micros.map(|micros| ((micros + sample) * 1000) as i64);
-                expected.push(FilePlace { sample_index: index + sample, time_ns, frequency_hz });
+                expected.push(FilePlace { sample_index: index + sample, time_ns, frequency_hz, clock: None });
             }
             index += length as u64;
         }

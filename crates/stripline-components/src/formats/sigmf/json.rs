@@ -10,6 +10,7 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::Value;
+use stripline::{ClockReference, StreamClock};
 
 use super::super::encoding::Encoding;
 use super::super::segments::and_more;
@@ -149,6 +150,9 @@ pub(super) fn parse(json: &[u8], path: &Path) -> Result<Parsed, FormatError> {
                 key.time("core:datetime", datetime, &mut times)
             }
         };
+        if !matches!(capture.clock, Leaf::Absent) && capture.clock().is_none() {
+            of_capture.push("stripline:clock".to_owned());
+        }
         for name in of_capture {
             if !names.contains(&name) {
                 unknown.push(format!("{}{name}", key.part));
@@ -671,6 +675,10 @@ struct CaptureJson {
     sample_rate: Leaf,
     #[serde(rename = "sdrangel:sample_rate")]
     sdrangel_sample_rate: Leaf,
+    #[serde(rename = "stripline:clock")]
+    clock: Leaf,
+    #[serde(rename = "stripline:clock_error_ns")]
+    clock_error_ns: Leaf,
 }
 
 impl Keys for CaptureJson {
@@ -698,6 +706,17 @@ impl CaptureJson {
             global_index: key.whole("core:global_index", &self.global_index)?,
             frequency_hz: key.number("core:frequency", &self.frequency)?,
             datetime: None,
+            clock: self.clock(),
         })
+    }
+
+    /// Returns the clock; `None`: there is none, or this version does not have it.
+    fn clock(&self) -> Option<StreamClock> {
+        let reference = self.clock.text().as_deref().and_then(ClockReference::from_word)?;
+        let error_ns = match self.clock_error_ns {
+            Leaf::Whole(ns) => Some(ns).filter(|ns| *ns <= StreamClock::ERROR_NS_MAX),
+            _ => None,
+        };
+        Some(StreamClock { error_ns, ..StreamClock::new(reference) })
     }
 }

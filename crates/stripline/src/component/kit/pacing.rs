@@ -7,7 +7,8 @@ use crate::component::{Ports, Properties, PropertySpec, StopSignal};
 use crate::error::{Error, Result};
 use crate::node::Output;
 use crate::packet::payload::Content;
-use crate::sys::clock::now_ns;
+use crate::packet::{ClockReference, StreamClock, StreamInfo};
+use crate::sys::clock::{now_ns, utc_ns};
 
 /// The longest time that a packet waits until it is due, in seconds: a hundred years.
 const WAIT_S_MAX: f64 = 3.2e9;
@@ -86,7 +87,8 @@ impl PacedSource {
     }
 
     /// Sends packets that `fill` writes in place, until `fill` writes nothing or the limit is
-    /// reached. `fill` returns the number of samples written.
+    /// reached. `fill` returns the number of samples written. In real time, the packets have the
+    /// times of [`Pace::time_ns`].
     ///
     /// # Errors
     /// The errors of `fill` and of sends. [`Error::Stopped`] if the component must stop.
@@ -95,6 +97,8 @@ impl PacedSource {
         mut output: Output<T>,
         mut fill: impl FnMut(&mut [T::Item]) -> Result<usize>,
     ) -> Result<()> {
+        let stream = self.pace.described((**output.place().0).clone());
+        output.set_stream(stream);
         let mut sent = 0;
         loop {
             let left = self.limit.map_or(u64::MAX, |limit| limit - sent);
@@ -108,9 +112,10 @@ impl PacedSource {
                 return Ok(());
             }
             packet.truncate(count);
+            let first = sent;
             sent += count as u64;
             let due_ns = self.pace.wait_for(sent)?;
-            packet.intended_ns(due_ns).send()?;
+            packet.intended_ns(due_ns).at_time_ns(self.pace.time_ns(first)).send()?;
         }
     }
 }
@@ -137,14 +142,57 @@ pub struct Pace {
     stop: StopSignal,
     /// Samples per second; 0: unlimited.
     rate: f64,
-    start: Option<(Instant, u64)>,
+    start: Option<PaceStart>,
     behind_max: Duration,
+    is_real_time: bool,
+}
+
+/// The start of a [`Pace`] by three clocks.
+#[derive(Clone, Copy)]
+struct PaceStart {
+    at: Instant,
+    monotonic_ns: u64,
+    utc_ns: i64,
 }
 
 impl Pace {
     /// Creates a clock of `rate` samples per second (0: unlimited) that starts with the first wait.
     pub fn new(stop: StopSignal, rate: f64) -> Self {
-        Self { stop, rate, start: None, behind_max: Duration::ZERO }
+        Self { stop, rate, start: None, behind_max: Duration::ZERO, is_real_time: false }
+    }
+
+    /// Returns the description of a stream of this pace. In real time, which means at the sample
+    /// rate of the stream, the times of the samples stand on the clock of the host.
+    ///
+    /// ```no_run
+    /// # fn example(ports: stripline::component::Ports, output: &mut stripline::Output<f32>) -> stripline::Result<()> {
+    /// use stripline::StreamInfo;
+    /// use stripline::component::kit::Pace;
+    ///
+    /// let mut pace = Pace::new(ports.stop_signal(), 48e3);
+    /// output.set_stream(pace.described(StreamInfo::new("levels").sample_rate_hz(48e3)));
+    /// let packet = output.loan(480)?;
+    /// pace.wait_for(480)?;
+    /// packet.at_time_ns(pace.time_ns(0)).send()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn described(&mut self, stream: StreamInfo) -> StreamInfo {
+        self.is_real_time = self.rate > 0.0 && stream.sample_rate_hz == Some(self.rate);
+        match self.is_real_time {
+            true => stream.clock(StreamClock::new(ClockReference::Host)),
+            false => stream,
+        }
+    }
+
+    /// Returns the host's UTC at which the sample after `samples` samples was due, in nanoseconds.
+    /// 0, which means unknown: the stream described last is not in real time, or no wait has begun.
+    pub fn time_ns(&self, samples: u64) -> i64 {
+        match self.start.filter(|_| self.is_real_time) {
+            Some(start) => start.utc_ns.saturating_add(self.after(samples).as_nanos() as i64),
+            None => 0,
+        }
     }
 
     /// Sleeps until `samples` samples have passed since the start. Returns the intended end of the
@@ -197,13 +245,19 @@ impl Pace {
         if self.rate <= 0.0 {
             return if self.stop.is_stopped() { Err(Error::Stopped) } else { Ok(None) };
         }
-        let (start, start_ns) = *self.start.get_or_insert_with(|| (Instant::now(), now_ns()));
-        let after = Duration::from_secs_f64((samples as f64 / self.rate).min(WAIT_S_MAX));
+        let begin = || PaceStart { at: Instant::now(), monotonic_ns: now_ns(), utc_ns: utc_ns() };
+        let PaceStart { at: start, monotonic_ns, .. } = *self.start.get_or_insert_with(begin);
+        let after = self.after(samples);
         let late = Instant::now().saturating_duration_since(start + after);
         self.behind_max = self.behind_max.max(late);
         let (rate, behind_max) = (self.rate, self.behind_max);
         self.stop.pace_log().set(PaceRecord { rate, start, due: after, behind_max, end: None });
-        Ok(Some((start + after, start_ns + after.as_nanos() as u64)))
+        Ok(Some((start + after, monotonic_ns + after.as_nanos() as u64)))
+    }
+
+    /// Returns the time that this number of samples takes.
+    fn after(&self, samples: u64) -> Duration {
+        Duration::from_secs_f64((samples as f64 / self.rate).min(WAIT_S_MAX))
     }
 
     /// Restarts with the next wait.
@@ -214,8 +268,8 @@ impl Pace {
 
 impl Drop for Pace {
     fn drop(&mut self) {
-        if let Some((start, _)) = self.start {
-            self.stop.pace_log().end(start);
+        if let Some(start) = self.start {
+            self.stop.pace_log().end(start.at);
         }
     }
 }
@@ -224,7 +278,7 @@ impl Drop for Pace {
 mod tests {
     use super::*;
     use crate::component::harness::Harness;
-    use crate::component::{ComponentSpec, Registry, Value};
+    use crate::component::{ComponentSpec, PortTypes, Registry, Value};
 
     #[test]
     fn a_long_wait_takes_requests_and_ends_at_a_stop() {
@@ -254,5 +308,42 @@ mod tests {
         run.set("level", 2.0).unwrap();
         run.stop();
         assert_eq!(run.finish().unwrap()["taken"], Value::Float(2.0));
+    }
+
+    /// Compares the times of packets with the host's UTC, and gives none at another pace.
+    #[test]
+    fn samples_in_real_time_have_the_time_of_the_host() {
+        let source = |rate: f64| {
+            let spec = ComponentSpec::new("ramp", "Counts.")
+                .output("out", PortTypes::of::<f32>(), "numbers")
+                .property(PacedSource::packet_property(10));
+            let registry = Registry::new().with_value(spec, move |properties: &Properties| {
+                let properties = properties.clone();
+                Ok(move |mut ports: Ports| {
+                    let mut output = ports.output::<f32>("out")?;
+                    output.set_stream(StreamInfo::new("ramp").sample_rate_hz(1e4));
+                    let source = PacedSource::new(&ports, &properties, rate).limited(0.002, 1e4);
+                    source.run(output, |place| Ok(place.len()))
+                })
+            });
+            let before = utc_ns();
+            let mut run = Harness::of_type(&registry, "ramp").start().unwrap();
+            let mut output = run.output::<f32>("out").unwrap();
+            let (mut times, mut clocks) = (Vec::new(), Vec::new());
+            while let Some(packet) = output.receive().unwrap() {
+                times.push(packet.time_ns());
+                clocks.push(packet.stream().clock);
+            }
+            run.finish().unwrap();
+            (times, clocks, before..utc_ns())
+        };
+        let (times, clocks, run) = source(1e4);
+        assert_eq!(times[1] - times[0], 1_000_000);
+        assert!(run.contains(&times[0]) && run.contains(&times[1]), "{times:?} {run:?}");
+        assert_eq!(clocks, [Some(StreamClock::new(ClockReference::Host)); 2]);
+        for rate in [0.0, 2e4] {
+            let (times, clocks, _) = source(rate);
+            assert_eq!((times, clocks), (vec![0, 0], vec![None, None]), "{rate}");
+        }
     }
 }
