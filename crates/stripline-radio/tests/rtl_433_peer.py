@@ -1,4 +1,4 @@
-"""`rtl_433`, a decoder for dongles, tunes a simulated receiver behind `rtl-tcp-sink`, and records it.
+"""`rtl_433`, a decoder for dongles, tunes a simulated receiver behind `rtl-tcp-sink`, and records.
 
     rtl_433_peer.py COMMAND    COMMAND: `stripline`
 """

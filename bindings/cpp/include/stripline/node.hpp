@@ -27,8 +27,8 @@ struct node_options {
     bool isolated = false;
 };
 
-/// The age of a connection's samples: the time since they were taken, in nanoseconds. A negative age
-/// is of a time in the future.
+/// The age of a connection's samples: the time since they were taken, in nanoseconds. A negative
+/// age is of a time in the future.
 struct age_report {
     /// Measured packets.
     std::uint64_t samples;

@@ -2,15 +2,16 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The largest difference between the time by count and the time of arrival. A larger one is a loss,
-/// or the error of the device's crystal.
+/// The largest difference between the time by count and the time of arrival. A larger one is a
+/// loss, or the error of the device's crystal.
 const DIFFERENCE_NS: i64 = 100_000_000;
 
 /// The time for which samples may be held up on the way.
 const HELD_UP_NS: i64 = 1_000_000_000;
 
 /// The times of samples by their count since the first arrival, so that times continue from packet
-/// to packet. If the count is off by more than a tenth of a second, times begin again at an arrival.
+/// to packet. If the count is off by more than a tenth of a second, times begin again at an
+/// arrival.
 #[derive(Default)]
 pub(super) struct ArrivalClock {
     /// A sample and its time.

@@ -66,7 +66,8 @@ const FIRST: [[u8; 5]; 5] = [
     [8, 0, 0, 0, 1],
 ];
 
-/// Receives samples with their indexes, until there are `count`. Checks that all arrived before now.
+/// Receives samples with their indexes, until there are `count`. Checks that all arrived before
+/// now.
 fn take(output: &mut Subscriber<Complex<u8>>, count: usize) -> (Vec<Complex<u8>>, u64, Vec<f64>) {
     let (mut samples, mut first, mut frequencies) = (Vec::new(), None, Vec::new());
     while samples.len() < count {

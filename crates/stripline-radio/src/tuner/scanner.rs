@@ -196,8 +196,8 @@ struct Measured {
 }
 
 impl StepTimes {
-    /// Measures the first samples that the stream describes with a frequency; `None`: the stream has
-    /// ended.
+    /// Measures the first samples that the stream describes with a frequency; `None`: the stream
+    /// has ended.
     fn measure<T: Number>(&self, input: &mut Input<Complex<T>>, frequency_hz: f64) -> Result<Option<Measured>>
     where
         Complex<T>: Sample,

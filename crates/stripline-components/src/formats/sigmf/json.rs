@@ -710,7 +710,7 @@ impl CaptureJson {
         })
     }
 
-    /// Returns the clock; `None`: there is none, or this version does not have it.
+    /// Returns the clock; `None`: the clock is absent, or unknown to this version.
     fn clock(&self) -> Option<StreamClock> {
         let reference = self.clock.text().as_deref().and_then(ClockReference::from_word)?;
         let error_ns = match self.clock_error_ns {
