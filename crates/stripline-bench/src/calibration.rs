@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::OTHERS_SHARE_MAX;
 use crate::ladder::{Settings, costs};
 use crate::machine::{allowed_cpus, printable};
-use crate::usage::{self, OthersWatch};
-use crate::{Machine, Progress};
+use crate::usage::RunWatch;
+use crate::{Disturbance, Machine, Progress};
 
 /// The maximum size of the file in bytes.
 pub const FILE_BYTES_MAX: usize = 64 << 10;
@@ -323,9 +323,9 @@ pub fn program_version() -> String {
 /// assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)));
 /// ```
 pub fn others_share(time: Duration) -> Option<f64> {
-    let watch = OthersWatch::start();
+    let watch = RunWatch::start();
     std::thread::sleep(time);
-    usage::others_share(watch.stop(), allowed_cpus().len())
+    Disturbance::of(watch.stop(), allowed_cpus().len()).others_share
 }
 
 #[cfg(test)]

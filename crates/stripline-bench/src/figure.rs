@@ -4,12 +4,16 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::OTHERS_SHARE_MAX;
+use crate::Disturbance;
+use crate::machine::allowed_cpus;
 use crate::report::{Grid, ns};
 use crate::statistics::{MedianInterval, median, median_interval};
+use crate::usage::RunTime;
 
 /// The minimum number of runs for a decision on an aim.
 const RUNS_MIN: usize = 3;
+/// Nothing takes less than this share of the time of the bare transport, without any library.
+const BARE_MIN: f64 = 0.5;
 
 /// A comparison of two subjects, with an aim. In JSON, the aim has the key `target` on a ladder.
 ///
@@ -49,9 +53,11 @@ pub struct Figure {
     pub aim: String,
     /// Whether the aim is met, as far as these runs can decide it.
     pub decision: Option<Decision>,
-    /// The share of all processors that other programs used during the runs of this figure, 0 to 1;
-    /// `None` if unknown.
-    pub others_share: Option<f64>,
+    /// The shares of the runs of this figure that did not belong to the measured programs.
+    #[serde(flatten)]
+    pub disturbance: Disturbance,
+    /// Number of disturbed runs. If there is one, nothing is decided.
+    pub disturbed_runs: usize,
     /// The reason why there is no value, and what to install.
     pub missing: Option<String>,
     /// The reason why a run failed, if other runs did not fail. The value is then from the other
@@ -94,8 +100,7 @@ pub enum Decision {
     /// The figure is nearer to the target than its null comparison is wide, the interval contains
     /// the target, or there were fewer than three runs.
     NotDecided,
-    /// The target is missed, but other programs used more than [`OTHERS_SHARE_MAX`] of the
-    /// processors.
+    /// A run was disturbed, or the value cannot be: half of the time of the bare transport.
     NotJudged,
     /// The library refuses this case, or the case for the comparison.
     NotAvailable,
@@ -112,7 +117,7 @@ impl Decision {
             Self::Met => "met",
             Self::Missed => "MISSED",
             Self::NotDecided => "not decided",
-            Self::NotJudged => "not judged: the machine was busy",
+            Self::NotJudged => "not judged: disturbed",
             Self::NotAvailable => "not available",
             Self::Failed => "FAILED",
             Self::NotRun => "not run",
@@ -126,6 +131,8 @@ pub(crate) struct Aim {
     by: By,
     limit: f64,
     is_at_most: bool,
+    /// The value below which a measurement cannot be right.
+    possible: f64,
 }
 
 /// The comparison of the times of two subjects.
@@ -142,22 +149,27 @@ enum By {
 impl Aim {
     /// Returns an aim for the ratio of the times, which may be at most `limit`.
     pub(crate) const fn at_most(limit: f64) -> Self {
-        Self { by: By::Time, limit, is_at_most: true }
+        Self { by: By::Time, limit, is_at_most: true, possible: 0.0 }
     }
 
     /// Returns an aim for the ratio of the times, which must be at least `limit`.
     pub(crate) const fn at_least(limit: f64) -> Self {
-        Self { by: By::Time, limit, is_at_most: false }
+        Self { by: By::Time, limit, is_at_most: false, possible: 0.0 }
     }
 
     /// Returns an aim for the ratio of the rates, which must be at least `limit`.
     pub(crate) const fn rate_at_least(limit: f64) -> Self {
-        Self { by: By::Rate, limit, is_at_most: false }
+        Self { by: By::Rate, limit, is_at_most: false, possible: 0.0 }
     }
 
     /// Returns an aim for the difference of the times: at most `limit` nanoseconds more.
     pub(crate) const fn more_at_most(limit: f64) -> Self {
-        Self { by: By::Difference, limit, is_at_most: true }
+        Self { by: By::Difference, limit, is_at_most: true, possible: f64::NEG_INFINITY }
+    }
+
+    /// Returns the aim for the ratio of the time to the time of the bare transport.
+    pub(crate) const fn over_bare(self) -> Self {
+        Self { possible: BARE_MIN, ..self }
     }
 
     /// Compares the times of each round.
@@ -178,8 +190,8 @@ impl Aim {
 
     /// Returns whether the aim is met. A figure decides nothing in three cases: if it is nearer to
     /// the aim than its null comparison is wide, if the aim is inside its interval, or if there are
-    /// too few runs. On a busy machine, a missed aim is not judged.
-    fn decide(self, found: MedianInterval, null: Null, runs: usize, others_share: Option<f64>) -> Decision {
+    /// too few runs. A value that cannot be is not judged.
+    fn decide(self, found: MedianInterval, null: Null, runs: usize) -> Decision {
         // Ratios are compared as ratios: 0.5 is as far from 1 as 2 is. On this scale, a null
         // comparison without noise is at 0.
         let scaled = |value: f64| if self.by == By::Difference { value } else { value.ln() };
@@ -189,9 +201,10 @@ impl Aim {
         let null_width = scaled(null.high).max(0.0) - scaled(null.low).min(0.0);
         let holds_aim = low < limit && limit < high;
         match is_met {
-            _ if runs < RUNS_MIN || holds_aim || null_width > (value - limit).abs() => Decision::NotDecided,
+            _ if runs < RUNS_MIN => Decision::NotDecided,
+            _ if found.value < self.possible => Decision::NotJudged,
+            _ if holds_aim || null_width > (value - limit).abs() => Decision::NotDecided,
             true => Decision::Met,
-            false if others_share.is_some_and(|share| share > OTHERS_SHARE_MAX) => Decision::NotJudged,
             false => Decision::Missed,
         }
     }
@@ -212,6 +225,8 @@ pub(crate) struct Samples {
     pub nulls: Vec<f64>,
     pub over_ns: Vec<f64>,
     pub under_ns: Vec<f64>,
+    /// The times of each run, as far as the system provides them.
+    pub runs: Vec<RunTime>,
 }
 
 impl Samples {
@@ -227,11 +242,17 @@ impl Samples {
 
 impl Figure {
     /// Creates a figure from its runs.
-    pub(crate) fn new(name: &str, aim: Aim, samples: &Samples, others_share: Option<f64>) -> Self {
+    pub(crate) fn new(name: &str, aim: Aim, samples: &Samples) -> Self {
         let found = median_interval(&samples.values);
         let null = found.and(median_interval(&samples.nulls));
         let null = null.map(|null| Null { value: null.value, low: null.low, high: null.high });
-        let decide = |(found, null)| aim.decide(found, null, samples.values.len(), others_share);
+        let cpus = allowed_cpus().len();
+        let is_disturbed = |run: &&RunTime| Disturbance::of([**run], cpus).is_disturbed();
+        let disturbed_runs = samples.runs.iter().filter(is_disturbed).count();
+        let decide = |(found, null)| match disturbed_runs {
+            1.. if samples.values.len() >= RUNS_MIN => Decision::NotJudged,
+            _ => aim.decide(found, null, samples.values.len()),
+        };
         Self {
             value: found.map(|found| found.value),
             low: found.map(|found| found.low),
@@ -240,7 +261,8 @@ impl Figure {
             null,
             times_ns: median(&samples.over_ns).zip(median(&samples.under_ns)).map(Into::into),
             decision: found.zip(null).map(decide),
-            others_share: found.and(others_share),
+            disturbance: Disturbance::of(samples.runs.iter().copied(), cpus),
+            disturbed_runs,
             ..Self::missing(name, aim, None)
         }
     }
@@ -322,7 +344,7 @@ mod tests {
         for (over, under, again) in runs {
             samples.add_run(aim, &[*over], &[*under], &[*again]);
         }
-        Figure::new("it", aim, &samples, Some(0.0))
+        Figure::new("it", aim, &samples)
     }
 
     #[test]
@@ -333,6 +355,23 @@ mod tests {
         assert_eq!((met.null.map(|null| null.value), met.times_ns), (Some(0.0), Some([54.0, 50.0])));
         assert_eq!(figure(Aim::more_at_most(7.0), &runs(60.0)).decision, Some(Decision::Missed));
         assert_eq!(figure(Aim::more_at_most(7.0), &runs(57.2)).decision, Some(Decision::NotDecided));
+    }
+
+    #[test]
+    fn a_disturbed_run_or_an_impossible_value_decides_nothing_in_either_direction() {
+        let aim = Aim::at_most(1.1).over_bare();
+        let decision = |over, runs| {
+            let mut samples = Samples { runs, ..Samples::default() };
+            (0..3).for_each(|_| samples.add_run(aim, &[over], &[100.0], &[100.0]));
+            let found = Figure::new("it", aim, &samples);
+            (found.decision.unwrap(), found.disturbed_runs)
+        };
+        let quiet = RunTime { elapsed_s: 1.0, delay_s: Some(0.01), ..RunTime::default() };
+        let late = RunTime { delay_s: Some(0.2), ..quiet };
+        for (over, told) in [(100.0, Decision::Met), (150.0, Decision::Missed), (7.0, Decision::NotJudged)] {
+            assert_eq!(decision(over, vec![quiet; 3]), (told, 0));
+            assert_eq!(decision(over, vec![quiet, late, quiet]), (Decision::NotJudged, 1));
+        }
     }
 
     #[test]
@@ -351,7 +390,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_has_its_reason() {
         let found = Figure::missing("it", Aim::at_least(3.0), Some("install it".into()));
-        assert_eq!((found.value, found.decision, found.others_share), (None, None, None));
+        assert_eq!((found.value, found.decision, found.disturbance.others_share), (None, None, None));
         assert_eq!((found.aim.as_str(), found.target("aim")), (">= 3", None));
         let aims = [Aim::more_at_most(7.0), Aim::at_most(1.0 / 0.9), Aim::rate_at_least(0.5)];
         assert_eq!(aims.map(|aim| aim.to_string()), ["<= 7 ns", "<= 1.11", ">= 0.5"]);

@@ -46,14 +46,15 @@ mod usage;
 pub use figure::{Decision, Figure, Null};
 pub use machine::Machine;
 pub use rounds::Progress;
+pub use usage::Disturbance;
 
 use std::process::ExitCode;
 
 /// An error message.
 pub(crate) type Problem = String;
 
-/// The share of all processors, 0 to 1, above which other programs make a machine too busy for
-/// figures of speed.
+/// The share, 0 to 1, above which other programs, the host or waits for a processor disturb a run.
+/// See [`Disturbance`].
 ///
 /// ```
 /// assert!((0.0..1.0).contains(&stripline_bench::OTHERS_SHARE_MAX));

@@ -23,7 +23,7 @@ use crate::experiment::PlaceJob;
 use crate::instructions::SteppedJob;
 use crate::ladder::SideJob;
 use crate::rounds::Interruption;
-use crate::usage::{OthersTime, OthersWatch};
+use crate::usage::{RunTime, RunWatch};
 use crate::{Problem, bindings, experiment, instructions, ladder};
 
 /// The environment variable with the job, as JSON.
@@ -206,8 +206,8 @@ impl<'a> Launcher<'a> {
     }
 
     /// Runs jobs in new processes, which inherit the descriptors beside the jobs. Returns their
-    /// results as they come, and the processor time of other programs. All processes have ended
-    /// when this returns.
+    /// results as they come, and the times of the run. All processes have ended when this returns.
+    /// Waits for a processor count only if each process can have one of the `cpus` alone.
     ///
     /// `held` is dropped when all processes have started. `held` keeps the descriptors open until
     /// then: a process detects the death of another only if no third process holds the socket.
@@ -216,8 +216,10 @@ impl<'a> Launcher<'a> {
         jobs: Vec<(Job, Vec<RawFd>)>,
         held: impl Sized,
         time: Duration,
-    ) -> Result<(Vec<O>, Option<OthersTime>), NoResult> {
-        let others = OthersWatch::start();
+        cpus: usize,
+    ) -> Result<(Vec<O>, Option<RunTime>), NoResult> {
+        let mut watch = RunWatch::start();
+        let has_own_cpus = jobs.len() <= cpus;
         let mut processes = Vec::new();
         for (job, inherited) in jobs {
             let mut child = OwnChild::spawn(command(self.program, &job)?, inherited, None)?;
@@ -246,12 +248,15 @@ impl<'a> Launcher<'a> {
                 text.extend(&part[..len]);
                 if len == 0 {
                     *output = None;
+                    if has_own_cpus {
+                        watch.count_delay(child.id());
+                    }
                     let status = child.wait().map_err(|e| format!("a process: {e}"))?;
                     let absent = || format!("a process ended without a result ({status})").into();
                     results.push(outcome_of(text).unwrap_or_else(|| Err(absent()))?);
                 }
             }
         }
-        Ok((results, others.stop()))
+        Ok((results, watch.stop()))
     }
 }

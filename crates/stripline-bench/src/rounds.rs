@@ -48,6 +48,28 @@ pub(crate) fn take_turns<C>(
     rounds
 }
 
+/// The repeats of disturbed runs. Their number is fixed at the start, so that a busy machine cannot
+/// make a benchmark endless.
+pub(crate) struct Repeats(u32);
+
+impl Repeats {
+    /// Allows as many repeats as there are cases, and none for a quick benchmark.
+    pub(crate) fn new(cases: usize, is_quick: bool) -> Self {
+        Self(if is_quick { 0 } else { cases as u32 })
+    }
+
+    /// Runs a case, and repeats the run at once for as long as it is disturbed and repeats are
+    /// left.
+    pub(crate) fn run<R>(&mut self, mut run: impl FnMut() -> R, is_disturbed: impl Fn(&R) -> bool) -> R {
+        let mut found = run();
+        while is_disturbed(&found) && self.0 > 0 {
+            self.0 -= 1;
+            found = run();
+        }
+        found
+    }
+}
+
 /// A guard that records Ctrl-C and similar signals until it is dropped.
 pub(crate) struct Interruption {
     flag: Arc<AtomicBool>,
@@ -81,6 +103,16 @@ impl Drop for Interruption {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disturbed_run_is_repeated_within_bounds() {
+        let mut repeats = Repeats::new(3, false);
+        let mut runs = 0..;
+        assert_eq!(repeats.run(|| runs.next(), |run| *run == Some(0)), Some(1));
+        assert_eq!(repeats.run(|| runs.next(), |_| true), Some(4));
+        assert_eq!(repeats.run(|| runs.next(), |_| true), Some(5));
+        assert_eq!(Repeats::new(3, true).run(|| runs.next(), |_| true), Some(6));
+    }
 
     #[test]
     fn the_order_reverses_every_round_and_the_end_is_at_once() {

@@ -38,7 +38,7 @@ pub(super) fn figures(programs: &Programs, is_quick: bool, interruption: &Interr
             let no_burst = "libexec/stripline-gr-burst is not installed (packaging/gnuradio-install)";
             Figure::missing(name, aim, Some(no_burst.into()))
         }
-        Ok((values, nulls)) => Figure::new(name, aim, &Samples { values, nulls, ..Samples::default() }, None),
+        Ok((values, nulls)) => Figure::new(name, aim, &Samples { values, nulls, ..Samples::default() }),
         Err(problem) => Figure::missing(name, aim, Some(problem)),
     };
     let [rate, processor, burst, one_process] = GNURADIO;

@@ -21,12 +21,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::Machine;
 use crate::figure::{Figure, Samples, in_order};
 use crate::machine::allowed_cpus;
 use crate::process::Launcher;
-use crate::rounds::{Interruption, Progress, take_turns};
-use crate::usage::{OthersTime, OthersWatch, others_share};
+use crate::rounds::{Interruption, Progress, Repeats, take_turns};
+use crate::usage::{RunTime, RunWatch};
+use crate::{Disturbance, Machine};
 
 use plan::SubjectPair;
 use programs::Programs;
@@ -144,11 +144,12 @@ pub fn run(settings: &BindingSettings, observer: &mut dyn FnMut(&Progress)) -> R
     let (runs, rounds) = (settings.runs(), settings.rounds());
     // GNU Radio counts as one more, because one program makes all its runs.
     let total = measured.len() * runs as usize + 1;
+    let mut repeats = Repeats::new(measured.len(), settings.quick);
     let mut done = 0;
     take_turns(&mut measured, runs, &interruption, |one, _| {
         observer(&Progress { done, total, doing: one.comparison.name.into() });
         done += 1;
-        one.run(&programs, &launcher.name(), rounds, &interruption);
+        one.run(&programs, &launcher.name(), rounds, &interruption, &mut repeats);
     });
     let mut figures: Vec<Figure> = measured.iter().map(ComparedRuns::figure).collect();
     if plan::GNURADIO.iter().any(|name| settings.wants(name)) && !interruption.is_set() {
@@ -163,27 +164,40 @@ pub fn run(settings: &BindingSettings, observer: &mut dyn FnMut(&Progress)) -> R
 struct ComparedRuns {
     comparison: SubjectPair,
     samples: Samples,
-    others: Vec<OthersTime>,
     /// The reason for the last failure of a run.
     failed: Option<String>,
 }
 
 impl ComparedRuns {
     fn new(comparison: SubjectPair) -> Self {
-        Self { comparison, samples: Samples::default(), others: Vec::new(), failed: None }
+        Self { comparison, samples: Samples::default(), failed: None }
     }
 
     /// Runs the comparison once, in new processes. All of them have ended when this returns.
-    fn run(&mut self, programs: &Programs, name: &str, rounds: usize, interruption: &Interruption) {
-        let others = OthersWatch::start();
-        let outcome = self.measure(programs, name, rounds, interruption);
+    fn run(
+        &mut self,
+        programs: &Programs,
+        name: &str,
+        rounds: usize,
+        interruption: &Interruption,
+        repeats: &mut Repeats,
+    ) {
+        let measure = || {
+            let mut watch = RunWatch::start();
+            let times = self.measure(programs, name, rounds, interruption, &mut watch);
+            (times, watch.stop())
+        };
+        let is_disturbed = |run: &(_, Option<RunTime>)| {
+            !interruption.is_set() && Disturbance::of(run.1, allowed_cpus().len()).is_disturbed()
+        };
+        let (outcome, time) = repeats.run(measure, is_disturbed);
         if interruption.is_set() {
             return;
         }
         match outcome {
             Ok([over, under, again]) => {
                 self.samples.add_run(self.comparison.aim, &over, &under, &again);
-                self.others.extend(others.stop());
+                self.samples.runs.extend(time);
             }
             Err(problem) => self.failed = Some(problem),
         }
@@ -197,6 +211,7 @@ impl ComparedRuns {
         name: &str,
         rounds: usize,
         interruption: &Interruption,
+        watch: &mut RunWatch,
     ) -> Result<[Vec<f64>; 3], String> {
         let SubjectPair { over, under, size, is_pinned, .. } = &self.comparison;
         let cpus: Vec<usize> = if *is_pinned { allowed_cpus() } else { Vec::new() };
@@ -215,6 +230,9 @@ impl ComparedRuns {
                 times[place].push(took);
             }
         }
+        if *is_pinned && cpus.len() > 1 {
+            pairs.iter().for_each(|pair| pair.count_delays(watch));
+        }
         Ok(times)
     }
 
@@ -225,8 +243,7 @@ impl ComparedRuns {
             let missing = self.failed.clone().unwrap_or_else(interrupted);
             return Figure::missing(name, *aim, Some(missing));
         }
-        let others_share = others_share(self.others.iter().copied(), allowed_cpus().len());
-        let figure = Figure::new(name, *aim, &self.samples, others_share);
+        let figure = Figure::new(name, *aim, &self.samples);
         Figure { failed_run: self.failed.clone(), ..figure }
     }
 }

@@ -26,7 +26,8 @@ impl Measured for BindingReport {
     }
 
     fn notes(&self) -> Vec<String> {
-        let busy = self.figures.iter().filter_map(|figure| figure.others_share).fold(0.0, f64::max);
+        let busy =
+            self.figures.iter().filter_map(|figure| figure.disturbance.others_share).fold(0.0, f64::max);
         let note = || format!("note: other programs used up to {:.0} % of the processors", busy * 100.0);
         (busy > OTHERS_SHARE_MAX).then(note).into_iter().collect()
     }

@@ -12,6 +12,7 @@ use crate::Problem;
 use crate::machine::printable;
 use crate::process::OwnChild;
 use crate::rounds::Interruption;
+use crate::usage::RunWatch;
 
 /// The longest time for a process to connect, and for a block.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -79,6 +80,11 @@ impl<'a> Workers<'a> {
             }
         }
         Ok(took / f64::from(self.packets))
+    }
+
+    /// Counts the waits of the processes for a processor.
+    pub(super) fn count_delays(&self, watch: &mut RunWatch) {
+        self.workers.iter().for_each(|worker| watch.count_delay(worker.child.id()));
     }
 }
 

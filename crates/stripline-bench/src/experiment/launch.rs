@@ -8,7 +8,7 @@ use super::child::PlaceJob;
 use super::stage::PlaceResult;
 use crate::memory;
 use crate::process::{Job, Launcher, NoResult};
-use crate::usage::{OthersTime, Usage};
+use crate::usage::{RunTime, Usage};
 
 /// The factor by which a run may exceed the sum of the work, because sleeps overshoot and
 /// processors are shared.
@@ -20,12 +20,16 @@ pub(super) struct PipelineResult {
     pub usage: Usage,
     /// Processor time of each process, by place, if each place has a separate process.
     pub cpu_s: Vec<f64>,
-    /// The processor time of other programs during the run; `None` if unknown.
-    pub others: Option<OthersTime>,
+    /// The times of the run; `None` if unknown.
+    pub others: Option<RunTime>,
 }
 
 /// Runs a case once, in new processes. All of them have ended when this returns.
-pub(super) fn run(case: &ExperimentCase, launcher: &mut Launcher<'_>) -> Result<PipelineResult, NoResult> {
+pub(super) fn run(
+    case: &ExperimentCase,
+    launcher: &mut Launcher<'_>,
+    cpus: usize,
+) -> Result<PipelineResult, NoResult> {
     let domain = launcher.name();
     let file = memory::file(memory::PAGE)?;
     let board = file.as_raw_fd();
@@ -36,7 +40,7 @@ pub(super) fn run(case: &ExperimentCase, launcher: &mut Launcher<'_>) -> Result<
     };
     let time = Duration::from_secs_f64(SLACK * case.seconds_max());
     let (mut outcomes, others) =
-        launcher.run::<(Vec<PlaceResult>, Usage)>((0..processes).map(job).collect(), file, time)?;
+        launcher.run::<(Vec<PlaceResult>, Usage)>((0..processes).map(job).collect(), file, time, cpus)?;
     outcomes.sort_by_key(|(seen, _)| seen.first().map(|seen| seen.place));
     let mut usage = Usage::default();
     outcomes.iter().for_each(|(_, used)| usage.add(*used));

@@ -42,10 +42,11 @@ pub use verdict::Verdict;
 
 use std::path::PathBuf;
 
-use crate::Machine;
 use crate::machine::allowed_cpus;
 use crate::process::{Launcher, NoResult};
-use crate::rounds::{Interruption, Progress, take_turns};
+use crate::rounds::{Interruption, Progress, Repeats, take_turns};
+use crate::{Disturbance, Machine};
+use launch::PipelineResult;
 
 /// The settings of an experiment.
 ///
@@ -95,11 +96,16 @@ pub fn run(
     let mut results: Vec<(&ExperimentCase, CaseRuns)> =
         experiment.cases.iter().map(|case| (case, stage::topics(case).map(|_| Vec::new()))).collect();
     let total = results.iter().filter(|(_, result)| result.is_ok()).count() * repeats as usize;
+    let mut repeats_left = Repeats::new(results.len(), settings.quick);
     let mut done = 0;
     take_turns(&mut results, repeats, &interruption, |(case, result), round| {
         let Ok(runs) = result else { return };
         observer(&Progress { done, total, doing: case.to_string() });
-        let run = launch::run(case, &mut launcher);
+        let is_disturbed = |run: &Result<PipelineResult, NoResult>| {
+            !interruption.is_set()
+                && run.as_ref().is_ok_and(|run| Disturbance::of(run.others, cpus).is_disturbed())
+        };
+        let run = repeats_left.run(|| launch::run(case, &mut launcher, cpus), is_disturbed);
         if interruption.is_set() {
             return;
         }

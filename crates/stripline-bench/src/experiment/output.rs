@@ -112,7 +112,7 @@ impl ExperimentReport {
                 interval.map(|(low, high)| format!("{low:.4} - {high:.4}")).unwrap_or_default(),
                 fixed(case.overshoot_ms, 3),
                 fixed(case.median(|run| Some(run.cpu_s)), 2),
-                percent(case.runs.iter().filter_map(|run| run.others_share).reduce(f64::max)),
+                percent(case.runs.iter().filter_map(|run| run.disturbance.others_share).reduce(f64::max)),
             ];
             if case.runs.is_empty() {
                 cells[4..].fill(String::new());

@@ -11,10 +11,9 @@ use super::ideal::{Shape, ideal};
 use super::launch::PipelineResult;
 use super::stage::PlaceResult;
 use super::verdict::{self, Verdict};
-use crate::Machine;
 use crate::process::NoResult;
 use crate::statistics::{median, median_interval, percentile, pool};
-use crate::usage::others_share;
+use crate::{Disturbance, Machine};
 
 /// The results of a whole experiment. `docs/experiment-file.md` describes the JSON form.
 ///
@@ -149,9 +148,10 @@ pub struct ExperimentRun {
     pub behind_ms: f64,
     /// Seconds of processor time of all processes.
     pub cpu_s: f64,
-    /// The share of all processors that other programs used during the run, 0 to 1; `None` if
-    /// unknown. If it is large, figures of busy work mean little.
-    pub others_share: Option<f64>,
+    /// The shares of the run that did not belong to the measured programs. If one is large, the
+    /// times mean little, and ratios are not judged.
+    #[serde(flatten)]
+    pub disturbance: Disturbance,
     /// Number of voluntary context switches.
     pub voluntary_switches: u64,
     /// Number of involuntary context switches.
@@ -235,7 +235,7 @@ impl ExperimentReport {
     /// ```
     pub fn others_share_max(&self) -> f64 {
         let runs = self.cases.iter().flat_map(|case| &case.runs);
-        runs.filter_map(|run| run.others_share).fold(0.0, f64::max)
+        runs.filter_map(|run| run.disturbance.others_share).fold(0.0, f64::max)
     }
 }
 
@@ -286,7 +286,7 @@ pub(super) fn run(case: &ExperimentCase, whole: &PipelineResult, cpus: usize) ->
         sends_ns: producer.sends_ns.clone(),
         behind_ms: producer.behind_ns as f64 / 1e6,
         cpu_s: whole.usage.cpu_s,
-        others_share: others_share(whole.others, cpus),
+        disturbance: Disturbance::of(whole.others, cpus),
         voluntary_switches: whole.usage.voluntary_switches,
         involuntary_switches: whole.usage.involuntary_switches,
         peak_kib: whole.usage.peak_kib,
@@ -365,7 +365,7 @@ pub(super) fn report(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::{OthersTime, Usage};
+    use crate::usage::{RunTime, Usage};
 
     fn case(more: &str) -> ExperimentCase {
         let text = format!(
@@ -393,7 +393,7 @@ mod tests {
             seen,
             usage: Usage { cpu_s: 0.5, ..Usage::default() },
             cpu_s: vec![0.1, 0.2, 0.2],
-            others: Some(OthersTime { cpu_s: 0.5, elapsed_s: 2.0 }),
+            others: Some(RunTime { cpu_s: 0.5, elapsed_s: 2.0, ..RunTime::default() }),
         }
     }
 
@@ -405,7 +405,7 @@ mod tests {
         assert!((run.over_ideal - 25.0 / 24.0).abs() < 1e-9);
         assert_eq!(run.stages.iter().map(|stage| stage.reordered).collect::<Vec<_>>(), [1, 2]);
         assert!((run.stages[0].overshoot_ms - 1.0).abs() < 1e-9);
-        assert_eq!((run.stages[1].cpu_s, run.others_share), (Some(0.2), Some(0.125)));
+        assert_eq!((run.stages[1].cpu_s, run.disturbance.others_share), (Some(0.2), Some(0.125)));
         assert_eq!((run.sends.over_1_ms, run.sends.p50_ms, run.sends.max_ms), (1, None, 3.0));
     }
 

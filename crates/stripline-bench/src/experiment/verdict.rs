@@ -67,12 +67,15 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
             }
             continue;
         };
+        if let Some(most) = target.over_ideal {
+            let text = format!("last packet over ideal <= {most}");
+            let mut verdict = judge(report, text, &[report], report.over_ideal, |ratio| ratio <= most);
+            unless_disturbed(&mut verdict, &[report]);
+            verdicts.push(verdict);
+        }
         let mut own = |text: String, value, is_met: &dyn Fn(f64) -> bool| {
             verdicts.push(judge(report, text, &[report], value, is_met));
         };
-        if let Some(most) = target.over_ideal {
-            own(format!("last packet over ideal <= {most}"), report.over_ideal, &|ratio| ratio <= most);
-        }
         if let Some(most) = target.reordered {
             // If there is an observer, only the observer's count matters, because packets that
             // leave the components have not been resequenced yet.
@@ -108,7 +111,9 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
             let pairs = report.runs.iter().zip(&other.runs);
             // Compare only runs of the same round.
             let ratios: Vec<f64> = pairs.map(|(own, reference)| own.last_ms / reference.last_ms).collect();
-            verdicts.push(judge(report, text, &[report, other], median(&ratios), |ratio| ratio <= *most));
+            let mut verdict = judge(report, text, &[report, other], median(&ratios), |ratio| ratio <= *most);
+            unless_disturbed(&mut verdict, &[report, other]);
+            verdicts.push(verdict);
         }
     }
     verdicts
@@ -117,6 +122,17 @@ pub(super) fn all(experiment: &Experiment, reports: &[CaseReport]) -> Vec<Verdic
 /// Returns the largest value of all runs.
 fn worst(report: &CaseReport, of: impl Fn(&ExperimentRun) -> f64) -> Option<f64> {
     report.runs.iter().map(of).reduce(f64::max)
+}
+
+/// Replaces the verdict on a time if a run was disturbed. Counts of packets stay judged: no
+/// disturbance excuses a loss.
+fn unless_disturbed(verdict: &mut Verdict, reports: &[&CaseReport]) {
+    let mut runs = reports.iter().flat_map(|report| &report.runs);
+    if matches!(verdict.outcome, Decision::Met | Decision::Missed)
+        && runs.any(|run| run.disturbance.is_disturbed())
+    {
+        verdict.outcome = Decision::NotJudged;
+    }
 }
 
 fn judge(
@@ -142,8 +158,8 @@ fn judge(
 mod tests {
     use super::super::report::{self, StageReport};
     use super::*;
-    use crate::Machine;
     use crate::process::NoResult;
+    use crate::{Disturbance, Machine};
 
     fn run(last_ms: f64, reordered: u64) -> ExperimentRun {
         let stages = vec![StageReport { reordered, ..StageReport::default() }];
@@ -182,6 +198,19 @@ mod tests {
         let (a, mut b) = (run(100.0, 20), run(100.0, 0));
         b.stages[0].missing = 1;
         assert_eq!(outcomes(vec![a], vec![b]), [Met, Met, Missed, Met, Met]);
+    }
+
+    #[test]
+    fn a_disturbed_run_decides_no_time_in_either_direction_but_counts() {
+        use Decision::{Met, Missed, NotJudged};
+        let steal_share = Some(0.2);
+        for last_ms in [100.0, 200.0] {
+            let mut a = run(last_ms, 20);
+            a.disturbance = Disturbance { steal_share, ..Disturbance::default() };
+            let told = verdicts(vec![Ok(vec![run(last_ms, 20), a]), Ok(vec![run(100.0, 1); 2])]);
+            let outcomes: Vec<Decision> = told.into_iter().map(|verdict| verdict.0).collect();
+            assert_eq!(outcomes, [NotJudged, Met, Missed, NotJudged]);
+        }
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 pub(crate) use stripline::terms::WaitStrategy as Wait;
 
+use crate::machine::allowed_cpus;
 use crate::statistics::median;
-use crate::usage::{OthersTime, Usage};
+use crate::usage::{Disturbance, RunTime, Usage};
 
 /// The part of a subject in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,8 +252,14 @@ pub(crate) struct SideJob {
 pub(crate) struct RunOutcome {
     /// The results of the cases, in order.
     pub cases: Vec<Outcome>,
-    /// The processor time of other programs during the run.
-    pub others: Option<OthersTime>,
+    /// The times of the run; `None` if unknown.
+    pub others: Option<RunTime>,
+}
+
+impl RunOutcome {
+    pub(super) fn disturbance(&self) -> Disturbance {
+        Disturbance::of(self.others, allowed_cpus().len())
+    }
 }
 
 /// The result of a case in a run.

@@ -38,7 +38,7 @@ pub(super) fn run(
     };
     let jobs = (0..group.processes()).map(job).collect();
     let (sides, others) = launcher
-        .run::<Vec<Outcome>>(jobs, supplies, Duration::from_secs_f64(seconds))
+        .run::<Vec<Outcome>>(jobs, supplies, Duration::from_secs_f64(seconds), cpus.len())
         .map_err(NoResult::into_problem)?;
     Ok(RunOutcome { cases: Outcome::merged(sides), others })
 }

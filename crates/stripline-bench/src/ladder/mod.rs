@@ -44,10 +44,9 @@ use ratios::{GroupRuns, NEAR_NS};
 
 use crate::machine::allowed_cpus;
 use crate::process::Launcher;
-use crate::rounds::{Interruption, Progress, take_turns};
+use crate::rounds::{Interruption, Progress, Repeats, take_turns};
 use crate::statistics::median;
-use crate::usage::others_share;
-use crate::{Machine, OTHERS_SHARE_MAX};
+use crate::{Disturbance, Machine};
 
 /// The sizes of a full run.
 const SIZES: [usize; 8] = [8, 32, 64, 256, 1024, 8192, 65_536, 1 << 20];
@@ -186,7 +185,7 @@ impl Runs {
     /// Returns the share of all processors that other programs used, 0 to 1; `None` if unknown.
     pub(crate) fn others_share(&self) -> Option<f64> {
         let runs = self.results.iter().flat_map(|result| &result.runs);
-        others_share(runs.filter_map(|run| run.others), allowed_cpus().len())
+        Disturbance::of(runs.filter_map(|run| run.others), allowed_cpus().len()).others_share
     }
 }
 
@@ -202,6 +201,7 @@ fn run_groups(
 ) -> Result<Runs, String> {
     let rounds = settings.rounds.unwrap_or(if settings.quick { QUICK_RUNS } else { RUNS }).max(1);
     let mut pace = Pace::new(budget, settings.seconds_per_run, groups.len() * rounds as usize);
+    let mut repeats = Repeats::new(groups.len(), settings.quick);
     let interruption = Interruption::watch()?;
     let mut launcher = Launcher::new("ladder", settings.program.as_ref(), &interruption);
     let mut notes = Vec::new();
@@ -214,7 +214,12 @@ fn run_groups(
     let completed = take_turns(&mut results, rounds, &interruption, |result, _| {
         let doing = result.group.to_string();
         observer(&Progress { done: pace.done, total: pace.total, doing: doing.clone() });
-        let outcome = launch::run(&result.group, &mut launcher, &cpus[..cpus.len().min(2)], pace.seconds());
+        let seconds = pace.seconds();
+        let run = || launch::run(&result.group, &mut launcher, &cpus[..cpus.len().min(2)], seconds);
+        let is_disturbed = |outcome: &Result<case::RunOutcome, String>| {
+            !interruption.is_set() && outcome.as_ref().is_ok_and(|run| run.disturbance().is_disturbed())
+        };
+        let outcome = repeats.run(run, is_disturbed);
         if interruption.is_set() {
             return;
         }
@@ -264,14 +269,21 @@ fn core_distances(results: &[GroupRuns]) -> Option<String> {
     ))
 }
 
-/// Returns a note if other programs used much processor time.
+/// Returns a note if runs were disturbed, with the largest shares.
 fn busy_machine(results: &[GroupRuns]) -> Option<String> {
-    let share = results.iter().filter_map(GroupRuns::others_share).fold(0.0, f64::max);
-    (share > OTHERS_SHARE_MAX).then(|| {
+    let runs: Vec<Disturbance> =
+        results.iter().flat_map(|result| &result.runs).map(case::RunOutcome::disturbance).collect();
+    let count = runs.iter().filter(|run| run.is_disturbed()).count();
+    let most = |of: fn(&Disturbance) -> Option<f64>| 100.0 * runs.iter().filter_map(of).fold(0.0, f64::max);
+    (count > 0).then(|| {
         format!(
-            "other programs used up to {:.0} % of the processors during the runs of a group; targets that such a \
-             group misses are not judged",
-            share * 100.0
+            "{count} of {} runs were disturbed: other programs used up to {:.0} % of the processors, the host took up \
+             to {:.0} %, and processes waited for a processor for up to {:.0} % of a run; targets of such groups are \
+             not judged",
+            runs.len(),
+            most(|run| run.others_share),
+            most(|run| run.steal_share),
+            most(|run| run.run_delay_share)
         )
     })
 }
@@ -315,7 +327,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::OthersTime;
+    use crate::usage::RunTime;
 
     #[test]
     fn wrong_settings_are_named() {
@@ -331,7 +343,11 @@ mod tests {
     #[test]
     fn a_busy_machine_is_a_note() {
         let of = |share: f64| {
-            let others = Some(OthersTime { cpu_s: share * allowed_cpus().len() as f64, elapsed_s: 1.0 });
+            let others = Some(RunTime {
+                cpu_s: share * allowed_cpus().len() as f64,
+                elapsed_s: 1.0,
+                ..RunTime::default()
+            });
             let group = Group { cases: Vec::new(), threads: false };
             let run = case::RunOutcome { others, ..case::RunOutcome::default() };
             busy_machine(&[GroupRuns { group, runs: vec![run] }])

@@ -8,9 +8,7 @@ use super::plan::{
     without_statistics,
 };
 use crate::figure::{Aim, Figure, Samples};
-use crate::machine::allowed_cpus;
 use crate::statistics::median;
-use crate::usage::others_share;
 
 /// Two processors count as near if a cache line takes at most this time from one to the other, in
 /// nanoseconds.
@@ -25,12 +23,6 @@ pub(super) struct GroupRuns {
 }
 
 impl GroupRuns {
-    /// Returns the share of all processors that other programs used during the runs, 0 to 1; `None`
-    /// if unknown.
-    pub(super) fn others_share(&self) -> Option<f64> {
-        others_share(self.runs.iter().filter_map(|run| run.others), allowed_cpus().len())
-    }
-
     /// Returns the results of a case for each run.
     pub(super) fn of(&self, case: &Case) -> Vec<&Outcome> {
         let index = self.group.cases.iter().position(|own| own == case);
@@ -83,7 +75,7 @@ fn comparisons() -> Vec<Comparison> {
         all.push(Comparison { name, pairs, aim });
     };
     for size in [8, 32, 64, 256, 1024, 8192, 65_536] {
-        over_minimal(format!("shm_{size}_over_minimal"), Aim::at_most(1.1), ours, latency, size);
+        over_minimal(format!("shm_{size}_over_minimal"), Aim::at_most(1.1).over_bare(), ours, latency, size);
     }
     for size in [8, 32, 64, 256, 1024, 8192, 65_536] {
         let aim = Aim::rate_at_least(if size <= 64 { 0.75 } else { 0.95 });
@@ -97,7 +89,7 @@ fn comparisons() -> Vec<Comparison> {
         all.push(Comparison { name: name.into(), pairs: vec![(over, under)], aim });
     };
     let shm_64 = || one_way(ours, 64);
-    add("shm_64_over_atomic", Aim::at_most(1.5), shm_64(), atomics());
+    add("shm_64_over_atomic", Aim::at_most(1.5).over_bare(), shm_64(), atomics());
     let calls = |transport, wait| latency(Subject::Calls, transport, wait, 64);
     let carried = |subject| stream(subject, "uds", block, 64);
     let memcpy = stream(Subject::Memcpy, "memory", Wait::Spin, 65_536);
@@ -106,7 +98,7 @@ fn comparisons() -> Vec<Comparison> {
     let (queued, zeromq) = (carried(Subject::Queued), carried(Subject::Zeromq));
     add("uds_64_queued_rate_over_zeromq", Aim::rate_at_least(1.2), queued, zeromq);
     add("call_shm_64_over_two_ways", Aim::at_most(1.08), calls("shm", spin), shm_64());
-    add("wake_over_futex", Aim::at_most(1.05), wake(ours, "shm", 64), futex());
+    add("wake_over_futex", Aim::at_most(1.05).over_bare(), wake(ours, "shm", 64), futex());
     add("stats_64_on_over_off", Aim::at_most(1.1), shm_64(), without_statistics(&shm_64()));
     let shm_32 = packets(ours, 32);
     let off = without_statistics(&shm_32);
@@ -115,7 +107,7 @@ fn comparisons() -> Vec<Comparison> {
     let (adaptive, asleep) = (pipeline(10, Wait::Adaptive), pipeline(10, block));
     add("adaptive_10_over_block", Aim::at_most(1.1), adaptive, asleep);
     let duplex = latency(Subject::UnixDuplex, "uds", block, 64);
-    add("call_uds_64_over_bare", Aim::at_most(1.15), calls("uds", block), duplex);
+    add("call_uds_64_over_bare", Aim::at_most(1.15).over_bare(), calls("uds", block), duplex);
     // The rate may be at most a tenth below the best rate with fewer outstanding calls.
     let (name, aim) = ("call_outstanding_worst_step".into(), Aim::at_most(1.0 / 0.9));
     all.push(Comparison { name, pairs: steps(), aim });
@@ -132,7 +124,7 @@ fn comparisons() -> Vec<Comparison> {
         for (part, ours, bare) in [("", ours, bare(name))].into_iter().chain(callback) {
             let case = |new: fn(_, &_, _, _) -> Case, subject| new(subject, name, wait_beside(name), size);
             for (figure, new, aim) in [
-                ("", latency as fn(_, &_, _, _) -> _, Aim::at_most(most)),
+                ("", latency as fn(_, &_, _, _) -> _, Aim::at_most(most).over_bare()),
                 ("_rate", stream, Aim::rate_at_least(least)),
             ] {
                 let name = format!("{name}_{size}{part}{figure}_over_bare");
@@ -202,8 +194,9 @@ fn measure(
     if samples.values.is_empty() || samples.nulls.is_empty() {
         return Err(not_measured());
     }
+    samples.runs.extend(group.runs.iter().filter_map(|run| run.others));
     let enough = |rounds: &[f64]| if rounds.len() < ROUNDS_MIN { None } else { median(rounds) };
-    let figure = Figure::new(name, aim, &samples, group.others_share());
+    let figure = Figure::new(name, aim, &samples);
     Ok(Figure { near: enough(&near), far: enough(&far), ..figure })
 }
 
@@ -211,7 +204,8 @@ fn measure(
 mod tests {
     use super::*;
     use crate::figure::{Decision, Null};
-    use crate::usage::OthersTime;
+    use crate::machine::allowed_cpus;
+    use crate::usage::RunTime;
 
     /// The times of a case's blocks, for each run.
     type Runs = Vec<Vec<f64>>;
@@ -302,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_busy_machine_a_missed_target_is_not_judged() {
+    fn on_a_busy_machine_no_target_is_judged() {
         let decision = |shm: f64, repeated: f64, shares: [f64; 3]| {
             let atomic = || thrice(&[100.0]);
             let cases = vec![
@@ -313,10 +307,12 @@ mod tests {
             let mut group = runs(cases);
             for (run, share) in group.runs.iter_mut().zip(shares) {
                 let cpu_s = share * allowed_cpus().len() as f64;
-                run.others = Some(OthersTime { cpu_s, elapsed_s: 1.0 });
+                run.others = Some(RunTime { cpu_s, elapsed_s: 1.0, ..RunTime::default() });
             }
             let ratio = find(&[group], "shm_64_over_atomic");
-            assert!((ratio.others_share.unwrap() - shares.iter().sum::<f64>() / 3.0).abs() < 1e-9);
+            assert!(
+                (ratio.disturbance.others_share.unwrap() - shares.iter().sum::<f64>() / 3.0).abs() < 1e-9
+            );
             ratio.decision
         };
         assert_eq!(decision(170.0, 100.0, [0.0; 3]), Some(Decision::Missed));
@@ -324,9 +320,9 @@ mod tests {
         assert_eq!(decision(170.0, 100.0, [0.5, 0.0, 0.0]), Some(Decision::NotJudged));
         assert_eq!(decision(170.0, 100.0, [1.0; 3]), Some(Decision::NotJudged));
         // Other programs do not make anything faster, and an undecided case stays undecided.
-        assert_eq!(decision(140.0, 100.0, [0.5; 3]), Some(Decision::Met));
-        assert_eq!(decision(170.0, 120.0, [0.5; 3]), Some(Decision::NotDecided));
-        assert_eq!(Decision::NotJudged.as_str(), "not judged: the machine was busy");
+        assert_eq!(decision(140.0, 100.0, [0.5; 3]), Some(Decision::NotJudged));
+        assert_eq!(decision(170.0, 120.0, [0.5; 3]), Some(Decision::NotJudged));
+        assert_eq!(Decision::NotJudged.as_str(), "not judged: disturbed");
     }
 
     #[test]
