@@ -509,6 +509,12 @@ impl Intake {
         }
     }
 
+    /// Returns the smallest ids so far, at most `max`.
+    pub fn list_of_ids(&self, max: usize) -> String {
+        let name = |id: &Option<u32>| id.map_or("none".into(), |id| format!("0x{id:08x}"));
+        self.ids.keys().take(max).map(name).collect::<Vec<String>>().join(" ")
+    }
+
     fn note_id(&mut self, id: Option<u32>) {
         if let Some(count) = self.ids.get_mut(&id) {
             *count += 1;

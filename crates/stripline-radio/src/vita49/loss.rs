@@ -32,8 +32,8 @@ pub(crate) struct LossCounter {
     jitter: f64,
     /// Whether the rate has changed within the last packet.
     is_new_rate: bool,
-    /// Whether the counter of samples goes on when a second begins.
-    runs_on: bool,
+    /// Whether the counter of samples goes on when a second begins; `None`: no second began yet.
+    runs_on: Option<bool>,
 }
 
 /// The previous packet.
@@ -139,7 +139,7 @@ impl LossCounter {
         }
         // The number of packets that the count allows, nearest to the clock.
         let turns = ((missing / packet - skipped as f64) / COUNTS as f64).round();
-        let packets = skipped + (turns as i64).saturating_mul(COUNTS);
+        let packets = (turns as i64).saturating_mul(COUNTS).saturating_add(skipped);
         let by_count = packets as f64 * packet;
         let off = (missing - by_count).abs();
         let is_steady = self.jitter <= packet / 4.0 && !self.is_new_rate;
@@ -168,9 +168,15 @@ impl LossCounter {
             (Samples(from), Samples(to), Some(seconds)) => {
                 let counted = counted(from, to);
                 let is_beyond_second = self.rate_hz.is_some_and(|rate_hz| to as f64 >= rate_hz);
-                self.runs_on |= is_beyond_second || u64::try_from(counted) == Ok(last.samples);
+                // Once decided, a loss of whole seconds is not mistaken for the other kind.
+                self.runs_on = match self.runs_on {
+                    _ if is_beyond_second => Some(true),
+                    None if seconds > 0 && to < from => Some(false),
+                    None if u64::try_from(counted) == Ok(last.samples) => Some(true),
+                    decided => decided,
+                };
                 match self.rate_hz {
-                    _ if self.runs_on => Elapsed::Exact(counted),
+                    _ if self.runs_on == Some(true) => Elapsed::Exact(counted),
                     Some(rate_hz) if rate_hz.fract() == 0.0 => {
                         // Both are far below 2^63: a second has at most 10^12 samples.
                         let seconds = seconds.saturating_mul(rate_hz as i64);

@@ -66,20 +66,21 @@ impl Numbers {
     }
 }
 
-/// Plants losses with bursts of up to 200 packets in 10^6 packets of each kind of stamps, and
-/// compares the place of each packet that is left.
+/// Plants losses with bursts of up to 200 packets, from 0.001 to 30 %, for each kind of stamps, and
+/// compares the place of each packet that is left. `STRIPLINE_PACKETS` sets the packets of each.
 #[test]
 fn every_planted_loss_is_counted_at_its_index() {
+    let end = std::env::var("STRIPLINE_PACKETS").ok().map_or(100_000, |text| text.parse().unwrap());
     for stamps in ALL {
         let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
         for per_million in [10, 1000, 50_000, 300_000] {
             let (mut counter, mut packets, mut index, mut lost) = (counter(), 0_u64, 0_u64, 0_u64);
             let (mut found, mut missing) = (None, 0);
-            while packets < 250_000 {
+            while packets < end {
                 // A burst has ten packets on average: at 30 %, every 23rd packet begins one.
                 if numbers.below(100_000_000) < per_million * 100 / 7 && packets > 20 {
-                    let end = if numbers.below(20) == 0 { 200 } else { 10 };
-                    let burst = 1 + numbers.below(end);
+                    let longest = if numbers.below(20) == 0 { 200 } else { 10 };
+                    let burst = 1 + numbers.below(longest);
                     (packets, index, lost) = (packets + burst, index + burst * 360, lost + burst * 360);
                 }
                 let step = counter.step((packets & 15) as u8, stamps.at(index), 360);
@@ -97,6 +98,49 @@ fn every_planted_loss_is_counted_at_its_index() {
             assert_eq!(missing, lost, "{stamps:?}");
             assert!(lost > 0 || per_million == 10);
         }
+    }
+}
+
+/// Runs through a day of packets in which every counter wraps: the packet count each 1.6 seconds,
+/// counters of 32 bits each 7 minutes, and the seconds and counters of 64 bits at noon.
+#[test]
+fn a_day_of_losses_is_counted_over_all_wraps() {
+    let (rate, samples) = (RATE_HZ as u64, RATE_HZ as u64 / 10);
+    let noon = 43_200;
+    for stamps in ALL {
+        let at = |index: u64| {
+            let Stamp { seconds, fraction } = stamps.at(index);
+            let second = ((index / rate) as u32).wrapping_sub(noon);
+            let seconds = match seconds {
+                Seconds::Utc(_) => Seconds::Utc(second),
+                Seconds::Gps(_) => Seconds::Gps(second),
+                other => other,
+            };
+            let fraction = match fraction {
+                Fraction::FreeRunning(_) => {
+                    Fraction::FreeRunning(index.wrapping_sub(u64::from(noon) * rate + 5))
+                }
+                other => other,
+            };
+            Stamp { seconds, fraction }
+        };
+        let (mut counter, mut numbers) = (counter(), Numbers(0x9e37_79b9_7f4a_7c15));
+        let (mut packet, mut due, mut lost, mut missing) = (0_u64, 0, 0, 0);
+        while packet < 864_000 {
+            if packet > 20 && numbers.below(1000) == 0 {
+                let burst = 1 + numbers.below(200);
+                (packet, lost) = (packet + burst, lost + burst * samples);
+            }
+            let found = match counter.step((packet & 15) as u8, at(packet * samples), samples) {
+                Step::Next => 0,
+                Step::Missing { samples, is_exact: true } => samples,
+                other => panic!("{stamps:?}: {other:?} at {packet}"),
+            };
+            assert_eq!(due + found, packet * samples, "{stamps:?}");
+            missing += found;
+            (due, packet) = ((packet + 1) * samples, packet + 1);
+        }
+        assert_eq!(missing, lost, "{stamps:?}");
     }
 }
 

@@ -19,6 +19,8 @@ use crate::queue_memory::QueueMemory;
 const LEAP_SECONDS: i64 = 18;
 /// The turns between two updates of the read-only properties.
 const STATUS_TURNS: u32 = 64;
+/// The most stream ids that `ids` lists: a text of a read-only property has at most 4096 bytes.
+const IDS_MAX: usize = 256;
 /// The time between two questions to the system for dropped datagrams.
 const QUEUE_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -72,6 +74,8 @@ impl Component for Vita49Source {
                 .unit("s"),
             );
         let count = |(name, summary)| PropertySpec::integer(name, 0, 0, i64::MAX, summary).read_only();
+        let ids = format!("stream ids so far, as 0x00001234; of more than {IDS_MAX}, the smallest");
+        let spec = spec.property(PropertySpec::text("ids", "", &ids).read_only());
         COUNTS.into_iter().map(count).fold(spec, ComponentSpec::property).validated(|p| check(p).map(drop))
     }
 
@@ -85,6 +89,7 @@ impl Component for Vita49Source {
         let Self { properties, address, socket } = self;
         let statuses = COUNTS.map(|(name, _)| ports.status::<u64>(name));
         let statuses = statuses.into_iter().collect::<Result<Vec<Status<u64>>>>()?;
+        let ids = ports.status::<String>("ids")?;
         let positive = |name| Some(properties.float(name)).filter(|value| *value > 0.0);
         let mut intake = Intake::new(IntakeSettings {
             id: ports.component().into(),
@@ -99,7 +104,7 @@ impl Component for Vita49Source {
         let mut batch = Batch::new();
         let stop = ports.stop_signal();
         let mut output = ports.output::<Dynamic>("out")?;
-        let (mut turns, mut dropped, mut seen) = (0_u32, 0, 0);
+        let (mut turns, mut dropped, mut seen, mut listed) = (0_u32, 0, 0, 0);
         let mut asked = Instant::now();
         let mut update = |intake: &Intake, asks_system: bool| {
             if (asks_system || asked.elapsed() > QUEUE_INTERVAL)
@@ -110,6 +115,10 @@ impl Component for Vita49Source {
             }
             let counts = &intake.counts;
             let streams = intake.ids.len() as u64;
+            if streams != listed {
+                ids.set(intake.list_of_ids(IDS_MAX));
+                listed = streams;
+            }
             let values = [
                 counts.refused(),
                 counts.waiting,

@@ -52,11 +52,16 @@ impl Bench {
     }
 
     fn finish(self) -> BTreeMap<String, i64> {
+        self.finish_with_ids().0
+    }
+
+    fn finish_with_ids(self) -> (BTreeMap<String, i64>, Value) {
         drop(self.output);
         self.run.stop();
-        let values = self.run.finish().unwrap();
+        let mut values = self.run.finish().unwrap();
+        let ids = values.remove("ids").unwrap();
         let number = |value| if let Value::Integer(number) = value { Some(number) } else { None };
-        values.into_iter().filter_map(|(name, value)| Some((name, number(value)?))).collect()
+        (values.into_iter().filter_map(|(name, value)| Some((name, number(value)?))).collect(), ids)
     }
 }
 
@@ -195,8 +200,10 @@ fn packets_of_others_and_no_packets_are_counted() {
     second.send_to(&data(7, 9, 900), bench.socket.peer_addr().unwrap()).unwrap();
     bench.send(&data(7, 1, SAMPLES));
     assert_eq!(bench.next().0, SAMPLES);
-    let counts = bench.finish();
+    let (counts, ids) = bench.finish_with_ids();
     assert_eq!((counts["refused"], counts["others"], counts["streams"]), (2, 1502, 1024));
+    let smallest = (1 << 20..).take(256).map(|id: u32| format!("0x{id:08x}"));
+    assert_eq!(ids, Value::Text(smallest.collect::<Vec<String>>().join(" ")));
     assert_eq!((counts["restarts"], counts["dropped"]), (0, 0));
 }
 
