@@ -1,4 +1,4 @@
-"""Another reader of VITA 49.2 packets, written by ANSI/VITA 49.2 and IEEE-ISTO 4900-2021 (DIFI 1.1).
+"""Another maker of packets, written by ANSI/VITA 49.2 and IEEE-ISTO 4900-2021 (DIFI 1.1).
 
 vita49_peer.py FORMAT SAMPLES     prints its port, checks packets, and prints them as JSON
 """
