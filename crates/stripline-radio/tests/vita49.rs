@@ -1,14 +1,17 @@
-//! Packets of a sink, read by another maker in Python. The peer is written by the standard alone.
+//! Packets of another maker, in Python, and back. The peer is written by the standard alone.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use stripline::component::Value;
 use stripline::component::harness::Harness;
-use stripline::payload::TypeName;
+use stripline::payload::{Dynamic, TypeName};
 use stripline::{Complex, StreamInfo};
-use stripline_radio::vita49::Vita49Sink;
+use stripline_radio::vita49::{Vita49Sink, Vita49Source};
 
 const TIME_NS: i64 = 1_700_000_000_000_000_000;
 
@@ -32,7 +35,7 @@ fn another_maker_reads_the_packets_of_a_sink() {
 }
 
 fn check_sink(format: &str, scale: f64, tolerance: f64, format_word: u64) {
-    let mut peer = peer(&[format, "120000"]).spawn().expect("the package python3");
+    let mut peer = peer(&["receive", format, "120000"]).spawn().expect("the package python3");
     let mut lines = BufReader::new(peer.stdout.take().unwrap()).lines();
     let port = lines.next().expect("the port").unwrap();
     let mut sink = Harness::of::<Vita49Sink>()
@@ -104,4 +107,57 @@ fn check_sink(format: &str, scale: f64, tolerance: f64, format_word: u64) {
     let is_changed = |context: &&serde_json::Value| context["changed"].as_u64() == Some(1);
     let changes = contexts.iter().filter(is_changed).map(|context| context["rf_frequency"].as_f64());
     assert!(changes.eq([Some(1090e6), Some(100e6)]), "{format}");
+}
+
+/// Receives four formats with lost and repeated packets.
+#[test]
+fn packets_of_another_maker_arrive_with_their_losses() {
+    for (format, output) in [("cs8", "cs8"), ("cs12", "cs16"), ("cs16", "cs16"), ("cf32", "cf32")] {
+        let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let payload = TypeName::parse(output).unwrap();
+        let mut source = Harness::of::<Vita49Source>()
+            .property("address", address.clone())
+            .property("output", output)
+            .payload("out", &payload)
+            .start()
+            .unwrap();
+        let mut samples = source.output::<Dynamic>("out").unwrap();
+        let mut peer = peer(&["send", format, &address]).spawn().expect("the package python3");
+        let is_lost = |packet: u64| packet == 7 || (30..67).contains(&packet) || (80..96).contains(&packet);
+        let mut due = (0..120_u64)
+            .filter(|packet| !is_lost(*packet))
+            .flat_map(|packet| packet * 160..(packet + 1) * 160)
+            .peekable();
+        while due.peek().is_some() {
+            let packet = samples.receive().unwrap().unwrap();
+            let first = packet.sample_index();
+            assert_eq!(packet.time_ns(), TIME_NS + first as i64 * 1000);
+            let stream = packet.stream();
+            assert_eq!((stream.sample_rate_hz, stream.center_frequency_hz), (Some(1e6), Some(100.5e6)));
+            let number = |name: &str| stream.keywords[name].as_f64();
+            assert_eq!((number("bandwidth_hz"), number("gain_db")), (Some(800e3), Some(21.5)));
+            assert_eq!(number("reference_level_dbm"), Some(-12.5));
+            assert_eq!(stream.keywords["stream_id"], "0x00000051");
+            let is_over = stream.keywords.get("over_range").is_some_and(|value| *value == true);
+            assert_eq!(is_over, first / 160 == 100);
+            for (index, sample) in (first..).zip(packet.chunks(packet.len() / packet.samples())) {
+                assert_eq!(due.next(), Some(index), "{format}");
+                let (real, imaginary) = (index as i64 % 100 - 50, -(index as i64 % 7));
+                let number = |bytes: &[u8]| match bytes.len() {
+                    1 => i64::from(bytes[0] as i8),
+                    2 => i64::from(i16::from_le_bytes(bytes.try_into().unwrap())),
+                    _ => f32::from_le_bytes(bytes.try_into().unwrap()) as i64,
+                };
+                let (left, right) = sample.split_at(sample.len() / 2);
+                assert_eq!((number(left), number(right)), (real, imaginary), "{format} at {index}");
+            }
+        }
+        assert!(peer.wait().unwrap().success());
+        source.stop();
+        drop(samples);
+        let values = source.finish().unwrap();
+        let counts = ["late", "others", "streams", "inexact", "restarts"].map(|name| values[name].clone());
+        assert_eq!(counts, [1, 1, 2, 0, 0].map(Value::Integer), "{format}");
+        assert_eq!(values["ids"], Value::Text("0x00000051 0x00000052".into()));
+    }
 }

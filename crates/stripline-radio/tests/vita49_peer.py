@@ -1,6 +1,7 @@
 """Another maker of packets, written by ANSI/VITA 49.2 and IEEE-ISTO 4900-2021 (DIFI 1.1).
 
-vita49_peer.py FORMAT SAMPLES     prints its port, checks packets, and prints them as JSON
+vita49_peer.py receive FORMAT SAMPLES     prints its port, checks packets, prints them as JSON
+vita49_peer.py send FORMAT ADDRESS        sends a context and packets, some of them lost
 """
 
 import json
@@ -8,6 +9,7 @@ import socket
 import struct
 import sys
 
+RATE_HZ = 1_000_000
 SECOND = 1_700_000_000
 PS = 10**12
 DIFI = 0x6A621E
@@ -132,4 +134,59 @@ def receive(name, count):
     )
 
 
-receive(sys.argv[1], int(sys.argv[2]))
+def pack(kind, count, index, payload, stream=0x51, class_id=(DIFI, 0, 0), trailer=None):
+    """Returns a packet with the stamp of a sample."""
+    ps = SECOND * PS + index * PS // RATE_HZ
+    words = 7 + len(payload) // 4 + (trailer is not None)
+    header = kind << 28 | 1 << 27 | (trailer is not None) << 26 | 1 << 22 | 2 << 20 | (count & 15) << 16 | words
+    head = struct.pack(">IIIHHIQ", header, stream, *class_id, ps // PS, ps % PS)
+    return head + payload + (b"" if trailer is None else struct.pack(">I", trailer))
+
+
+def numbers(name, values):
+    """Packs numbers densely: each at the upper end of what is left, padded to words."""
+    if name == "cf32":
+        return struct.pack(f">{len(values)}f", *values)
+    bits = int(name[2:])
+    text = "".join(format(value & (1 << bits) - 1, f"0{bits}b") for value in values)
+    assert len(text) % 32 == 0
+    return int(text, 2).to_bytes(len(text) // 8, "big")
+
+
+def send(name, address):
+    """Sends 120 packets of 160 samples: sample n is n % 100 - 50, and -(n % 7)."""
+    host, port = address.split(":")
+    peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    peer.connect((host, int(port)))
+    size = 160
+    bits = 32 if name == "cf32" else int(name[2:])
+    item = 0b01110 if name == "cf32" else 0
+    fields = struct.pack(">I", 1 << 31 | 1 << 29 | 1 << 27 | 1 << 24 | 1 << 23 | 1 << 21 | 1 << 15)
+    fields += struct.pack(">qq", 800_000 << 20, 100_500_000 << 20)
+    # -12.5 dBm; 20 dB in stage 1, and 1.5 dB in stage 2.
+    fields += struct.pack(">hhhh", 0, -1600, 192, 2560)
+    fields += struct.pack(">q", RATE_HZ << 20)
+    # Dense, complex, and the sizes of number and field less one.
+    fields += struct.pack(">II", 1 << 31 | 1 << 29 | item << 24 | (bits - 1) << 6 | bits - 1, 0)
+    peer.send(pack(4, 0, 0, fields, class_id=(DIFI, 0, 1)))
+    for packet in range(120):
+        index = packet * size
+        values = []
+        for sample in range(index, index + size):
+            values += [sample % 100 - 50, -(sample % 7)]
+        data = pack(1, packet, index, numbers(name, values))
+        # One lost packet, a burst of 37, and 16, which the count alone does not show.
+        if packet == 7 or 30 <= packet < 67 or 80 <= packet < 96:
+            continue
+        if packet == 100:
+            peer.send(pack(1, 3, index, b"\0" * 8, stream=0x52))
+            data = pack(1, packet, index, numbers(name, values), trailer=1 << 25 | 1 << 13)
+        peer.send(data)
+        if packet == 20:
+            peer.send(data)
+
+
+if sys.argv[1] == "receive":
+    receive(sys.argv[2], int(sys.argv[3]))
+else:
+    send(sys.argv[2], sys.argv[3])
