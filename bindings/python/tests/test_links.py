@@ -343,6 +343,7 @@ def test_packets_with_a_time_have_an_age(node: stripline.Node) -> None:
         in_.receive(TIMEOUT_S)
         age = node.connections()[0].age
     assert (age.samples, age.clock) == (1, clock) and age.max_ns == age.last_ns >= 60_000_000_000
+    out.finish()
 
 
 def test_stamps_of_a_received_packet(node: stripline.Node) -> None:

@@ -385,7 +385,13 @@ class Connection:
     """The age of the samples; None: no packet had a time."""
 
 
-def _age(samples: int, last_ns: int, max_ns: int, reference: str | None, error_ns: int | None) -> Age:
+def _age(
+    samples: int,
+    last_ns: int,
+    max_ns: int,
+    reference: Literal["host", "ptp", "pps", "gps", "device"] | None,
+    error_ns: int | None,
+) -> Age:
     """Returns the age that the library has measured."""
     clock = None if reference is None else StreamClock(reference, error_ns)
     return Age(samples, last_ns, max_ns, clock)
