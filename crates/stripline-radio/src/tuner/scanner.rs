@@ -1,17 +1,17 @@
 //! `scanner`: steps a receiver through frequencies, and measures the power at each.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use stripline::call::{CallOptions, ClientOptions};
+use stripline::call::{CallError, CallOptions, ClientOptions};
 use stripline::component::{
     Component, ComponentSpec, InvalidProperties, OrderRule, PortTypes, Ports, Properties, PropertySpec,
     RateRule,
 };
 use stripline::node::Node;
 use stripline::payload::{Cbor, TypeName};
-use stripline::{Complex, Error, Input, Packet, Result, Sample, StreamInfo};
+use stripline::{Complex, Error, Input, Packet, Received, Result, Sample, StreamInfo};
 
 use super::{TunerClient, TunerService};
 use crate::samples::{Number, check_one_channel, complex_types};
@@ -160,7 +160,15 @@ impl Scanner {
         let mut sweep = 0;
         while sweeps == 0 || sweep < sweeps {
             for frequency_hz in &frequencies_hz {
-                let reached_hz = tuner.set_frequency(*frequency_hz, None).map_err(Error::failed)?;
+                let reached_hz = match tuner.set_frequency(*frequency_hz, None) {
+                    Ok(reached_hz) => reached_hz,
+                    // A receiver that ends leaves its service, with or without this call.
+                    Err(CallError::ServerGone { .. }) if times.ends(&mut input)? => return Ok(()),
+                    Err(CallError::NoServer { .. }) if clock.is_some() && times.ends(&mut input)? => {
+                        return Ok(());
+                    }
+                    Err(error) => return Err(Error::failed(error)),
+                };
                 let Some(measured) = times.measure(&mut input, reached_hz)? else { return Ok(()) };
                 if clock != Some(measured.stream.clock) {
                     clock = Some(measured.stream.clock);
@@ -196,6 +204,22 @@ struct Measured {
 }
 
 impl StepTimes {
+    /// Returns whether the stream ends within the timeout. Its last samples belong to no step.
+    fn ends<T: Number>(&self, input: &mut Input<Complex<T>>) -> Result<bool>
+    where
+        Complex<T>: Sample,
+    {
+        let until = Instant::now() + Duration::from_secs_f64(self.timeout_s);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match input.receive_timeout(left)? {
+                Received::Ended => return Ok(true),
+                Received::Packet(_) if !left.is_zero() => {}
+                Received::Packet(_) | Received::Empty => return Ok(false),
+            }
+        }
+    }
+
     /// Measures the first samples that the stream describes with a frequency; `None`: the stream
     /// has ended.
     fn measure<T: Number>(&self, input: &mut Input<Complex<T>>, frequency_hz: f64) -> Result<Option<Measured>>
@@ -276,6 +300,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Sender, channel};
 
+    use stripline::call::ServerOptions;
     use stripline::component::Value;
     use stripline::component::harness::Harness;
     use stripline::{ClockReference, StreamClock};
@@ -372,6 +397,31 @@ mod tests {
         let error = run.finish().unwrap_err().to_string();
         let words = "the tuner has reached 88000000 Hz, and 5.500 s of the stream later it has 1000000 Hz";
         assert!(error.contains(words), "{error}");
+    }
+
+    /// Ends with the stream when the service leaves during a request, and fails if the stream goes on.
+    #[test]
+    fn a_receiver_that_ends_is_no_error() {
+        for ends in [true, false] {
+            let node = Node::new().unwrap();
+            let service = format!("scanned-until-{ends}-{}", std::process::id());
+            let tuner = TunerService::named(&service, Reporting(Mutex::new(channel().0))).unwrap();
+            let mut server = node.service_server(tuner, ServerOptions::default()).unwrap();
+            let run = Harness::of::<Scanner>().property("tuner", service.as_str());
+            let run = run.property("timeout_s", if ends { 3600.0 } else { 0.01 });
+            let mut run = run.payload("in", &TypeName::of::<Complex<u8>>()).start().unwrap();
+            let mut input = run.input::<Complex<u8>>("in").unwrap();
+            assert!(server.wait_for_call(Duration::MAX).unwrap());
+            input.send(&[Complex::new(0, 0); 500]).unwrap();
+            drop(server);
+            if ends {
+                drop(input);
+                run.finish().unwrap();
+            } else {
+                let error = run.finish().unwrap_err().to_string();
+                assert!(error.contains("the server is gone"), "{error}");
+            }
+        }
     }
 
     /// Checks the frequencies before the start.
