@@ -204,7 +204,7 @@ struct Measured {
 }
 
 impl StepTimes {
-    /// Returns whether the stream ends within the timeout. Its last samples belong to no step.
+    /// Returns whether the stream ends within the timeout. The last samples belong to no step.
     fn ends<T: Number>(&self, input: &mut Input<Complex<T>>) -> Result<bool>
     where
         Complex<T>: Sample,
@@ -399,7 +399,8 @@ mod tests {
         assert!(error.contains(words), "{error}");
     }
 
-    /// Ends with the stream when the service leaves during a request, and fails if the stream goes on.
+    /// Ends with the stream when the service leaves during a request, and fails if the stream goes
+    /// on.
     #[test]
     fn a_receiver_that_ends_is_no_error() {
         for ends in [true, false] {

@@ -691,16 +691,6 @@ impl IncomingConnection {
         samples
     }
 
-    /// Records the arrival of a measured packet before the packet's release, off the path that the
-    /// component waits for.
-    pub(super) fn record_arrival(&self, header: &Header, taken_ns: u64) {
-        // Relaxed: stored by this thread.
-        let arrival_ns = self.parts.arrival_ns.as_ref().map_or(0, |ns| ns.load(Ordering::Relaxed));
-        let received_ns = if arrival_ns == 0 { taken_ns } else { arrival_ns };
-        self.options.stats.arrival(header.sent_ns, received_ns, taken_ns);
-        self.options.stats.age(header.time_ns, taken_ns);
-    }
-
     /// Attaches a receipt if the packet's sender waits for an acknowledgement.
     #[cold]
     fn attach_receipt(&self, taken: &mut LentPacket) {

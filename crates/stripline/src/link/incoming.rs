@@ -8,6 +8,7 @@ mod events;
 mod hold;
 mod port_end;
 mod server;
+mod times;
 mod wait;
 
 use std::sync::Arc;
@@ -56,6 +57,9 @@ pub(crate) struct Incoming {
     taken: LentPacket,
     is_lent: bool,
     arrived_while: ArrivedWhile,
+    /// The end of the last wait for a packet, in monotonic ns. `u64::MAX`: the program waits on a
+    /// descriptor of the port.
+    waited_until_ns: u64,
     spinner: AdaptiveSpin,
     /// The stream info that is used if the description of a stream was lost.
     unknown: Arc<StreamInfo>,
@@ -130,6 +134,7 @@ impl Incoming {
             taken: LentPacket::none(),
             is_lent: false,
             arrived_while: ArrivedWhile::Idle,
+            waited_until_ns: 0,
             spinner: AdaptiveSpin::new(WaitStrategy::Block),
             unknown: Arc::default(),
             problem: None,
@@ -260,7 +265,9 @@ impl Incoming {
             };
             if ring.spin_for_frame(POLLS_PER_FULL_POLL) {
                 self.arrived_while = ArrivedWhile::Spinning;
-                return self.try_take_steady();
+                let samples = self.try_take_steady();
+                self.end_wait();
+                return samples;
             }
         }
         None
@@ -407,6 +414,9 @@ impl Incoming {
                 if spins > 0 {
                     self.arrived_while = ArrivedWhile::Spinning;
                 }
+                if self.arrived_while != ArrivedWhile::Idle {
+                    self.end_wait();
+                }
                 self.spinner.succeeded();
                 return Ok(found);
             }
@@ -429,6 +439,7 @@ impl Incoming {
             }
             self.arrived_while = ArrivedWhile::Sleeping;
             if let found @ Polled::Packet = self.poll_ready() {
+                self.end_wait();
                 return Ok(found);
             }
             // A peer can make its doorbell ring all the time.
@@ -595,7 +606,7 @@ impl Incoming {
         let taken_ns = std::mem::take(&mut self.taken.taken_ns);
         let is_measured = taken_ns != 0 && self.taken.header.sent_ns != 0;
         if is_measured {
-            self.connections[self.taken.connection].record_arrival(&self.taken.header, taken_ns);
+            self.record_arrival(taken_ns);
         }
         let receipt = self.take_receipt();
         self.is_lent = false;
@@ -672,12 +683,10 @@ impl Incoming {
         if self.release_held() {
             return;
         }
-        let connection = &mut self.connections[self.taken.connection];
         if self.taken.header.sent_ns != 0 {
-            connection.record_arrival(&self.taken.header, self.taken.taken_ns);
-            connection.options.stats.finished(now_ns().saturating_sub(self.taken.taken_ns));
+            self.record_service(now_ns());
         }
-        if let Some(inlet) = &mut connection.inlet {
+        if let Some(inlet) = &mut self.connections[self.taken.connection].inlet {
             inlet.release();
         }
         // The receipt is dropped after the release, so that a sender with the acknowledgement finds

@@ -25,10 +25,10 @@ pub(crate) struct ConnectionStats {
     reordered: AtomicU64,
     peer_deaths: AtomicU32,
     is_other_clock: AtomicBool,
-    /// The time from sent to received.
+    /// The time from sent to taken by the component.
     latency: Histogram<5>,
-    /// The time from received to taken by the component, to a sixteenth, which bounds the memory of
-    /// a connection.
+    /// The part of the latency after the port's last wait, to a sixteenth, which bounds the memory
+    /// of a connection.
     queued: Histogram<3>,
     /// The time from taken to finished.
     service: Histogram<4>,
@@ -137,11 +137,11 @@ impl ConnectionStats {
         self.is_other_clock.load(Ordering::Relaxed)
     }
 
-    /// Records a measured packet by three times in monotonic ns: sent, received by this process,
-    /// and taken by the component.
-    pub(crate) fn arrival(&self, sent: u64, received: u64, taken: u64) {
-        self.latency.record(received.saturating_sub(sent).max(1));
-        self.queued.record(taken.saturating_sub(received).max(1));
+    /// Records the time of a measured packet from sent to taken, and the part of that time for
+    /// which the component was busy.
+    pub(crate) fn arrival(&self, latency_ns: u64, queued_ns: u64) {
+        self.latency.record(latency_ns.max(1));
+        self.queued.record(queued_ns.max(1));
     }
 
     /// Records that the component has finished with a measured packet.
@@ -173,7 +173,7 @@ impl ConnectionStats {
     }
 
     /// Returns the number of packets with a measured latency, and approximately the sum of these
-    /// latencies in nanoseconds, from sent to received.
+    /// latencies in nanoseconds, from sent to taken.
     pub(crate) fn latency_total(&self) -> (u64, u64) {
         self.latency.total()
     }
@@ -264,9 +264,9 @@ pub struct ConnectionReport {
 pub struct FullReport {
     /// The counters.
     pub counters: ConnectionReport,
-    /// The time from sent to received.
+    /// The time from sent to taken by the component.
     pub latency: RawLatencies,
-    /// The time from received to taken by the component.
+    /// The part of the latency for which the component was busy.
     pub queued: RawLatencies,
     /// The time from taken to finished.
     pub service: RawLatencies,
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(coarse(&pairs), [(1, 1), (4, 2), (5, 1), (896, 7), (1_024, 11), (1_280, 7)]);
         assert_eq!(coarse(&[(u64::MAX, u64::MAX)]), [(7 << 61, u64::MAX)]);
         let stats = ConnectionStats::default();
-        (0..3).for_each(|_| stats.arrival(1_000, 2_000, 2_000));
+        (0..3).for_each(|_| stats.arrival(1_000, 1));
         assert_eq!(stats.coarse_latency(), [(896, 3)]);
     }
 
@@ -426,12 +426,12 @@ mod tests {
         let stats = ConnectionStats::default();
         assert_eq!(stats.latency_total(), (0, 0));
         for ns in [10_000, 20_000, 30_000] {
-            stats.arrival(1_000, 1_000 + ns, 1_000 + ns);
+            stats.arrival(ns, 1);
         }
         let (samples, sum_ns) = stats.latency_total();
         // Half the width of a bucket is a 64th.
         assert!(samples == 3 && sum_ns.abs_diff(60_000) <= 60_000 / 64, "{samples} {sum_ns}");
-        stats.arrival(0, u64::MAX, u64::MAX);
+        stats.arrival(u64::MAX, u64::MAX);
         assert!(stats.latency_total().1 > sum_ns);
     }
 
@@ -456,7 +456,7 @@ mod tests {
     fn reports_of_two_incarnations_add_up() {
         let stats = ConnectionStats::default();
         stats.packet(10);
-        stats.arrival(1_000, 1_500, 1_600);
+        stats.arrival(600, 100);
         let mut sum = stats.report("a -> b");
         sum.add(&stats.report("a -> b"));
         assert_eq!((sum.counters.packets, sum.counters.bytes), (2, 20));

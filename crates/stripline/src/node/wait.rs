@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::link::Incoming;
 use crate::packet::payload::Content;
+use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::transport::Wait;
 
@@ -188,7 +189,11 @@ pub(super) fn wait_until(
             let in_time = poll_set.wait(again.or(deadline))? || again.is_some();
             goes_on = in_time && !(doorbell.is_some() && poll_set.is_ready(0));
         }
-        links.iter_mut().for_each(|link| link.cancel_sleep());
+        let now_ns = now_ns();
+        for link in links.iter_mut() {
+            link.cancel_sleep();
+            link.waited_until(now_ns);
+        }
         if !goes_on {
             return Ok(ready);
         }
@@ -198,9 +203,12 @@ pub(super) fn wait_until(
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::inspect;
     use crate::link::{ConnectionOptions, PortEvents};
+    use crate::node::{Node, Publisher, Topics};
     use crate::terms::LinkOptions;
     use crate::transport::StopToken;
 
@@ -214,5 +222,78 @@ mod tests {
         events.doorbell().notify();
         let deadline = Instant::now() + Duration::from_millis(1);
         assert!(wait_until(&mut [&mut port], None, Some(deadline)).unwrap().is_empty());
+    }
+
+    /// The planted time for which the component is elsewhere.
+    const BUSY_NS: u64 = 3_000_000;
+
+    /// Returns a sender and a receiver over a transport, with some terms.
+    fn pair(terms: &str) -> (Publisher<f32>, Subscriber<f32>) {
+        static PAIRS: AtomicU32 = AtomicU32::new(0);
+        let domain = format!("split-{}-{}", std::process::id(), PAIRS.fetch_add(1, Ordering::Relaxed));
+        let node = Node::join(&domain, Topics::parse(&format!("[default]\n{terms}")).unwrap()).unwrap();
+        let (mut publisher, subscriber) =
+            (node.publisher("levels").unwrap(), node.subscriber("levels").unwrap());
+        publisher.wait_for_receivers(1, Duration::from_secs(60)).unwrap();
+        (publisher, subscriber)
+    }
+
+    fn be_busy() {
+        let until_ns = now_ns() + BUSY_NS;
+        while now_ns() < until_ns {}
+    }
+
+    /// Returns the largest latency and the largest part for which the component was busy.
+    fn largest(subscriber: &Subscriber<f32>) -> (u64, u64) {
+        let report = subscriber.incoming.stats().report("");
+        let [latency, queued] = [report.latency, report.queued].map(|times| times.percentiles().max.unwrap());
+        (latency, queued)
+    }
+
+    /// Splits the latency over each kind of transport and queue in the same way.
+    #[test]
+    fn a_packet_is_queued_only_while_the_component_is_busy() {
+        for terms in [
+            "transport = 'inproc'",
+            "transport = 'shm'",
+            "transport = 'shm'\noverflow = 'drop-oldest'",
+            "transport = 'uds'",
+            "transport = 'tcp'\nscope = 'server'",
+        ] {
+            let (mut publisher, mut subscriber) = pair(terms);
+            // The wait ends before the component is busy.
+            publisher.send(&[0.0]).unwrap();
+            wait_any(&mut [&mut subscriber], None).unwrap();
+            be_busy();
+            drop(subscriber.receive().unwrap());
+            let (latency_ns, queued_ns) = largest(&subscriber);
+            assert!(
+                queued_ns >= BUSY_NS / 16 * 15 && latency_ns >= BUSY_NS / 16 * 15,
+                "{terms}: {queued_ns}"
+            );
+
+            let (mut publisher, mut subscriber) = pair(terms);
+            // Each packet is sent after the receiver has begun to wait: only the transfer
+            // takes time.
+            let port = subscriber.name().to_owned();
+            let sleeps = || inspect::snapshot().receiving.iter().any(|it| it.name == port && it.sleeps);
+            let received = AtomicU32::new(0);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for sent in 0..3 {
+                        while received.load(Ordering::Acquire) < sent || !sleeps() {
+                            std::thread::yield_now();
+                        }
+                        publisher.send(&[0.0]).unwrap();
+                    }
+                    publisher.finish().unwrap();
+                });
+                while let Some(packet) = subscriber.receive().unwrap() {
+                    drop(packet);
+                    received.fetch_add(1, Ordering::Release);
+                }
+            });
+            assert_eq!(largest(&subscriber).1, 1, "{terms}");
+        }
     }
 }

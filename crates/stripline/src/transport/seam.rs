@@ -1,7 +1,7 @@
 //! The two sides of a transport: [`Outlet`] sends, [`Inlet`] receives. A port makes them with a
 //! [`BindRequest`] or a [`ConnectRequest`].
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -300,9 +300,6 @@ pub(crate) struct InletParts {
     pub call_slot: Option<Arc<CallSlot>>,
     /// The probe of the inlet's queue in this process, for inspection.
     pub queue_probe: Option<Weak<dyn QueueProbe>>,
-    /// The time at which the frame returned last arrived, in monotonic nanoseconds. `None`: the
-    /// time at which it was returned.
-    pub arrival_ns: Option<Arc<AtomicU64>>,
     /// Whether the port cannot find packets without help. If so, a thread must move the packets to
     /// the port's queue, before the sender may get acknowledgements.
     pub needs_receive_queue: bool,

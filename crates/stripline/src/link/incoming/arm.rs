@@ -37,6 +37,7 @@ impl Incoming {
         self.stop.check(Wait::FOREVER)?;
         for _ in 0..CHECKS_MAX {
             if self.is_ready()? {
+                self.end_wait_elsewhere();
                 return Ok(false);
             }
             // A resequencing port gives up missing packets when their time is over, without any
@@ -45,6 +46,7 @@ impl Incoming {
             let mut poll_set = PollSet::for_ready_set();
             if self.prepare_arm(&mut poll_set) {
                 ready.set(&poll_set, until)?;
+                self.waited_until(u64::MAX);
                 return Ok(true);
             }
             // A description, or a part of a packet, may have arrived after the check.

@@ -44,12 +44,10 @@ impl Incoming {
     /// stays in use under that number.
     pub(in crate::link) fn end_loan(&mut self, token: Option<u64>, finished_ns: u64) {
         self.is_lent = false;
-        let connection = &mut self.connections[self.taken.connection];
         if self.taken.header.sent_ns != 0 {
-            connection.record_arrival(&self.taken.header, self.taken.taken_ns);
-            connection.options.stats.finished(finished_ns.saturating_sub(self.taken.taken_ns));
+            self.record_service(finished_ns);
         }
-        match (&mut connection.inlet, token) {
+        match (&mut self.connections[self.taken.connection].inlet, token) {
             (Some(AnyInlet::Ring(ring)), Some(token)) => ring.keep(token),
             (Some(inlet), _) => inlet.release(),
             (None, _) => {}

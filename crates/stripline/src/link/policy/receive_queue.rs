@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::ThreadId;
 
@@ -16,7 +16,6 @@ use crate::flow::Ack;
 use crate::flow::AckSender;
 use crate::inspect::Ages;
 use crate::packet::{Header, Kind, LastSent};
-use crate::sys::clock::now_ns;
 use crate::sys::doorbell::{Doorbell, PollSet};
 use crate::sys::fork::OwnerProcess;
 use crate::sys::mutex::lock;
@@ -43,16 +42,12 @@ struct ReceiveQueue {
     shared: Arc<ReceiveShared>,
     shutdown: Doorbell,
     current: Option<QueuedFrame>,
-    /// The time when the current frame arrived, if it is measured.
-    arrival_ns: Arc<AtomicU64>,
     process: OwnerProcess,
 }
 
 /// A frame in the queue.
 struct QueuedFrame {
     bytes: Vec<u8>,
-    /// The time when the frame arrived, if it is measured.
-    received_ns: Option<u64>,
     kind: Option<Kind>,
     /// The packet's number, if the sender waits until the component has finished with the packet.
     ack_awaited: Option<u64>,
@@ -137,8 +132,7 @@ impl ReceiveQueue {
         let shutdown = Doorbell::new()?;
         let pump = Pump::new(Arc::clone(&shared), inlet, shutdown.clone());
         let thread = JoinedThread::spawn("stripline-pump", move || pump.run(parts.call_slot.as_deref()))?;
-        let (arrival_ns, process) = (Arc::default(), OwnerProcess::current());
-        Ok(Self { shared, shutdown, thread, current: None, arrival_ns, process })
+        Ok(Self { shared, shutdown, thread, current: None, process: OwnerProcess::current() })
     }
 }
 
@@ -148,7 +142,6 @@ impl Inlet for ReceiveQueue {
         InletParts {
             acks: self.shared.acks.clone(),
             queue_probe: Some(probe),
-            arrival_ns: Some(Arc::clone(&self.arrival_ns)),
             call_slot: self.shared.call_slot.clone(),
             is_other_clock: self.shared.is_other_clock,
             ages: self.shared.ages.clone(),
@@ -179,8 +172,6 @@ impl Inlet for ReceiveQueue {
                 queue.is_full = false;
                 room.notify();
             }
-            // Relaxed: this thread also reads it.
-            self.arrival_ns.store(frame.received_ns.unwrap_or(0), Ordering::Relaxed);
             self.current = Some(frame);
         }
         Ok(self.current.as_ref().map_or(Next::Empty, |frame| Next::Frame(&frame.bytes)))
@@ -273,8 +264,6 @@ impl ReceiveShared {
     pub(super) fn accept(&self, frame: &[u8], progress: &mut ReceiveProgress) -> Result<()> {
         let header = Header::read(frame);
         let kind = header.and_then(|header| Kind::parse(header.kind));
-        let measured = header.is_some_and(|header| header.sent_ns != 0);
-        let received_ns = measured.then(now_ns);
         let packet = header.filter(|header| header.kind == Kind::Data as u8);
         let marked = |mark| packet.filter(|packet| packet.flags & mark != 0).map(|packet| packet.sequence);
         let (server, target) = (marked(Header::SERVER), marked(Header::TARGET));
@@ -319,7 +308,7 @@ impl ReceiveShared {
             _ => None,
         };
         self.send_flow(say);
-        queue.frames.push_back(QueuedFrame { bytes, received_ns, kind, ack_awaited: target });
+        queue.frames.push_back(QueuedFrame { bytes, kind, ack_awaited: target });
         drop(queue);
         if self.call_slot.is_none() {
             self.doorbell.notify();

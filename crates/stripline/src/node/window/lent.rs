@@ -154,3 +154,33 @@ impl<T: Content<Item: std::fmt::Debug>> std::fmt::Debug for Window<'_, T> {
         f.debug_struct("Window").field("is_whole", &self.is_whole).field("samples", &&**self).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::node::{Node, Topics};
+    use crate::sys::clock::now_ns;
+
+    /// Counts the work on a window of several packets as service, and not only the copying.
+    #[test]
+    fn a_window_is_in_use_until_the_next_one() {
+        const WORK_NS: u64 = 3_000_000;
+        let domain = format!("lent-{}", std::process::id());
+        let node = Node::join(&domain, Topics::parse("[default]\nsampling = 'all'").unwrap()).unwrap();
+        let mut publisher = node.publisher::<f32>("levels").unwrap();
+        let mut windows = node.subscriber::<f32>("levels").unwrap().windowed();
+        publisher.wait_for_receivers(1, Duration::from_secs(60)).unwrap();
+        (0..4).for_each(|_| publisher.send(&[0.0; 6]).unwrap());
+        publisher.finish().unwrap();
+        while let Some(window) = windows.window(12).unwrap() {
+            drop(window);
+            let until_ns = now_ns() + WORK_NS;
+            while now_ns() < until_ns {}
+        }
+        let report = windows.source.subscriber.incoming.stats().report("");
+        let service = report.service.percentiles();
+        assert_eq!((service.samples, report.latency.percentiles().samples), (2, 4));
+        assert!(service.mean.unwrap() >= WORK_NS / 16 * 15, "{service:?}");
+    }
+}

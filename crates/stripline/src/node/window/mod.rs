@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::link::{FrameRef, Incoming};
+use crate::link::{ConnectionStats, FrameRef, Incoming};
 use crate::packet::content::SampleForm;
 use crate::packet::payload::Content;
 use crate::packet::{Gap, Header, StreamInfo};
 use crate::sys::aligned_buffer::AlignedBuffer;
+use crate::sys::clock::now_ns;
 use crate::terms::LinkOptions;
 use crate::transport::Wait;
 
@@ -73,6 +74,9 @@ struct WindowSource<T: Content> {
     held: bool,
     /// The number of samples of the packet that were consumed or copied.
     used: usize,
+    /// The time when the last window was lent, and the statistics that the next window ends it for.
+    /// `None`: the packets of the window are not measured, or measured by themselves.
+    lent: Option<(Arc<ConnectionStats>, u64)>,
 }
 
 /// Copied samples of one stream of one connection, and the packets that they come from.
@@ -153,7 +157,7 @@ impl<T: Content> Subscriber<T> {
     #[must_use]
     pub fn windowed_in(self, unit: WindowUnit) -> Windowed<T> {
         let carried = CopiedSamples::new(self.form);
-        let source = WindowSource { subscriber: self, held: false, used: 0 };
+        let source = WindowSource { subscriber: self, held: false, used: 0, lent: None };
         Windowed { source, unit, carried, gap: None, at_border: false, gap_behind: None, ended: false }
     }
 }
@@ -391,6 +395,10 @@ impl<T: Content> Windowed<T> {
     /// Lends the samples that were found.
     fn lend(&mut self, samples: usize, is_whole: bool) -> Window<'_, T> {
         let gap = self.gap.take();
+        // A window in one packet counts with the packet.
+        if self.carried.parts.front().is_some_and(|part| part.header.sent_ns != 0) {
+            self.source.lent = Some((Arc::clone(self.source.subscriber.incoming.stats()), now_ns()));
+        }
         Window { of: self, samples, done: samples, is_whole, gap }
     }
 
@@ -420,6 +428,9 @@ impl<T: Content> Windowed<T> {
         mut take: impl FnMut(&mut Subscriber<T>) -> Result<Received<FrameRef>>,
     ) -> Result<Available> {
         self.source.subscriber.incoming.check_own()?;
+        if let Some((stats, lent_ns)) = self.source.lent.take() {
+            stats.finished(now_ns().saturating_sub(lent_ns));
+        }
         loop {
             let carried = self.carried.len();
             let (samples, is_whole) = self.samples_of(length)?;
@@ -451,7 +462,7 @@ impl<T: Content> Windowed<T> {
             }
             let count = rest.min(samples - carried);
             self.carried.append(&self.source, count);
-            self.source.skip(count);
+            self.source.skip(count, true);
         }
     }
 
@@ -465,7 +476,7 @@ impl<T: Content> Windowed<T> {
         }
         self.source.hold();
         if self.source.rest().is_empty() {
-            self.source.skip(0);
+            self.source.skip(0, false);
         } else if !self.carried.is_continued_by(&self.source) {
             self.at_border = true;
         }
@@ -473,7 +484,7 @@ impl<T: Content> Windowed<T> {
 
     fn consume(&mut self, samples: usize) {
         if self.carried.len() == 0 {
-            self.source.skip(samples);
+            self.source.skip(samples, false);
             return;
         }
         self.carried.skip(samples);
@@ -517,12 +528,17 @@ impl<T: Content> WindowSource<T> {
         (self.held, self.used) = (true, 0);
     }
 
-    /// Consumes the next `samples` samples. Releases the packet when no samples are left.
-    fn skip(&mut self, samples: usize) {
+    /// Consumes the next `samples` samples, or counts them as copied. Releases the packet when no
+    /// samples are left.
+    fn skip(&mut self, samples: usize, is_copied: bool) {
         self.used += samples;
         if self.held && self.rest().is_empty() {
             self.held = false;
-            self.subscriber.incoming.release();
+            match is_copied {
+                // The window with the copy is in use for longer than the packet.
+                true => drop(self.subscriber.incoming.release_copied()),
+                false => self.subscriber.incoming.release(),
+            }
         }
     }
 
