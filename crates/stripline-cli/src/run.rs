@@ -16,7 +16,8 @@ use stripline_waveform::control::NewValue;
 use stripline_waveform::internal::{Announcement, load_named, run_announced, wrapped};
 use stripline_waveform::{
     Catalog, ChosenBy, ComponentOutput, ComponentPlan, ComponentResult, ConnectionPlan, Diagnostics,
-    Observer, Overrides, PaceResult, Placement, Progress, RunOptions, RunReport, Step, Waveform, parse_bytes,
+    Observer, Overrides, PaceResult, PathPart, PathTimes, Placement, Progress, RunOptions, RunReport, Step,
+    Waveform, parse_bytes,
 };
 
 use crate::Exit;
@@ -32,6 +33,8 @@ use crate::terminal;
 
 /// The longest reason of a restart below the table, in characters.
 const REASON_MAX: usize = 300;
+/// The most paths below the table.
+const PATHS_MAX: usize = 4;
 
 pub(crate) fn run(arguments: &RunArguments, registry: &Registry) -> Outcome {
     let json = arguments.json.destination();
@@ -448,9 +451,11 @@ pub(crate) fn summary(report: &RunReport) -> String {
         let why = c.passed_over.as_deref().unwrap_or_default();
         notes += &format!("\n{} -> {}: auto took {} ({why}).", c.from, c.to, c.transport);
     }
+    notes += &path_notes(report);
     let width = terminal::width();
     let head = format!(
-        "{} {ending} {:.3} s. Latency from send to receive; a percentile needs 100 samples beyond it.",
+        "{} {ending} {:.3} s. Latency from send to receive, QUEUED while the receiver was busy; a percentile \
+         needs 100 samples beyond it.",
         report.waveform, report.duration_s,
     );
     format!("{}\n{}{}\n", wrapped(&head, width, 0), table.render().trim_end(), wrapped(&notes, width, 2))
@@ -497,6 +502,39 @@ fn transit_notes(report: &RunReport) -> String {
             ),
             _ => format!("\n{from} -> {to}: a component died before its last report."),
         };
+    }
+    notes
+}
+
+/// Returns a line for each of the slowest paths, with the place where most of the time goes.
+fn path_notes(report: &RunReport) -> String {
+    let mut notes = String::new();
+    let mut paths: Vec<&PathTimes> = report.paths.iter().filter(|path| path.mean_ns > 0).collect();
+    paths.sort_by_key(|path| std::cmp::Reverse(path.mean_ns));
+    for path in paths.iter().take(PATHS_MAX) {
+        let PathPart { part, at, mean_ns } = &path.largest;
+        let verb = match &**part {
+            "queued" => "queued at",
+            "transfer" => "of transfer to",
+            _ => "in",
+        };
+        let ns = |ns: u64| time(Some(ns));
+        notes += &format!(
+            "\n{} to {}, on average about {}: {} of transfer, {} queued, {} in components; most of it, {}, {verb} {at}.",
+            path.from(),
+            path.to(),
+            ns(path.mean_ns),
+            ns(path.transfer_ns),
+            ns(path.queued_ns),
+            ns(path.service_ns),
+            ns(*mean_ns),
+        );
+    }
+    if let Some(more) = paths.len().checked_sub(PATHS_MAX).filter(|more| *more > 0) {
+        notes += &format!(
+            "\n{} to other sinks are quicker: see `paths` in the JSON.",
+            counted(more as u64, "path")
+        );
     }
     notes
 }
@@ -548,12 +586,11 @@ fn middle(latency: &LatencyReport) -> String {
     }
 }
 
-/// Returns the time in the receiving port's queue. Without a queue, a packet is taken as soon as it
-/// is received, and the time in the transport is part of the latency.
-fn queued(latency: &LatencyReport) -> String {
-    match latency.max {
-        None | Some(..=1) => time(None),
-        Some(_) => middle(latency),
+/// Returns the median wait for a busy component. A nanosecond stands for no wait.
+fn queued(times: &LatencyReport) -> String {
+    match times.p50.or(times.mean) {
+        Some(..=1) => "0 ns".into(),
+        _ => middle(times),
     }
 }
 
@@ -675,7 +712,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_run_has_means_and_a_connection_without_a_queue_has_no_time_in_one() {
+    fn a_short_run_has_means() {
         let times = |max: u64, mean: u64| LatencyReport {
             max: Some(max),
             mean: Some(mean),
@@ -688,8 +725,26 @@ mod tests {
         let text = summary(&all);
         assert!(text.contains("mean: 4.00 µs") && text.contains("mean: 5.00 µs"), "{text}");
         assert_eq!(text.matches("mean: ").count(), 2, "{text}");
-        all.connections[0].queued_ns = times(9, 6000);
-        assert!(summary(&all).contains("mean: 6.00 µs"), "{}", summary(&all));
+        assert!(text.contains("0 ns"), "{text}");
+    }
+
+    #[test]
+    fn the_slowest_paths_are_named_with_their_largest_part() {
+        let mut all = report(r#""sent":499,"unaccounted":0,"statistics":"complete""#);
+        let path = |sink: &str, mean: u64| {
+            format!(
+                r#"{{"connections":["a.out -> b.in","b.out -> {sink}.in"],"mean_ns":{mean},"transfer_ns":61000,
+                "queued_ns":4200000,"service_ns":1050000,
+                "largest":{{"part":"queued","at":"b.in","mean_ns":4190000}}}}"#
+            )
+        };
+        let paths: Vec<String> = (0..6).map(|sink| path(&format!("s{sink}"), 5_311_000 + sink)).collect();
+        all.paths = serde_json::from_str(&format!("[{}]", paths.join(","))).unwrap();
+        let text = summary(&all).replace("\n  ", " ");
+        let line = "a to s5, on average about 5.31 ms: 61.0 µs of transfer, 4.20 ms queued, 1.05 ms in components; \
+                    most of it, 4.19 ms, queued at b.in.";
+        assert!(text.contains(line), "{text}");
+        assert!(!text.contains("a to s1,") && text.contains("2 paths to other sinks are quicker"), "{text}");
     }
 
     #[test]

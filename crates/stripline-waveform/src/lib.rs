@@ -58,8 +58,8 @@ pub use check::{load, parse_bytes};
 pub use describe::{DescribeError, ExecutableSpecs};
 pub use diagnostics::{Code, Diagnostic, Diagnostics, Level};
 pub use launch::{
-    ComponentOutput, ComponentResult, ConnectionResult, HeldUp, Observer, PaceResult, Progress, RunOptions,
-    RunReport, Step, host_if_launched, run,
+    ComponentOutput, ComponentResult, ConnectionResult, HeldUp, Observer, PaceResult, PathPart, PathTimes,
+    Progress, RunOptions, RunReport, Step, host_if_launched, run,
 };
 pub use overrides::Overrides;
 pub use placement::Placement;

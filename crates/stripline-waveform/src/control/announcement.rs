@@ -137,6 +137,7 @@ impl Announced {
                     stopped: Some("stripline stop".into()),
                     components: Vec::new(),
                     connections: Vec::new(),
+                    paths: Vec::new(),
                 };
                 drop(reply.send(Ok(Stopped::Waveform(Box::new(report)))));
                 return true;

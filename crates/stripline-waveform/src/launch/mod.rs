@@ -6,6 +6,7 @@ mod age_watch;
 mod bottleneck;
 mod connection_state;
 mod line_reader;
+mod paths;
 mod process;
 mod report;
 mod signals;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+pub use paths::{PathPart, PathTimes};
 pub use process::ComponentOutput;
 pub use report::{ComponentResult, ConnectionResult, HeldUp, PaceResult, Progress, RunReport};
 

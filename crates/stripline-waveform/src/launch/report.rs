@@ -8,6 +8,7 @@ use stripline::inspect::AgeReport;
 use stripline::link::{ConnectionReport, LatencyReport};
 
 use super::connection_state::ConnectionState;
+use super::paths::PathTimes;
 use crate::transport_choice::ChosenBy;
 
 /// The results of a whole run.
@@ -36,6 +37,9 @@ pub struct RunReport {
     pub components: Vec<ComponentResult>,
     /// The connections, in the order of the waveform.
     pub connections: Vec<ConnectionResult>,
+    /// The slowest path to each component without outputs, if it has several connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathTimes>,
 }
 
 /// A component of a run.
@@ -205,11 +209,12 @@ pub struct ConnectionResult {
     /// if it was not measured, in a run of less than half a second.
     #[serde(default)]
     pub full: Option<f64>,
-    /// Time from sent to received, in nanoseconds.
+    /// Time from sent to taken by the component, in nanoseconds.
     pub latency_ns: LatencyReport,
-    /// Time from received to taken by the component, in nanoseconds.
+    /// The part of the latency for which the component was busy, in nanoseconds.
     pub queued_ns: LatencyReport,
-    /// Time from taken to finished, in nanoseconds.
+    /// Time from taken to finished, in nanoseconds. Of windows that span packets: from one window
+    /// to the request for the next.
     pub service_ns: LatencyReport,
     /// The age of the samples when the component took them; `None` if no packet had a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]

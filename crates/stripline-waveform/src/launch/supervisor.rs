@@ -22,6 +22,7 @@ use stripline::{Error, Result};
 
 use super::bottleneck::held_up_by;
 use super::connection_state::{ConnectionState, WaitShare};
+use super::paths::PathTimes;
 use super::process::{ComponentProcess, exit_text};
 use super::report::{ComponentResult, ConnectionResult, PaceResult, Progress, RunReport};
 use super::signals::Signals;
@@ -535,11 +536,13 @@ impl<'a> Supervisor<'a> {
             set: member.set.clone(),
         };
         let connection = |link: &ConnectionState| ConnectionResult::new(link, duration_s);
+        let connections: Vec<_> = self.connections.iter().map(connection).collect();
         RunReport {
             waveform: self.waveform.name.clone(),
             duration_s,
             components: self.members.iter().enumerate().map(component).collect(),
-            connections: self.connections.iter().map(connection).collect(),
+            paths: PathTimes::slowest(&connections),
+            connections,
             failure: self.failure,
             stopped: self.stopped,
         }
