@@ -65,8 +65,10 @@ impl Course {
                     packets_per_s: (counts.packets - oldest.packets) as f64 / seconds,
                     bytes_per_s: counts.bytes.saturating_sub(oldest.bytes) as f64 / seconds,
                     is_losing: counts.lost > oldest.lost,
-                    latency_ns: counts.mean_latency_ns(&oldest),
-                    latest_latency_ns: last.and_then(|last| counts.mean_latency_ns(&last)),
+                    latency_ns: counts.mean_ns(&oldest, Counts::latency),
+                    queued_ns: counts.mean_ns(&oldest, Counts::queued),
+                    service_ns: counts.mean_ns(&oldest, Counts::service),
+                    latest_latency_ns: last.and_then(|last| counts.mean_ns(&last, Counts::latency)),
                 },
             };
             self.0.insert(key, window);
@@ -75,11 +77,24 @@ impl Course {
 }
 
 impl Counts {
-    /// Returns the mean latency since an earlier reading. `None`: no packet was measured.
-    fn mean_latency_ns(&self, before: &Self) -> Option<f64> {
-        let samples = self.latency_samples.saturating_sub(before.latency_samples);
-        let sum_ns = self.latency_sum_ns.saturating_sub(before.latency_sum_ns);
-        (samples > 0).then(|| sum_ns as f64 / samples as f64)
+    /// Returns the number of measured packets, and the sum of their times.
+    pub(crate) fn latency(&self) -> (u64, u64) {
+        (self.latency_samples, self.latency_sum_ns)
+    }
+
+    pub(crate) fn queued(&self) -> (u64, u64) {
+        (self.latency_samples, self.queued_sum_ns)
+    }
+
+    pub(crate) fn service(&self) -> (u64, u64) {
+        (self.service_samples, self.service_sum_ns)
+    }
+
+    /// Returns a mean time since an earlier reading. `None`: no packet was measured.
+    fn mean_ns(&self, before: &Self, total: impl Fn(&Self) -> (u64, u64)) -> Option<f64> {
+        let [(samples, sum_ns), (samples_before, sum_before_ns)] = [total(self), total(before)];
+        let samples = samples.saturating_sub(samples_before);
+        (samples > 0).then(|| sum_ns.saturating_sub(sum_before_ns) as f64 / samples as f64)
     }
 }
 
@@ -98,6 +113,9 @@ mod tests {
                 lost: packets / 20,
                 latency_samples: packets,
                 latency_sum_ns: 7 * packets,
+                queued_sum_ns: 2 * packets,
+                service_samples: packets / 2,
+                service_sum_ns: 10 * packets,
                 ..Counts::default()
             };
             let mut one = [Connection { counts, has_receiver: true, ..Connection::default() }];
@@ -118,6 +136,7 @@ mod tests {
         let after = rates(2_200, 20);
         assert!(after.is_measured && after.is_losing);
         assert_eq!((after.latency_ns, after.latest_latency_ns), (Some(7.0), None));
+        assert_eq!((after.queued_ns, after.service_ns), (Some(2.0), Some(20.0)));
         course.add(&mut [], start + Duration::from_secs(3));
         assert!(course.0.is_empty());
     }

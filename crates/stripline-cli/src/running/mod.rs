@@ -80,6 +80,13 @@ pub(crate) struct Counts {
     pub latency_samples: u64,
     #[serde(skip)]
     pub latency_sum_ns: u64,
+    /// The part of the sum in which the component was busy.
+    #[serde(skip)]
+    pub queued_sum_ns: u64,
+    #[serde(skip)]
+    pub service_samples: u64,
+    #[serde(skip)]
+    pub service_sum_ns: u64,
 }
 
 /// The changes of the counts over about a second.
@@ -92,9 +99,13 @@ pub(crate) struct Rates {
     pub bytes_per_s: f64,
     #[serde(skip)]
     pub is_losing: bool,
-    /// The mean latency.
-    #[serde(skip)]
+    /// The mean latency, the queued part of it, and the mean service.
+    #[serde(rename = "latency_mean_ns")]
     pub latency_ns: Option<f64>,
+    #[serde(rename = "queued_mean_ns")]
+    pub queued_ns: Option<f64>,
+    #[serde(rename = "service_mean_ns")]
+    pub service_ns: Option<f64>,
     /// The mean latency since the last reading.
     #[serde(skip)]
     pub latest_latency_ns: Option<f64>,
@@ -204,6 +215,9 @@ impl Connection {
                 reordered: end.reordered,
                 latency_samples: end.latency_samples,
                 latency_sum_ns: end.latency_sum_ns,
+                queued_sum_ns: end.queued_sum_ns,
+                service_samples: end.service_samples,
+                service_sum_ns: end.service_sum_ns,
             };
             it.latency.clone_from(&end.latency);
             it.age = end.age;

@@ -306,10 +306,30 @@ impl Model {
     }
 
     fn connections(&self, now: &Snapshot) -> Table {
-        let mut table =
-            Table::new(&["CONNECTION", "PACKETS/S", "RATE", "LOST", "LAG", "LATENCY", "LATENCIES", "AGE"])
-                .numbers(&["PACKETS/S", "RATE", "LOST", "LAG", "LATENCY", "AGE"])
-                .droppable(&["RATE", "LAG", "PACKETS/S", "LATENCIES", "LATENCY", "AGE"]);
+        let mean = |ns: Option<f64>| time(ns.map(|ns| ns as u64));
+        let mut table = Table::new(&[
+            "CONNECTION",
+            "PACKETS/S",
+            "RATE",
+            "LOST",
+            "LAG",
+            "LATENCY",
+            "LATENCIES",
+            "QUEUED",
+            "SERVICE",
+            "AGE",
+        ])
+        .numbers(&["PACKETS/S", "RATE", "LOST", "LAG", "LATENCY", "QUEUED", "SERVICE", "AGE"])
+        .droppable(&[
+            "RATE",
+            "SERVICE",
+            "QUEUED",
+            "LAG",
+            "PACKETS/S",
+            "LATENCIES",
+            "LATENCY",
+            "AGE",
+        ]);
         // Connections are in the order of their senders in the waveform.
         let sender = |name: &str| {
             let component = name.split('.').next().unwrap_or_default();
@@ -334,8 +354,10 @@ impl Model {
                 bytes.into(),
                 Cell::toned(grouped(it.counts.lost), tone),
                 lag(it).into(),
-                time(it.rates.latency_ns.map(|ns| ns as u64)).into(),
+                mean(it.rates.latency_ns).into(),
                 self.history.get(name).map_or(String::new(), sparkline).into(),
+                mean(it.rates.queued_ns).into(),
+                mean(it.rates.service_ns).into(),
                 it.age.map_or_else(String::new, |ages| age(ages.last_ns, &ages)).into(),
             ]);
         }
@@ -487,14 +509,25 @@ mod tests {
     }
 
     fn connection(packets: u64, latency_sum_ns: u64) -> Connection {
-        let (bytes, latency_samples) = (packets * 1000, packets);
+        let (bytes, latency_samples, service_samples) = (packets * 1000, packets, packets);
+        let (queued_sum_ns, service_sum_ns) = (latency_sum_ns / 2, 3 * latency_sum_ns);
         Connection {
             from: "tone.out".into(),
             to: "filter.in".into(),
             depth: 64,
             waiting: Some(3),
             has_receiver: true,
-            counts: Counts { packets, bytes, lost: 7, latency_samples, latency_sum_ns, ..Counts::default() },
+            counts: Counts {
+                packets,
+                bytes,
+                lost: 7,
+                latency_samples,
+                latency_sum_ns,
+                queued_sum_ns,
+                service_samples,
+                service_sum_ns,
+                ..Counts::default()
+            },
             ..Connection::default()
         }
     }
@@ -530,7 +563,7 @@ mod tests {
         assert_eq!(words("filter"), "filter fir-filter suspended 11 25 % 2");
         // 100 packets a second. The mean of 100 latencies is 3 us; the sparkline has 1 us, then 5
         // us.
-        assert_eq!(words("tone.out"), "tone.out -> filter.in 100 100 kB/s 7 3/64 3.00 µs ▂█");
+        assert_eq!(words("tone.out"), "tone.out -> filter.in 100 100 kB/s 7 3/64 3.00 µs ▂█ 1.50 µs 9.00 µs");
         assert_eq!(words("filter.high"), ">filter.high 4000 Hz 0 or more");
         assert!(text.starts_with("radio: running for 3 s in process 9, 1,234 packets, 7 lost\n"), "{text}");
     }
@@ -581,9 +614,9 @@ mod tests {
     fn the_first_columns_remain_on_narrow_terminals() {
         for (width, titles) in [
             (60, "CONNECTION LOST LATENCY LATENCIES"),
-            (80, "CONNECTION PACKETS/S RATE LOST LAG LATENCY LATENCIES"),
-            (120, "CONNECTION PACKETS/S RATE LOST LAG LATENCY LATENCIES"),
-            (200, "CONNECTION PACKETS/S RATE LOST LAG LATENCY LATENCIES"),
+            (80, "CONNECTION PACKETS/S LOST LAG LATENCY LATENCIES QUEUED"),
+            (120, "CONNECTION PACKETS/S RATE LOST LAG LATENCY LATENCIES QUEUED SERVICE"),
+            (200, "CONNECTION PACKETS/S RATE LOST LAG LATENCY LATENCIES QUEUED SERVICE"),
         ] {
             let lines = model().frame((width, 24), false);
             let header = lines.iter().find(|line| line.contains("CONNECTION")).unwrap();

@@ -167,7 +167,10 @@ function showLatency() {
   const text = words.length
     ? `From send to receive, last ${LatencyMap.SECONDS} s: ${words.join(", ")}.`
     : "From send to receive; no measured packets yet.";
-  at("latency-text").textContent = it.age ? `${text} ${ageText(it.age)}` : text;
+  const means = [["", it.latency_mean_ns], ["queued ", it.queued_mean_ns], ["then in use for ", it.service_mean_ns]];
+  const known = means.filter(([, ns]) => ns !== null).map(([word, ns]) => word + time(ns));
+  const split = known.length ? ` Mean of the last second: ${known.join(", ")}.` : "";
+  at("latency-text").textContent = text + split + (it.age ? ` ${ageText(it.age)}` : "");
 }
 
 // The age of samples, with the error of the clock. The clock of a host has no stated error.

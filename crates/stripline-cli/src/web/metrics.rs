@@ -5,7 +5,7 @@ use std::fmt::Write;
 use stripline::inspect::AgeReport;
 
 use super::model::PageState;
-use crate::running::Connection;
+use crate::running::{Connection, Counts};
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The buckets of latencies end at these powers of two, in nanoseconds: 1 µs to 17 s.
@@ -41,6 +41,18 @@ const OF_AGES: [AgeMetric; 3] = [
     ("age_error_seconds", "Error of the ages by the clock of the stream; not there if unknown.", |it| {
         it.clock?.error_ns.map(|ns| ns as f64 / 1e9)
     }),
+];
+
+/// A time of the measured packets: name, help, and the packets with the sum of their times.
+type TimeMetric = (&'static str, &'static str, fn(&Counts) -> (u64, u64));
+
+const OF_TIMES: [TimeMetric; 2] = [
+    ("queued_seconds", "Part of the latency in which the receiver was busy.", Counts::queued),
+    (
+        "service_seconds",
+        "Time for which the receiver used packets, or windows that span packets.",
+        Counts::service,
+    ),
 ];
 
 /// Returns all metrics.
@@ -92,6 +104,15 @@ pub(super) fn text(snapshot: &PageState) -> String {
     );
     for (labels, it) in &connections {
         text.histogram(name, labels, &it.latency);
+    }
+    for (name, help, total) in OF_TIMES {
+        let name = format!("stripline_connection_{name}");
+        text.head(&name, "summary", help);
+        for (labels, it) in &connections {
+            let (packets, sum_ns) = total(&it.counts);
+            text.line(&format!("{name}_sum"), labels, sum_ns as f64 / 1e9);
+            text.line(&format!("{name}_count"), labels, packets);
+        }
     }
     text.head("stripline_problems", "gauge", "Processes and launchers that did not answer.");
     text.line("stripline_problems", "", snapshot.silent);
@@ -178,6 +199,8 @@ mod tests {
             format!("stripline_connection_latency_seconds_bucket{{{labels},le=\"+Inf\"}} 100"),
             format!("stripline_connection_latency_seconds_sum{{{labels}}} 0.0001254400"),
             format!("stripline_connection_latency_seconds_count{{{labels}}} 100"),
+            format!("stripline_connection_queued_seconds_sum{{{labels}}} 0"),
+            format!("stripline_connection_service_seconds_count{{{labels}}} 0"),
             "stripline_problems 0".into(),
         ] {
             assert!(
@@ -188,7 +211,7 @@ mod tests {
         let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
         let mut once = names.clone();
         once.dedup();
-        assert_eq!((names.len(), &names), (15, &once));
+        assert_eq!((names.len(), &names), (17, &once));
     }
 
     #[test]

@@ -317,6 +317,13 @@ pub struct Connection {
     pub latency_samples: u64,
     /// The sum of these latencies, to about 2 %. Two readings give the mean in between.
     pub latency_sum_ns: u64,
+    /// The part of this sum in which the component was busy, to about 6 %.
+    pub queued_sum_ns: u64,
+    /// The number of measured packets, and of windows that span packets, that the component has
+    /// finished with.
+    pub service_samples: u64,
+    /// The sum of the times for which the component used these packets and windows, to about 3 %.
+    pub service_sum_ns: u64,
     /// The number of packets in the port's own queue. Policies that drop have such a queue. On
     /// sockets, so has `block` under scope `server` or `target`, and with a
     /// [`Flow`](crate::terms::Flow) other than `transport`.

@@ -43,7 +43,7 @@ impl<const SUB: u32> Histogram<SUB> {
         let mut pairs: Vec<(u64, u64)> =
             counts.filter(|pair| pair.1 > 0).map(|(index, count)| (Self::middle(index), count)).collect();
         if let Some(last) = pairs.last_mut() {
-            last.0 = self.max.load(Ordering::Relaxed).max(1);
+            last.0 = self.max.load(Ordering::Relaxed);
         }
         pairs
     }
@@ -68,7 +68,7 @@ impl<const SUB: u32> Histogram<SUB> {
     fn middle(index: usize) -> u64 {
         let index = index as u64;
         if index < 2 << SUB {
-            return index.max(1);
+            return index;
         }
         let shift = (index >> SUB) - 1;
         (((index & ((1 << SUB) - 1)) + (1 << SUB)) << shift) + (1 << shift) / 2
@@ -90,7 +90,7 @@ mod tests {
             assert!(index >= before || ns < 1 << 18, "{ns}");
             before = index;
             let middle = Histogram::<5>::middle(index);
-            assert!(middle.abs_diff(ns.max(1)) as f64 <= ns as f64 / 63.0, "{ns}: {middle}");
+            assert!(middle.abs_diff(ns) as f64 <= ns as f64 / 63.0, "{ns}: {middle}");
         }
     }
 

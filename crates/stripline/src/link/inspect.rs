@@ -72,7 +72,8 @@ impl InspectPort for ReceivePortView {
 impl ConnectionView {
     fn snapshot(&self) -> Connection {
         let counters = self.options.stats.counters(&self.name);
-        let (latency_samples, latency_sum_ns) = self.options.stats.latency_total();
+        let [(latency_samples, latency_sum_ns), (_, queued_sum_ns), (service_samples, service_sum_ns)] =
+            self.options.stats.totals();
         Connection {
             connection: counters.connection,
             overflow: self.options.overflow.to_string(),
@@ -87,6 +88,9 @@ impl ConnectionView {
             peer_deaths: counters.peer_deaths,
             latency_samples,
             latency_sum_ns,
+            queued_sum_ns,
+            service_samples,
+            service_sum_ns,
             queued: self
                 .queue_probe
                 .as_ref()

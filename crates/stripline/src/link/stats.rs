@@ -141,7 +141,7 @@ impl ConnectionStats {
     /// which the component was busy.
     pub(crate) fn arrival(&self, latency_ns: u64, queued_ns: u64) {
         self.latency.record(latency_ns.max(1));
-        self.queued.record(queued_ns.max(1));
+        self.queued.record(queued_ns);
     }
 
     /// Records that the component has finished with a measured packet.
@@ -172,10 +172,10 @@ impl ConnectionStats {
         coarse(&self.latency.pairs())
     }
 
-    /// Returns the number of packets with a measured latency, and approximately the sum of these
-    /// latencies in nanoseconds, from sent to taken.
-    pub(crate) fn latency_total(&self) -> (u64, u64) {
-        self.latency.total()
+    /// Returns the number of measured packets, and approximately the sum of their times in
+    /// nanoseconds: of the latency, of the queued part of it, and of the service.
+    pub(crate) fn totals(&self) -> [(u64, u64); 3] {
+        [self.latency.total(), self.queued.total(), self.service.total()]
     }
 
     /// Returns the present counters and times.
@@ -424,15 +424,17 @@ mod tests {
     #[test]
     fn the_sum_of_latencies_gives_their_mean() {
         let stats = ConnectionStats::default();
-        assert_eq!(stats.latency_total(), (0, 0));
+        assert_eq!(stats.totals(), [(0, 0); 3]);
         for ns in [10_000, 20_000, 30_000] {
             stats.arrival(ns, 1);
+            stats.finished(2 * ns);
         }
-        let (samples, sum_ns) = stats.latency_total();
+        let [(samples, sum_ns), (_, queued_ns), (_, service_ns)] = stats.totals();
         // Half the width of a bucket is a 64th.
         assert!(samples == 3 && sum_ns.abs_diff(60_000) <= 60_000 / 64, "{samples} {sum_ns}");
+        assert!(queued_ns == 3 && service_ns.abs_diff(120_000) <= 120_000 / 32, "{queued_ns} {service_ns}");
         stats.arrival(u64::MAX, u64::MAX);
-        assert!(stats.latency_total().1 > sum_ns);
+        assert!(stats.totals()[0].1 > sum_ns);
     }
 
     #[test]
