@@ -17,6 +17,9 @@ use crate::tuner::TunerError;
 
 /// The longest wait in a read: the time to a request or a stop.
 const READ_TIME_US: std::ffi::c_long = 100_000;
+/// The reads without a sample until the source asks whether the device is there. A driver does not
+/// always report that it is not: a datagram of a server that has ended does not come.
+const SILENT_READS: u32 = 10;
 /// The most errors of a driver in a row.
 const ERRORS_MAX: u32 = 10;
 /// The pause between two attempts to open a device.
@@ -128,6 +131,8 @@ pub(super) struct DeviceReceiver<T: NativeSample + Sample> {
     streams: u64,
     /// The errors of the driver since the last samples.
     errors: u32,
+    /// The reads since the last samples, or the last question.
+    silent_reads: u32,
     failed_at: Option<Instant>,
     /// The samples of a read, one channel behind the other.
     scratch: Vec<T>,
@@ -159,6 +164,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
             info: StreamInfo::default(),
             streams: 1,
             errors: 0,
+            silent_reads: 0,
             failed_at: None,
             scratch: Vec::new(),
             left: (duration_s > 0.0).then(|| (duration_s * rate).round() as u64),
@@ -186,8 +192,15 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
             }
             let outcome = self.receive()?;
             match outcome {
-                ReadOutcome::Samples(..) => (self.errors, self.failed_at) = (0, None),
-                ReadOutcome::Timeout => {}
+                ReadOutcome::Samples(..) => {
+                    (self.errors, self.silent_reads, self.failed_at) = (0, 0, None);
+                }
+                ReadOutcome::Timeout => {
+                    if let Some(reason) = self.absence() {
+                        self.errors = ERRORS_MAX;
+                        self.fail(&reason)?;
+                    }
+                }
                 ReadOutcome::Overflow => {
                     self.counts.overflows.add(1);
                     self.interrupt();
@@ -496,6 +509,17 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
             self.labels.add(now, now, self.info.clone());
         }
         Ok(())
+    }
+
+    /// Asks a silent device for its rate. Returns the reason if the device does not answer.
+    fn absence(&mut self) -> Option<String> {
+        self.silent_reads += 1;
+        if self.silent_reads < SILENT_READS {
+            return None;
+        }
+        self.silent_reads = 0;
+        let (opened, first) = (self.opened.as_ref()?, self.channels.first().copied().unwrap_or_default());
+        self.watch.call(|| opened.device.sample_rate(Way::Receive, first)).err()
     }
 
     /// Counts an error of the driver. After several ones, opens the device again, or ends.

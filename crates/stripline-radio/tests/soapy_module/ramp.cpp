@@ -164,17 +164,19 @@ public:
     {
         const Stream &stream = *reinterpret_cast<Stream *>(handle);
         if (broken_) return SOAPY_SDR_CORRUPTION;
+        std::unique_lock<std::mutex> lock(mutex_);
         long long count = std::min<long long>(asked, reads_);
         for (const long long stop : {ends_, hang_, vanish_})
             if (stop >= 0) count = std::min(count, stop - index_);
         if (count <= 0 && index_ == hang_)
             for (;;) pause();
         if (count <= 0 && index_ == vanish_) {
-            const std::lock_guard<std::mutex> lock(lives_lock);
+            const std::lock_guard<std::mutex> lives_guard(lives_lock);
             lives[serial_] = {true, static_cast<long>(number(args_, "absent", 0))};
             return SOAPY_SDR_STREAM_ERROR;
         }
         if (count <= 0) {
+            lock.unlock();
             usleep(timeout_us);
             return SOAPY_SDR_TIMEOUT;
         }
@@ -269,6 +271,7 @@ public:
     void setFrequency(const int, const size_t, const double frequency, const SoapySDR::Kwargs &) override
     {
         if (frequency > 6e9) throw std::runtime_error("beyond 6 GHz");
+        const std::lock_guard<std::mutex> lock(mutex_);
         const bool is_timed = timed_ && command_ns_ != 0;
         const long long from = is_timed
             ? std::llround((command_ns_ - start_) * rate_ / 1e9)
@@ -278,6 +281,7 @@ public:
     SoapySDR::RangeList getFrequencyRange(const int, const size_t) const override { return {{0, 6e9}}; }
     double getFrequency(const int, const size_t) const override
     {
+        const std::lock_guard<std::mutex> lock(mutex_);
         return tuned_.empty() ? 0 : tuned_.rbegin()->second;
     }
 
@@ -285,6 +289,7 @@ public:
     void setSampleRate(const int, const size_t, const double rate) override
     {
         const double reached = 1e3 * std::round(rate / 1e3);
+        const std::lock_guard<std::mutex> lock(mutex_);
         start_ = time_of(index_) - SoapySDR::ticksToTimeNs(index_, reached);
         rate_ = reached;
     }
@@ -301,9 +306,14 @@ public:
     void setTimeSource(const std::string &name) override { time_ = name; }
     std::string getTimeSource() const override { return time_; }
     bool hasHardwareTime(const std::string &what) const override { return what == "CMD" ? timed_ : stamps_; }
-    long long getHardwareTime(const std::string &) const override { return time_of(index_ + ahead_); }
+    long long getHardwareTime(const std::string &) const override
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return time_of(index_ + ahead_);
+    }
     void setHardwareTime(const long long time_ns, const std::string &what) override
     {
+        const std::lock_guard<std::mutex> lock(mutex_);
         if (what == "CMD") command_ns_ = time_ns;
     }
 
@@ -350,6 +360,8 @@ private:
     }
 
     const SoapySDR::Kwargs args_;
+    // A server of SoapyRemote calls from several threads.
+    mutable std::mutex mutex_;
     std::string serial_, antenna_ = "RX", clock_ = "internal", time_ = "none";
     size_t channels_;
     long long start_, reads_, ahead_, tune_, ends_, hang_, vanish_, underflow_;

@@ -4,6 +4,8 @@
 #![cfg(feature = "soapy")]
 #![allow(clippy::unwrap_used)]
 
+mod remote;
+
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -35,7 +37,7 @@ fn build(folder: &Path) -> PathBuf {
     module
 }
 
-/// Builds the module, and loads it into this process.
+/// Builds the module, and loads it into this process, with the modules of the system.
 fn load() {
     static LOADED: OnceLock<()> = OnceLock::new();
     LOADED.get_or_init(|| {
@@ -44,6 +46,8 @@ fn load() {
         // SAFETY: the path ends with a zero. The library returns a text, which the test keeps.
         let problem = unsafe { std::ffi::CStr::from_ptr(soapysdr_sys::SoapySDR_loadModule(path.as_ptr())) };
         assert_eq!(problem.to_str(), Ok(""));
+        // SAFETY: the library loads each module once, under its own lock.
+        unsafe { soapysdr_sys::SoapySDR_loadModules() };
     });
 }
 
