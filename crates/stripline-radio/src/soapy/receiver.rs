@@ -224,7 +224,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
             if let ReadOutcome::Samples(count, stamp_ns) = outcome {
                 let next = opened.timeline.next();
                 let step = opened.timeline.arrive(count, stamp_ns);
-                self.deliver(samples, count, next, (stamp_ns, step))?;
+                self.deliver(samples, count, next, step)?;
             }
             return Ok(outcome);
         }
@@ -235,7 +235,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         let step = opened.timeline.arrive(count, stamp_ns);
         if step == ArrivalStep::Next && self.labels.is_empty() {
             let (rate, index) = (opened.reached.sample_rate_hz, opened.timeline.next() - count as u64);
-            let time_ns = self.clock.time_ns(index, count, rate, stamp_ns);
+            let time_ns = self.clock.time_ns(index, count, rate, opened.timeline.time_ns(index));
             loan.truncate(count);
             loan.at_sample(index).at_time_ns(time_ns).send()?;
             self.counts.samples += count as u64;
@@ -244,21 +244,14 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
             self.scratch.clear();
             self.scratch.extend_from_slice(&loan[..count]);
             drop(loan);
-            self.deliver(count, count, next, (stamp_ns, step))?;
+            self.deliver(count, count, next, step)?;
         }
         Ok(outcome)
     }
 
     /// Sends samples of the scratch memory, in which the channels are `stride` samples apart.
     /// The next sample had the index `next`, before these came.
-    fn deliver(
-        &mut self,
-        stride: usize,
-        count: usize,
-        next: u64,
-        arrived: (Option<i64>, ArrivalStep),
-    ) -> Result<()> {
-        let (stamp_ns, step) = arrived;
+    fn deliver(&mut self, stride: usize, count: usize, next: u64, step: ArrivalStep) -> Result<()> {
         self.count_down(count as u64);
         match step {
             ArrivalStep::Next => {}
@@ -277,7 +270,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         }
         let Some(opened) = &self.opened else { return Ok(()) };
         let (rate, first) = (opened.reached.sample_rate_hz, opened.timeline.next() - count as u64);
-        let time_ns = self.clock.time_ns(first, count, rate, stamp_ns);
+        let time_ns = self.clock.time_ns(first, count, rate, opened.timeline.time_ns(first));
         let (mut done, mut is_left_out) = (0, false);
         while done < count {
             match self.labels.piece(first + done as u64, count - done) {

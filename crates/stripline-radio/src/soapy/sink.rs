@@ -13,9 +13,9 @@ use stripline::{Complex, Error, Packet, Result, Sample};
 
 use super::claim::Claim;
 use super::library::{Device, NativeSample, Stream, TransmitStatus, Way};
-use super::packet_clock::host_ns;
 use super::settings::{self, DeviceSettings, Reached, ReachedStatus};
 use super::watch::{Watch, watched};
+use crate::host_clock::host_ns;
 
 /// The longest wait in a write: the time to a stop.
 const WRITE_TIME_US: c_long = 100_000;

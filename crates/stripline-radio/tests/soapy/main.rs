@@ -174,8 +174,10 @@ fn samples_arrive_in_the_native_format() {
 /// Counts each lost sample at its index, with a report of the driver and without one.
 #[test]
 fn an_overflow_is_a_gap_at_its_place() {
-    let mut source =
-        receiver("overflow", "overflow=1500:50+3001:123457,skip=200000:1+300000:70000").start().unwrap();
+    let mut source = receiver("overflow", "overflow=1500:50+3001:123457,skip=200000:1+300000:70000")
+        .property("time", "device")
+        .start()
+        .unwrap();
     let mut output = source.output::<Complex<i16>>("out").unwrap();
     let parts = receive_to(&mut output, 400_000);
     check_ramp(&parts);
@@ -185,6 +187,19 @@ fn an_overflow_is_a_gap_at_its_place() {
     let values = end(source, output);
     assert_eq!((&values["overflows"], &values["missing"]), (&2.into(), &193_508.into()));
     assert_eq!(values["unknown_losses"], 0.into());
+}
+
+/// Gives samples without a stamp the device's time, by the stamp before.
+#[test]
+fn a_stamp_holds_for_the_samples_behind() {
+    let arguments = "start=5000000000,sparse=1,overflow=12000:50";
+    let mut source = receiver("sparse", arguments).property("time", "device").start().unwrap();
+    let mut output = source.output::<Complex<i16>>("out").unwrap();
+    let parts = receive_to(&mut output, 20_000);
+    check_ramp(&parts);
+    assert_eq!(gaps(&parts), [(12_000, 50)]);
+    assert!(parts.iter().all(|part| part.time_ns == 5_000_000_000 + 1000 * part.index as i64));
+    drop(end(source, output));
 }
 
 /// Begins another stream where the number of lost samples is unknown.

@@ -10,6 +10,7 @@
 //     play=PATH          samples of a file of cu8, from its start to its end, in place of ramps
 //     copies=1           samples of CS16 are copied from a buffer, as from a driver's own, all alike
 //     stamps=0           no hardware time
+//     sparse=1           a stamp for every other read alone, as for the parts of a datagram
 //     reads=N            most samples of a read (1000)
 //     ahead=N            samples that the driver has taken, but not delivered (0)
 //     overflow=N:M+N:M   M samples are missing before sample N, and the driver reports it
@@ -97,6 +98,7 @@ public:
         channels_ = number(args, "channels", 1);
         start_ = number(args, "start", 1000000000);
         stamps_ = number(args, "stamps", 1) != 0;
+        sparse_ = number(args, "sparse", 0) != 0;
         reads_ = number(args, "reads", 1000);
         ahead_ = number(args, "ahead", 0);
         overflows_ = places(args, "overflow");
@@ -196,7 +198,7 @@ public:
             if (list == &overflows_) return SOAPY_SDR_OVERFLOW;
         }
         flags = 0;
-        if (stamps_) {
+        if (stamps_ && !(sparse_ && index_ / reads_ % 2 == 1)) {
             flags |= SOAPY_SDR_HAS_TIME;
             time_ns = time_of(index_);
         }
@@ -365,7 +367,7 @@ private:
     std::string serial_, antenna_ = "RX", clock_ = "internal", time_ = "none";
     size_t channels_;
     long long start_, reads_, ahead_, tune_, ends_, hang_, vanish_, underflow_;
-    bool stamps_, timed_, broken_, long_, late_, automatic_ = false;
+    bool stamps_, sparse_, timed_, broken_, long_, late_, automatic_ = false;
     std::vector<Place> overflows_, skips_, backs_;
     std::map<long long, double> tuned_;
     std::deque<Status> statuses_;
