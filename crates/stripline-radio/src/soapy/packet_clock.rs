@@ -8,19 +8,21 @@ use crate::host_clock::{HostClock, length_ns};
 /// The times of packets.
 pub(super) struct PacketClock {
     is_device_time: bool,
+    /// The largest difference between the device's time and UTC, as the user states it.
+    error_ns: Option<u64>,
     host: HostClock,
     /// Whether the device has given a time of a sample.
     is_stamped: bool,
 }
 
 impl PacketClock {
-    pub fn new(is_device_time: bool) -> Self {
-        Self { is_device_time, host: HostClock::default(), is_stamped: false }
+    pub fn new(is_device_time: bool, error_ns: Option<u64>) -> Self {
+        Self { is_device_time, error_ns, host: HostClock::default(), is_stamped: false }
     }
 
     /// Begins anew.
     pub fn reset(&mut self) {
-        *self = Self::new(self.is_device_time);
+        *self = Self::new(self.is_device_time, self.error_ns);
     }
 
     /// Returns the time of the sample `index`, the first one of `samples` that have just arrived,
@@ -44,8 +46,8 @@ impl PacketClock {
         }
     }
 
-    /// Returns the clock of the packets' times. A device follows the source of its time, unless a
-    /// sensor reports that the device is not locked to the source.
+    /// Returns the clock of the packets' times. A device follows the source of its time, with the
+    /// stated error, unless a sensor reports that the device is not locked to the source.
     pub fn reference(&self, has_time: bool, time_source: &str, sensors: &[Sensor]) -> StreamClock {
         if !self.is_device_time || !has_time {
             return StreamClock::new(ClockReference::Host);
@@ -54,14 +56,16 @@ impl PacketClock {
         let is_unlocked = |sensor: &Sensor| {
             ["gps_locked", "ref_locked"].contains(&&*sensor.0) && sensor.1.as_deref() == Ok("false")
         };
+        if sensors.iter().any(is_unlocked) {
+            return StreamClock::new(ClockReference::Device);
+        }
         let reference = match source.as_str() {
-            _ if sensors.iter().any(is_unlocked) => ClockReference::Device,
             text if text.contains("gps") => ClockReference::Gps,
             text if text.contains("ptp") => ClockReference::Ptp,
             text if text.contains("pps") || text.starts_with("external") => ClockReference::Pps,
             _ => ClockReference::Device,
         };
-        StreamClock::new(reference)
+        StreamClock { reference, error_ns: self.error_ns }
     }
 }
 
@@ -72,22 +76,23 @@ mod tests {
     #[test]
     fn the_reference_follows_the_source_and_the_lock() {
         let sensor = |name: &str, value: &str| (name.to_owned(), Ok(value.to_owned()));
-        let clock = PacketClock::new(true);
-        let word = |source: &str, sensors: &[Sensor]| clock.reference(true, source, sensors).reference.word();
+        let clock = PacketClock::new(true, Some(100));
+        let text = |source: &str, sensors: &[Sensor]| clock.reference(true, source, sensors).to_string();
         for (source, wanted) in
             [("none", "device"), ("GPSDO", "gps"), ("external", "pps"), ("ptp0", "ptp"), ("", "device")]
         {
-            assert_eq!(word(source, &[]), wanted, "{source}");
-            assert_eq!(word(source, &[sensor("ref_locked", "true")]), wanted);
-            assert_eq!(word(source, &[sensor("gps_locked", "false")]), "device");
+            let wanted = format!("{wanted} ± 100 ns");
+            assert_eq!(text(source, &[]), wanted, "{source}");
+            assert_eq!(text(source, &[sensor("ref_locked", "true")]), wanted);
+            assert_eq!(text(source, &[sensor("gps_locked", "false")]), "device ± ?");
         }
-        assert_eq!(clock.reference(false, "gpsdo", &[]).reference.word(), "host");
-        assert_eq!(PacketClock::new(false).reference(true, "gpsdo", &[]).reference.word(), "host");
+        assert_eq!(clock.reference(false, "gpsdo", &[]).to_string(), "host ± ?");
+        assert_eq!(PacketClock::new(false, None).reference(true, "gpsdo", &[]).to_string(), "host ± ?");
     }
 
     #[test]
     fn times_continue_by_the_clock_of_the_device() {
-        let mut clock = PacketClock::new(false);
+        let mut clock = PacketClock::new(false, None);
         let first = clock.time_ns(0, 1000, 1e6, Some(77));
         assert_eq!(clock.time_ns(5000, 1000, 1e6, Some(5_000_077)), first + 5_000_000);
         assert_eq!(clock.device_ns(first + 1), Some(78));

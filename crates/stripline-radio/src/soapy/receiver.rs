@@ -148,7 +148,10 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         let duration_s = properties.float("duration_s");
         let rate = parts.opened.reached.sample_rate_hz;
         let mut receiver = Self {
-            clock: PacketClock::new(properties.text("time") == "device"),
+            clock: PacketClock::new(
+                properties.text("time") == "device",
+                Some(properties.count("clock_error_ns")).filter(|error_ns| *error_ns > 0),
+            ),
             packet: usize::try_from(properties.count("packet")).unwrap_or(usize::MAX),
             name,
             properties,

@@ -6,7 +6,7 @@ use stripline::component::kit::PacedSource;
 use stripline::component::{
     Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
 };
-use stripline::{Complex, Error, Result, Sample};
+use stripline::{Complex, Error, Result, Sample, StreamClock};
 
 use super::claim::Claim;
 use super::library::{Device, NativeSample, Way};
@@ -57,6 +57,16 @@ impl Component for SoapySource {
                 "host",
                 "time of the packets: the host's at the start, continued by the device's clock; or the device's stamps",
             ))
+            .property(
+                PropertySpec::integer(
+                    "clock_error_ns",
+                    0,
+                    0,
+                    StreamClock::ERROR_NS_MAX as i64,
+                    "largest difference between the device's time and UTC; 0: not stated",
+                )
+                .unit("ns"),
+            )
             .property(
                 PropertySpec::float("reopen_s", 0.0, "time to wait for a device that has failed; 0: end")
                     .range(0.0, 1e9)
@@ -141,6 +151,10 @@ impl SoapySource {
 /// Checks the properties, without opening the device.
 fn check(properties: &Properties) -> Result<()> {
     settings::channels(properties)?;
+    if properties.count("clock_error_ns") > 0 && properties.text("time") != "device" {
+        let problem = "the times of the packets are the host's, not the device's";
+        return Err(settings::wrong("clock_error_ns", problem, "set `time` to `device`"));
+    }
     DeviceSettings::new(properties).map(drop)
 }
 

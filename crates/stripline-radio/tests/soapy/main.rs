@@ -18,7 +18,7 @@ use stripline::component::harness::{Harness, HarnessRun};
 use stripline::component::{Component, Value};
 use stripline::node::{Node, Subscriber};
 use stripline::payload::TypeName;
-use stripline::{ClockReference, Complex, Sample, StreamInfo};
+use stripline::{ClockReference, Complex, Sample, StreamClock, StreamInfo};
 use stripline_radio::tuner::{TunerClient, TunerError};
 use stripline_radio::{SoapySink, SoapySource};
 
@@ -200,6 +200,24 @@ fn a_stamp_holds_for_the_samples_behind() {
     assert_eq!(gaps(&parts), [(12_000, 50)]);
     assert!(parts.iter().all(|part| part.time_ns == 5_000_000_000 + 1000 * part.index as i64));
     drop(end(source, output));
+}
+
+/// States the error of the device's clock, while the device is locked to the source of its time.
+#[test]
+fn the_clock_of_the_device_has_its_error() {
+    let stated = |time: &str| {
+        let stated = receiver("stated", "").property("clock_error_ns", 250).property("time", time);
+        stated.property("time_source", "gps")
+    };
+    let error = stated("host").start().map(drop).unwrap_err().to_string();
+    assert!(error.contains("`clock_error_ns`") && error.contains("set `time` to `device`"), "{error}");
+    let (free, gps) = (StreamClock::new(ClockReference::Device), StreamClock::new(ClockReference::Gps));
+    for (source, wanted) in [("internal", free), ("external", gps.error_ns(250))] {
+        let mut source = stated("device").property("clock_source", source).start().unwrap();
+        let mut output = source.output::<Complex<i16>>("out").unwrap();
+        assert_eq!(receive_to(&mut output, 1)[0].stream.clock, Some(wanted));
+        drop(end(source, output));
+    }
 }
 
 /// Begins another stream where the number of lost samples is unknown.
