@@ -358,8 +358,8 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         }
         self.info = info;
         self.status.set(reached);
-        let sensors = opened.device.sensors();
-        let has_time = opened.device.hardware_time_ns().is_some();
+        let asked = || (opened.device.sensors(), opened.device.hardware_time_ns().is_some());
+        let (sensors, has_time) = self.watch.call(asked);
         self.info.clock = Some(self.clock.reference(has_time, &reached.time_source, &sensors));
         self.status.set_sensors(&sensors);
     }
@@ -403,8 +403,10 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
                 drop(reply.send(reached.ok_or_else(gone)));
             }
             TuneRequest::Abilities(reply) => {
-                let found =
-                    self.opened.as_ref().map(|opened| tuning::abilities(&opened.device, &name, first));
+                let found = self
+                    .opened
+                    .as_ref()
+                    .map(|opened| self.watch.call(|| tuning::abilities(&opened.device, &name, first)));
                 drop(reply.send(found.ok_or_else(gone)));
             }
             TuneRequest::Set(change, at_ns, reply) => {
@@ -539,7 +541,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         log::warn!(target: "stripline::soapy-source", "the device `{device}` has failed: {reason}; it is opened again");
         let failed_at = *self.failed_at.get_or_insert_with(Instant::now);
         let watch = Arc::clone(&self.watch);
-        watch.call(|| self.opened = None);
+        watch.close(|| self.opened = None);
         let mut reason = reason.to_owned();
         loop {
             if failed_at.elapsed() >= patience {

@@ -143,6 +143,7 @@ impl SoapySink {
                 finished: received.is_ok() && ended.is_ok(),
                 ..FileReport::new(path)
             });
+            watch.close(|| drop(transmitter));
             received.and(ended)
         })
     }
@@ -312,8 +313,7 @@ impl<T: NativeSample + Sample> Transmitter<T> {
         let ended = self.end_burst();
         self.take_statuses(LAST_STATUS_TIME_US);
         let Some(mut stream) = self.stream.take() else { return ended };
-        let watch = Arc::clone(&self.watch);
-        let stopped = watch.call(|| stream.deactivate());
+        let stopped = self.watch.close(move || stream.deactivate());
         ended.and(stopped.map_err(Error::failed))
     }
 

@@ -143,6 +143,7 @@ impl SoapySource {
                 finished: matches!(received, Ok(()) | Err(Error::Stopped)),
                 ..FileReport::new(path)
             });
+            watch.close(|| drop(receiver));
             received
         })
     }

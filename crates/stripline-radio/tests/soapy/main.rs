@@ -419,6 +419,13 @@ fn a_driver_that_hangs_does_not_hang_the_source() {
     source.stop();
     let error = source.finish_within(Duration::from_secs(20)).unwrap_err().to_string();
     assert!(error.contains("has not returned from a call"), "{error}");
+    // The stream is never closed.
+    let mut source = receiver("stuck", "stuck=1").start().unwrap();
+    let output = source.output::<Complex<i16>>("out").unwrap();
+    source.stop();
+    drop(output);
+    let error = source.finish_within(Duration::from_secs(40)).unwrap_err().to_string();
+    assert!(error.contains("has not returned from a call"), "{error}");
     // Waits between samples end with a stop.
     let mut source = receiver("silent", "ends=2500").start().unwrap();
     let mut output = source.output::<Complex<i16>>("out").unwrap();

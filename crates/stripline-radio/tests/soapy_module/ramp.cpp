@@ -20,6 +20,7 @@
 //     timed=1            changes of the frequency at a hardware time ("CMD")
 //     ends=N             behind sample N, each read ends with a timeout
 //     hang=N             behind sample N, a read never returns
+//     stuck=1            a stream is never closed
 //     vanish=N           behind sample N, the device is gone, once
 //     absent=N           the next N attempts to open it after that fail
 //     broken=1           each read fails
@@ -108,6 +109,7 @@ public:
         timed_ = number(args, "timed", 0) != 0;
         ends_ = number(args, "ends", -1);
         hang_ = number(args, "hang", -1);
+        stuck_ = number(args, "stuck", 0) != 0;
         broken_ = number(args, "broken", 0) != 0;
         long_ = number(args, "long", 0) != 0;
         late_ = number(args, "late", 0) != 0;
@@ -156,7 +158,11 @@ public:
         return reinterpret_cast<SoapySDR::Stream *>(new Stream{direction, format, channels});
     }
 
-    void closeStream(SoapySDR::Stream *stream) override { delete reinterpret_cast<Stream *>(stream); }
+    void closeStream(SoapySDR::Stream *stream) override
+    {
+        while (stuck_) pause();
+        delete reinterpret_cast<Stream *>(stream);
+    }
     size_t getStreamMTU(SoapySDR::Stream *) const override { return reads_; }
     int activateStream(SoapySDR::Stream *, const int, const long long, const size_t) override { return 0; }
     int deactivateStream(SoapySDR::Stream *, const int, const long long) override { return 0; }
@@ -367,7 +373,7 @@ private:
     std::string serial_, antenna_ = "RX", clock_ = "internal", time_ = "none";
     size_t channels_;
     long long start_, reads_, ahead_, tune_, ends_, hang_, vanish_, underflow_;
-    bool stamps_, sparse_, timed_, broken_, long_, late_, automatic_ = false;
+    bool stamps_, sparse_, timed_, stuck_, broken_, long_, late_, automatic_ = false;
     std::vector<Place> overflows_, skips_, backs_;
     std::map<long long, double> tuned_;
     std::deque<Status> statuses_;
