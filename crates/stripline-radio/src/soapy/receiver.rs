@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use stripline::component::{Change, ControlRequests, Ports, Properties, Request, Status, StopSignal};
 use stripline::{Error, Output, Result, Sample, StreamInfo};
 
+use super::claim::ClaimedDevice;
 use super::library::{Device, NativeSample, ReadOutcome, Stream, Way};
 use super::packet_clock::PacketClock;
 use super::settings::{self, DeviceSettings, Reached, ReachedStatus};
@@ -61,8 +62,8 @@ impl ReceiveCounts {
 
 /// A device with a running stream.
 pub(super) struct Opened<T> {
-    device: Arc<Device>,
     stream: Stream<T>,
+    device: ClaimedDevice,
     reached: Reached,
     timeline: Timeline,
     /// The most samples of a read.
@@ -71,7 +72,7 @@ pub(super) struct Opened<T> {
 
 impl<T: NativeSample> Opened<T> {
     pub fn new(
-        device: Arc<Device>,
+        device: ClaimedDevice,
         channels: &[usize],
         settings: &DeviceSettings,
         uses_stamps: bool,

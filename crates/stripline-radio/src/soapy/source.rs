@@ -8,8 +8,8 @@ use stripline::component::{
 };
 use stripline::{Complex, Error, Result, Sample, StreamClock};
 
-use super::claim::Claim;
-use super::library::{Device, NativeSample, Way};
+use super::claim::ClaimedDevice;
+use super::library::{NativeSample, Way};
 use super::receiver::{DeviceReceiver, DeviceReceiverParts, Opened, ReceiveCounts};
 use super::settings::{self, DeviceSettings, ReachedStatus};
 use super::tuning::SourceTuner;
@@ -22,8 +22,7 @@ const FORMATS: [&str; 4] = ["cs16", "cs8", "cu8", "cf32"];
 /// The component `soapy-source`.
 pub struct SoapySource {
     properties: Properties,
-    claim: Claim,
-    device: Arc<Device>,
+    device: ClaimedDevice,
 }
 
 impl Component for SoapySource {
@@ -88,9 +87,8 @@ impl Component for SoapySource {
     fn new(properties: &Properties) -> Result<Self> {
         check(properties)?;
         let channels = settings::channels(properties)?;
-        let claim = Claim::new(properties.text("device"), Way::Receive, &channels)?;
         let device = settings::open(properties.text("device"), Way::Receive, &channels)?;
-        Ok(Self { properties: properties.clone(), claim, device })
+        Ok(Self { properties: properties.clone(), device })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -111,7 +109,7 @@ impl SoapySource {
         let (status, name) = (ReachedStatus::new(&ports)?, ports.component().to_owned());
         let signal = stop.clone();
         watched(&stop, move |watch| {
-            let Self { properties, claim: _claim, device } = self;
+            let Self { properties, device } = self;
             let path = format!("soapy:{}", properties.text("device"));
             let settings = DeviceSettings::new(&properties)?;
             let channels = settings::channels(&properties)?;

@@ -400,6 +400,9 @@ fn a_device_is_used_once() {
     let output = source.output::<Complex<i16>>("out").unwrap();
     let error = receiver("once", "channels=2").property("channels", "1,0").start().map(drop).unwrap_err();
     assert!(error.to_string().contains("another component of this process uses channel 0"), "{error}");
+    let other = Harness::of::<SoapySource>().property("device", "channels=2,serial=once,driver=ramp,");
+    let error = other.property("tuner", "").start().map(drop).unwrap_err();
+    assert!(error.to_string().contains("another component of this process uses channel 0"), "{error}");
     let sink = ramp::<SoapySink>("once", "channels=2").payload("in", &TypeName::of::<Complex<i16>>());
     let mut sink = sink.start().unwrap();
     send(&mut sink, &[(0, 10)]);
