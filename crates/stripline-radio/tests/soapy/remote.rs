@@ -101,6 +101,20 @@ fn a_remote_device_has_its_stamps_and_losses() {
     assert_eq!(values["unknown_losses"], 0.into());
 }
 
+/// Finds the devices of a server, and opens one by the name that was found.
+#[test]
+fn a_remote_device_is_found_by_its_name() {
+    load();
+    let server = Server::start("0");
+    let list = stripline_radio::find_devices(&format!("driver=remote,remote=tcp://{}", server.address));
+    let list = list.unwrap();
+    let device = list.devices.iter().find(|device| device.label == "Ramp of the tests").unwrap();
+    let source = Harness::of::<SoapySource>().property("device", &*device.name).property("tuner", "");
+    let mut source = source.start().unwrap();
+    let output = source.output::<Complex<i16>>("out").unwrap();
+    assert_eq!(end(source, output)["actual_antenna"], "RX".into());
+}
+
 /// Labels no sample with a frequency that the sample does not have, and loses nothing over TCP.
 #[test]
 fn a_remote_device_is_tuned_at_its_sample() {
