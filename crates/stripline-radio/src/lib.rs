@@ -3,6 +3,7 @@
 
 mod address;
 mod devices;
+mod host_clock;
 mod queue_memory;
 pub mod rtl_tcp;
 mod samples;

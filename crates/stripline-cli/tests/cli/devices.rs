@@ -61,6 +61,21 @@ mod with_soapysdr {
     }
 
     #[test]
+    fn ages_have_the_error_of_the_device_s_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        build(folder.path());
+        let path = folder.path().join("ages.toml");
+        let waveform = "[component.source]\ntype = \"soapy-source\"\n\
+                        properties = { device = \"driver=ramp\", duration_s = 0.1, time = \"device\", \
+                        clock_source = \"external\", clock_error_ns = 250 }\n\
+                        [component.sink]\ntype = \"null-sink\"\n\
+                        [[connection]]\nfrom = \"source.out\"\nto = \"sink.in\"\n";
+        std::fs::write(&path, waveform).unwrap();
+        let run = run(folder.path(), &["run", path.to_str().unwrap()]);
+        assert!(run.stdout.contains("AGE MAX") && run.stdout.contains(" d ± 250 ns"), "{}", run.stdout);
+    }
+
+    #[test]
     fn aircraft_are_received_from_a_device_with_planted_losses() {
         let folder = tempfile::tempdir().unwrap();
         build(folder.path());

@@ -1,6 +1,5 @@
 //! `rtl-tcp-source` and `rtl-tcp-sink`: the protocol of `rtl_tcp`, without a library.
 
-mod arrival_clock;
 mod client_queue;
 mod protocol;
 mod server_link;

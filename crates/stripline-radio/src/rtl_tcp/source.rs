@@ -14,10 +14,10 @@ use stripline::component::{
 };
 use stripline::{ClockReference, Complex, Error, Output, Result, StreamClock, StreamInfo};
 
-use super::arrival_clock::ArrivalClock;
 use super::protocol::Header;
 use super::server_link::{Arrival, ServerLink, ServerSettings, ServerTuner};
 use crate::address;
+use crate::host_clock::{HostClock, length_ns};
 use crate::tuner::OfferedTuner;
 
 /// The longest time for one attempt to connect, and the interval between two attempts.
@@ -116,7 +116,7 @@ impl Component for RtlTcpSource {
             id: ports.component().to_owned(),
             packet: usize::try_from(properties.count("packet")).unwrap_or(usize::MAX),
             rate_hz: properties.float("sample_rate"),
-            clock: ArrivalClock::default(),
+            clock: HostClock::default(),
             timeout: Duration::from_secs_f64(properties.float("timeout_s")),
             link: &link,
             address,
@@ -177,7 +177,7 @@ struct Receiver<'a> {
     /// The most samples in a packet.
     packet: usize,
     rate_hz: f64,
-    clock: ArrivalClock,
+    clock: HostClock,
     timeout: Duration,
     link: &'a ServerLink,
     address: &'a str,
@@ -279,7 +279,7 @@ impl Receiver<'_> {
     /// closed the connection.
     fn samples(&mut self, socket: &TcpStream, counts: &mut FileReport) -> Result<Option<String>> {
         let mut index = 0;
-        self.clock = ArrivalClock::default();
+        self.clock = HostClock::default();
         let mut latest = Instant::now();
         loop {
             if !self.wait(socket)? {
@@ -296,7 +296,8 @@ impl Receiver<'_> {
                     loan.truncate(samples);
                     let queued = ioctl_fionread(socket).map_err(io::Error::from).map_err(Error::failed)?;
                     let arrived = samples as u64 + queued / 2;
-                    let time_ns = self.clock.time_ns(index, arrived, self.rate_hz);
+                    let time_ns =
+                        self.clock.time_ns(length_ns(index, self.rate_hz), length_ns(arrived, self.rate_hz));
                     loan.at_sample(index).at_time_ns(time_ns).send()?;
                     (index, counts.samples) = (index + samples as u64, counts.samples + samples as u64);
                     latest = Instant::now();
@@ -318,7 +319,7 @@ impl Receiver<'_> {
         let (rate, frequency) = (f64::from(settings.rate_hz), f64::from(settings.frequency_hz));
         self.tuned.set(frequency);
         if self.rate_hz != rate {
-            (self.rate_hz, self.clock) = (rate, ArrivalClock::default());
+            (self.rate_hz, self.clock) = (rate, HostClock::default());
         }
         let clock = StreamClock::new(ClockReference::Host);
         let stream = StreamInfo::new(&self.id).sample_rate_hz(rate).center_frequency_hz(frequency);

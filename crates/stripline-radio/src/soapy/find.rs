@@ -29,13 +29,14 @@ fn value<'a>(device: &'a Pairs, key: &str) -> Option<&'a str> {
 }
 
 /// Returns the shortest arguments that select the device: the driver with the serial number, or all
-/// keys.
+/// keys, as for a device of a server.
 fn name(device: &Pairs, all: &[Vec<(String, String)>]) -> String {
     let key = |device: &Pairs| {
         let serial = value(device, "serial").filter(|serial| !serial.is_empty())?;
         Some(format!("driver={},serial={serial}", value(device, "driver")?))
     };
     let short = key(device)
+        .filter(|_| value(device, "remote").is_none())
         .filter(|short| all.iter().filter(|other| key(other).as_ref() == Some(short)).count() == 1);
     short.unwrap_or_else(|| {
         let is_name =
@@ -65,6 +66,9 @@ mod tests {
         let bare = device(&[("driver", "audio"), ("device_id", "0"), ("label", "Line in")]);
         assert_eq!(name(&one, &[one.clone(), bare.clone()]), "driver=rtlsdr,serial=1");
         assert_eq!(name(&one, &[one.clone(), two.clone()]), "driver=rtlsdr,serial=1,tuner=R820T");
+        let remote = [("driver", "remote"), ("label", "A"), ("remote", "tcp://b:1"), ("serial", "1")];
+        let remote = device(&remote);
+        assert_eq!(name(&remote, std::slice::from_ref(&remote)), "driver=remote,remote=tcp://b:1,serial=1");
         assert_eq!(name(&bare, &[one, bare.clone()]), "driver=audio,device_id=0");
     }
 }

@@ -127,6 +127,11 @@ impl Device {
         }
     }
 
+    /// Returns a number that all openings of a device share, until the device is closed.
+    pub fn place(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+
     channel_calls! {
         frequency() -> f64 = SoapySDRDevice_getFrequency;
         sample_rate() -> f64 = SoapySDRDevice_getSampleRate;

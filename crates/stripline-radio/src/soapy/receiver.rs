@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use stripline::component::{Change, ControlRequests, Ports, Properties, Request, Status, StopSignal};
 use stripline::{Error, Output, Result, Sample, StreamInfo};
 
+use super::claim::ClaimedDevice;
 use super::library::{Device, NativeSample, ReadOutcome, Stream, Way};
 use super::packet_clock::PacketClock;
 use super::settings::{self, DeviceSettings, Reached, ReachedStatus};
@@ -17,6 +18,9 @@ use crate::tuner::TunerError;
 
 /// The longest wait in a read: the time to a request or a stop.
 const READ_TIME_US: std::ffi::c_long = 100_000;
+/// The reads without a sample until the source asks whether the device is there. A driver does not
+/// always report that it is not: a datagram of a server that has ended does not come.
+const SILENT_READS: u32 = 10;
 /// The most errors of a driver in a row.
 const ERRORS_MAX: u32 = 10;
 /// The pause between two attempts to open a device.
@@ -58,8 +62,8 @@ impl ReceiveCounts {
 
 /// A device with a running stream.
 pub(super) struct Opened<T> {
-    device: Arc<Device>,
     stream: Stream<T>,
+    device: ClaimedDevice,
     reached: Reached,
     timeline: Timeline,
     /// The most samples of a read.
@@ -68,7 +72,7 @@ pub(super) struct Opened<T> {
 
 impl<T: NativeSample> Opened<T> {
     pub fn new(
-        device: Arc<Device>,
+        device: ClaimedDevice,
         channels: &[usize],
         settings: &DeviceSettings,
         uses_stamps: bool,
@@ -128,6 +132,8 @@ pub(super) struct DeviceReceiver<T: NativeSample + Sample> {
     streams: u64,
     /// The errors of the driver since the last samples.
     errors: u32,
+    /// The reads since the last samples, or the last question.
+    silent_reads: u32,
     failed_at: Option<Instant>,
     /// The samples of a read, one channel behind the other.
     scratch: Vec<T>,
@@ -143,7 +149,10 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         let duration_s = properties.float("duration_s");
         let rate = parts.opened.reached.sample_rate_hz;
         let mut receiver = Self {
-            clock: PacketClock::new(properties.text("time") == "device"),
+            clock: PacketClock::new(
+                properties.text("time") == "device",
+                Some(properties.count("clock_error_ns")).filter(|error_ns| *error_ns > 0),
+            ),
             packet: usize::try_from(properties.count("packet")).unwrap_or(usize::MAX),
             name,
             properties,
@@ -159,6 +168,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
             info: StreamInfo::default(),
             streams: 1,
             errors: 0,
+            silent_reads: 0,
             failed_at: None,
             scratch: Vec::new(),
             left: (duration_s > 0.0).then(|| (duration_s * rate).round() as u64),
@@ -186,8 +196,15 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
             }
             let outcome = self.receive()?;
             match outcome {
-                ReadOutcome::Samples(..) => (self.errors, self.failed_at) = (0, None),
-                ReadOutcome::Timeout => {}
+                ReadOutcome::Samples(..) => {
+                    (self.errors, self.silent_reads, self.failed_at) = (0, 0, None);
+                }
+                ReadOutcome::Timeout => {
+                    if let Some(reason) = self.absence() {
+                        self.errors = ERRORS_MAX;
+                        self.fail(&reason)?;
+                    }
+                }
                 ReadOutcome::Overflow => {
                     self.counts.overflows.add(1);
                     self.interrupt();
@@ -211,7 +228,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
             if let ReadOutcome::Samples(count, stamp_ns) = outcome {
                 let next = opened.timeline.next();
                 let step = opened.timeline.arrive(count, stamp_ns);
-                self.deliver(samples, count, next, (stamp_ns, step))?;
+                self.deliver(samples, count, next, step)?;
             }
             return Ok(outcome);
         }
@@ -222,7 +239,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         let step = opened.timeline.arrive(count, stamp_ns);
         if step == ArrivalStep::Next && self.labels.is_empty() {
             let (rate, index) = (opened.reached.sample_rate_hz, opened.timeline.next() - count as u64);
-            let time_ns = self.clock.time_ns(index, count, rate, stamp_ns);
+            let time_ns = self.clock.time_ns(index, count, rate, opened.timeline.time_ns(index));
             loan.truncate(count);
             loan.at_sample(index).at_time_ns(time_ns).send()?;
             self.counts.samples += count as u64;
@@ -231,21 +248,14 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
             self.scratch.clear();
             self.scratch.extend_from_slice(&loan[..count]);
             drop(loan);
-            self.deliver(count, count, next, (stamp_ns, step))?;
+            self.deliver(count, count, next, step)?;
         }
         Ok(outcome)
     }
 
     /// Sends samples of the scratch memory, in which the channels are `stride` samples apart.
     /// The next sample had the index `next`, before these came.
-    fn deliver(
-        &mut self,
-        stride: usize,
-        count: usize,
-        next: u64,
-        arrived: (Option<i64>, ArrivalStep),
-    ) -> Result<()> {
-        let (stamp_ns, step) = arrived;
+    fn deliver(&mut self, stride: usize, count: usize, next: u64, step: ArrivalStep) -> Result<()> {
         self.count_down(count as u64);
         match step {
             ArrivalStep::Next => {}
@@ -264,7 +274,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         }
         let Some(opened) = &self.opened else { return Ok(()) };
         let (rate, first) = (opened.reached.sample_rate_hz, opened.timeline.next() - count as u64);
-        let time_ns = self.clock.time_ns(first, count, rate, stamp_ns);
+        let time_ns = self.clock.time_ns(first, count, rate, opened.timeline.time_ns(first));
         let (mut done, mut is_left_out) = (0, false);
         while done < count {
             match self.labels.piece(first + done as u64, count - done) {
@@ -349,8 +359,8 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         }
         self.info = info;
         self.status.set(reached);
-        let sensors = opened.device.sensors();
-        let has_time = opened.device.hardware_time_ns().is_some();
+        let asked = || (opened.device.sensors(), opened.device.hardware_time_ns().is_some());
+        let (sensors, has_time) = self.watch.call(asked);
         self.info.clock = Some(self.clock.reference(has_time, &reached.time_source, &sensors));
         self.status.set_sensors(&sensors);
     }
@@ -394,8 +404,10 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
                 drop(reply.send(reached.ok_or_else(gone)));
             }
             TuneRequest::Abilities(reply) => {
-                let found =
-                    self.opened.as_ref().map(|opened| tuning::abilities(&opened.device, &name, first));
+                let found = self
+                    .opened
+                    .as_ref()
+                    .map(|opened| self.watch.call(|| tuning::abilities(&opened.device, &name, first)));
                 drop(reply.send(found.ok_or_else(gone)));
             }
             TuneRequest::Set(change, at_ns, reply) => {
@@ -498,6 +510,17 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         Ok(())
     }
 
+    /// Asks a silent device for its rate. Returns the reason if the device does not answer.
+    fn absence(&mut self) -> Option<String> {
+        self.silent_reads += 1;
+        if self.silent_reads < SILENT_READS {
+            return None;
+        }
+        self.silent_reads = 0;
+        let (opened, first) = (self.opened.as_ref()?, self.channels.first().copied().unwrap_or_default());
+        self.watch.call(|| opened.device.sample_rate(Way::Receive, first)).err()
+    }
+
     /// Counts an error of the driver. After several ones, opens the device again, or ends.
     fn fail(&mut self, reason: &str) -> Result<()> {
         self.errors += 1;
@@ -519,7 +542,7 @@ impl<T: NativeSample + Sample> DeviceReceiver<T> {
         log::warn!(target: "stripline::soapy-source", "the device `{device}` has failed: {reason}; it is opened again");
         let failed_at = *self.failed_at.get_or_insert_with(Instant::now);
         let watch = Arc::clone(&self.watch);
-        watch.call(|| self.opened = None);
+        watch.close(|| self.opened = None);
         let mut reason = reason.to_owned();
         loop {
             if failed_at.elapsed() >= patience {

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use stripline::component::{ComponentSpec, InvalidProperties, Ports, Properties, PropertySpec, Status};
 use stripline::{Error, Result};
 
+use super::claim::ClaimedDevice;
 use super::library::{Device, NativeSample, Stream, Way};
 use super::tuning::TuneChange;
 
@@ -391,11 +392,11 @@ pub(super) fn channels(properties: &Properties) -> Result<Vec<usize>> {
     Ok(channels)
 }
 
-/// Opens the device, and checks the channels.
+/// Opens the device, and checks and claims the channels.
 ///
 /// # Errors
-/// There is no such device, or the device lacks a channel.
-pub(super) fn open(arguments: &str, way: Way, channels: &[usize]) -> Result<std::sync::Arc<Device>> {
+/// There is no such device, the device lacks a channel, or another component uses one.
+pub(super) fn open(arguments: &str, way: Way, channels: &[usize]) -> Result<ClaimedDevice> {
     let device = Device::open(arguments).map_err(|error| {
         wrong(
             "device",
@@ -410,7 +411,7 @@ pub(super) fn open(arguments: &str, way: Way, channels: &[usize]) -> Result<std:
             format!("there is no channel {channel}"),
             &format!("the device has {count}"),
         )),
-        None => Ok(device),
+        None => ClaimedDevice::new(device, arguments, way, channels),
     }
 }
 

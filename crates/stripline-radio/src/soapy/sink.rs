@@ -11,11 +11,11 @@ use stripline::component::{
 use stripline::payload::TypeName;
 use stripline::{Complex, Error, Packet, Result, Sample};
 
-use super::claim::Claim;
-use super::library::{Device, NativeSample, Stream, TransmitStatus, Way};
-use super::packet_clock::host_ns;
+use super::claim::ClaimedDevice;
+use super::library::{NativeSample, Stream, TransmitStatus, Way};
 use super::settings::{self, DeviceSettings, Reached, ReachedStatus};
 use super::watch::{Watch, watched};
+use crate::host_clock::host_ns;
 
 /// The longest wait in a write: the time to a stop.
 const WRITE_TIME_US: c_long = 100_000;
@@ -27,8 +27,7 @@ const STATUSES_MAX: usize = 1000;
 /// The component `soapy-sink`.
 pub struct SoapySink {
     properties: Properties,
-    claim: Claim,
-    device: Arc<Device>,
+    device: ClaimedDevice,
 }
 
 impl Component for SoapySink {
@@ -71,9 +70,8 @@ impl Component for SoapySink {
     fn new(properties: &Properties) -> Result<Self> {
         check(properties)?;
         let channels = settings::channels(properties)?;
-        let claim = Claim::new(properties.text("device"), Way::Transmit, &channels)?;
         let device = settings::open(properties.text("device"), Way::Transmit, &channels)?;
-        Ok(Self { properties: properties.clone(), claim, device })
+        Ok(Self { properties: properties.clone(), device })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -99,7 +97,7 @@ impl SoapySink {
         let (counts, status) = (TransmitCounts::new(&ports)?, ReachedStatus::new(&ports)?);
         let signal = stop.clone();
         watched(&stop, move |watch| {
-            let Self { properties, claim: _claim, device } = self;
+            let Self { properties, device } = self;
             let path = format!("soapy:{}", properties.text("device"));
             let channels = settings::channels(&properties)?;
             let mut transmitter = Transmitter::<T> {
@@ -143,6 +141,7 @@ impl SoapySink {
                 finished: received.is_ok() && ended.is_ok(),
                 ..FileReport::new(path)
             });
+            watch.close(|| drop(transmitter));
             received.and(ended)
         })
     }
@@ -190,9 +189,9 @@ struct Transmitter<T> {
     /// The settings in the device, and those that the user wants.
     settings: DeviceSettings,
     wanted: DeviceSettings,
-    device: Arc<Device>,
     /// `None`: no packet has arrived.
     stream: Option<Stream<T>>,
+    device: ClaimedDevice,
     channels: Vec<usize>,
     status: ReachedStatus,
     counts: TransmitCounts,
@@ -312,8 +311,7 @@ impl<T: NativeSample + Sample> Transmitter<T> {
         let ended = self.end_burst();
         self.take_statuses(LAST_STATUS_TIME_US);
         let Some(mut stream) = self.stream.take() else { return ended };
-        let watch = Arc::clone(&self.watch);
-        let stopped = watch.call(|| stream.deactivate());
+        let stopped = self.watch.close(move || stream.deactivate());
         ended.and(stopped.map_err(Error::failed))
     }
 
@@ -331,7 +329,7 @@ impl<T: NativeSample + Sample> Transmitter<T> {
         }
         let rate = self.wanted.sample_rate_hz.or(stream_rate_hz);
         let wanted = self.wanted.clone().with_sample_rate(rate);
-        let (watch, device) = (Arc::clone(&self.watch), Arc::clone(&self.device));
+        let (watch, device) = (Arc::clone(&self.watch), Arc::clone(&*self.device));
         watch.call(|| {
             self.set(wanted)?;
             let mut stream = settings::stream::<T>(&device, Way::Transmit, &self.channels)?;

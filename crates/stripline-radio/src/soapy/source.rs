@@ -6,10 +6,10 @@ use stripline::component::kit::PacedSource;
 use stripline::component::{
     Component, ComponentSpec, FileReport, PortTypes, Ports, Properties, PropertyFacts, PropertySpec,
 };
-use stripline::{Complex, Error, Result, Sample};
+use stripline::{Complex, Error, Result, Sample, StreamClock};
 
-use super::claim::Claim;
-use super::library::{Device, NativeSample, Way};
+use super::claim::ClaimedDevice;
+use super::library::{NativeSample, Way};
 use super::receiver::{DeviceReceiver, DeviceReceiverParts, Opened, ReceiveCounts};
 use super::settings::{self, DeviceSettings, ReachedStatus};
 use super::tuning::SourceTuner;
@@ -22,8 +22,7 @@ const FORMATS: [&str; 4] = ["cs16", "cs8", "cu8", "cf32"];
 /// The component `soapy-source`.
 pub struct SoapySource {
     properties: Properties,
-    claim: Claim,
-    device: Arc<Device>,
+    device: ClaimedDevice,
 }
 
 impl Component for SoapySource {
@@ -58,6 +57,16 @@ impl Component for SoapySource {
                 "time of the packets: the host's at the start, continued by the device's clock; or the device's stamps",
             ))
             .property(
+                PropertySpec::integer(
+                    "clock_error_ns",
+                    0,
+                    0,
+                    StreamClock::ERROR_NS_MAX as i64,
+                    "largest difference between the device's time and UTC; 0: not stated",
+                )
+                .unit("ns"),
+            )
+            .property(
                 PropertySpec::float("reopen_s", 0.0, "time to wait for a device that has failed; 0: end")
                     .range(0.0, 1e9)
                     .unit("s"),
@@ -78,9 +87,8 @@ impl Component for SoapySource {
     fn new(properties: &Properties) -> Result<Self> {
         check(properties)?;
         let channels = settings::channels(properties)?;
-        let claim = Claim::new(properties.text("device"), Way::Receive, &channels)?;
         let device = settings::open(properties.text("device"), Way::Receive, &channels)?;
-        Ok(Self { properties: properties.clone(), claim, device })
+        Ok(Self { properties: properties.clone(), device })
     }
 
     fn run(self, ports: Ports) -> Result<()> {
@@ -101,7 +109,7 @@ impl SoapySource {
         let (status, name) = (ReachedStatus::new(&ports)?, ports.component().to_owned());
         let signal = stop.clone();
         watched(&stop, move |watch| {
-            let Self { properties, claim: _claim, device } = self;
+            let Self { properties, device } = self;
             let path = format!("soapy:{}", properties.text("device"));
             let settings = DeviceSettings::new(&properties)?;
             let channels = settings::channels(&properties)?;
@@ -133,6 +141,7 @@ impl SoapySource {
                 finished: matches!(received, Ok(()) | Err(Error::Stopped)),
                 ..FileReport::new(path)
             });
+            watch.close(|| drop(receiver));
             received
         })
     }
@@ -141,6 +150,10 @@ impl SoapySource {
 /// Checks the properties, without opening the device.
 fn check(properties: &Properties) -> Result<()> {
     settings::channels(properties)?;
+    if properties.count("clock_error_ns") > 0 && properties.text("time") != "device" {
+        let problem = "the times of the packets are the host's, not the device's";
+        return Err(settings::wrong("clock_error_ns", problem, "set `time` to `device`"));
+    }
     DeviceSettings::new(properties).map(drop)
 }
 

@@ -14,49 +14,73 @@ const STREAM_TIME: Duration = Duration::from_secs(5);
 const CALL_TIME: Duration = Duration::from_secs(120);
 /// The longest time in a call after the request to stop.
 const STOP_TIME: Duration = Duration::from_secs(1);
+/// The longest time in the calls that close a device, also after the request to stop.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
 /// The interval between two checks.
 const CHECK_TIME: Duration = Duration::from_millis(50);
+
+/// The kinds of calls, from 1 on.
+const KINDS: [CallKind; 3] = [
+    // A read or a write.
+    CallKind { limit: STREAM_TIME, stop_limit: STOP_TIME },
+    // The calls that close a device.
+    CallKind { limit: CLOSE_TIME, stop_limit: CLOSE_TIME },
+    // Any other call.
+    CallKind { limit: CALL_TIME, stop_limit: STOP_TIME },
+];
+
+/// The longest time of a call, also after the request to stop.
+struct CallKind {
+    limit: Duration,
+    stop_limit: Duration,
+}
 
 /// The call in which the thread of a driver is.
 #[derive(Debug)]
 pub(super) struct Watch {
     begun: Instant,
-    /// The microseconds from the beginning to the start of the call, and 1. 0: in no call.
+    /// Four times the microseconds from the beginning to the start of the call, and the kind of the
+    /// call. 0: in no call.
     entered: AtomicU64,
-    /// The microseconds that the call may take.
-    limit: AtomicU64,
 }
 
 impl Watch {
     /// Runs a read or a write.
     pub fn stream<R>(&self, call: impl FnOnce() -> R) -> R {
-        self.call_within(STREAM_TIME, call)
+        self.enter(1, call)
+    }
+
+    /// Runs the calls that close a device.
+    pub fn close<R>(&self, call: impl FnOnce() -> R) -> R {
+        self.enter(2, call)
     }
 
     /// Runs another call.
     pub fn call<R>(&self, call: impl FnOnce() -> R) -> R {
-        self.call_within(CALL_TIME, call)
+        self.enter(3, call)
     }
 
-    fn call_within<R>(&self, limit: Duration, call: impl FnOnce() -> R) -> R {
-        // Relaxed: the numbers are only compared with seconds.
-        self.limit.store(micros(limit), Ordering::Relaxed);
-        self.entered.store(micros(self.begun.elapsed()) + 1, Ordering::Relaxed);
+    fn enter<R>(&self, kind: u64, call: impl FnOnce() -> R) -> R {
+        // Relaxed: no other memory depends on the number.
+        let of_caller = self.entered.swap(4 * micros(self.begun.elapsed()) + kind, Ordering::Relaxed);
         let result = call();
-        self.entered.store(0, Ordering::Relaxed);
+        // The call may be a part of another one.
+        self.entered.store(of_caller, Ordering::Relaxed);
         result
     }
 
-    /// Returns the time in the present call, and whether the call takes too long.
-    fn in_call(&self) -> Option<(Duration, bool)> {
-        let entered = self.entered.load(Ordering::Relaxed).checked_sub(1)?;
-        let spent = micros(self.begun.elapsed()).saturating_sub(entered);
-        Some((Duration::from_micros(spent), spent > self.limit.load(Ordering::Relaxed)))
+    /// Returns the time in the present call, if the call takes too long.
+    fn overdue(&self, is_stopped: bool) -> Option<Duration> {
+        let entered = self.entered.load(Ordering::Relaxed);
+        let kind = KINDS.get(usize::try_from(entered % 4).ok()?.checked_sub(1)?)?;
+        let spent = Duration::from_micros(micros(self.begun.elapsed()).saturating_sub(entered / 4));
+        (spent > if is_stopped { kind.stop_limit } else { kind.limit }).then_some(spent)
     }
 }
 
 fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    // Four times the number has room for 146,000 years.
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX) & (u64::MAX / 4)
 }
 
 /// Runs the work of a component on a thread of its own. A driver that does not return from a call
@@ -68,8 +92,7 @@ pub(super) fn watched(
     stop: &StopSignal,
     work: impl FnOnce(&Arc<Watch>) -> Result<()> + Send + 'static,
 ) -> Result<()> {
-    let watch = Watch { begun: Instant::now(), entered: AtomicU64::new(0), limit: AtomicU64::new(0) };
-    let watch = Arc::new(watch);
+    let watch = Arc::new(Watch { begun: Instant::now(), entered: AtomicU64::new(0) });
     let (sender, ended) = mpsc::channel();
     let of_thread = Arc::clone(&watch);
     let thread = std::thread::Builder::new().name("stripline-soapy".into());
@@ -86,12 +109,32 @@ pub(super) fn watched(
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
-        let Some((time, is_too_long)) = watch.in_call() else { continue };
-        if is_too_long || stop.is_stopped() && time > STOP_TIME {
+        if let Some(time) = watch.overdue(stop.is_stopped()) {
             return Err(Error::failed(format!(
                 "the driver has not returned from a call for {} s: unplug the device, and start again",
                 time.as_secs()
             )));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goes on with the time and the limit of a call behind another call in it.
+    #[test]
+    fn a_call_in_a_call_leaves_the_outer_one() {
+        let watch = Watch { begun: Instant::now(), entered: AtomicU64::new(0) };
+        watch.call(|| {
+            let outer = watch.entered.load(Ordering::Relaxed);
+            assert_eq!(outer % 4, 3);
+            watch.stream(|| assert_eq!(watch.entered.load(Ordering::Relaxed) % 4, 1));
+            assert_eq!(watch.entered.load(Ordering::Relaxed), outer);
+        });
+        assert_eq!(watch.entered.load(Ordering::Relaxed), 0);
+        watch.entered.store(1, Ordering::Relaxed);
+        let late = Watch { begun: watch.begun - 2 * STOP_TIME, entered: watch.entered };
+        assert!(late.overdue(true).is_some() && late.overdue(false).is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use stripline::component::kit::{Pace, sample_rate, sample_rate_property};
@@ -17,6 +17,7 @@ use super::address::{self, Address};
 use super::format::PayloadFormat;
 use super::packet::{ClassId, PS_PER_S, WORD};
 use super::packing::{ContextFields, Prefix, context, version};
+use crate::host_clock::host_ns;
 
 /// The longest time between two contexts. DIFI asks for one a second.
 const CONTEXT_TIME: Duration = Duration::from_millis(500);
@@ -288,10 +289,7 @@ impl Feed {
             (Some(given), _) => given,
             (None, Some(due)) if place.index >= self.index => due,
             // The stream has no times: the clock of the host gives the first.
-            (None, _) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                i128::try_from(now.as_nanos()).unwrap_or_default() * 1000
-            }
+            (None, _) => i128::from(host_ns()) * 1000,
         };
         if !self.payload.is_empty() && self.flush().is_err() {
             return;

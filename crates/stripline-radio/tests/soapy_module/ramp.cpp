@@ -10,6 +10,7 @@
 //     play=PATH          samples of a file of cu8, from its start to its end, in place of ramps
 //     copies=1           samples of CS16 are copied from a buffer, as from a driver's own, all alike
 //     stamps=0           no hardware time
+//     sparse=1           a stamp for every other read alone, as for the parts of a datagram
 //     reads=N            most samples of a read (1000)
 //     ahead=N            samples that the driver has taken, but not delivered (0)
 //     overflow=N:M+N:M   M samples are missing before sample N, and the driver reports it
@@ -19,6 +20,7 @@
 //     timed=1            changes of the frequency at a hardware time ("CMD")
 //     ends=N             behind sample N, each read ends with a timeout
 //     hang=N             behind sample N, a read never returns
+//     stuck=1            a stream is never closed
 //     vanish=N           behind sample N, the device is gone, once
 //     absent=N           the next N attempts to open it after that fail
 //     broken=1           each read fails
@@ -97,6 +99,7 @@ public:
         channels_ = number(args, "channels", 1);
         start_ = number(args, "start", 1000000000);
         stamps_ = number(args, "stamps", 1) != 0;
+        sparse_ = number(args, "sparse", 0) != 0;
         reads_ = number(args, "reads", 1000);
         ahead_ = number(args, "ahead", 0);
         overflows_ = places(args, "overflow");
@@ -106,6 +109,7 @@ public:
         timed_ = number(args, "timed", 0) != 0;
         ends_ = number(args, "ends", -1);
         hang_ = number(args, "hang", -1);
+        stuck_ = number(args, "stuck", 0) != 0;
         broken_ = number(args, "broken", 0) != 0;
         long_ = number(args, "long", 0) != 0;
         late_ = number(args, "late", 0) != 0;
@@ -154,7 +158,11 @@ public:
         return reinterpret_cast<SoapySDR::Stream *>(new Stream{direction, format, channels});
     }
 
-    void closeStream(SoapySDR::Stream *stream) override { delete reinterpret_cast<Stream *>(stream); }
+    void closeStream(SoapySDR::Stream *stream) override
+    {
+        while (stuck_) pause();
+        delete reinterpret_cast<Stream *>(stream);
+    }
     size_t getStreamMTU(SoapySDR::Stream *) const override { return reads_; }
     int activateStream(SoapySDR::Stream *, const int, const long long, const size_t) override { return 0; }
     int deactivateStream(SoapySDR::Stream *, const int, const long long) override { return 0; }
@@ -164,17 +172,19 @@ public:
     {
         const Stream &stream = *reinterpret_cast<Stream *>(handle);
         if (broken_) return SOAPY_SDR_CORRUPTION;
+        std::unique_lock<std::mutex> lock(mutex_);
         long long count = std::min<long long>(asked, reads_);
         for (const long long stop : {ends_, hang_, vanish_})
             if (stop >= 0) count = std::min(count, stop - index_);
         if (count <= 0 && index_ == hang_)
             for (;;) pause();
         if (count <= 0 && index_ == vanish_) {
-            const std::lock_guard<std::mutex> lock(lives_lock);
+            const std::lock_guard<std::mutex> lives_guard(lives_lock);
             lives[serial_] = {true, static_cast<long>(number(args_, "absent", 0))};
             return SOAPY_SDR_STREAM_ERROR;
         }
         if (count <= 0) {
+            lock.unlock();
             usleep(timeout_us);
             return SOAPY_SDR_TIMEOUT;
         }
@@ -194,7 +204,7 @@ public:
             if (list == &overflows_) return SOAPY_SDR_OVERFLOW;
         }
         flags = 0;
-        if (stamps_) {
+        if (stamps_ && !(sparse_ && index_ / reads_ % 2 == 1)) {
             flags |= SOAPY_SDR_HAS_TIME;
             time_ns = time_of(index_);
         }
@@ -269,6 +279,7 @@ public:
     void setFrequency(const int, const size_t, const double frequency, const SoapySDR::Kwargs &) override
     {
         if (frequency > 6e9) throw std::runtime_error("beyond 6 GHz");
+        const std::lock_guard<std::mutex> lock(mutex_);
         const bool is_timed = timed_ && command_ns_ != 0;
         const long long from = is_timed
             ? std::llround((command_ns_ - start_) * rate_ / 1e9)
@@ -278,6 +289,7 @@ public:
     SoapySDR::RangeList getFrequencyRange(const int, const size_t) const override { return {{0, 6e9}}; }
     double getFrequency(const int, const size_t) const override
     {
+        const std::lock_guard<std::mutex> lock(mutex_);
         return tuned_.empty() ? 0 : tuned_.rbegin()->second;
     }
 
@@ -285,6 +297,7 @@ public:
     void setSampleRate(const int, const size_t, const double rate) override
     {
         const double reached = 1e3 * std::round(rate / 1e3);
+        const std::lock_guard<std::mutex> lock(mutex_);
         start_ = time_of(index_) - SoapySDR::ticksToTimeNs(index_, reached);
         rate_ = reached;
     }
@@ -301,9 +314,14 @@ public:
     void setTimeSource(const std::string &name) override { time_ = name; }
     std::string getTimeSource() const override { return time_; }
     bool hasHardwareTime(const std::string &what) const override { return what == "CMD" ? timed_ : stamps_; }
-    long long getHardwareTime(const std::string &) const override { return time_of(index_ + ahead_); }
+    long long getHardwareTime(const std::string &) const override
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        return time_of(index_ + ahead_);
+    }
     void setHardwareTime(const long long time_ns, const std::string &what) override
     {
+        const std::lock_guard<std::mutex> lock(mutex_);
         if (what == "CMD") command_ns_ = time_ns;
     }
 
@@ -350,10 +368,12 @@ private:
     }
 
     const SoapySDR::Kwargs args_;
+    // A server of SoapyRemote calls from several threads.
+    mutable std::mutex mutex_;
     std::string serial_, antenna_ = "RX", clock_ = "internal", time_ = "none";
     size_t channels_;
     long long start_, reads_, ahead_, tune_, ends_, hang_, vanish_, underflow_;
-    bool stamps_, timed_, broken_, long_, late_, automatic_ = false;
+    bool stamps_, sparse_, timed_, stuck_, broken_, long_, late_, automatic_ = false;
     std::vector<Place> overflows_, skips_, backs_;
     std::map<long long, double> tuned_;
     std::deque<Status> statuses_;

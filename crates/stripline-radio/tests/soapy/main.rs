@@ -4,6 +4,8 @@
 #![cfg(feature = "soapy")]
 #![allow(clippy::unwrap_used)]
 
+mod remote;
+
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use stripline::component::harness::{Harness, HarnessRun};
 use stripline::component::{Component, Value};
 use stripline::node::{Node, Subscriber};
 use stripline::payload::TypeName;
-use stripline::{ClockReference, Complex, Sample, StreamInfo};
+use stripline::{ClockReference, Complex, Sample, StreamClock, StreamInfo};
 use stripline_radio::tuner::{TunerClient, TunerError};
 use stripline_radio::{SoapySink, SoapySource};
 
@@ -35,7 +37,7 @@ fn build(folder: &Path) -> PathBuf {
     module
 }
 
-/// Builds the module, and loads it into this process.
+/// Builds the module, and loads it into this process, with the modules of the system.
 fn load() {
     static LOADED: OnceLock<()> = OnceLock::new();
     LOADED.get_or_init(|| {
@@ -44,6 +46,8 @@ fn load() {
         // SAFETY: the path ends with a zero. The library returns a text, which the test keeps.
         let problem = unsafe { std::ffi::CStr::from_ptr(soapysdr_sys::SoapySDR_loadModule(path.as_ptr())) };
         assert_eq!(problem.to_str(), Ok(""));
+        // SAFETY: the library loads each module once, under its own lock.
+        unsafe { soapysdr_sys::SoapySDR_loadModules() };
     });
 }
 
@@ -170,8 +174,10 @@ fn samples_arrive_in_the_native_format() {
 /// Counts each lost sample at its index, with a report of the driver and without one.
 #[test]
 fn an_overflow_is_a_gap_at_its_place() {
-    let mut source =
-        receiver("overflow", "overflow=1500:50+3001:123457,skip=200000:1+300000:70000").start().unwrap();
+    let mut source = receiver("overflow", "overflow=1500:50+3001:123457,skip=200000:1+300000:70000")
+        .property("time", "device")
+        .start()
+        .unwrap();
     let mut output = source.output::<Complex<i16>>("out").unwrap();
     let parts = receive_to(&mut output, 400_000);
     check_ramp(&parts);
@@ -181,6 +187,37 @@ fn an_overflow_is_a_gap_at_its_place() {
     let values = end(source, output);
     assert_eq!((&values["overflows"], &values["missing"]), (&2.into(), &193_508.into()));
     assert_eq!(values["unknown_losses"], 0.into());
+}
+
+/// Gives samples without a stamp the device's time, by the stamp before.
+#[test]
+fn a_stamp_holds_for_the_samples_behind() {
+    let arguments = "start=5000000000,sparse=1,overflow=12000:50";
+    let mut source = receiver("sparse", arguments).property("time", "device").start().unwrap();
+    let mut output = source.output::<Complex<i16>>("out").unwrap();
+    let parts = receive_to(&mut output, 20_000);
+    check_ramp(&parts);
+    assert_eq!(gaps(&parts), [(12_000, 50)]);
+    assert!(parts.iter().all(|part| part.time_ns == 5_000_000_000 + 1000 * part.index as i64));
+    drop(end(source, output));
+}
+
+/// States the error of the device's clock, while the device is locked to the source of its time.
+#[test]
+fn the_clock_of_the_device_has_its_error() {
+    let stated = |time: &str| {
+        let stated = receiver("stated", "").property("clock_error_ns", 250).property("time", time);
+        stated.property("time_source", "gps")
+    };
+    let error = stated("host").start().map(drop).unwrap_err().to_string();
+    assert!(error.contains("`clock_error_ns`") && error.contains("set `time` to `device`"), "{error}");
+    let (free, gps) = (StreamClock::new(ClockReference::Device), StreamClock::new(ClockReference::Gps));
+    for (source, wanted) in [("internal", free), ("external", gps.error_ns(250))] {
+        let mut source = stated("device").property("clock_source", source).start().unwrap();
+        let mut output = source.output::<Complex<i16>>("out").unwrap();
+        assert_eq!(receive_to(&mut output, 1)[0].stream.clock, Some(wanted));
+        drop(end(source, output));
+    }
 }
 
 /// Begins another stream where the number of lost samples is unknown.
@@ -363,6 +400,9 @@ fn a_device_is_used_once() {
     let output = source.output::<Complex<i16>>("out").unwrap();
     let error = receiver("once", "channels=2").property("channels", "1,0").start().map(drop).unwrap_err();
     assert!(error.to_string().contains("another component of this process uses channel 0"), "{error}");
+    let other = Harness::of::<SoapySource>().property("device", "channels=2,serial=once,driver=ramp,");
+    let error = other.property("tuner", "").start().map(drop).unwrap_err();
+    assert!(error.to_string().contains("another component of this process uses channel 0"), "{error}");
     let sink = ramp::<SoapySink>("once", "channels=2").payload("in", &TypeName::of::<Complex<i16>>());
     let mut sink = sink.start().unwrap();
     send(&mut sink, &[(0, 10)]);
@@ -381,6 +421,13 @@ fn a_driver_that_hangs_does_not_hang_the_source() {
     check_ramp(&receive_to(&mut output, 2500));
     source.stop();
     let error = source.finish_within(Duration::from_secs(20)).unwrap_err().to_string();
+    assert!(error.contains("has not returned from a call"), "{error}");
+    // The stream is never closed.
+    let mut source = receiver("stuck", "stuck=1").start().unwrap();
+    let output = source.output::<Complex<i16>>("out").unwrap();
+    source.stop();
+    drop(output);
+    let error = source.finish_within(Duration::from_secs(40)).unwrap_err().to_string();
     assert!(error.contains("has not returned from a call"), "{error}");
     // Waits between samples end with a stop.
     let mut source = receiver("silent", "ends=2500").start().unwrap();
